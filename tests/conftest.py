@@ -1,0 +1,30 @@
+"""What every test may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# One thread: on a small machine two threads wait for each other, and the thread count changes bits.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+REPOSITORY = Path(__file__).parent.parent
+SHARED = REPOSITORY.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of reference numbers and real data beside the checkout, where there is one."""
+    if not SHARED.is_dir():
+        pytest.skip("the reference material (../shared) is not beside this checkout")
+    return SHARED
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed() -> None:
+    torch.manual_seed(0)
