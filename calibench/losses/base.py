@@ -7,20 +7,30 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
 class CalibrationLoss(nn.Module, ABC):
-    """A training loss: logits and targets in, one scalar out.
+    """A training loss: logits and targets in, one scalar out (this package).
 
-    Subclasses implement `forward`. A loss sees the *global* batch (all processes' rows), talks to no
-    other process, reads the number of classes from `logits.shape[1]`, and returns the **mean** over the
-    batch; the module multiplies by the batch size where a protocol sums.
+    Subclasses implement `forward`. A loss sees the *global* batch (all processes' rows), talks to
+    no other process, reads the number of classes from `logits.shape[1]`, and returns the **mean**
+    over the batch; the module multiplies by the batch size where a protocol sums.
 
-    The three moments do nothing by default. Whatever a loss remembers between steps, and whatever it
-    derives from the epoch, belongs in a registered buffer: then a resumed run is exact. Buffers follow
-    the module's device but are never cast, so `bf16-true` training keeps them as they are.
+    The three moments do nothing by default. Whatever a loss remembers between steps, and whatever
+    it derives from the epoch, belongs in a registered buffer: then a resumed run is exact. Buffers
+    follow the module's device but are never cast, so `bf16-true` training keeps them as they are; a
+    buffer whose length is known only at run time takes the checkpoint's.
+
+    Calling a loss checks its input. Shapes and types are checked everywhere; values (targets in
+    range before the loss, NaN after it) only on the CPU, where looking costs next to nothing. On an
+    accelerator a look would stop the device at every step: there an index out of range ends in the
+    device's own assertion, and a NaN reaches the training loop as a NaN loss.
     """
+
+    def __init__(self) -> None:
+        super().__init__()  # hides nn.Module's *args, **kwargs from the command line
 
     @abstractmethod
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -31,20 +41,36 @@ class CalibrationLoss(nn.Module, ABC):
             target: Class indices in [0, K), shape (N,), int64.
 
         Returns:
-            A scalar.
+            A scalar, in at least float32.
         """
 
     def on_fit_start(self, class_counts: Tensor) -> None:
-        """Called once before training with the number of training examples of each class, (K,) int64."""
+        """Called once before training with the class counts of the training set, (K,) int64."""
 
     def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
-        """Called at the start of epoch 0, 1, ...; not repeated when a run resumes within an epoch."""
+        """Called at the start of epoch 0, 1, ...; not repeated on a resume within an epoch."""
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
-        """Called after each validation epoch with the whole validation set's logits (N, K) and targets.
+        """Called after each validation epoch with all validation logits (N, K) and targets (N,).
 
         The sanity check before training does not call it.
         """
+
+    def __call__(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Check the batch, compute the loss, and name a NaN in the logits.
+
+        Raises:
+            TypeError: If the logits are not floating point or the target is not int64.
+            ValueError: If a shape is wrong, the batch is empty, or (on the CPU) a value is.
+        """
+        check_batch(logits, target)
+        loss: Tensor = super().__call__(logits, target)
+        if _values_are_free_to_read(loss) and bool(loss.isnan()) and bool(logits.isnan().any()):
+            rows = int(logits.isnan().any(dim=1).sum())
+            raise ValueError(
+                f"`logits` must not contain NaN, got it in {rows} of {len(logits)} rows."
+            )
+        return loss
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> CalibrationLoss:
         # nn.Module.to(dtype) casts floating buffers; a loss's state is moved, never cast.
@@ -52,8 +78,68 @@ class CalibrationLoss(nn.Module, ABC):
             moved = fn(tensor)
             return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
 
-        super()._apply(move, *args, **kwargs)
+        super()._apply(move, *args, **kwargs)  # type: ignore[no-untyped-call]
         return self
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        for name, buffer in self.named_buffers(recurse=False):
+            saved = state_dict.get(prefix + name)
+            if saved is not None and saved.shape != buffer.shape:
+                setattr(self, name, buffer.new_empty(saved.shape))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class PerExampleLoss(CalibrationLoss):
+    """A loss that is the mean of one value per example (this package)."""
+
+    @abstractmethod
+    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss: (N, K) and (N,) -> (N,)."""
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the mean over the batch."""
+        return self.per_example(logits, target).mean()
+
+
+def _values_are_free_to_read(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def check_batch(logits: Tensor, target: Tensor) -> None:
+    """Raise if logits and target are not a batch: see `CalibrationLoss.__call__`."""
+    if logits.dim() != 2 or logits.shape[1] < 2:
+        raise ValueError(
+            f"`logits` must have the shape (N, K) with K >= 2 classes, got {tuple(logits.shape)}."
+        )
+    if not logits.is_floating_point():
+        raise TypeError(f"`logits` must be floating point, got {logits.dtype}.")
+    if target.dtype != torch.int64:
+        raise TypeError(f"`target` must hold class indices as int64, got {target.dtype}.")
+    if target.shape != logits.shape[:1]:
+        expected, got = tuple(logits.shape[:1]), tuple(target.shape)
+        raise ValueError(f"`target` must have the shape {expected} of the batch, got {got}.")
+    if len(target) == 0:
+        raise ValueError("the batch must hold at least one example, got none.")
+    if _values_are_free_to_read(target):
+        low, high = target.aminmax()
+        if low < 0 or high >= logits.shape[1]:
+            bounds, seen = f"[0, {logits.shape[1]})", f"{int(low)} to {int(high)}"
+            raise ValueError(f"`target` must lie in {bounds}, got values from {seen}.")
+
+
+def full_precision(logits: Tensor) -> Tensor:
+    """The logits in at least float32 (autocast hands over bfloat16)."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """Log-softmax of (N, K) logits, in at least float32."""
+    return torch.log_softmax(full_precision(logits), dim=1)
+
+
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """Cross-entropy of each example, -log p_y, in nats: (N, K) and (N,) -> (N,)."""
+    return F.cross_entropy(full_precision(logits), target, reduction="none")
 
 
 def true_class(values: Tensor, target: Tensor) -> Tensor:
@@ -61,7 +147,7 @@ def true_class(values: Tensor, target: Tensor) -> Tensor:
     return values.gather(1, target.unsqueeze(1)).squeeze(1)
 
 
-def log_probabilities(logits: Tensor) -> Tensor:
-    """Log-softmax of (N, K) logits, in at least float32 (autocast hands over bfloat16)."""
-    dtype = torch.promote_types(logits.dtype, torch.float32)
-    return torch.log_softmax(logits, dim=1, dtype=dtype)
+def residual(probs: Tensor, target: Tensor) -> Tensor:
+    """Probabilities minus the one-hot target, p - Y: (N, K)."""
+    index = target.unsqueeze(1)
+    return probs.scatter_add(1, index, probs.new_full((), -1.0).expand(index.shape))

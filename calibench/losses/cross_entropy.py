@@ -1,0 +1,15 @@
+"""Cross-entropy, the baseline of every comparison."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from calibench.losses.base import PerExampleLoss, cross_entropy
+
+
+class CrossEntropyLoss(PerExampleLoss):
+    """Cross-entropy, -log p_y (torch.nn.functional.cross_entropy)."""
+
+    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return -log p_y of each example, (N,)."""
+        return cross_entropy(logits, target)

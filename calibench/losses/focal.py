@@ -1,0 +1,68 @@
+"""Focal loss: cross-entropy, less of it where the network is already sure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from calibench.losses.arguments import non_negative
+from calibench.losses.base import PerExampleLoss, cross_entropy
+
+
+def focal_weight(ce: Tensor, gamma: float | Tensor) -> Tensor:
+    """The focal factor (1 - p_y)^gamma from ce = -log p_y, (N,); its gradient is finite at p_y = 1.
+
+    For 0 < gamma < 1 the derivative diverges at p_y = 1, where cross-entropy is 0; their product is
+    taken as its limit, 0.
+    """
+    missing = -torch.expm1(-ce)  # 1 - p_y without cancellation
+    return missing.clamp_min(torch.finfo(ce.dtype).tiny).pow(gamma)
+
+
+def focal_loss(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:
+    """-(1 - p_y)^gamma log p_y of each example: (N, K) and (N,) -> (N,); gamma () or (N,)."""
+    ce = cross_entropy(logits, target)
+    return focal_weight(ce, gamma) * ce
+
+
+def check_schedule(schedule: Sequence[Sequence[float]]) -> list[tuple[int, float]]:
+    """Return [epoch, gamma] pairs in order of their epochs, or raise a ValueError."""
+    pairs = [(int(epoch), non_negative("gamma", gamma)) for epoch, gamma in schedule]
+    epochs = [epoch for epoch, _ in pairs]
+    if sorted(set(epochs)) != epochs or any(epoch < 0 for epoch in epochs):
+        raise ValueError(f"`schedule` must name increasing epochs >= 0, got {epochs}.")
+    return pairs
+
+
+class FocalLoss(PerExampleLoss):
+    """Focal loss, -(1 - p_y)^gamma log p_y (Lin et al. 2017; Mukhoti et al. 2020).
+
+    The factor is differentiated. Not proper for gamma > 0: its minimiser is less confident than the
+    class probabilities, which is why it calibrates an overfitting network (and needs no help to
+    underestimate a good one).
+
+    Args:
+        gamma: Focusing parameter >= 0; 0 is cross-entropy.
+        schedule: Pairs [epoch, gamma]: from that epoch on, that gamma; before the first, `gamma`.
+            Mukhoti et al.'s FLSc-531 is gamma 5 with [[100, 3], [250, 1]]. Their sample-dependent
+            variant is `FLSDLoss`.
+    """
+
+    gamma: Tensor
+
+    def __init__(self, *, gamma: float, schedule: list[tuple[int, float]] | None = None) -> None:
+        super().__init__()
+        self.initial_gamma = non_negative("gamma", gamma)
+        self.schedule = check_schedule(schedule or [])
+        self.register_buffer("gamma", torch.tensor(self.initial_gamma, dtype=torch.float64))
+
+    def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
+        """Take the gamma of this epoch."""
+        due = [gamma for start, gamma in self.schedule if start <= epoch]
+        self.gamma.fill_(due[-1] if due else self.initial_gamma)
+
+    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's focal loss, (N,)."""
+        return focal_loss(logits, target, gamma=self.gamma)
