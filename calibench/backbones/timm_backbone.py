@@ -1,0 +1,74 @@
+"""Any model of timm, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from calibench.backbones.base import Backbone
+from calibench.config import near_matches
+
+
+class TimmBackbone(Backbone):
+    """Any image model of timm, by its name (Wightman 2019, timm).
+
+    Args:
+        num_classes: Number of logits; a pretrained classifier is replaced.
+        name: timm's name of the model, `resnet18` for instance.
+        pretrained: Load timm's pretrained weights (from its cache, or downloaded).
+        cifar_stem: Replace a ResNet's 7x7 stride-2 stem and max pooling by a 3x3 stride-1 convolution,
+            for 32x32 images.
+        in_channels: Channels of the images.
+
+    Raises:
+        ValueError: timm has no such model, its weights cannot be loaded, or `cifar_stem` is asked of a
+            model without a ResNet's stem.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        name: str,
+        pretrained: bool = False,
+        cifar_stem: bool = False,
+        in_channels: int = 3,
+    ) -> None:
+        super().__init__()
+        self.num_classes = num_classes
+        self.network = _create(name, pretrained, num_classes=num_classes, in_chans=in_channels)
+        if cifar_stem:
+            _use_cifar_stem(self.network, name)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits (N, num_classes) of images (N, in_channels, H, W)."""
+        logits: Tensor = self.network(inputs)
+        return logits
+
+
+def _create(name: str, pretrained: bool, **options: Any) -> nn.Module:
+    import timm  # seconds, and only this backbone needs it
+
+    if not timm.is_model(name.split(".")[0]):
+        raise ValueError(f"timm has no model `{name}`{near_matches(name, timm.list_models())}.")
+    try:
+        network: nn.Module = timm.create_model(name, pretrained=pretrained, **options)
+    except Exception as error:
+        if not pretrained:
+            raise
+        # The hub client's errors differ by version and by what is missing: network, file, permission.
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise ValueError(
+            f"the pretrained weights of `{name}` cannot be loaded: {reason}"
+        ) from error
+    return network
+
+
+def _use_cifar_stem(network: nn.Module, name: str) -> None:
+    stem = getattr(network, "conv1", None)
+    if not isinstance(stem, nn.Conv2d) or not hasattr(network, "maxpool"):
+        raise ValueError(f"`cifar_stem` is for ResNets; timm's `{name}` has no such stem.")
+    conv1 = nn.Conv2d(stem.in_channels, stem.out_channels, 3, padding=1, bias=False)
+    nn.init.kaiming_normal_(conv1.weight, mode="fan_out", nonlinearity="relu")
+    network.conv1, network.maxpool = conv1, nn.Identity()

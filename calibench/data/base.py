@@ -1,0 +1,158 @@
+"""The contract of a data module and what all of them share."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from lightning.pytorch import LightningDataModule
+from torch import Tensor
+
+from calibench.data.augment import Augmentation
+from calibench.data.batch import EvaluationSet, Examples, Splits, Unavailable
+from calibench.data.resident import ResidentLoader, ShuffledLoader, Transform, identity
+from calibench.data.splits import class_counts, fingerprint, stratified_fraction
+
+
+def run_seed() -> int:
+    """The run's seed: what `seed_everything` left in the environment, 0 without it."""
+    return int(os.environ.get("PL_GLOBAL_SEED", "0"))
+
+
+class ClassificationDataModule(LightningDataModule, ABC):
+    """Splits in memory, named evaluation sets, and loaders of global batches.
+
+    A subclass passes `num_classes` and its class names up, sets `transform` and `augmentation`, and
+    implements `load_splits` and `load_evaluation_set`. Nothing is read before `setup`, nothing is
+    downloaded outside `prepare_data`.
+
+    Args:
+        class_names: One name per class; their number is `num_classes`.
+        batch_size: Rows of a *global* batch, divided over the processes.
+        split_seed: What chooses the splits; "run" follows the run's seed.
+        train_fraction: Share of the training split that is used, stratified, in (0, 1].
+        ood: Names of the evaluation sets beside the test set.
+
+    Attributes:
+        num_classes: K, known at once.
+        class_counts: Training examples of each class (K,) int64, after `setup`.
+        evaluation_sets: The named sets that were found, after `setup`.
+        unavailable: Names of requested sets that cannot be had here, with the reason in one line.
+        caveats: What a reader of a result must know of the data ("approximate images").
+        fingerprint: Short SHA-256 of the three splits as used, after `setup`.
+        transform: Stored inputs to network inputs.
+        augmentation: Random change of stored training inputs, or None.
+    """
+
+    transform: Transform = staticmethod(identity)
+    augmentation: Augmentation | None = None
+    class_counts: Tensor
+    fingerprint: str
+
+    def __init__(
+        self,
+        *,
+        class_names: Sequence[str],
+        batch_size: int,
+        split_seed: int | Literal["run"],
+        train_fraction: float,
+        ood: Sequence[str],
+    ) -> None:
+        super().__init__()
+        if batch_size < 1:
+            raise ValueError(f"`batch_size` must be a positive integer, got {batch_size}.")
+        if not 0 < train_fraction <= 1:
+            raise ValueError(f"`train_fraction` must be in (0, 1], got {train_fraction}.")
+        if len(set(ood)) < len(ood):
+            raise ValueError(f"`ood` must name each set once, got {list(ood)}.")
+        self.class_names = list(class_names)
+        self.num_classes = len(self.class_names)
+        self.batch_size, self.split_seed, self.train_fraction = (
+            batch_size,
+            split_seed,
+            train_fraction,
+        )
+        self.ood = tuple(ood)
+        self.evaluation_sets: dict[str, EvaluationSet] = {}
+        self.unavailable: dict[str, str] = {}
+        self.caveats: list[str] = []
+        self._splits: Splits | None = None
+
+    @abstractmethod
+    def load_splits(self, seed: int) -> Splits:
+        """Read the dataset and cut it; the same seed gives the same splits."""
+
+    @abstractmethod
+    def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
+        """Make a named set, beside the given test split.
+
+        Raises:
+            Unavailable: The set cannot be had here.
+            ValueError: There is no set of that name.
+        """
+
+    def setup(self, stage: str | None = None) -> None:
+        """Read everything once, whatever the stage."""
+        if self._splits is not None:
+            return
+        seed = run_seed() if self.split_seed == "run" else self.split_seed
+        splits = self.load_splits(seed)
+        splits = splits._replace(train=stratified_fraction(splits.train, self.train_fraction, seed))
+        self.class_counts = class_counts(splits.train.target, self.num_classes)
+        self.fingerprint = fingerprint(splits)
+        for name in self.ood:
+            try:
+                self.evaluation_sets[name] = self.load_evaluation_set(name, splits.test)
+            except Unavailable as reason:
+                self.unavailable[name] = str(reason)
+        self._splits = splits
+
+    @property
+    def splits(self) -> Splits:
+        """The splits as stored; `setup` must have run."""
+        if self._splits is None:
+            raise RuntimeError("the data module has no splits before `setup()`.")
+        return self._splits
+
+    @property
+    def test_names(self) -> list[str]:
+        """Names of the test loaders, in order."""
+        return ["test", *self.evaluation_sets]
+
+    def train_dataloader(self) -> ShuffledLoader:
+        """Shuffled, augmented batches of the training split."""
+        return ShuffledLoader(
+            self.splits.train,
+            batch_size=self.batch_size,
+            seed=run_seed(),
+            device=self._device(),
+            transform=self.transform,
+            augmentation=self.augmentation,
+        )
+
+    def val_dataloader(self) -> ResidentLoader:
+        """Batches of the validation split in dataset order."""
+        return self._ordered(self.splits.val)
+
+    def test_dataloader(self) -> list[ResidentLoader]:
+        """One loader per name of `test_names`."""
+        sets = [part.examples for part in self.evaluation_sets.values()]
+        return [self._ordered(examples) for examples in (self.splits.test, *sets)]
+
+    def predict_dataloader(self) -> list[ResidentLoader]:
+        """The validation loader, then the test loaders."""
+        return [self.val_dataloader(), *self.test_dataloader()]
+
+    def _ordered(self, examples: Examples) -> ResidentLoader:
+        return ResidentLoader(
+            examples,
+            batch_size=self.batch_size,
+            device=self._device(),
+            transform=self.transform,
+        )
+
+    def _device(self) -> torch.device:
+        return self.trainer.strategy.root_device if self.trainer else torch.device("cpu")

@@ -1,0 +1,63 @@
+"""What a loader yields, and what a split and an evaluation set are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from torch import Tensor
+
+
+class Batch(NamedTuple):
+    """This process's slice of one global batch.
+
+    Attributes:
+        inputs: Ready for the backbone (augmented, normalised), shape (n_r, ...), on the loader's device.
+        target: Class indices (n_r,) int64; -1 where an out-of-distribution set has no label.
+        index: Positions of the rows in their split (n_r,) int64.
+        size: Rows of the global batch; process r of W holds `slice_sizes(size, W)[r]` of them.
+    """
+
+    inputs: Tensor
+    target: Tensor
+    index: Tensor  # type: ignore[assignment]  # shadows tuple.index, which no batch needs
+    size: int
+
+
+class Examples(NamedTuple):
+    """A split in memory: `inputs` (N, ...) as stored (uint8 images, say) and `target` (N,) int64."""
+
+    inputs: Tensor
+    target: Tensor
+
+    def take(self, index: Tensor) -> Examples:
+        """The examples at the given positions."""
+        return Examples(self.inputs[index], self.target[index])
+
+
+class Splits(NamedTuple):
+    """The three splits of a dataset."""
+
+    train: Examples
+    val: Examples
+    test: Examples
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """A named set that is evaluated beside the test set.
+
+    Attributes:
+        name: Its name in logs, files and tables.
+        kind: "ood" (no labels: every target is -1) or "shift" (labels of the test set's classes; it is
+            scored like a test set and serves as out-of-distribution data as well).
+        examples: Stored like the splits, so the data module's own transform applies.
+    """
+
+    name: str
+    kind: Literal["ood", "shift"]
+    examples: Examples
+
+
+class Unavailable(Exception):
+    """An evaluation set cannot be had here; the text says why and where it is expected, in one line."""

@@ -1,0 +1,100 @@
+"""A synthetic problem whose true posterior is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from calibench.config import near_matches
+from calibench.data.base import ClassificationDataModule
+from calibench.data.batch import EvaluationSet, Examples, Splits
+
+_RING = (40.0, 50.0)  # radii; the class means lie within 10 * sqrt(2)
+
+
+class SyntheticGaussiansDataModule(ClassificationDataModule):
+    """Gaussians in the plane with a known posterior (Lin et al. 2025, toy study of BSCE-GRA).
+
+    Class means are uniform in [-10, 10]^2, covariances the identity, classes equally likely. The only
+    evaluation set is `ring` (out of distribution): points at distance 40 to 50 from the origin.
+
+    Args:
+        num_gaussians: Number of classes, at least 2.
+        batch_size: Rows of a global batch, divided over the processes.
+        train_per_class: Training points of each class.
+        val_per_class: Validation points of each class.
+        test_per_class: Test points of each class.
+        means_seed: What the class means are drawn from.
+        split_seed: What the points are drawn from; "run" follows the run's seed.
+        train_fraction: Share of the training split that is used, stratified, in (0, 1].
+        ood: Evaluation sets beside the test set, of `ring`.
+
+    Attributes:
+        means: Class means (K, 2).
+
+    Raises:
+        ValueError: An argument is outside its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_gaussians: int = 5,
+        batch_size: int = 128,
+        train_per_class: int = 10_000,
+        val_per_class: int = 1_000,
+        test_per_class: int = 1_000,
+        means_seed: int = 0,
+        split_seed: int | Literal["run"] = 1,
+        train_fraction: float = 1.0,
+        ood: Sequence[str] = ("ring",),
+    ) -> None:
+        if num_gaussians < 2:
+            raise ValueError(f"`num_gaussians` must be at least 2, got {num_gaussians}.")
+        sizes = (train_per_class, val_per_class, test_per_class)
+        if min(sizes) < 1:
+            raise ValueError(f"`*_per_class` must be positive integers, got {sizes}.")
+        super().__init__(
+            class_names=[f"gaussian {label}" for label in range(num_gaussians)],
+            batch_size=batch_size,
+            split_seed=split_seed,
+            train_fraction=train_fraction,
+            ood=ood,
+        )
+        for name in ood:
+            if name != "ring":
+                raise ValueError(
+                    f"the Gaussians have no set `{name}`{near_matches(name, ['ring'])}."
+                )
+        self._sizes = sizes
+        generator = torch.Generator().manual_seed(means_seed)
+        self.means = 20 * torch.rand(num_gaussians, 2, generator=generator) - 10
+
+    def posterior(self, inputs: Tensor) -> Tensor:
+        """True class probabilities (N, K) of points (N, 2)."""
+        return torch.softmax(-0.5 * torch.cdist(inputs, self.means.to(inputs)).square(), dim=1)
+
+    def load_splits(self, seed: int) -> Splits:
+        """Draw the points."""
+        generator = torch.Generator().manual_seed(seed)
+        return Splits(*(self._draw(size, generator) for size in self._sizes))
+
+    def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
+        """`ring`, as many points as the test split has."""
+        n = len(test.target)
+        generator = torch.Generator().manual_seed(0)
+        near, far = _RING
+        radius = near + (far - near) * torch.rand(n, generator=generator)
+        angle = 2 * math.pi * torch.rand(n, generator=generator)
+        points = torch.stack([radius * angle.cos(), radius * angle.sin()], dim=1)
+        return EvaluationSet(name, "ood", Examples(points, torch.full((n,), -1)))
+
+    def _draw(self, per_class: int, generator: torch.Generator) -> Examples:
+        target = torch.arange(self.num_classes).repeat_interleave(per_class)
+        return Examples(
+            self.means[target] + torch.randn(len(target), 2, generator=generator), target
+        )

@@ -1,0 +1,153 @@
+"""Loaders over a split that lives in memory, on the device that uses it.
+
+A loader yields this process's slice of each *global* batch, cut as `torch.tensor_split` cuts it: every
+process takes the same number of steps, no row is padded or repeated, and what a batch holds does not
+depend on how many processes there are. On a GPU a batch costs the host a few kernel launches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibench.data.augment import Augmentation
+from calibench.data.batch import Batch, Examples
+from calibench.distributed import world
+
+Transform = Callable[[Tensor], Tensor]
+
+
+def identity(inputs: Tensor) -> Tensor:
+    """Inputs that are stored as the backbone takes them."""
+    return inputs
+
+
+class ResidentLoader:
+    """Batches of a split in dataset order.
+
+    Args:
+        examples: The split.
+        batch_size: Rows of a global batch; at least 1.
+        device: Where the split is kept and batches are made.
+        transform: From stored inputs (n, ...) to network inputs.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        *,
+        batch_size: int,
+        device: torch.device | str = "cpu",
+        transform: Transform = identity,
+    ) -> None:
+        self.examples = Examples(*(part.to(device) for part in examples))
+        self.batch_size = batch_size
+        self.device = torch.device(device)
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.examples.target) / self.batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        order = torch.arange(len(self.examples.target), device=self.device)
+        for step in range(len(self)):
+            yield self._batch(self._rows(order, step))
+
+    def _rows(self, order: Tensor, step: int) -> Tensor:
+        return order[step * self.batch_size : (step + 1) * self.batch_size]
+
+    def _batch(self, rows: Tensor) -> Batch:
+        processes, rank = world()
+        mine = torch.tensor_split(rows, processes)[rank]
+        inputs, target = self.examples.take(mine)
+        return Batch(self.transform(self._change(inputs, mine)), target, mine, len(rows))
+
+    def _change(self, inputs: Tensor, index: Tensor) -> Tensor:
+        """What happens to stored inputs before the transform: nothing, outside training."""
+        return inputs
+
+
+class ShuffledLoader(ResidentLoader):
+    """Shuffled and augmented batches for training, reproducible and resumable within an epoch.
+
+    The order is a function of (seed, epoch), the augmentation of an example of (seed, epoch, index).
+    Lightning calls `sampler.set_epoch` before each epoch, saves `state_dict` with a checkpoint, and hands
+    it back to `load_state_dict` when a run resumes within an epoch: the remaining batches then are those
+    of the uninterrupted run.
+
+    Args:
+        examples: The split.
+        batch_size: Rows of a global batch; at least 1.
+        seed: The run's seed.
+        device: Where the split is kept and batches are made.
+        transform: From stored inputs (n, ...) to network inputs, after the augmentation.
+        augmentation: Random change of the stored inputs; None for none.
+    """
+
+    batch_sampler = None
+
+    def __init__(
+        self,
+        examples: Examples,
+        *,
+        batch_size: int,
+        seed: int,
+        device: torch.device | str = "cpu",
+        transform: Transform = identity,
+        augmentation: Augmentation | None = None,
+    ) -> None:
+        super().__init__(examples, batch_size=batch_size, device=device, transform=transform)
+        self.seed, self.augmentation = seed, augmentation
+        self.epoch, self._step, self._first_step = 0, 0, 0
+        self._draws: Tensor | None = None
+
+    @property
+    def sampler(self) -> ShuffledLoader:
+        """Where Lightning looks for `set_epoch`."""
+        return self
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch the next iteration is."""
+        self.epoch = epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """The number of batches handed out in this epoch."""
+        return {"step": self._step}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Start the next iteration after the batches that were handed out already."""
+        self._first_step = state["step"]
+
+    def __iter__(self) -> Iterator[Batch]:
+        # A generator, so that nothing is drawn before Lightning has set the epoch of a resumed run.
+        order = self._start_epoch()
+        start, self._first_step = self._first_step, 0
+        for step in range(start, len(self)):
+            self._step = step + 1
+            yield self._batch(self._rows(order, step))
+
+    def _start_epoch(self) -> Tensor:
+        generator = torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch))
+        n = len(self.examples.target)
+        order = torch.randperm(n, generator=generator)
+        if self.augmentation is not None:
+            self._draws = self.augmentation.draw(n, generator).to(self.device)
+        return order.to(self.device)
+
+    def _change(self, inputs: Tensor, index: Tensor) -> Tensor:
+        if self.augmentation is None or self._draws is None:
+            return inputs
+        return self.augmentation(inputs, self._draws[index])
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """A generator seed for an epoch of a run.
+
+    Hashed to 32 bits, because torch's CPU generator ignores the higher ones.
+    """
+    return int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0])
