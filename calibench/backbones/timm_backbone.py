@@ -17,13 +17,13 @@ class TimmBackbone(Backbone):
         num_classes: Number of logits; a pretrained classifier is replaced.
         name: timm's name of the model, `resnet18` for instance.
         pretrained: Load timm's pretrained weights (from its cache, or downloaded).
-        cifar_stem: Replace a ResNet's 7x7 stride-2 stem and max pooling by a 3x3 stride-1 convolution,
-            for 32x32 images.
+        cifar_stem: Replace a ResNet's 7x7 stride-2 stem and max pooling by a 3x3 stride-1
+            convolution, for 32x32 images.
         in_channels: Channels of the images.
 
     Raises:
-        ValueError: timm has no such model, its weights cannot be loaded, or `cifar_stem` is asked of a
-            model without a ResNet's stem.
+        ValueError: timm has no such model, its weights cannot be loaded, or `cifar_stem` is asked
+            of a model without a ResNet's stem.
     """
 
     def __init__(
@@ -57,7 +57,8 @@ def _create(name: str, pretrained: bool, **options: Any) -> nn.Module:
     except Exception as error:
         if not pretrained:
             raise
-        # The hub client's errors differ by version and by what is missing: network, file, permission.
+        # The hub client's errors differ by version and by what is missing: network, file,
+        # permission.
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise ValueError(
             f"the pretrained weights of `{name}` cannot be loaded: {reason}"

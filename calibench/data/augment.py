@@ -1,8 +1,8 @@
 """Augmentation and normalisation of whole batches, as tensor operations on any device.
 
-An augmentation draws its random numbers for a whole epoch at once, one row per example of the split, and
-applies the rows that a batch needs: what happens to an example is a function of (seed, epoch, index) and
-of nothing else, neither of the batch it is in nor of the process that holds it.
+An augmentation draws its random numbers for a whole epoch at once, one row per example of the
+split, and applies the rows that a batch needs: what happens to an example is a function of (seed,
+epoch, index) and of nothing else, neither of the batch it is in nor of the process that holds it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ class Augmentation(Protocol):
 
 
 class RandomCropFlip:
-    """Zero padding, a random crop of the original size and a horizontal flip (torchvision's, per sample).
+    """Zero padding, a random crop of the original size, and a horizontal flip, image by image.
 
-    Equal in distribution to `RandomCrop(size, padding=padding)` followed by `RandomHorizontalFlip(0.5)`.
+    Equal in distribution to `RandomCrop(size, padding=padding)` followed by
+    `RandomHorizontalFlip(0.5)`.
 
     Args:
         padding: Pixels of zeros on every side before the crop; at least 0.
@@ -41,7 +42,7 @@ class RandomCropFlip:
         self.padding, self.flip = padding, flip
 
     def draw(self, n: int, generator: torch.Generator) -> Tensor:
-        """Top, left and flip of each image: (n, 3) int64 with values in [0, 2 padding] and {0, 1}."""
+        """Top and left in [0, 2 padding] and flip in {0, 1} of each image: (n, 3) int64."""
         corner = torch.randint(2 * self.padding + 1, (n, 2), generator=generator)
         flip = torch.randint(2, (n, 1), generator=generator) * int(self.flip)
         return torch.cat([corner, flip], dim=1)

@@ -12,7 +12,8 @@ class Batch(NamedTuple):
     """This process's slice of one global batch.
 
     Attributes:
-        inputs: Ready for the backbone (augmented, normalised), shape (n_r, ...), on the loader's device.
+        inputs: Ready for the backbone (augmented, normalised), shape (n_r, ...), on the loader's
+            device.
         target: Class indices (n_r,) int64; -1 where an out-of-distribution set has no label.
         index: Positions of the rows in their split (n_r,) int64.
         size: Rows of the global batch; process r of W holds `slice_sizes(size, W)[r]` of them.
@@ -25,7 +26,7 @@ class Batch(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """A split in memory: `inputs` (N, ...) as stored (uint8 images, say) and `target` (N,) int64."""
+    """A split in memory: `inputs` (N, ...) as stored (uint8 images, say), `target` (N,) int64."""
 
     inputs: Tensor
     target: Tensor
@@ -49,8 +50,8 @@ class EvaluationSet:
 
     Attributes:
         name: Its name in logs, files and tables.
-        kind: "ood" (no labels: every target is -1) or "shift" (labels of the test set's classes; it is
-            scored like a test set and serves as out-of-distribution data as well).
+        kind: "ood" (no labels: every target is -1) or "shift" (labels of the test set's classes; it
+            is scored like a test set and serves as out-of-distribution data as well).
         examples: Stored like the splits, so the data module's own transform applies.
     """
 
@@ -60,4 +61,4 @@ class EvaluationSet:
 
 
 class Unavailable(Exception):
-    """An evaluation set cannot be had here; the text says why and where it is expected, in one line."""
+    """An evaluation set cannot be had here; the text says why, in one line."""

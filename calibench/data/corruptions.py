@@ -1,4 +1,4 @@
-"""Corruptions that are generated here, with the constants of CIFAR-10-C (Hendrycks and Dietterich 2019)."""
+"""Generated corruptions, with the constants of CIFAR-10-C (Hendrycks and Dietterich 2019)."""
 
 from __future__ import annotations
 

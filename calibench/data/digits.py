@@ -22,10 +22,10 @@ _SIDE = 8
 class DigitsDataModule(ClassificationDataModule):
     """UCI optical digits, optionally long-tailed (Alpaydin and Kaynak 1998; scikit-learn's copy).
 
-    1,797 grey scans of 8x8 pixels, 10 classes. Validation and test splits are stratified and stay so;
-    the long tail thins the training split. Evaluation sets: `noise` (shift: the test digits under
-    Gaussian noise of CIFAR-10-C's severity 5) and `photos` (out of distribution: 8x8 grey patches of
-    scikit-learn's two sample photographs, as many as there are test digits).
+    1,797 grey scans of 8x8 pixels, 10 classes. Validation and test splits are stratified and stay
+    so; the long tail thins the training split. Evaluation sets: `noise` (shift: the test digits
+    under Gaussian noise of CIFAR-10-C's severity 5) and `photos` (out of distribution: 8x8 grey
+    patches of scikit-learn's two sample photographs, as many as there are test digits).
 
     Args:
         imbalance_factor: Largest training class over the smallest, at least 1 (1: balanced).

@@ -19,8 +19,9 @@ _RING = (40.0, 50.0)  # radii; the class means lie within 10 * sqrt(2)
 class SyntheticGaussiansDataModule(ClassificationDataModule):
     """Gaussians in the plane with a known posterior (Lin et al. 2025, toy study of BSCE-GRA).
 
-    Class means are uniform in [-10, 10]^2, covariances the identity, classes equally likely. The only
-    evaluation set is `ring` (out of distribution): points at distance 40 to 50 from the origin.
+    Class means are uniform in [-10, 10]^2, covariances the identity, classes equally likely. The
+    only evaluation set is `ring` (out of distribution): points at distance 40 to 50 from the
+    origin.
 
     Args:
         num_gaussians: Number of classes, at least 2.

@@ -1,8 +1,9 @@
 """Loaders over a split that lives in memory, on the device that uses it.
 
-A loader yields this process's slice of each *global* batch, cut as `torch.tensor_split` cuts it: every
-process takes the same number of steps, no row is padded or repeated, and what a batch holds does not
-depend on how many processes there are. On a GPU a batch costs the host a few kernel launches.
+A loader yields this process's slice of each *global* batch, cut as `torch.tensor_split` cuts it:
+every process takes the same number of steps, no row is padded or repeated, and what a batch holds
+does not depend on how many processes there are. On a GPU a batch costs the host a few kernel
+launches.
 """
 
 from __future__ import annotations
@@ -75,10 +76,10 @@ class ResidentLoader:
 class ShuffledLoader(ResidentLoader):
     """Shuffled and augmented batches for training, reproducible and resumable within an epoch.
 
-    The order is a function of (seed, epoch), the augmentation of an example of (seed, epoch, index).
-    Lightning calls `sampler.set_epoch` before each epoch, saves `state_dict` with a checkpoint, and hands
-    it back to `load_state_dict` when a run resumes within an epoch: the remaining batches then are those
-    of the uninterrupted run.
+    The order is a function of (seed, epoch), the augmentation of an example of (seed, epoch,
+    index). Lightning calls `sampler.set_epoch` before each epoch, saves `state_dict` with a
+    checkpoint, and hands it back to `load_state_dict` when a run resumes within an epoch: the
+    remaining batches then are those of the uninterrupted run.
 
     Args:
         examples: The split.

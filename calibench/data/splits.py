@@ -21,7 +21,9 @@ def class_counts(target: Tensor, num_classes: int) -> Tensor:
 
 
 def choose_per_class(target: Tensor, counts: Sequence[int] | Tensor, seed: int) -> Tensor:
-    """Positions of `counts[k]` examples of each class k, uniform without replacement, in dataset order.
+    """Positions of `counts[k]` examples of each class k, uniform without replacement.
+
+    The positions are in dataset order.
 
     Raises:
         ValueError: A class has fewer examples than asked for.
