@@ -3,33 +3,159 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from collections.abc import Callable, Mapping
+from typing import Any, Self, TypeVar
 
+import torch
 from torch import Tensor, nn
+
+T = TypeVar("T")
 
 
 class Calibrator(nn.Module, ABC):
     """A map from logits to probabilities, fitted on held-out logits.
 
-    Subclasses implement `fit` and `log_prob`; every class can be built without arguments, keeps what it
-    fitted in buffers (so it saves, moves and composes like any module), and never owns a network or a
-    loader. `preserves_accuracy` says whether the argmax is guaranteed to stay.
+    A subclass implements `_fit` and `_log_prob`, which get float64 logits; every class can be built
+    without arguments and never owns a network or a loader. What is fitted lives in buffers that are
+    registered as None: they are filled by `fit` or by `load_state_dict`, whatever their shape, they
+    move with the module, and they are never cast. Where `preserves_accuracy` is true the base keeps
+    the argmax through the rounding to the dtype of the logits as well, ties included.
     """
 
     preserves_accuracy: bool = False
 
-    @abstractmethod
-    def fit(self, logits: Tensor, target: Tensor) -> Self:
-        """Fit on validation logits (N, K) and class indices (N,); returns self."""
+    @property
+    def fitted(self) -> bool:
+        """Whether `fit` has been called, or a fitted state been loaded."""
+        return all(buffer is not None for buffer in self._buffers.values())
 
-    @abstractmethod
+    @torch.no_grad()
+    def fit(self, logits: Tensor, target: Tensor) -> Self:
+        """Fit on held-out data.
+
+        Args:
+            logits: Finite scores, shape (N, K), N >= 1, K >= 2, any floating dtype.
+            target: Class indices in [0, K), shape (N,), any integer dtype.
+
+        Returns:
+            The calibrator itself, its buffers on the device of `logits`.
+
+        Raises:
+            TypeError: If `logits` are not floating or `target` not integers.
+            ValueError: If a shape or a value is out of its range.
+        """
+        check_calibration_set(logits, target)
+        self._fit(logits.double(), target.to(logits.device, torch.int64))
+        return self
+
     def log_prob(self, logits: Tensor) -> Tensor:
-        """Calibrated log-probabilities, (N, K) -> (N, K), in the dtype and on the device of `logits`."""
+        """Calibrated log-probabilities, (N, K) -> (N, K), of the dtype and device of `logits`.
+
+        An exact zero that a calibrator gives is -inf here.
+
+        Raises:
+            RuntimeError: If nothing has been fitted.
+            ValueError: If `logits` are not (N, K).
+        """
+        return self._like(self._checked_log_prob(logits), logits)
 
     def forward(self, logits: Tensor) -> Tensor:
-        """Calibrated probabilities, (N, K) -> (N, K); rows sum to 1."""
-        return self.log_prob(logits).exp()
+        """Calibrated probabilities, (N, K) -> (N, K); rows sum to 1. Raises as `log_prob` does."""
+        return self._like(self._checked_log_prob(logits).exp(), logits)
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
         """What was fitted, as plain numbers for a report, e.g. `{"temperature": 1.7}`."""
         return {}
+
+    @abstractmethod
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        """Fill the buffers from checked float64 logits (N, K) and int64 targets (N,)."""
+
+    @abstractmethod
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        """Calibrated log-probabilities of float64 logits, (N, K) -> (N, K)."""
+
+    def _checked_log_prob(self, logits: Tensor) -> Tensor:
+        if not self.fitted:
+            raise RuntimeError(
+                f"{type(self).__name__} has not been fitted: call `fit(logits, target)` first."
+            )
+        check_logits(logits)
+        return self._log_prob(logits.double())
+
+    def _like(self, values: Tensor, logits: Tensor) -> Tensor:
+        values = values.to(logits.dtype)
+        return keep_argmax(values, logits) if self.preserves_accuracy else values
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
+        # The shapes of the buffers are those of the data that was fitted: take the saved ones.
+        for name, buffer in self._buffers.items():
+            saved = state_dict.get(prefix + name)
+            if saved is not None:
+                device = saved.device if buffer is None else buffer.device
+                self._buffers[name] = torch.empty_like(saved, device=device)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Self:
+        # nn.Module.to(dtype) casts floating buffers; what was fitted is moved, never cast.
+        def move(tensor: Tensor) -> Tensor:
+            moved = fn(tensor)
+            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
+
+        super()._apply(move, *args, **kwargs)  # type: ignore[no-untyped-call]
+        return self
+
+
+def keep_argmax(values: Tensor, logits: Tensor) -> Tensor:
+    """Give the entries of `values` (N, K) the maxima of `logits` (N, K), ties included.
+
+    For maps that are increasing in exact arithmetic: two logits one rounding apart may come out
+    equal, and two equal ones apart, because a vectorised `exp` differs from the scalar one in the
+    last bit. Entries of the largest logit get its value, the others stay at least one rounding
+    below.
+    """
+    top_logit, index = logits.max(dim=1, keepdim=True)
+    top = values.gather(1, index)
+    below = top - top.abs() * torch.finfo(values.dtype).eps
+    return torch.where(logits == top_logit, top, torch.minimum(values, below))
+
+
+def choose(argument: str, value: str, choices: Mapping[str, T]) -> T:
+    """Return `choices[value]`, or raise a ValueError that names the argument and the choices."""
+    if value not in choices:
+        raise ValueError(
+            f"`{argument}` must be one of {', '.join(map(repr, choices))}, got {value!r}."
+        )
+    return choices[value]
+
+
+def check_logits(logits: Tensor) -> None:
+    """Raise unless `logits` is a floating (N, K) tensor with at least two classes."""
+    if not logits.is_floating_point():
+        raise TypeError(f"`logits` must be floating, got {logits.dtype}.")
+    if logits.ndim != 2 or logits.shape[1] < 2:
+        raise ValueError(f"`logits` must have shape (N, K) with K >= 2, got {tuple(logits.shape)}.")
+
+
+def check_calibration_set(logits: Tensor, target: Tensor) -> None:
+    """Raise unless `logits` (N, K) and `target` (N,) are a set that something can be fitted on."""
+    check_logits(logits)
+    if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
+        raise TypeError(f"`target` must hold integer class indices, got {target.dtype}.")
+    if target.shape != logits.shape[:1]:
+        raise ValueError(
+            f"`target` must have shape ({logits.shape[0]},), got {tuple(target.shape)}."
+        )
+    if len(logits) == 0:
+        raise ValueError("`logits` must have at least one row to fit on, got none.")
+    if not bool(logits.isfinite().all()):
+        raise ValueError(
+            "`logits` must be finite, got nan or inf (clip probabilities before taking their log)."
+        )
+    low, high = int(target.min()), int(target.max())
+    if low < 0 or high >= logits.shape[1]:
+        raise ValueError(
+            f"`target` must lie in [0, {logits.shape[1]}), got values from {low} to {high}."
+        )

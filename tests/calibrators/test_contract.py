@@ -1,0 +1,187 @@
+"""What every exported calibrator must do; a new one is picked up without editing this file."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import pytest
+import torch
+from torch import Tensor
+
+from calibench import calibrators
+from calibench.calibrators import Calibrator
+
+EXPORTED = [getattr(calibrators, name) for name in calibrators.__all__]
+CALIBRATORS = [c for c in EXPORTED if issubclass(c, Calibrator) and not inspect.isabstract(c)]
+
+every_calibrator = pytest.mark.parametrize("calibrator", CALIBRATORS, ids=lambda c: c.__name__)
+
+
+def over_confident(n: int = 400, k: int = 4) -> tuple[Tensor, Tensor]:
+    """Logits of a model that is right about its classes and twice too sure of them."""
+    generator = torch.Generator().manual_seed(7)
+    logits = torch.randn(n, k, generator=generator) * 2
+    target = torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
+    return logits * 2, target
+
+
+def test_all_is_sorted_and_complete() -> None:
+    assert list(calibrators.__all__) == sorted(calibrators.__all__)
+    assert len(CALIBRATORS) == len(EXPORTED) - 1
+
+
+@every_calibrator
+def test_first_line_names_the_source(calibrator: type[Calibrator]) -> None:
+    first = inspect.getdoc(calibrator).splitlines()[0]
+    assert len(first) <= 95
+    assert first.endswith(").")
+
+
+@every_calibrator
+def test_arguments_are_keywords_with_defaults_and_types(calibrator: type[Calibrator]) -> None:
+    for parameter in inspect.signature(calibrator).parameters.values():
+        assert parameter.kind is parameter.KEYWORD_ONLY
+        assert parameter.default is not parameter.empty
+        assert parameter.annotation is not parameter.empty
+
+
+@every_calibrator
+def test_use_before_fit_says_so(calibrator: type[Calibrator]) -> None:
+    logits, target = over_confident()
+    model = calibrator()
+    assert not model.fitted
+    with pytest.raises(RuntimeError, match="has not been fitted"):
+        model(logits)
+    with pytest.raises(RuntimeError, match="has not been fitted"):
+        model.log_prob(logits)
+    assert model.fit(logits, target) is model
+    assert model.fitted
+
+
+@every_calibrator
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_gives_distributions_in_the_dtype_of_the_logits(
+    calibrator: type[Calibrator], dtype: torch.dtype
+) -> None:
+    logits, target = over_confident()
+    model = calibrator().fit(logits.to(dtype), target.int())
+    probs, log_probs = model(logits.to(dtype)), model.log_prob(logits.to(dtype))
+    assert probs.dtype == log_probs.dtype == dtype
+    assert probs.shape == log_probs.shape == logits.shape
+    assert (probs >= 0).all()
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(
+        probs.double().sum(1), torch.ones(len(probs)).double(), atol=8 * eps, rtol=0
+    )
+    torch.testing.assert_close(
+        log_probs.double().exp(), probs.double(), atol=8 * eps, rtol=16 * eps
+    )
+
+
+@every_calibrator
+def test_improves_the_nll_of_an_over_confident_model_or_its_confidence(
+    calibrator: type[Calibrator],
+) -> None:
+    logits, target = over_confident()
+    model = calibrator().fit(logits, target)
+    accuracy = (logits.argmax(1) == target).double().mean()
+    gap = (model(logits).amax(1).double().mean() - accuracy).abs()
+    assert gap < 0.5 * (logits.softmax(1).amax(1).double().mean() - accuracy).abs()
+
+
+@every_calibrator
+def test_state_dict_round_trip_is_exact(calibrator: type[Calibrator]) -> None:
+    logits, target = over_confident()
+    model = calibrator().fit(logits, target)
+    loaded = calibrator()
+    loaded.load_state_dict(model.state_dict())
+    assert loaded.fitted
+    assert torch.equal(loaded.log_prob(logits), model.log_prob(logits))
+    other = calibrator().fit(logits[:50, :3], target[:50] % 3)
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(other.log_prob(logits), model.log_prob(logits))
+    assert other.parameters_dict() == model.parameters_dict()
+
+
+@every_calibrator
+def test_pickles_and_keeps_its_precision(calibrator: type[Calibrator]) -> None:
+    logits, target = over_confident()
+    model = calibrator().fit(logits, target)
+    expected = model.log_prob(logits)
+    assert torch.equal(pickle.loads(pickle.dumps(model)).log_prob(logits), expected)
+    assert torch.equal(model.half().log_prob(logits), expected)
+
+
+@every_calibrator
+def test_fitting_again_forgets_the_first_fit(calibrator: type[Calibrator]) -> None:
+    logits, target = over_confident()
+    twice = calibrator().fit(logits[:100] * 3, target[:100]).fit(logits, target)
+    once = calibrator().fit(logits, target)
+    assert torch.equal(twice.log_prob(logits), once.log_prob(logits))
+
+
+@every_calibrator
+def test_leaves_its_input_and_the_random_state_alone(calibrator: type[Calibrator]) -> None:
+    logits, target = over_confident()
+    logits, target = logits.double(), target.clone()
+    kept, state = (logits.clone(), target.clone()), torch.get_rng_state()
+    calibrator().fit(logits, target)(logits)
+    assert torch.equal(logits, kept[0])
+    assert torch.equal(target, kept[1])
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@every_calibrator
+def test_rows_are_independent_and_a_constant_changes_nothing(
+    calibrator: type[Calibrator],
+) -> None:
+    logits, target = (
+        part.double() if part.is_floating_point() else part for part in over_confident()
+    )
+    model = calibrator().fit(logits, target)
+    expected = model(logits)
+    torch.testing.assert_close(model(logits[5:6]), expected[5:6])
+    assert model(logits[:0]).shape == (0, logits.shape[1])
+    # A power of two, so that the addition itself rounds nothing away.
+    torch.testing.assert_close(
+        model((logits * 2**20).round() / 2**20 + 64.0), model((logits * 2**20).round() / 2**20)
+    )
+
+
+@every_calibrator
+def test_parameters_dict_holds_plain_numbers(calibrator: type[Calibrator]) -> None:
+    logits, target = over_confident()
+    for name, value in calibrator().fit(logits, target).parameters_dict().items():
+        assert isinstance(name, str)
+        values = value if isinstance(value, list) else [value]
+        assert values
+        assert all(type(entry) is float for entry in values)
+
+
+LOGITS, TARGET = over_confident()
+MALFORMED = {
+    "integer logits": (LOGITS.long(), TARGET, TypeError, "`logits` must be floating"),
+    "one class": (LOGITS[:, :1], TARGET, ValueError, "K >= 2"),
+    "three axes": (LOGITS[None], TARGET, ValueError, r"shape \(N, K\)"),
+    "float target": (LOGITS, TARGET.float(), TypeError, "`target` must hold integer"),
+    "one-hot target": (
+        LOGITS,
+        torch.eye(4)[TARGET].long(),
+        ValueError,
+        r"`target` must have shape \(400,\)",
+    ),
+    "other length": (LOGITS, TARGET[:-1], ValueError, r"`target` must have shape \(400,\)"),
+    "no rows": (LOGITS[:0], TARGET[:0], ValueError, "at least one row"),
+    "nan": (LOGITS.log(), TARGET, ValueError, "`logits` must be finite"),
+    "class too large": (LOGITS, TARGET + 1, ValueError, r"lie in \[0, 4\), got values from 1 to 4"),
+    "negative class": (LOGITS, TARGET - 1, ValueError, r"lie in \[0, 4\), got values from -1 to 2"),
+}
+
+
+@every_calibrator
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_input_is_one_clear_error(calibrator: type[Calibrator], case: str) -> None:
+    logits, target, error, message = MALFORMED[case]
+    with pytest.raises(error, match=message):
+        calibrator().fit(logits, target)
