@@ -1,0 +1,55 @@
+"""What every exported backbone must do."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+
+from calibench import backbones
+from calibench.backbones import Backbone
+
+CLASSES = [
+    backbone
+    for name in backbones.__all__
+    if not inspect.isabstract(backbone := getattr(backbones, name))
+]
+IMAGE = (3, 32, 32)
+ARGUMENTS = {
+    "MLP": {"in_features": 3 * 32 * 32, "hidden": (16,)},
+    "SmallCNN": {"in_channels": 3, "width": 8},
+    "TimmBackbone": {"name": "test_resnet"},
+}
+
+
+def build(cls: type[Backbone]) -> Backbone:
+    return cls(num_classes=7, **ARGUMENTS.get(cls.__name__, {}))
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_backbone(cls: type[Backbone]) -> None:
+    network = build(cls)
+    assert isinstance(network, Backbone)
+    assert network.num_classes == 7
+    inputs = torch.randn(4, *IMAGE)
+    logits = network(inputs)
+    assert logits.shape == (4, 7)
+    logits.square().sum().backward()
+    assert all(parameter.grad is not None for parameter in network.parameters())
+    assert network(inputs[:0]).shape == (0, 7)
+    network.eval()
+    assert network(inputs[:0]).shape == (0, 7)
+    last = inputs.contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(network(last), network(inputs), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_arguments_are_keywords_with_types_and_a_source(cls: type[Backbone]) -> None:
+    signature = inspect.signature(cls.__init__)
+    for name, parameter in list(signature.parameters.items())[1:]:
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY, name
+        assert parameter.annotation is not inspect.Parameter.empty, name
+    first = inspect.getdoc(cls).splitlines()[0]
+    assert first.endswith(").")
+    assert len(first) <= 95

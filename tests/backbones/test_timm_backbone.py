@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from calibench.backbones import TimmBackbone
+
+
+def test_classes_and_channels_reach_timm() -> None:
+    network = TimmBackbone(num_classes=5, name="test_resnet", in_channels=1)
+    assert network(torch.randn(2, 1, 32, 32)).shape == (2, 5)
+
+
+def test_cifar_stem_keeps_the_resolution() -> None:
+    network = TimmBackbone(num_classes=10, name="resnet18", cifar_stem=True).network
+    inputs = torch.randn(1, 3, 32, 32)
+    assert network.forward_features(inputs).shape == (1, 512, 4, 4)
+    # the well-known CIFAR ResNet-18
+    assert sum(p.numel() for p in network.parameters()) == 11_173_962
+
+
+def test_cifar_stem_of_something_else() -> None:
+    with pytest.raises(ValueError, match="`cifar_stem` is for ResNets; timm's `test_vit` has no"):
+        TimmBackbone(num_classes=10, name="test_vit", cifar_stem=True)
+
+
+def test_unknown_name_lists_near_matches() -> None:
+    with pytest.raises(ValueError, match=r"timm has no model `resnet1B`; did you mean .*resnet18"):
+        TimmBackbone(num_classes=10, name="resnet1B")
+
+
+def test_unreachable_weights_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import timm
+
+    create = timm.create_model
+
+    def offline(name, pretrained=False, **options):
+        if pretrained:
+            raise OSError("cannot reach the hub\nand much more")
+        return create(name, **options)
+
+    monkeypatch.setattr(timm, "create_model", offline)
+    with pytest.raises(
+        ValueError, match=r"weights of `resnet18` cannot be loaded: cannot reach the hub$"
+    ):
+        TimmBackbone(num_classes=10, name="resnet18", pretrained=True)
+
+
+def test_timm_is_imported_only_when_built() -> None:
+    code = (
+        "import sys, calibench.backbones; print(sorted({'timm', 'torchvision'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torchvision.transforms import functional as tv
+
+from calibench.data.augment import Normalize, RandomCropFlip
+
+
+def images(n: int, channels: int = 3, side: int = 8) -> torch.Tensor:
+    return torch.randint(256, (n, channels, side, side), dtype=torch.uint8)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_every_offset_equals_torchvisions_crop_and_flip(channels: int) -> None:
+    draws = torch.cartesian_prod(torch.arange(9), torch.arange(9), torch.arange(2))
+    stored = images(len(draws), channels)
+    ours = RandomCropFlip(padding=4)(stored, draws)
+    for image, (top, left, flip), changed in zip(stored, draws.tolist(), ours, strict=True):
+        theirs = tv.crop(tv.pad(image, [4]), top, left, 8, 8)
+        assert torch.equal(changed, tv.hflip(theirs) if flip else theirs)
+
+
+def test_stored_layout_does_not_matter_and_the_result_is_channels_last() -> None:
+    stored, draws = images(6), RandomCropFlip().draw(6, torch.Generator().manual_seed(0))
+    last = stored.contiguous(memory_format=torch.channels_last)
+    ours = RandomCropFlip()(last, draws)
+    assert torch.equal(ours, RandomCropFlip()(stored, draws))
+    assert ours.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_rectangular_images_keep_their_size() -> None:
+    stored = torch.arange(2 * 4 * 6).view(2, 1, 4, 6)
+    crop = RandomCropFlip(padding=1)
+    kept = crop(stored, torch.tensor([[1, 1, 0], [1, 1, 1]]))
+    assert torch.equal(kept, torch.stack([stored[0], stored[1].flip(2)]))
+
+
+def test_draws_are_uniform_over_the_offsets_and_flip_half() -> None:
+    n = 81 * 2 * 200
+    draws = RandomCropFlip(padding=4).draw(n, torch.Generator().manual_seed(0))
+    cell = (draws[:, 0] * 9 + draws[:, 1]) * 2 + draws[:, 2]
+    counts = torch.bincount(cell, minlength=162).double()
+    assert len(counts) == 162
+    chi_square = ((counts - 200) ** 2 / 200).sum()
+    assert 161 - 5 * (2 * 161) ** 0.5 < chi_square < 161 + 5 * (2 * 161) ** 0.5
+
+
+def test_without_padding_and_flip_nothing_changes() -> None:
+    crop = RandomCropFlip(padding=0, flip=False)
+    stored = images(5)
+    assert torch.equal(crop(stored, crop.draw(5, torch.Generator())), stored)
+
+
+def test_padding_is_checked() -> None:
+    with pytest.raises(ValueError, match="`padding` must be a non-negative integer, got -1"):
+        RandomCropFlip(padding=-1)
+
+
+def test_normalize_equals_torchvision() -> None:
+    mean, std = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+    stored = images(7)
+    theirs = tv.normalize(stored.float() / 255, mean, std)
+    torch.testing.assert_close(Normalize(mean, std)(stored), theirs, rtol=0, atol=2e-6)
+
+
+def test_normalize_scales_by_the_stored_white() -> None:
+    grey = torch.full((1, 1, 2, 2), 8.0)
+    torch.testing.assert_close(
+        Normalize((0.25,), (0.5,), white=16.0)(grey), torch.full((1, 1, 2, 2), 0.5)
+    )
