@@ -1,7 +1,7 @@
-"""Equal-width and equal-mass bins as tensor functions, for metrics, calibrators and adaptive losses.
+"""Equal-width and equal-mass bins as tensor functions for metrics, calibrators and losses.
 
-Bins are right-closed, (lower, upper], and the first one also contains its lower edge, so confidence 0
-and confidence 1 both belong to real bins.
+Bins are right-closed, (lower, upper], and the first one also contains its lower edge, so confidence
+0 and confidence 1 both belong to real bins.
 """
 
 from __future__ import annotations
@@ -20,9 +20,49 @@ def check_n_bins(n_bins: int) -> int:
 def equal_width_bin(values: Tensor, n_bins: int) -> Tensor:
     """Index of the right-closed equal-width bin of [0, 1] of each value; any shape, int64.
 
-    The edges are those of `torch.linspace(0, 1, n_bins + 1)` in float32, as in the reference code of the
-    calibration literature, so a value that lies on an edge falls where the published numbers put it.
+    The edges are those of `torch.linspace(0, 1, n_bins + 1)` in float32, as in the reference code
+    of the calibration literature, so a value that lies on an edge falls where the published numbers
+    put it.
     """
     edges = torch.linspace(0, 1, n_bins + 1, dtype=torch.float32, device=values.device)
     inner = edges[1:-1].to(torch.promote_types(values.dtype, torch.float32))
     return torch.bucketize(values.to(inner.dtype), inner)
+
+
+def equal_mass_cuts(ordered: Tensor, n_bins: int) -> list[int]:
+    """Cut sorted values (N,) into at most `n_bins` runs of nearly equal length that split no tie.
+
+    The values are dealt out as `numpy.array_split` does; a cut that falls between equal values
+    moves up to the end of their run (so do the bins of Kumar et al. 2019's code).
+
+    Returns:
+        Positions 0 = c_0 <= c_1 <= ... = N; bin b holds `ordered[c_b:c_{b+1}]`, perhaps nothing.
+    """
+    n, device = len(ordered), ordered.device
+    if n == 0:
+        return [0, 0]
+    size, larger = divmod(n, n_bins)
+    bins = torch.arange(1, n_bins + 1, device=device)
+    ends = bins * size + bins.clamp(max=larger)
+    cuts = torch.searchsorted(ordered, ordered[ends - 1], right=True)
+    return [0, *cuts.tolist()]
+
+
+def reference_mass_cuts(ordered: Tensor, n_bins: int) -> list[int]:
+    """The bins of Mukhoti et al. 2020's AdaECE code, as positions in sorted values (N,).
+
+    Its edges interpolate linearly between order statistics at k N / n_bins, k = 0 ... n_bins, held
+    in float32; bins are (lower, upper], so what equals the smallest value lies before the first
+    cut.
+    """
+    n, device = len(ordered), ordered.device
+    if n == 0:
+        return [0, 0]
+    position = torch.arange(n_bins + 1, dtype=torch.float64, device=device) * (n / n_bins)
+    position = position.clamp(max=n - 1)
+    below = position.long()
+    lower = ordered[below].double()
+    upper = ordered[(below + 1).clamp(max=n - 1)].double()
+    edges = lower + (upper - lower) * (position - below)
+    cuts = torch.searchsorted(ordered, edges.to(ordered.dtype), right=True)
+    return [int(cut) for cut in cuts.tolist()]

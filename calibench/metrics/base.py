@@ -1,0 +1,160 @@
+"""What every metric shares: checked inputs, float64 sums, states that move but are not cast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+VARIANTS = ("exact", "reference")
+
+
+class CalibrationMetric(Metric):
+    """The base of all metrics of this package (this package).
+
+    Sums are float64 and stay so when a parent module is cast (`.to(torch.bfloat16)`, Lightning's
+    `bf16-true`): states move between devices, nothing casts them. On a device without float64 (MPS)
+    the states, and so the arithmetic, stay on the CPU; the rows of each batch are moved there.
+
+    Args:
+        validate_args: Check each batch (see `check_probabilities`). The checks read a few numbers
+            back from the device, one synchronisation a batch; without them `update` never waits for
+            it.
+        **kwargs: Passed to `torchmetrics.Metric`.
+    """
+
+    is_differentiable = False
+    higher_is_better: bool | None = False
+    full_state_update = False
+    plot_lower_bound = 0.0
+
+    def __init__(self, *, validate_args: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.validate_args = validate_args
+
+    def add_sum(self, name: str, *shape: int) -> None:
+        """Register a float64 state of zeros that is summed over processes."""
+        self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
+
+    def receive(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Check a batch where asked to; return it in at least float32 on the metric's device."""
+        if self.validate_args:
+            check_probabilities(preds, target)
+        dtype = torch.promote_types(preds.dtype, torch.float32)
+        return preds.detach().to(self.device, dtype), target.to(self.device)
+
+    def receive_top_label(
+        self, preds: Tensor, target: Tensor, known: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, Tensor]:
+        """`known`, or the top-label pair of a batch that is checked where asked to."""
+        return top_label(*self.receive(preds, target)) if known is None else known
+
+    def _apply(
+        self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any
+    ) -> CalibrationMetric:
+        def move(tensor: Tensor) -> Tensor:
+            moved = fn(tensor)
+            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
+
+        try:
+            fn(torch.zeros(1, dtype=torch.float64))
+        except TypeError:  # no float64 on the device
+            return self
+        super()._apply(move, *args, **kwargs)
+        return self
+
+
+def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Confidence and correctness of each example.
+
+    Args:
+        preds: Probabilities, shape (N, K).
+        target: Class indices, shape (N,).
+
+    Returns:
+        The largest probability (N,) and whether its class (the first one among ties) is the target,
+        (N,) bool.
+    """
+    confidence, predicted = preds.max(1)
+    return confidence, predicted == target
+
+
+def check_variant(variant: str) -> bool:
+    """Return whether `variant` is "reference"; raise a ValueError unless it is one of VARIANTS."""
+    if variant not in VARIANTS:
+        raise ValueError(f"`variant` must be one of {VARIANTS}, got {variant!r}.")
+    return variant == "reference"
+
+
+def check_num_classes(num_classes: int) -> int:
+    """Return `num_classes` or raise a ValueError if it is not a positive integer."""
+    if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
+        raise ValueError(f"`num_classes` must be a positive integer, got {num_classes!r}.")
+    return num_classes
+
+
+def check_columns(preds: Tensor, num_classes: int) -> None:
+    """Raise a ValueError unless `preds` has one column for each class."""
+    if preds.shape[1] != num_classes:
+        raise ValueError(
+            f"`preds` must have {num_classes} columns (`num_classes`), got {preds.shape[1]}."
+        )
+
+
+def check_shapes(preds: Tensor, target: Tensor, *, name: str = "preds") -> None:
+    """Raise unless `preds` is a floating (N, K) tensor and `target` an integer (N,) tensor."""
+    if not isinstance(preds, Tensor) or not isinstance(target, Tensor):
+        raise TypeError(
+            f"`{name}` and `target` must be tensors, got {type(preds).__name__} "
+            f"and {type(target).__name__}."
+        )
+    if preds.dim() != 2 or preds.shape[1] < 1:
+        raise ValueError(f"`{name}` must have shape (N, K), got {tuple(preds.shape)}.")
+    if target.shape != preds.shape[:1]:
+        raise ValueError(
+            f"`target` must have shape ({len(preds)},) like the rows of `{name}`, "
+            f"got {tuple(target.shape)}."
+        )
+    if not preds.is_floating_point():
+        raise TypeError(f"`{name}` must be floating, got {preds.dtype}.")
+    if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
+        raise TypeError(f"`target` must hold integer class indices, got {target.dtype}.")
+
+
+def check_target(target: Tensor, num_classes: int) -> None:
+    """Raise a ValueError unless all class indices lie in [0, num_classes)."""
+    if len(target) == 0:
+        return
+    low, high = (int(bound) for bound in target.aminmax())
+    if low < 0 or high >= num_classes:
+        raise ValueError(f"`target` must lie in [0, {num_classes}), got values in [{low}, {high}].")
+
+
+def sum_tolerance(dtype: torch.dtype) -> float:
+    """How far from 1 a row of probabilities may sum: 1e-4, or 4 machine epsilons if more."""
+    return max(1e-4, 4 * torch.finfo(dtype).eps)
+
+
+def check_probabilities(preds: Tensor, target: Tensor) -> None:
+    """Raise unless `preds` are probabilities (N, K) and `target` are class indices (N,) below K.
+
+    Rows must be non-negative and sum to 1 within 1e-4 (float16: 4e-3, bfloat16: 3e-2); N = 0 is
+    fine.
+    """
+    check_shapes(preds, target)
+    if len(preds) == 0:
+        return
+    rows = preds.sum(1, dtype=torch.promote_types(preds.dtype, torch.float32))
+    smallest, low, high = torch.stack([preds.amin().to(rows.dtype), *rows.aminmax()]).tolist()
+    if not smallest >= 0:  # also NaN
+        raise ValueError(f"`preds` must be probabilities in [0, 1] without NaN, got {smallest}.")
+    tolerance = sum_tolerance(preds.dtype)
+    if not (low >= 1 - tolerance and high <= 1 + tolerance):
+        raise ValueError(
+            f"`preds` must be probabilities whose rows sum to 1 (within {tolerance:g}), "
+            f"got sums in [{low:g}, {high:g}]. Logits need `.softmax(1)` first."
+        )
+    check_target(target, preds.shape[1])

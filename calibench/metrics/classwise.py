@@ -1,0 +1,111 @@
+"""Classwise calibration error over equal-width bins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibench.binning import check_n_bins, equal_width_bin
+from calibench.metrics.base import (
+    CalibrationMetric,
+    check_columns,
+    check_num_classes,
+    check_probabilities,
+    check_variant,
+)
+
+
+def classwise_residuals(preds: Tensor, target: Tensor, n_bins: int, *, count_zeros: bool) -> Tensor:
+    """Sum of p_k - 1[y = k] in each bin of each class.
+
+    Args:
+        preds: Probabilities, shape (N, K).
+        target: Class indices, shape (N,).
+        n_bins: Number of equal-width bins.
+        count_zeros: Whether an example of class k with p_k = 0 counts in the first bin.
+
+    Returns:
+        (K, n_bins) float64.
+    """
+    num_classes = preds.shape[1]
+    offsets = torch.arange(num_classes, dtype=torch.int32, device=preds.device) * n_bins
+    cells = equal_width_bin(preds, n_bins).add_(offsets)
+    sums = torch.zeros(num_classes * n_bins, dtype=torch.float64, device=preds.device)
+    sums.index_add_(0, cells.view(-1), preds.double().view(-1))
+    rows = target.unsqueeze(1)
+    hits = torch.ones_like(rows) if count_zeros else preds.gather(1, rows) > 0
+    sums.index_add_(0, cells.gather(1, rows).view(-1), hits.view(-1).double(), alpha=-1)
+    return sums.view(num_classes, n_bins)
+
+
+def class_counts(target: Tensor, num_classes: int) -> Tensor:
+    """Number of examples of each class, (K,) float64."""
+    counts = torch.zeros(num_classes, dtype=torch.float64, device=target.device)
+    return counts.index_add_(0, target, torch.ones_like(target, dtype=torch.float64))
+
+
+def classwise_error(residuals: Tensor, counts: Tensor, *, reference: bool) -> Tensor:
+    """Mean over classes (in the reference code, up to the last seen) of sum_b |residual| / N."""
+    per_class = residuals.abs().sum(1) / counts.sum()
+    if not reference:
+        return per_class.mean()
+    known = counts.flip(0).cumsum(0).flip(0) > 0
+    return torch.where(known, per_class, 0).sum() / known.sum()
+
+
+def classwise_calibration_error(
+    preds: Tensor, target: Tensor, *, n_bins: int = 15, variant: str = "exact"
+) -> Tensor:
+    """Mean over classes of the binned error of p_k; see `ClasswiseCalibrationError`."""
+    reference = check_variant(variant)
+    check_probabilities(preds, target)
+    probs = preds.to(torch.promote_types(preds.dtype, torch.float32))
+    residuals = classwise_residuals(probs, target, check_n_bins(n_bins), count_zeros=not reference)
+    return classwise_error(residuals, class_counts(target, preds.shape[1]), reference=reference)
+
+
+class ClasswiseCalibrationError(CalibrationMetric):
+    """Classwise calibration error, cwECE or SCE (Nixon et al. 2019; Kull et al. 2019).
+
+    cwECE = 1/K sum_k sum_b n_kb / N |mean p_k - share of class k|, over right-closed equal-width
+    bins of p_k, all N examples in each class's bins; p_k = 0 belongs to the first bin.
+
+    Args:
+        num_classes: K.
+        n_bins: Number of bins.
+        variant: "exact", or "reference": the code of Mukhoti et al. 2020, which puts p_k = 0 into
+            no bin and takes the mean over the classes up to the largest target seen instead of all
+            K.
+        **kwargs: See `CalibrationMetric`.
+
+    Range [0, 1], and about 2 / K at most, since most p_k are tiny; NaN without examples.
+    State: K x (n_bins + 1) numbers.
+    """
+
+    residuals: Tensor
+    counts: Tensor
+
+    def __init__(
+        self, num_classes: int, n_bins: int = 15, variant: str = "exact", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_classes = check_num_classes(num_classes)
+        self.n_bins = check_n_bins(n_bins)
+        self.reference = check_variant(variant)
+        self.add_sum("residuals", num_classes, n_bins)
+        self.add_sum("counts", num_classes)
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: probabilities (N, K) and class indices (N,)."""
+        preds, target = self.receive(preds, target)
+        check_columns(preds, self.num_classes)
+        self.residuals += classwise_residuals(
+            preds, target, self.n_bins, count_zeros=not self.reference
+        )
+        self.counts += class_counts(target, self.num_classes)
+
+    def compute(self) -> Tensor:
+        """The classwise calibration error, a float64 scalar."""
+        return classwise_error(self.residuals, self.counts, reference=self.reference)

@@ -1,0 +1,174 @@
+"""Detection of out-of-distribution inputs from logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibench.metrics.per_example import PerExampleMetric, sort_rows
+
+
+def _odds_against(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits minus their maximum (N, K), and log(sum_{k not the maximum} exp) of them (N,)."""
+    largest, index = logits.max(1, keepdim=True)
+    shifted = logits - largest
+    others = shifted.scatter(1, index, -torch.inf)
+    return shifted, others.logsumexp(1)
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """Entropy of the softmax in nats, (N, K) -> (N,); exact for saturated logits."""
+    shifted, log_odds = _odds_against(logits)
+    odds = log_odds.exp()
+    weighted = torch.where(shifted > -torch.inf, shifted.exp() * shifted, 0)
+    return odds.log1p() - weighted.sum(1) / (1 + odds)
+
+
+def msp(logits: Tensor) -> Tensor:
+    """log(1 - maximum softmax probability), (N, K) -> (N,): distinct where 1 - max underflows."""
+    _, log_odds = _odds_against(logits)
+    return log_odds - log_odds.exp().log1p()
+
+
+def max_logit(logits: Tensor) -> Tensor:
+    """Minus the largest logit, (N, K) -> (N,)."""
+    return -logits.amax(1)
+
+
+def energy(logits: Tensor) -> Tensor:
+    """Minus the log-sum-exp of the logits, (N, K) -> (N,)."""
+    return -logits.logsumexp(1)
+
+
+SCORES: dict[str, Callable[[Tensor], Tensor]] = {
+    "entropy": entropy,
+    "msp": msp,
+    "max_logit": max_logit,
+    "energy": energy,
+}
+
+
+def check_score(score: str) -> Callable[[Tensor], Tensor]:
+    """The function of a score's name, or a ValueError."""
+    if score not in SCORES:
+        raise ValueError(f"`score` must be one of {tuple(SCORES)}, got {score!r}.")
+    return SCORES[score]
+
+
+def _at_least(ordered: Tensor, values: Tensor) -> Tensor:
+    """How many of the sorted scores are >= each value, float64."""
+    return (len(ordered) - torch.searchsorted(ordered, values)).double()
+
+
+def _average_precision(positive: Tensor, negative: Tensor) -> Tensor:
+    """Average precision, step-wise, ties grouped: the mean precision at the positives' scores."""
+    found, false = _at_least(positive, positive), _at_least(negative, positive)
+    return (found / (found + false)).mean()
+
+
+def detection_rates(inside: Tensor, outside: Tensor) -> dict[str, Tensor]:
+    """Rates of telling `outside` (positive, higher scores) from `inside`; ties count exactly.
+
+    Args:
+        inside: Scores of in-distribution examples, shape (N,).
+        outside: Scores of out-of-distribution examples, shape (M,).
+
+    Returns:
+        `auroc`; `aupr_in` and `aupr_out` (average precision with either side positive); `fpr95`,
+        the share of in-distribution examples at or above the largest threshold that at least 95% of
+        the out-of-distribution ones reach. All NaN when one side is empty.
+    """
+    inside, outside = sort_rows(inside), sort_rows(outside)
+    if len(inside) == 0 or len(outside) == 0:
+        nothing = torch.full((), torch.nan, dtype=torch.float64, device=inside.device)
+        return dict.fromkeys(("auroc", "aupr_in", "aupr_out", "fpr95"), nothing)
+    below = torch.searchsorted(inside, outside) + torch.searchsorted(inside, outside, right=True)
+    missed = len(outside) - -(-95 * len(outside) // 100)
+    return {
+        "auroc": (below.double() / (2 * len(inside))).mean(),
+        "aupr_in": _average_precision(-inside.flip(0), -outside.flip(0)),
+        "aupr_out": _average_precision(outside, inside),
+        "fpr95": (_at_least(inside, outside[missed]) / len(inside)),
+    }
+
+
+def out_of_distribution(
+    logits: Tensor, is_ood: Tensor, *, score: str = "entropy"
+) -> dict[str, Tensor]:
+    """AUROC, AUPR and FPR@95TPR of a score; see `OutOfDistribution`."""
+    check_logits(logits)
+    check_mask(is_ood, logits)
+    scores = check_score(score)(logits.double())
+    return detection_rates(scores[~is_ood], scores[is_ood])
+
+
+def check_logits(logits: Tensor) -> None:
+    """Raise unless `logits` is a floating (N, K) tensor without NaN."""
+    if not isinstance(logits, Tensor) or not logits.is_floating_point() or logits.dim() != 2:
+        found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(f"`logits` must be a floating tensor of shape (N, K), got {found}.")
+    if bool(logits.isnan().any()):
+        raise ValueError("`logits` must not contain NaN.")
+
+
+def check_mask(is_ood: Tensor, logits: Tensor) -> None:
+    """Raise unless `is_ood` is a bool tensor (N,)."""
+    if is_ood.dtype != torch.bool or is_ood.shape != logits.shape[:1]:
+        raise ValueError(
+            f"`is_ood` must be a bool or a bool tensor of shape ({len(logits)},), "
+            f"got {is_ood.dtype} of shape {tuple(is_ood.shape)}."
+        )
+
+
+class OutOfDistribution(PerExampleMetric):
+    """Out-of-distribution detection: AUROC, AUPR and FPR@95TPR (Hendrycks and Gimpel 2017).
+
+    Out-of-distribution examples are the positives and get the higher scores. Scores are computed
+    and kept in float64 and ranked exactly, ties counting one half: nothing is squashed through a
+    sigmoid, binned or lost where 1 - max softmax underflows.
+
+    Args:
+        score: "entropy" of the softmax, "msp" (1 - maximum softmax probability), "max_logit" (minus
+            the largest logit; Hendrycks et al. 2022) or "energy" (Liu et al. 2020). Entropy and MSP
+            also take a calibrator's log-probabilities for logits.
+        **kwargs: See `CalibrationMetric`.
+
+    `compute` returns a dict of `auroc`, `aupr_in`, `aupr_out` (higher is better), `fpr95` (lower is
+    better), float64 scalars in [0, 1]. State: 8 bytes an example.
+    """
+
+    inside: list[Tensor]
+    outside: list[Tensor]
+    higher_is_better = None
+
+    def __init__(self, score: str = "entropy", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.score = check_score(score)
+        self.add_rows("inside", torch.float64)
+        self.add_rows("outside", torch.float64)
+
+    def update(self, logits: Tensor, is_ood: Tensor | bool) -> None:
+        """Add a batch.
+
+        Args:
+            logits: Logits (or, for entropy and MSP, log-probabilities), shape (N, K).
+            is_ood: Whether the examples are out of distribution: one bool for all, or a bool tensor
+                (N,), which costs a synchronisation.
+        """
+        if self.validate_args:
+            check_logits(logits)
+        scores = self.score(logits.detach().to(self.device).double())
+        if isinstance(is_ood, Tensor) and is_ood.dim():
+            check_mask(is_ood, logits)
+            is_ood = is_ood.to(self.device)
+            self.append("inside", scores[~is_ood])
+            self.append("outside", scores[is_ood])
+        else:
+            self.append("outside" if is_ood else "inside", scores)
+
+    def compute(self) -> dict[str, Tensor]:
+        """The four rates, see the class."""
+        return detection_rates(self.rows("inside"), self.rows("outside"))

@@ -1,0 +1,127 @@
+"""Proper scores: Brier score and negative log-likelihood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibench.metrics.base import (
+    CalibrationMetric,
+    check_probabilities,
+    check_shapes,
+    check_target,
+)
+
+
+def _true_class(values: Tensor, target: Tensor) -> Tensor:
+    return values.gather(1, target.unsqueeze(1)).squeeze(1)
+
+
+def _wide(values: Tensor) -> Tensor:
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def _brier_sum(probs: Tensor, target: Tensor) -> Tensor:
+    rows = probs.square().sum(1) - 2 * _true_class(probs, target) + 1
+    return rows.sum(dtype=torch.float64)
+
+
+def brier_score(preds: Tensor, target: Tensor) -> Tensor:
+    """Mean of sum_k (p_k - 1[y = k])^2; see `BrierScore`."""
+    check_probabilities(preds, target)
+    return _brier_sum(_wide(preds), target) / len(target)
+
+
+class BrierScore(CalibrationMetric):
+    """Brier score, summed over classes (Brier 1950).
+
+    1/N sum_i sum_k (p_ik - 1[y_i = k])^2. Others divide by K, or keep the true class's term only.
+
+    Args:
+        **kwargs: See `CalibrationMetric`.
+
+    Range [0, 2]; NaN without examples.
+    """
+
+    total: Tensor
+    count: Tensor
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.add_sum("total")
+        self.add_sum("count")
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: probabilities (N, K) and class indices (N,)."""
+        self.total += _brier_sum(*self.receive(preds, target))
+        self.count += len(target)
+
+    def compute(self) -> Tensor:
+        """The Brier score, a float64 scalar."""
+        return self.total / self.count
+
+
+def negative_log_likelihood(preds: Tensor, target: Tensor, *, from_logits: bool = False) -> Tensor:
+    """Mean of -log p of the true class; see `NegativeLogLikelihood`."""
+    if from_logits:
+        check_shapes(preds, target)
+        check_target(target, preds.shape[1])
+        log_probs = _wide(preds).log_softmax(1)
+    else:
+        check_probabilities(preds, target)
+        log_probs = _wide(preds).log()
+    return -_true_class(log_probs, target).sum(dtype=torch.float64) / len(target)
+
+
+class NegativeLogLikelihood(CalibrationMetric):
+    """Negative log-likelihood in nats (Good 1952).
+
+    What float32 probabilities lost to underflow cannot be recovered, so give logits or
+    log-probabilities where they exist. An exact zero on the true class makes the value infinite,
+    and it is reported so.
+
+    Args:
+        from_logits: Whether `preds` are logits (or log-probabilities: their log-softmax is
+            themselves) instead of probabilities.
+        **kwargs: See `CalibrationMetric`.
+
+    Range [0, inf]; NaN without examples.
+    """
+
+    total: Tensor
+    count: Tensor
+    plot_upper_bound = None
+
+    def __init__(self, from_logits: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.from_logits = from_logits
+        self.add_sum("total")
+        self.add_sum("count")
+
+    def update(self, preds: Tensor, target: Tensor, log_probs: Tensor | None = None) -> None:
+        """Add a batch.
+
+        Args:
+            preds: Probabilities, or logits if `from_logits`, shape (N, K).
+            target: Class indices, shape (N,).
+            log_probs: Log-probabilities (N, K), used instead of `preds` where given.
+        """
+        if log_probs is None:
+            log_probs = self._log_probs(preds, target)
+        rows = _true_class(_wide(log_probs.detach().to(self.device)), target.to(self.device))
+        self.total -= rows.sum(dtype=torch.float64)
+        self.count += len(target)
+
+    def compute(self) -> Tensor:
+        """The mean negative log-likelihood, a float64 scalar."""
+        return self.total / self.count
+
+    def _log_probs(self, preds: Tensor, target: Tensor) -> Tensor:
+        if not self.from_logits:
+            return self.receive(preds, target)[0].log()
+        if self.validate_args:
+            check_shapes(preds, target)
+            check_target(target, preds.shape[1])
+        return _wide(preds).log_softmax(1)

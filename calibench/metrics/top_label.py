@@ -1,0 +1,55 @@
+"""Metrics that need the top-label pair (confidence, correct) of every example."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibench.metrics.base import check_probabilities, top_label
+from calibench.metrics.per_example import PerExampleMetric
+
+CHUNK = 1 << 16  # examples evaluated at once, so that temporaries stay small
+
+
+def checked_top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """`top_label` of a checked batch, the confidence in at least float32."""
+    check_probabilities(preds, target)
+    return top_label(preds.to(torch.promote_types(preds.dtype, torch.float32)), target)
+
+
+def pack(confidence: Tensor, correct: Tensor) -> Tensor:
+    """Pack float32 confidences and hits (N,) into int32 that sorts like (confidence, correct)."""
+    return confidence.float().view(torch.int32).bitwise_left_shift(1).bitwise_or(correct)
+
+
+def unpack(packed: Tensor) -> tuple[Tensor, Tensor]:
+    """Confidence (float32) and correctness (bool) of packed examples."""
+    return packed.bitwise_right_shift(1).view(torch.float32), packed.bitwise_and(1).bool()
+
+
+class TopLabelMetric(PerExampleMetric):
+    """The base of metrics of every top-label pair, each kept in 4 bytes (this package).
+
+    The confidence is kept in float32, the hit in the bit that float32 values in [0, 1] leave free.
+    """
+
+    packed: list[Tensor]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.add_rows("packed", torch.int32)
+
+    def update(
+        self, preds: Tensor, target: Tensor, top_label: tuple[Tensor, Tensor] | None = None
+    ) -> None:
+        """Add a batch.
+
+        Args:
+            preds: Probabilities, shape (N, K).
+            target: Class indices, shape (N,).
+            top_label: `top_label(preds, target)` where it is known already; then `preds` and
+                `target` are not looked at.
+        """
+        self.append("packed", pack(*self.receive_top_label(preds, target, top_label)))
