@@ -1,8 +1,31 @@
 """Backbones: networks from a batch of inputs to logits."""
 
 from calibench.backbones.base import Backbone
+from calibench.backbones.densenet import CIFARDenseNet121
 from calibench.backbones.mlp import MLP
+from calibench.backbones.resnet import (
+    CIFARResNet8,
+    CIFARResNet20,
+    CIFARResNet50,
+    CIFARResNet110,
+    TinyImageNetResNet50,
+    TinyImageNetResNet110,
+    WideResNet26x10,
+)
 from calibench.backbones.small_cnn import SmallCNN
 from calibench.backbones.timm_backbone import TimmBackbone
 
-__all__ = ["MLP", "Backbone", "SmallCNN", "TimmBackbone"]
+__all__ = [
+    "MLP",
+    "Backbone",
+    "CIFARDenseNet121",
+    "CIFARResNet8",
+    "CIFARResNet20",
+    "CIFARResNet50",
+    "CIFARResNet110",
+    "SmallCNN",
+    "TimmBackbone",
+    "TinyImageNetResNet50",
+    "TinyImageNetResNet110",
+    "WideResNet26x10",
+]

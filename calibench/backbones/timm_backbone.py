@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
 from calibench.config import near_matches
+
+_SMALL = 64  # pixels; below, a stem that reduces fourfold leaves a ResNet next to nothing
 
 
 class TimmBackbone(Backbone):
@@ -20,6 +25,10 @@ class TimmBackbone(Backbone):
         cifar_stem: Replace a ResNet's 7x7 stride-2 stem and max pooling by a 3x3 stride-1
             convolution, for 32x32 images.
         in_channels: Channels of the images.
+        resize: Side in pixels to which images are resized (bilinear) before the model; None for
+            no resizing. A vision transformer of 224 pixels runs on CIFAR with 224.
+        options: Further arguments of `timm.create_model`; `{img_size: 32, patch_size: 4}` makes a
+            vision transformer for 32x32 images.
 
     Raises:
         ValueError: timm has no such model, its weights cannot be loaded, or `cifar_stem` is asked
@@ -34,15 +43,30 @@ class TimmBackbone(Backbone):
         pretrained: bool = False,
         cifar_stem: bool = False,
         in_channels: int = 3,
+        resize: int | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self.num_classes = num_classes
-        self.network = _create(name, pretrained, num_classes=num_classes, in_chans=in_channels)
+        self.num_classes, self.name, self.resize = num_classes, name, resize
+        self.network = _create(
+            name, pretrained, num_classes=num_classes, in_chans=in_channels, **(options or {})
+        )
         if cifar_stem:
             _use_cifar_stem(self.network, name)
+        self._warn_if_small = _has_imagenet_stem(self.network)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (N, num_classes) of images (N, in_channels, H, W)."""
+        if self.resize is not None:
+            size = (self.resize, self.resize)
+            inputs = F.interpolate(inputs, size, mode="bilinear", antialias=True)
+        if self._warn_if_small and inputs.shape[-1] < _SMALL:
+            self._warn_if_small = False
+            warnings.warn(
+                f"`{self.name}` reduces {inputs.shape[-1]}-pixel images fourfold in its ImageNet "
+                "stem; `cifar_stem: true` keeps their resolution.",
+                stacklevel=2,
+            )
         logits: Tensor = self.network(inputs)
         return logits
 
@@ -57,13 +81,19 @@ def _create(name: str, pretrained: bool, **options: Any) -> nn.Module:
     except Exception as error:
         if not pretrained:
             raise
-        # The hub client's errors differ by version and by what is missing: network, file,
-        # permission.
+        # The hub client's errors differ by version and by what is missing: network, file, rights.
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise ValueError(
             f"the pretrained weights of `{name}` cannot be loaded: {reason}"
         ) from error
     return network
+
+
+def _has_imagenet_stem(network: nn.Module) -> bool:
+    stem = getattr(network, "conv1", None)
+    return isinstance(stem, nn.Conv2d) and isinstance(
+        getattr(network, "maxpool", None), nn.MaxPool2d
+    )
 
 
 def _use_cifar_stem(network: nn.Module, name: str) -> None:

@@ -27,7 +27,19 @@ def build(cls: type[Backbone]) -> Backbone:
     return cls(num_classes=7, **ARGUMENTS.get(cls.__name__, {}))
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+BIG = 10_000_000  # parameters; a forward pass takes seconds on one core
+
+
+def size(cls: type[Backbone]) -> int:
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in build(cls).parameters())
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [pytest.param(cls, marks=pytest.mark.slow if size(cls) > BIG else ()) for cls in CLASSES],
+    ids=lambda cls: cls.__name__,
+)
 def test_backbone(cls: type[Backbone]) -> None:
     network = build(cls)
     assert isinstance(network, Backbone)
@@ -38,7 +50,7 @@ def test_backbone(cls: type[Backbone]) -> None:
     logits.square().sum().backward()
     assert all(parameter.grad is not None for parameter in network.parameters())
     assert network(inputs[:0]).shape == (0, 7)
-    network.eval()
+    network.eval().requires_grad_(False)
     assert network(inputs[:0]).shape == (0, 7)
     last = inputs.contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(network(last), network(inputs), rtol=1e-4, atol=1e-4)

@@ -55,3 +55,25 @@ def test_timm_is_imported_only_when_built() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_imagenet_stem_on_small_images_warns_once() -> None:
+    network = TimmBackbone(num_classes=10, name="resnet18").eval()
+    with pytest.warns(
+        UserWarning, match=r"`resnet18` reduces 32-pixel images .*`cifar_stem: true`"
+    ):
+        network(torch.zeros(1, 3, 32, 32))
+    network(torch.zeros(1, 3, 32, 32))
+
+
+def test_resize_lets_a_transformer_run_on_small_images() -> None:
+    network = TimmBackbone(num_classes=10, name="test_vit", resize=160)
+    assert network(torch.randn(2, 3, 32, 32)).shape == (2, 10)
+
+
+def test_options_reach_timm() -> None:
+    network = TimmBackbone(
+        num_classes=10, name="test_vit", options={"img_size": 32, "patch_size": 4}
+    )
+    assert network.network.patch_embed.num_patches == 64
+    assert network(torch.randn(2, 3, 32, 32)).shape == (2, 10)

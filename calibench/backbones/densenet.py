@@ -1,0 +1,37 @@
+"""DenseNet for CIFAR, with the exact parameter count of the papers' code."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from calibench.backbones.base import Backbone
+
+
+class CIFARDenseNet121(Backbone):
+    """DenseNet-121 with a plain 3x3 stem for 32x32 images (Huang et al. 2017; Mukhoti et al. 2020).
+
+    6,956,298 parameters with 10 classes, 7,048,548 with 100: growth 32, blocks [6, 12, 24, 16],
+    compression 0.5, bottlenecks of 4 x 32; PyTorch's default initialisation.
+
+    Args:
+        num_classes: Number of logits.
+        in_channels: Channels of the images.
+    """
+
+    def __init__(self, *, num_classes: int, in_channels: int = 3) -> None:
+        from timm.models.densenet import DenseNet
+
+        super().__init__()
+        self.num_classes = num_classes
+        self.network = DenseNet(num_classes=num_classes, in_chans=in_channels)
+        features = self.network.features
+        features.conv0 = nn.Conv2d(in_channels, 64, 3, padding=1, bias=False)
+        features.norm0, features.pool0 = nn.Identity(), nn.Identity()
+        for module in self.network.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                module.reset_parameters()  # timm draws He-normal weights and zero biases
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits (N, num_classes) of images (N, in_channels, H, W)."""
+        logits: Tensor = self.network(inputs)
+        return logits
