@@ -11,8 +11,13 @@ T = TypeVar("T")
 
 def non_negative(name: str, value: float) -> float:
     """Return `value` as a float if it is finite and >= 0."""
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"`{name}` must be a finite number >= 0, got {value!r}.")
+    return at_least(name, value, 0)
+
+
+def at_least(name: str, value: float, low: float) -> float:
+    """Return `value` as a float if it is finite and >= `low`."""
+    if not (math.isfinite(value) and value >= low):
+        raise ValueError(f"`{name}` must be a finite number >= {low:g}, got {value!r}.")
     return float(value)
 
 
@@ -36,3 +41,10 @@ def one_of(name: str, value: str, options: Mapping[str, T]) -> T:
         allowed = ", ".join(repr(option) for option in options)
         raise ValueError(f"`{name}` must be one of {allowed}, got {value!r}.")
     return options[value]
+
+
+def finite(name: str, value: float) -> float:
+    """Return `value` as a float if it is finite."""
+    if not math.isfinite(value):
+        raise ValueError(f"`{name}` must be finite, got {value!r}.")
+    return float(value)

@@ -137,7 +137,7 @@ def log_probabilities(logits: Tensor) -> Tensor:
     return torch.log_softmax(full_precision(logits), dim=1)
 
 
-def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+def cross_entropy_loss(logits: Tensor, target: Tensor) -> Tensor:
     """Cross-entropy of each example, -log p_y, in nats: (N, K) and (N,) -> (N,)."""
     return F.cross_entropy(full_precision(logits), target, reduction="none")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibench.losses.base import PerExampleLoss, cross_entropy
+from calibench.losses.base import PerExampleLoss, cross_entropy_loss
 
 
 class CrossEntropyLoss(PerExampleLoss):
@@ -12,4 +12,4 @@ class CrossEntropyLoss(PerExampleLoss):
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return -log p_y of each example, (N,)."""
-        return cross_entropy(logits, target)
+        return cross_entropy_loss(logits, target)

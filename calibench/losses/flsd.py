@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative
-from calibench.losses.base import PerExampleLoss, cross_entropy
+from calibench.losses.base import PerExampleLoss, cross_entropy_loss
 from calibench.losses.focal import focal_weight
 
 
@@ -19,7 +19,7 @@ def flsd_gamma(ce: Tensor, gamma: float) -> Tensor:
 
 def flsd_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tensor:
     """Sample-dependent focal loss of each example: (N, K) and (N,) -> (N,)."""
-    ce = cross_entropy(logits, target)
+    ce = cross_entropy_loss(logits, target)
     return focal_weight(ce, flsd_gamma(ce, gamma)) * ce
 
 

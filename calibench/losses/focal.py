@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative
-from calibench.losses.base import PerExampleLoss, cross_entropy
+from calibench.losses.base import PerExampleLoss, cross_entropy_loss
 
 
 def focal_weight(ce: Tensor, gamma: float | Tensor) -> Tensor:
@@ -23,7 +23,7 @@ def focal_weight(ce: Tensor, gamma: float | Tensor) -> Tensor:
 
 def focal_loss(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:
     """-(1 - p_y)^gamma log p_y of each example: (N, K) and (N,) -> (N,); gamma () or (N,)."""
-    ce = cross_entropy(logits, target)
+    ce = cross_entropy_loss(logits, target)
     return focal_weight(ce, gamma) * ce
 
 

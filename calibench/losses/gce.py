@@ -16,16 +16,32 @@ def log_class_mass(log_probs: Tensor) -> Tensor:
 
 
 def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
-    """Batch-coupled: mean of -log(p_i[y_i] / sum_j p_j[y_i]), a scalar; (N, K) and (N,) -> ()."""
+    """Batch-coupled: mean of -log(p_i[y_i] / sum_j p_j[y_i]), a scalar: (N, K), (N,) -> ()."""
     log_probs = log_probabilities(logits)
-    # -log p(x|y) is the cross-entropy of log p(y|x) - log p(y), whose rows are not normalised
-    log_joint = log_probs - log_class_mass(log_probs)
-    loss = F.nll_loss(log_joint, target)
-    return loss if smoothing == 0 else loss.lerp(-log_joint.mean(), smoothing)
+    log_mass = log_class_mass(log_probs)
+    loss = F.cross_entropy(log_probs, target, label_smoothing=smoothing)
+    return loss + log_mass[target].mean().lerp(log_mass.mean(), smoothing)
 
 
 class GenerativeCrossEntropy(CalibrationLoss):
-    """Batch-coupled generative cross-entropy, -log p(x | y) (Zhan, Zhou and Shen 2026)."""
+    """Batch-coupled: generative cross-entropy, -log p(x | y) (Zhan, Zhou and Shen 2026, eq. 4-7).
+
+    With p(x_i) = 1/N within the batch, p(x_i | y_i) = p_i[y_i] / S[y_i] where S_k = sum_j p_j[k],
+    so the loss is cross-entropy + (1/N) sum_k N_k log S_k, N_k being the number of targets k. It is
+    not 0 at perfect predictions but (1/N) sum_k N_k log N_k; a batch of one has loss 0 and no
+    gradient; and it cannot be split over micro-batches. It is computed in log space: the ratio
+    itself has NaN gradients at logits of +-50 in float32.
+
+    **Blind spot.** A class absent from the batch has N_k = 0: probability moved uniformly onto
+    absent classes is free, since every p_i[y_i] / S[y_i] keeps its value. With K equally likely
+    classes (1 - 1/K)^B of them are absent: at B = 128 28% for K = 100 and 53% for K = 200. The
+    paper's proof of strict propriety needs every class present. `smoothing` > 0 gives every class a
+    target and removes the blind spot; so does a batch that holds all classes.
+
+    Args:
+        smoothing: Label smoothing in [0, 1), spread uniformly over all K classes (eq. 5-6; the
+            paper leaves the convention open).
+    """
 
     def __init__(self, *, smoothing: float = 0.0) -> None:
         super().__init__()

@@ -1,0 +1,137 @@
+"""AdaFocal: a focal exponent for each bin, steered by calibration on the validation set."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from calibench.binning import check_n_bins
+from calibench.losses.arguments import non_negative, positive
+from calibench.losses.base import PerExampleLoss, cross_entropy_loss, log_probabilities
+from calibench.losses.validation_bins import (
+    bin_gaps,
+    equal_mass_edges,
+    equal_width_edges,
+    top_label,
+)
+
+
+def signed_focal_weight(ce: Tensor, gamma: Tensor) -> Tensor:
+    """(1 - p_y)^gamma where gamma >= 0 and (1 + p_y)^|gamma| where it is negative, (N,).
+
+    Args:
+        ce: -log p_y, shape (N,).
+        gamma: Shape () or (N,).
+    """
+    missing = -torch.expm1(-ce)
+    factor = torch.where(gamma >= 0, missing, 2 - missing)
+    return factor.clamp_min(torch.finfo(ce.dtype).tiny).pow(gamma.abs())
+
+
+def signed_focal_loss(logits: Tensor, target: Tensor, *, gamma: Tensor) -> Tensor:
+    """Focal loss, or inverse focal where gamma is negative: (N, K) and (N,) -> (N,)."""
+    ce = cross_entropy_loss(logits, target)
+    return signed_focal_weight(ce, gamma) * ce
+
+
+class AdaptiveGamma(nn.Module):
+    """A focal exponent for each bin of the true class's probability, updated once an epoch.
+
+    Buffers, so that a resumed run continues exactly: `edges` (n_bins + 1,) and `gamma` (n_bins,).
+    """
+
+    edges: Tensor
+    gamma: Tensor
+
+    def __init__(
+        self,
+        *,
+        n_bins: int = 15,
+        rate: float = 1.0,
+        gamma_initial: float = 1.0,
+        gamma_max: float = 20.0,
+        gamma_min: float = -2.0,
+        switch: float = 0.2,
+    ) -> None:
+        super().__init__()
+        if not gamma_min <= gamma_initial <= gamma_max:
+            bounds = f"[{gamma_min!r}, {gamma_max!r}] (gamma_min, gamma_max)"
+            raise ValueError(f"`gamma_initial` must lie in {bounds}, got {gamma_initial!r}.")
+        self.rate = positive("rate", rate)
+        self.gamma_max, self.gamma_min = gamma_max, gamma_min
+        self.switch = non_negative("switch", switch)
+        check_n_bins(n_bins)
+        self.register_buffer("edges", equal_width_edges(n_bins))
+        self.register_buffer("gamma", torch.full((n_bins,), gamma_initial, dtype=torch.float64))
+
+    def forward(self, probability: Tensor) -> Tensor:
+        """Return the gamma of each probability's bin [lower, upper): (N,) -> (N,) float32."""
+        inner = self.edges[1:-1].to(probability.dtype)
+        index = torch.bucketize(probability.detach(), inner, right=True)
+        return self.gamma.float()[index]  # the authors' code rounds here too
+
+    def step(self, gap: Tensor) -> None:
+        """Move each bin's gamma by its gap, confidence minus accuracy, (n_bins,)."""
+        sign = torch.where(self.gamma > 0, 1.0, -1.0)
+        moved = self.gamma * torch.exp(self.rate * gap * sign)
+        flipped = torch.where(moved > 0, -self.switch, self.switch)
+        moved = torch.where(moved.abs() < self.switch, flipped, moved)
+        self.gamma = moved.clamp(self.gamma_min, self.gamma_max)
+
+    @torch.no_grad()
+    def update(self, logits: Tensor, target: Tensor) -> None:
+        """Take new bins and new gammas from the validation set's logits (N, K) and targets (N,)."""
+        confidence, correct = top_label(log_probabilities(logits), target)
+        self.edges = equal_mass_edges(confidence, len(self.gamma))
+        self.step(bin_gaps(confidence, correct, self.edges))
+
+
+class AdaFocalLoss(PerExampleLoss):
+    """AdaFocal: focal loss whose gamma follows each bin's calibration (Ghosh et al. 2022).
+
+    An example's gamma is that of the bin of p_y; a negative one turns the loss into inverse focal.
+    After each epoch the bins become the equal-mass bins of the validation set's top-label
+    confidence, and a bin's gamma grows where the network was overconfident: gamma exp(rate
+    (confidence - accuracy)); where |gamma| falls below `switch` it jumps to the other sign. Gamma
+    stays with the bin's index although the edges move. Epoch 0 is focal loss with `gamma_initial`.
+
+    As in the authors' code the smallest validation confidence belongs to no bin, and a bin left
+    empty by ties keeps its gamma. Their optional update within an epoch is not offered.
+
+    Args:
+        n_bins: Number of bins.
+        rate: Speed of the update, lambda in the paper.
+        gamma_initial: Gamma of every bin in epoch 0.
+        gamma_max: Upper bound.
+        gamma_min: Lower bound.
+        switch: Magnitude at which focal and inverse focal change places.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_bins: int = 15,
+        rate: float = 1.0,
+        gamma_initial: float = 1.0,
+        gamma_max: float = 20.0,
+        gamma_min: float = -2.0,
+        switch: float = 0.2,
+    ) -> None:
+        super().__init__()
+        self.focus = AdaptiveGamma(
+            n_bins=n_bins,
+            rate=rate,
+            gamma_initial=gamma_initial,
+            gamma_max=gamma_max,
+            gamma_min=gamma_min,
+            switch=switch,
+        )
+
+    def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
+        """Update the bins and their gammas."""
+        self.focus.update(logits, target)
+
+    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
+        ce = cross_entropy_loss(logits, target)
+        return signed_focal_weight(ce, self.focus(torch.exp(-ce))) * ce

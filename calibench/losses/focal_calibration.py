@@ -1,0 +1,76 @@
+"""Focal calibration loss: focal loss held back by a distance to the one-hot target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from torch import Tensor
+
+from calibench.losses.arguments import non_negative, one_of
+from calibench.losses.base import PerExampleLoss, log_probabilities, residual, true_class
+from calibench.losses.focal import focal_weight
+
+ClassDistance = Callable[[Tensor], Tensor]
+DISTANCES: dict[str, ClassDistance] = {"l2": lambda r: r.square(), "l1": lambda r: r.abs()}
+REDUCTIONS: dict[str, ClassDistance] = {
+    "sum": lambda d: d.sum(dim=1),
+    "mean": lambda d: d.mean(dim=1),
+}
+
+
+def focal_calibration_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    gamma: float,
+    weight: float,
+    distance: ClassDistance = DISTANCES["l2"],
+    class_reduction: ClassDistance = REDUCTIONS["sum"],
+) -> Tensor:
+    """Focal loss + weight * sum_k |p_k - Y_k|^2 of each example: (N, K) and (N,) -> (N,)."""
+    log_probs = log_probabilities(logits)
+    ce = -true_class(log_probs, target)
+    apart = class_reduction(distance(residual(log_probs.exp(), target)))
+    return focal_weight(ce, gamma) * ce + weight * apart
+
+
+class FocalCalibrationLoss(PerExampleLoss):
+    """Focal calibration loss, focal + weight * ||p - Y||^2 (Liang et al. 2024, eq. 10-12).
+
+    Not proper, contrary to the paper's appendices A.3 and A.8: the minimiser lies between focal
+    loss's and the truth (for class probabilities (.6, .3, .1), gamma 3, weight 0.5: (.486, .342,
+    .171)). The "l1" distance of appendix A.15 is 2 (1 - p_y) identically.
+
+    Args:
+        gamma: Focusing parameter >= 0.
+        weight: Weight of the distance >= 0, lambda in the paper.
+        norm: "l2" (squared) or "l1" (not squared).
+        class_reduction: "sum" over the classes (the paper's equations, the authors' FCL code) or
+            "mean" (their SDC code): the weight differs by a factor K.
+    """
+
+    def __init__(
+        self,
+        *,
+        gamma: float,
+        weight: float,
+        norm: Literal["l2", "l1"] = "l2",
+        class_reduction: Literal["sum", "mean"] = "sum",
+    ) -> None:
+        super().__init__()
+        self.gamma = non_negative("gamma", gamma)
+        self.weight = non_negative("weight", weight)
+        self.distance = one_of("norm", norm, DISTANCES)
+        self.class_reduction = one_of("class_reduction", class_reduction, REDUCTIONS)
+
+    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
+        return focal_calibration_loss(
+            logits,
+            target,
+            gamma=self.gamma,
+            weight=self.weight,
+            distance=self.distance,
+            class_reduction=self.class_reduction,
+        )
