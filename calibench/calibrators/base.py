@@ -23,6 +23,7 @@ class Calibrator(nn.Module, ABC):
     """
 
     preserves_accuracy: bool = False
+    experimental: bool = False
 
     @property
     def fitted(self) -> bool:

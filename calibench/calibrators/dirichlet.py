@@ -1,0 +1,57 @@
+"""Dirichlet calibration (Kull et al. 2019)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from calibench.calibrators.affine import FullAffine, checked_weight
+from calibench.calibrators.base import choose
+from calibench.calibrators.penalties import PENALTIES, Penalty
+
+# The authors' package clips probabilities here before it takes their logarithm.
+LOWEST = math.log(torch.finfo(torch.float64).tiny)
+
+
+class DirichletCalibration(FullAffine):
+    """Dirichlet calibration, softmax(W ln p + b) with ODIR or L2 (Kull et al. 2019).
+
+    Fitted by L-BFGS in float64 from the identity; the argmax can change.
+
+    Args:
+        reg_lambda: Weight of the penalty of W's off-diagonal entries.
+        reg_mu: Weight of the penalty of b; None: one L2 penalty, `reg_lambda`, on all of W and b.
+        variant: `"published"`: penalties are mean squares (ODIR: sum of w_ij^2 over K (K - 1), sum
+            of b_j^2 over K). `"reference"`: the authors' package `dirichletcal`, which by default
+            sums (`reg_norm=False`), after it has subtracted the last row of (W, b) from all rows;
+            the penalty then depends on the order of the classes.
+
+    Attributes:
+        weight: W, (K, K), rows are outputs.
+        bias: b, (K,).
+
+    Raises:
+        ValueError: If a weight is negative or `variant` is unknown.
+    """
+
+    def __init__(
+        self,
+        *,
+        reg_lambda: float = 1e-2,
+        reg_mu: float | None = 1e-2,
+        variant: Literal["published", "reference"] = "published",
+    ) -> None:
+        super().__init__()
+        choose("variant", variant, PENALTIES)
+        self.reg_lambda = checked_weight("reg_lambda", reg_lambda)
+        self.reg_mu = None if reg_mu is None else checked_weight("reg_mu", reg_mu)
+        self.variant = variant
+
+    def _penalty(self, k: int) -> Penalty:
+        return PENALTIES[self.variant](k, self.reg_lambda, self.reg_mu)
+
+    def _features(self, logits: Tensor) -> Tensor:
+        return logits.log_softmax(dim=1).clamp(min=LOWEST)

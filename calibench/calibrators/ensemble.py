@@ -1,0 +1,123 @@
+"""Ensemble temperature scaling (Zhang et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from torch import Tensor
+
+from calibench.calibrators.base import Calibrator, choose
+from calibench.calibrators.confidence import rows_per_block
+from calibench.calibrators.temperature import brier_temperature, nll_temperature
+
+Array = NDArray[np.float64]
+Objective = tuple[
+    Callable[[Tensor, Tensor], float], Callable[[Tensor, Tensor, float], NDArray[np.float64]]
+]
+
+
+class EnsembleTemperatureScaling(Calibrator):
+    """Ensemble temperature scaling, w1 softmax(z / T) + w2 softmax(z) + w3 / K (Zhang et al. 2020).
+
+    T is fitted first, then the weights, w >= 0 with sum 1, both to the same objective (eq. 8).
+
+    Args:
+        objective: `"brier"`, the default of the authors' code, or `"nll"`.
+
+    Public code that differs: Mix-n-Match bounds T by [0.05, 5], ignores its `loss` argument (it is
+    always the Brier score) and overflows where |z / T| > 700.
+
+    Attributes:
+        temperature: T, a float64 scalar.
+        weights: Weights of the scaled, the raw and the uniform probabilities, (3,).
+
+    Raises:
+        ValueError: If `objective` is unknown.
+    """
+
+    preserves_accuracy = True
+    temperature: Tensor
+    weights: Tensor
+
+    def __init__(self, *, objective: Literal["brier", "nll"] = "brier") -> None:
+        super().__init__()
+        choose("objective", objective, OBJECTIVES)
+        self.objective = objective
+        self.register_buffer("temperature", None)
+        self.register_buffer("weights", None)
+
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        fit_temperature, fit_weights = OBJECTIVES[self.objective]
+        temperature = fit_temperature(logits, target)
+        self.temperature = logits.new_tensor(temperature)
+        self.weights = logits.new_tensor(fit_weights(logits, target, temperature))
+
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        scaled, raw, uniform = self.weights.log()
+        member = torch.logaddexp(
+            (logits / self.temperature).log_softmax(dim=1) + scaled, logits.log_softmax(dim=1) + raw
+        )
+        return torch.logaddexp(member, uniform - torch.tensor(logits.shape[1]).log())
+
+    def parameters_dict(self) -> dict[str, float | list[float]]:
+        """`{"temperature": T, "weights": [scaled, raw, uniform]}`."""
+        return {"temperature": float(self.temperature), "weights": self.weights.tolist()}
+
+
+def brier_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
+    """Weights (3,) of the smallest Brier score, a quadratic in the weights."""
+    gram, hits = np.zeros((3, 3)), np.zeros(3)
+    size = rows_per_block(logits.shape[1])
+    for rows, labels in zip(torch.split(logits, size), torch.split(target, size), strict=True):
+        members = _members(rows, temperature)
+        gram += torch.einsum("ink,jnk->ij", members, members).cpu().numpy()
+        hits += members[:, torch.arange(len(rows)), labels].sum(dim=1).cpu().numpy()
+    gram, hits = gram / len(logits), hits / len(logits)
+    return _simplex_minimum(
+        lambda w: float(w @ gram @ w - 2 * hits @ w), lambda w: 2 * (gram @ w - hits)
+    )
+
+
+def nll_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
+    """Weights (3,) of the smallest NLL, which is convex in the weights."""
+    size = rows_per_block(logits.shape[1])
+    of_target = torch.cat(
+        [
+            _members(rows, temperature)[:, torch.arange(len(rows)), labels].T
+            for rows, labels in zip(
+                torch.split(logits, size), torch.split(target, size), strict=True
+            )
+        ]
+    )
+    probs = of_target.cpu().numpy().clip(min=np.finfo(np.float64).tiny)
+    return _simplex_minimum(
+        lambda w: float(-np.log(probs @ w).mean()),
+        lambda w: -(probs / (probs @ w)[:, None]).mean(axis=0),
+    )
+
+
+def _members(logits: Tensor, temperature: float) -> Tensor:
+    scaled, raw = (logits / temperature).softmax(dim=1), logits.softmax(dim=1)
+    return torch.stack([scaled, raw, torch.full_like(raw, 1 / raw.shape[1])])
+
+
+def _simplex_minimum(f: Callable[[Array], float], gradient: Callable[[Array], Array]) -> Array:
+    """Smallest value of a convex function of three weights >= 0 with sum 1."""
+    found = minimize(
+        f, np.array([1.0, 0.0, 0.0]), jac=gradient, method="SLSQP", bounds=[(0, 1)] * 3,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )  # fmt: skip
+    weights = found.x.clip(0, 1)
+    return np.asarray(weights / weights.sum())
+
+
+OBJECTIVES: dict[str, Objective] = {
+    "brier": (brier_temperature, brier_weights),
+    "nll": (nll_temperature, nll_weights),
+}

@@ -1,0 +1,159 @@
+"""Temperatures that depend on the input; written from memory of the papers, hence experimental."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, softplus
+
+from calibench.calibrators.base import Calibrator
+from calibench.calibrators.confidence import below_top
+from calibench.calibrators.lbfgs import by_autograd, minimised
+from calibench.calibrators.temperature import MAX_TEMPERATURE, MIN_TEMPERATURE, nll_temperature
+
+MAX_ITERATIONS = 200
+LOWEST_ENTROPY = 1e-12
+# The authors' code clips the logits of parameterized temperature scaling here.
+LARGEST_LOGIT = 100.0
+
+
+class EntropyTemperatureScaling(Calibrator):
+    """Entropy-based temperature scaling, T = softplus(w ln H + b) (Balanya et al. 2022).
+
+    H is the entropy of softmax(z) over ln K. w and b minimise the NLL, from w = 0 and the
+    temperature of `TemperatureScaling`.
+
+    Experimental: recalled from the paper, whose code was not to be had. Here H is at least 1e-12
+        and T
+    stays in [0.01, 1e4].
+
+    Attributes:
+        slope: w, a scalar.
+        intercept: b, a scalar.
+    """
+
+    experimental = True
+    preserves_accuracy = True
+    slope: Tensor
+    intercept: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("slope", None)
+        self.register_buffer("intercept", None)
+
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        shifted, entropy = below_top(logits), _log_entropy(logits)
+        temperature = nll_temperature(logits, target)
+        start = logits.new_tensor([0.0, temperature + math.log(-math.expm1(-temperature))])
+
+        def objective(parameters: Sequence[Tensor]) -> Tensor:
+            slope, intercept = parameters[0]
+            return cross_entropy(shifted / _temperature(entropy, slope, intercept), target)
+
+        (found,) = minimised(by_autograd(objective), [start], max_iter=MAX_ITERATIONS)
+        self.slope, self.intercept = found.clone().unbind()
+
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        temperature = _temperature(_log_entropy(logits), self.slope, self.intercept)
+        return (logits / temperature).log_softmax(dim=1)
+
+    def parameters_dict(self) -> dict[str, float | list[float]]:
+        """`{"slope": w, "intercept": b}`."""
+        return {"slope": float(self.slope), "intercept": float(self.intercept)}
+
+
+def _log_entropy(logits: Tensor) -> Tensor:
+    """Logarithm of the normalised entropy of each row, (N, K) -> (N, 1)."""
+    entropy = torch.special.entr(logits.softmax(dim=1)).sum(dim=1, keepdim=True)
+    share: Tensor = entropy / math.log(logits.shape[1])
+    return share.clamp(min=LOWEST_ENTROPY).log()
+
+
+def _temperature(log_entropy: Tensor, slope: Tensor, intercept: Tensor) -> Tensor:
+    return softplus(slope * log_entropy + intercept).clamp(MIN_TEMPERATURE, MAX_TEMPERATURE)
+
+
+class ParameterizedTemperatureScaling(Calibrator):
+    """Parameterized temperature scaling, T from a small network (Tomani et al. 2022).
+
+    An MLP maps the `top_k` largest logits, sorted, to the temperature of that example; it minimises
+    the mean squared error of the probabilities, as the authors' code does.
+
+    Experimental: the architecture's sizes are recalled. The authors take 100,000 Adam steps on
+    batches of 1,000; this fit takes at most 200 L-BFGS iterations on the whole set, from random
+    first layers and a last layer that gives the temperature of `TemperatureScaling`. T stays in
+    [0.01, 1e4]; the logits are clipped to +-100 for the network alone.
+
+    Args:
+        top_k: How many logits the network sees; all, if there are fewer.
+        width: Units of each of the two hidden layers.
+        seed: Seed of the first layers.
+
+    Attributes:
+        first: Weights and biases of the first layer, (top_k + 1, width).
+        second: Of the second layer, (width + 1, width).
+        last: Of the last layer, (width + 1, 1).
+
+    Raises:
+        ValueError: If `top_k` or `width` is not positive.
+    """
+
+    experimental = True
+    preserves_accuracy = True
+    first: Tensor
+    second: Tensor
+    last: Tensor
+
+    def __init__(self, *, top_k: int = 10, width: int = 5, seed: int = 0) -> None:
+        super().__init__()
+        for name, value in (("top_k", top_k), ("width", width)):
+            if value < 1:
+                raise ValueError(f"`{name}` must be a positive integer, got {value!r}.")
+        self.top_k = top_k
+        self.width = width
+        self.seed = seed
+        for name in ("first", "second", "last"):
+            self.register_buffer(name, None)
+
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        shifted, features = below_top(logits), self._features(logits)
+        truth = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
+        start = self._start(features, nll_temperature(logits, target))
+
+        def objective(layers: Sequence[Tensor]) -> Tensor:
+            return ((shifted / network(features, layers)).softmax(dim=1) - truth).square().mean()
+
+        found = minimised(by_autograd(objective), start, max_iter=MAX_ITERATIONS)
+        self.first, self.second, self.last = (layer.clone() for layer in found)
+
+    def _features(self, logits: Tensor) -> Tensor:
+        clipped = logits.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
+        return clipped.topk(min(self.top_k, logits.shape[1]), dim=1).values
+
+    def _start(self, features: Tensor, temperature: float) -> list[Tensor]:
+        generator = torch.Generator().manual_seed(self.seed)
+        sizes = (features.shape[1], self.width, self.width)
+        layers = [
+            torch.randn(rows + 1, self.width, generator=generator, dtype=torch.float64) / rows**0.5
+            for rows in sizes[:2]
+        ]
+        last = torch.zeros(self.width + 1, 1, dtype=torch.float64)
+        last[-1] = temperature
+        return [layer.to(features.device) for layer in (*layers, last)]
+
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        temperature = network(self._features(logits), [self.first, self.second, self.last])
+        return (logits / temperature).log_softmax(dim=1)
+
+
+def network(features: Tensor, layers: Sequence[Tensor]) -> Tensor:
+    """Temperatures (N, 1) of a ReLU network; the last row of each layer holds its biases."""
+    hidden = features
+    for layer in layers[:-1]:
+        hidden = (hidden @ layer[:-1] + layer[-1]).relu()
+    score = hidden @ layers[-1][:-1] + layers[-1][-1]
+    return score.abs().clamp(MIN_TEMPERATURE, MAX_TEMPERATURE)

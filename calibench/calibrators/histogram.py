@@ -1,0 +1,76 @@
+"""Histogram binning (Zadrozny & Elkan 2001)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from calibench.binning import check_n_bins
+from calibench.calibrators.base import choose
+from calibench.calibrators.one_vs_rest import OneVsRest
+
+
+def equal_width_edges(score: Tensor, n_bins: int) -> Tensor:
+    """Inner edges of equal-width bins of [0, 1], (n_bins - 1,), as `calibench.binning` has them."""
+    return torch.linspace(0, 1, n_bins + 1, dtype=torch.float32)[1:-1].to(score.dtype)
+
+
+def equal_mass_edges(score: Tensor, n_bins: int) -> Tensor:
+    """Inner edges midway between the parts of the sorted scores; a bin within a tie is empty."""
+    parts = [part for part in score.sort().values.tensor_split(n_bins) if len(part)]
+    edges = [(left[-1] + right[0]) / 2 for left, right in pairwise(parts)]
+    return torch.stack(edges).sort().values if edges else score[:0]
+
+
+EDGES: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "equal_width": equal_width_edges,
+    "equal_mass": equal_mass_edges,
+}
+
+
+class HistogramBinning(OneVsRest):
+    """Histogram binning of each class against the rest (Zadrozny & Elkan 2001).
+
+    The calibrated p_k is the frequency of class k in the bin of p_k; rows are normalised. A bin
+    that saw no example gives 0, as in the code of Guo et al. (2017) (others use its midpoint).
+    Exact zeros stay (log-probability -inf) unless `smoothing` is positive.
+
+    Args:
+        n_bins: Number of right-closed bins, (lower, upper].
+        mode: `"equal_width"` bins of [0, 1], or `"equal_mass"` bins of each class's scores.
+        smoothing: Added to a bin's hits and to its misses (Laplace); 0 is the method as published.
+
+    Raises:
+        ValueError: If an argument is out of its range or `mode` is unknown.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_bins: int = 15,
+        mode: Literal["equal_width", "equal_mass"] = "equal_width",
+        smoothing: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if smoothing < 0:
+            raise ValueError(f"`smoothing` must not be negative, got {smoothing!r}.")
+        choose("mode", mode, EDGES)
+        self.n_bins = check_n_bins(n_bins)
+        self.mode = mode
+        self.smoothing = smoothing
+
+    def _fit_class(self, score: Tensor, hit: Tensor) -> tuple[Tensor, Tensor]:
+        edges = EDGES[self.mode](score, self.n_bins)
+        bins = torch.bucketize(score, edges)
+        count = bins.bincount(minlength=len(edges) + 1).double()
+        hits = bins[hit].bincount(minlength=len(edges) + 1).double()
+        total = count + 2 * self.smoothing
+        frequency = (hits + self.smoothing) / total
+        return edges, torch.where(total > 0, frequency, 0.0)
+
+    def _evaluate(self, score: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+        return values[torch.bucketize(score, knots)]

@@ -1,0 +1,36 @@
+"""Functions of one score given by knots: piecewise linear and piecewise constant."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def padded(rows: list[Tensor], fill: float | None = None, minimum: int = 0) -> Tensor:
+    """Stack 1-D tensors of different lengths, filled up with `fill` or with their last entry."""
+    width = max(minimum, *(len(row) for row in rows))
+    return torch.stack(
+        [
+            torch.cat(
+                [
+                    row,
+                    (row[-1:] if fill is None else row.new_tensor([fill])).expand(width - len(row)),
+                ]
+            )
+            for row in rows
+        ]
+    )
+
+
+def interpolate(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+    """Piecewise linear function through (knots, values), constant outside, at `x` of any shape.
+
+    Args:
+        x: Where to evaluate.
+        knots: Strictly increasing, (M,), M >= 2; trailing inf entries are padding.
+        values: Function values at the knots, (M,), the last one repeated on the padding.
+    """
+    right = torch.bucketize(x, knots, right=True).clamp(1, len(knots) - 1)
+    low, high = knots[right - 1], knots[right]
+    share = ((x - low) / (high - low)).clamp(0, 1)
+    return torch.lerp(values[right - 1], values[right], share)

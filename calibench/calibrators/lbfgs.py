@@ -1,0 +1,63 @@
+"""L-BFGS of scipy for smooth objectives of several tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from torch import Tensor
+
+ValueAndGradient = Callable[[Sequence[Tensor]], tuple[float, Sequence[Tensor]]]
+
+
+def minimised(
+    objective: ValueAndGradient, start: Sequence[Tensor], *, max_iter: int, tolerance: float = 1e-9
+) -> list[Tensor]:
+    """Parameters where no entry of the gradient is above `tolerance`, or after `max_iter` steps.
+
+    Args:
+        objective: Value and gradients at the parameters.
+        start: Initial parameters, any shapes, float64.
+        max_iter: Largest number of iterations: what ends the search where there is no finite
+            optimum.
+        tolerance: Largest entry of the gradient at which the search ends.
+    """
+    sizes = [part.numel() for part in start]
+
+    def unpacked(flat: NDArray[np.float64]) -> list[Tensor]:
+        parts = torch.split(start[0].new_tensor(flat), sizes)
+        return [part.reshape(like.shape) for part, like in zip(parts, start, strict=True)]
+
+    def packed(parts: Sequence[Tensor]) -> NDArray[np.float64]:
+        return np.concatenate([part.detach().flatten().cpu().numpy() for part in parts])
+
+    def value_and_gradient(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        value, gradients = objective(unpacked(flat))
+        return value, packed(gradients)
+
+    options = {
+        "maxiter": max_iter,
+        "maxfun": 4 * max_iter,
+        "maxcor": 20,
+        "ftol": 0,
+        "gtol": tolerance,
+    }
+    found = minimize(
+        value_and_gradient, packed(start), jac=True, method="L-BFGS-B", options=options
+    )
+    return unpacked(found.x)
+
+
+def by_autograd(objective: Callable[[Sequence[Tensor]], Tensor]) -> ValueAndGradient:
+    """The objective with the gradients that autograd gives."""
+
+    def value_and_gradient(parameters: Sequence[Tensor]) -> tuple[float, Sequence[Tensor]]:
+        with torch.enable_grad():
+            leaves = [part.detach().requires_grad_() for part in parameters]
+            value = objective(leaves)
+            return value.item(), torch.autograd.grad(value, leaves)
+
+    return value_and_gradient

@@ -1,0 +1,85 @@
+"""Logistic regressions of a few features, one for each class, all at once."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+# Relative to the mean loss: far below rounding where the optimum is finite, and what makes it
+# finite where the classes are separable.
+RIDGE = 1e-10
+ITERATIONS = 100
+TOLERANCE = 1e-12
+# Elements of a block of classes, so that the features of a thousand classes need no copy at once.
+BLOCK = 1 << 23
+
+
+def logistic_regression(
+    features: list[Tensor], target: Tensor, active: Tensor | None = None
+) -> Tensor:
+    """Coefficients of the K regressions of `target` on `features`, by damped Newton iterations.
+
+    Args:
+        features: F features, (N, K) each; column k belongs to regression k.
+        target: Targets in [0, 1], (N, K).
+        active: Which coefficients are fitted, (F, K) bool; the others are 0. All by default.
+
+    Returns:
+        Coefficients, (F, K), float64.
+    """
+    n, k = target.shape
+    if active is None:
+        active = torch.ones(len(features), k, dtype=torch.bool, device=target.device)
+    size = max(1, BLOCK // n)
+    blocks = [
+        _newton(torch.stack([f[:, i : i + size] for f in features]), target[:, i : i + size], part)
+        for i, part in zip(range(0, k, size), torch.split(active, size, dim=1), strict=True)
+    ]
+    return torch.cat(blocks, dim=1)
+
+
+def _newton(features: Tensor, target: Tensor, active: Tensor) -> Tensor:
+    theta = torch.zeros_like(active, dtype=torch.float64)
+    loss = _loss(features, target, theta)
+    for _ in range(ITERATIONS):
+        step, decrease = _step(features, target, theta, active)
+        theta, loss = _line_search(features, target, theta, loss, step)
+        if float(decrease.max()) < TOLERANCE:
+            break
+    return theta
+
+
+def _loss(features: Tensor, target: Tensor, theta: Tensor) -> Tensor:
+    score = torch.einsum("fk,fnk->nk", theta, features)
+    return (softplus(score) - target * score).mean(dim=0) + RIDGE / 2 * theta.square().sum(dim=0)
+
+
+def _step(features: Tensor, target: Tensor, theta: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:
+    """Newton step (F, K), and the decrease of the loss that it promises (K,)."""
+    probs = torch.einsum("fk,fnk->nk", theta, features).sigmoid()
+    gradient = torch.einsum("nk,fnk->fk", probs - target, features) / len(target)
+    gradient = (gradient + RIDGE * theta) * active
+    weighted = features * (probs * (1 - probs))
+    hessian = torch.einsum("fnk,gnk->kfg", weighted, features) / len(target)
+    both = active.T.unsqueeze(1) & active.T.unsqueeze(2)
+    unit = torch.eye(len(features), dtype=hessian.dtype, device=hessian.device)
+    # An inactive coefficient gets a unit row: its gradient is 0, so it does not move.
+    hessian = torch.where(both, hessian + RIDGE * unit, unit)
+    step = torch.linalg.solve(hessian, gradient.T.unsqueeze(2)).squeeze(2).T
+    return step, (step * gradient).sum(dim=0)
+
+
+def _line_search(
+    features: Tensor, target: Tensor, theta: Tensor, loss: Tensor, step: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Halve the step of each regression until its loss does not grow."""
+    size = torch.ones_like(loss)
+    for _ in range(40):
+        trial = theta - size * step
+        trial_loss = _loss(features, target, trial)
+        worse = ~(trial_loss <= loss)
+        if not bool(worse.any()):
+            return trial, trial_loss
+        size = torch.where(worse, size / 2, size)
+    return torch.where(worse, theta, trial), torch.where(worse, loss, trial_loss)

@@ -1,0 +1,56 @@
+"""Each class's probability through its own map, then normalised (Zadrozny & Elkan 2002)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from calibench.calibrators.base import Calibrator
+from calibench.calibrators.interpolation import padded
+from calibench.calibrators.simplex import log_normalised
+
+
+class OneVsRest(Calibrator):
+    """A calibrator of K binary problems, class k against the rest.
+
+    Subclasses fit the map of one class and evaluate it; a map is a row of knots and a row of
+    values. Rows are divided by their sum (an all-zero row becomes uniform), so the argmax can
+    change.
+
+    Attributes:
+        knots: Knots of each class, (K, M), filled up with inf.
+        values: Values of each class, (K, M'), the last one repeated.
+    """
+
+    knots: Tensor
+    values: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("knots", None)
+        self.register_buffer("values", None)
+
+    @abstractmethod
+    def _fit_class(self, score: Tensor, hit: Tensor) -> tuple[Tensor, Tensor]:
+        """Knots and values of the map from scores (N,) in [0, 1] and hits (N,) bool, on the CPU."""
+
+    @abstractmethod
+    def _evaluate(self, score: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+        """The map at scores (N,) -> (N,)."""
+
+    def classwise(self, logits: Tensor) -> Tensor:
+        """The K maps' values before they are normalised: logits (N, K) -> (N, K), float64."""
+        scores = logits.double().softmax(dim=1).T.contiguous()
+        maps = zip(scores, self.knots, self.values, strict=True)
+        return torch.stack([self._evaluate(*one) for one in maps], dim=1)
+
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        scores, target = logits.softmax(dim=1).T.contiguous().cpu(), target.cpu()
+        maps = [self._fit_class(score, target == k) for k, score in enumerate(scores)]
+        self.knots = padded([knots for knots, _ in maps], torch.inf, minimum=2).to(logits.device)
+        self.values = padded([values for _, values in maps], minimum=2).to(logits.device)
+
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        return log_normalised(self.classwise(logits))

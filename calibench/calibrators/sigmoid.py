@@ -1,0 +1,137 @@
+"""Parametric maps of each class's probability: Platt scaling and beta calibration."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from calibench.calibrators.base import Calibrator, choose
+from calibench.calibrators.logistic import logistic_regression
+from calibench.calibrators.simplex import log_complement
+
+# Logarithms of p and 1 - p are not let below that of the float64 rounding, as in betacal.
+LOWEST = math.log(torch.finfo(torch.float64).eps)
+
+
+class ClasswiseSigmoid(Calibrator):
+    """Each class's q = sigmoid(a ln p - b ln(1 - p) + c), then normalised; the argmax can change.
+
+    Attributes:
+        a: Coefficients of ln p, (K,).
+        b: Coefficients of -ln(1 - p), (K,).
+        c: Intercepts, (K,).
+    """
+
+    a: Tensor
+    b: Tensor
+    c: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in "abc":
+            self.register_buffer(name, None)
+
+    @abstractmethod
+    def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
+        """Coefficients (3, K) from ln p, ln(1 - p) and hits, (N, K) each."""
+
+    def classwise(self, logits: Tensor) -> Tensor:
+        """The K maps' logarithms before they are normalised: logits (N, K) -> (N, K), float64."""
+        log_p, log_rest = _log_odds_parts(logits.double())
+        return torch.nn.functional.logsigmoid(self.a * log_p - self.b * log_rest + self.c)
+
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        hit = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
+        self.a, self.b, self.c = self._coefficients(*_log_odds_parts(logits), hit).clone().unbind()
+
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        return self.classwise(logits).log_softmax(dim=1)
+
+    def parameters_dict(self) -> dict[str, float | list[float]]:
+        """`{"a": [...], "b": [...], "c": [...]}`, one number a class."""
+        return {"a": self.a.tolist(), "b": self.b.tolist(), "c": self.c.tolist()}
+
+
+def _log_odds_parts(logits: Tensor) -> tuple[Tensor, Tensor]:
+    log_p = logits.log_softmax(dim=1)
+    return log_p.clamp(min=LOWEST), log_complement(log_p).clamp(min=LOWEST)
+
+
+class PlattScaling(ClasswiseSigmoid):
+    """Platt scaling of each class's log-odds against the rest (Platt 1999).
+
+    The sigmoid's slope (`a`, equal to `b`) and intercept (`c`) by maximum likelihood; rows are
+    normalised.
+
+    Args:
+        smooth_targets: Use Platt's targets (N+ + 1) / (N+ + 2) and 1 / (N- + 2), which keep the fit
+            finite on a separable set. False: 0 and 1, as the public code of today has it.
+    """
+
+    def __init__(self, *, smooth_targets: bool = True) -> None:
+        super().__init__()
+        self.smooth_targets = smooth_targets
+
+    def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
+        if self.smooth_targets:
+            hits, misses = hit.sum(dim=0), (1 - hit).sum(dim=0)
+            hit = torch.where(hit == 1, (hits + 1) / (hits + 2), 1 / (misses + 2))
+        slope, intercept = logistic_regression([log_p - log_rest, torch.ones_like(log_p)], hit)
+        return torch.stack([slope, slope, intercept])
+
+
+class BetaCalibration(ClasswiseSigmoid):
+    """Beta calibration of each class against the rest (Kull et al. 2017).
+
+    Args:
+        parameters: `"abm"`: a, b >= 0 and an intercept (a negative one is set to 0, a first, and
+            the others are fitted again). `"am"`: a = b. `"ab"`: the map passes through (1/2, 1/2),
+            the signs are free, as in the authors' code.
+
+    Public code that differs: betacal does not check the sign of the one that is left.
+
+    Raises:
+        ValueError: If `parameters` is unknown.
+    """
+
+    def __init__(self, *, parameters: Literal["abm", "am", "ab"] = "abm") -> None:
+        super().__init__()
+        choose("parameters", parameters, FITS)
+        self.parameters_name = parameters
+
+    def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
+        return FITS[self.parameters_name](log_p, log_rest, hit)
+
+
+def _fit_abm(log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
+    features = [log_p, -log_rest, torch.ones_like(log_p)]
+    active = torch.ones(3, hit.shape[1], dtype=torch.bool, device=hit.device)
+    coefficients = logistic_regression(features, hit, active)
+    for _ in range(2):
+        negative = coefficients < 0
+        drop_a, drop_b = negative[0], negative[1] & ~negative[0]
+        again = drop_a | drop_b
+        if not bool(again.any()):
+            break
+        active[0] &= ~drop_a
+        active[1] &= ~drop_b
+        some = [feature[:, again] for feature in features]
+        coefficients[:, again] = logistic_regression(some, hit[:, again], active[:, again])
+    return coefficients
+
+
+def _fit_am(log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
+    slope, intercept = logistic_regression([log_p - log_rest, torch.ones_like(log_p)], hit)
+    return torch.stack([slope, slope, intercept])
+
+
+def _fit_ab(log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
+    a, b = logistic_regression([log_p + math.log(2), -log_rest - math.log(2)], hit)
+    return torch.stack([a, b, (a - b) * math.log(2)])
+
+
+FITS = {"abm": _fit_abm, "am": _fit_am, "ab": _fit_ab}

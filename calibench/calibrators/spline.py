@@ -1,0 +1,97 @@
+"""Spline calibration of the top-label confidence (Gupta et al. 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from scipy.interpolate import CubicSpline
+from torch import Tensor
+
+from calibench.calibrators.base import choose
+from calibench.calibrators.interpolation import interpolate
+from calibench.calibrators.top_label import TopLabel
+
+Interpolation = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def swapped_interpolation(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+    """The authors' interpolation, each neighbour weighted by the distance to *itself*.
+
+    At a knot it gives the value of the knot before; beyond the ends it is constant.
+    """
+    right = torch.bucketize(x, knots).clamp(1, len(knots) - 1)
+    low, high = knots[right - 1], knots[right]
+    value = torch.lerp(values[right], values[right - 1], (x - low) / (high - low))
+    value = torch.where(x >= knots[-1], values[-1], value)
+    return torch.where(x <= knots[0], values[0], value)
+
+
+INTERPOLATIONS: dict[str, Interpolation] = {
+    "published": interpolate,
+    "reference": swapped_interpolation,
+}
+
+
+class SplineCalibration(TopLabel):
+    """Spline calibration of the top-label confidence (Gupta et al. 2021, section 4).
+
+    A natural cubic spline is fitted by least squares to the difference of cumulative accuracy and
+    cumulative confidence over the sorted scores (eq. 8); its derivative is what a score is
+    corrected by. Between the scores of the calibration set the corrected scores are interpolated,
+    and clipped to [0, 1]. Tied scores get the mean of their corrections. The map need not be
+    increasing.
+
+    Args:
+        n_knots: Knots of the spline, evenly spaced over the percentiles, >= 2; 6 in the authors'
+            code.
+        variant: `"published"`: linear interpolation. `"reference"`: the authors' code, where the
+            two weights of the interpolation are swapped (and tied scores raise a NameError).
+
+    Raises:
+        ValueError: If `n_knots` is less than 2 or `variant` is unknown.
+    """
+
+    def __init__(
+        self, *, n_knots: int = 6, variant: Literal["published", "reference"] = "published"
+    ) -> None:
+        super().__init__()
+        if isinstance(n_knots, bool) or not isinstance(n_knots, int) or n_knots < 2:
+            raise ValueError(f"`n_knots` must be an integer >= 2, got {n_knots!r}.")
+        choose("variant", variant, INTERPOLATIONS)
+        self.n_knots = n_knots
+        self.variant = variant
+
+    def _fit_confidence(self, confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:
+        score, order = confidence.cpu().sort(stable=True)
+        gap = (correct.cpu()[order].double() - score).cumsum(0) / len(score)
+        corrected = score + natural_spline_slope(gap, self.n_knots)
+        knots, group, count = _groups(score)
+        values = torch.zeros_like(knots).index_add_(0, group, corrected) / count
+        if len(knots) == 1:  # a constant
+            return torch.cat([knots, knots.new_tensor([torch.inf])]), values.expand(2).clone()
+        return knots, values
+
+    def calibrated(self, confidence: Tensor) -> Tensor:
+        """The corrected confidence at confidences of any shape, in [0, 1]."""
+        return INTERPOLATIONS[self.variant](confidence, self.knots, self.values).clamp(0, 1)
+
+
+def _groups(score: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Distinct values of sorted scores, the group of each, and the size of each group."""
+    new = torch.cat([score.new_ones(1), score.diff()]) != 0
+    group = new.cumsum(0) - 1
+    return score[new], group, group.bincount()
+
+
+def natural_spline_slope(values: Tensor, n_knots: int) -> Tensor:
+    """Slope of the least-squares natural cubic spline of values at N even steps of [0, 1], (N,)."""
+    position = torch.linspace(0, 1, len(values), dtype=torch.float64).numpy()
+    knots = torch.linspace(0, 1, n_knots, dtype=torch.float64).numpy()
+    basis = CubicSpline(knots, torch.eye(n_knots, dtype=torch.float64).numpy(), bc_type="natural")
+    # With fewer examples than knots: the solution of the smallest norm.
+    design = torch.from_numpy(basis(position))
+    heights = torch.linalg.lstsq(design, values.unsqueeze(1), driver="gelsd").solution
+    slope: Tensor = torch.from_numpy(basis(position, 1)) @ heights
+    return slope.squeeze(1)
