@@ -48,6 +48,20 @@ def equal_mass_cuts(ordered: Tensor, n_bins: int) -> list[int]:
     return [0, *cuts.tolist()]
 
 
+def order_statistic_cuts(ordered: Tensor, n_bins: int) -> list[int]:
+    """The bins of MDCA's ACE code (Hebbalaguppe et al. 2022), as positions in sorted values (N,).
+
+    Edges are the order statistics k (N // n_bins), k = 0 ... n_bins - 1, and 1; bins are (lower,
+    upper], so what equals the smallest value lies before the first cut.
+    """
+    n, device = len(ordered), ordered.device
+    if n == 0:
+        return [0, 0]
+    edges = ordered[torch.arange(n_bins, device=device) * (n // n_bins)]
+    cuts = torch.searchsorted(ordered, edges, right=True)
+    return [*(int(cut) for cut in cuts.tolist()), n]
+
+
 def reference_mass_cuts(ordered: Tensor, n_bins: int) -> list[int]:
     """The bins of Mukhoti et al. 2020's AdaECE code, as positions in sorted values (N,).
 

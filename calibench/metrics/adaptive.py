@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -9,9 +10,12 @@ import torch
 from torch import Tensor
 
 from calibench.binning import check_n_bins, equal_mass_cuts, reference_mass_cuts
-from calibench.metrics.base import check_variant
+from calibench.metrics.base import choice
 from calibench.metrics.per_example import sort_rows
 from calibench.metrics.top_label import CHUNK, TopLabelMetric, checked_top_label, pack, unpack
+
+Cuts = Callable[[Tensor, int], list[int]]
+CUTS: dict[str, Cuts] = {"exact": equal_mass_cuts, "reference": reference_mass_cuts}
 
 
 def residual_sum(packed: Tensor) -> Tensor:
@@ -23,11 +27,11 @@ def residual_sum(packed: Tensor) -> Tensor:
     return total
 
 
-def adaptive_error(packed: Tensor, n_bins: int, *, reference: bool) -> Tensor:
+def adaptive_error(packed: Tensor, n_bins: int, cuts: Cuts) -> Tensor:
     """Adaptive calibration error of packed examples; NaN without examples."""
     ordered = sort_rows(packed)
-    cuts = (reference_mass_cuts if reference else equal_mass_cuts)(unpack(ordered)[0], n_bins)
-    gaps = [residual_sum(ordered[start:end]).abs() for start, end in pairwise(cuts)]
+    ends = cuts(unpack(ordered)[0], n_bins)
+    gaps = [residual_sum(ordered[start:end]).abs() for start, end in pairwise(ends)]
     return torch.stack(gaps).sum() / len(packed)
 
 
@@ -35,9 +39,8 @@ def adaptive_calibration_error(
     preds: Tensor, target: Tensor, *, n_bins: int = 15, variant: str = "exact"
 ) -> Tensor:
     """Top-label calibration error over bins of equal mass; see `AdaptiveCalibrationError`."""
-    reference = check_variant(variant)
     packed = pack(*checked_top_label(preds, target))
-    return adaptive_error(packed, check_n_bins(n_bins), reference=reference)
+    return adaptive_error(packed, check_n_bins(n_bins), choice("variant", variant, CUTS))
 
 
 class AdaptiveCalibrationError(TopLabelMetric):
@@ -62,8 +65,8 @@ class AdaptiveCalibrationError(TopLabelMetric):
     def __init__(self, n_bins: int = 15, variant: str = "exact", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.n_bins = check_n_bins(n_bins)
-        self.reference = check_variant(variant)
+        self.cuts = choice("variant", variant, CUTS)
 
     def compute(self) -> Tensor:
         """The adaptive calibration error, a float64 scalar."""
-        return adaptive_error(self.rows("packed"), self.n_bins, reference=self.reference)
+        return adaptive_error(self.rows("packed"), self.n_bins, self.cuts)

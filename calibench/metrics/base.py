@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-VARIANTS = ("exact", "reference")
+Option = TypeVar("Option")
+IS_REFERENCE = {"exact": False, "reference": True}  # values of `variant`
 
 
 class CalibrationMetric(Metric):
@@ -82,11 +83,11 @@ def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return confidence, predicted == target
 
 
-def check_variant(variant: str) -> bool:
-    """Return whether `variant` is "reference"; raise a ValueError unless it is one of VARIANTS."""
-    if variant not in VARIANTS:
-        raise ValueError(f"`variant` must be one of {VARIANTS}, got {variant!r}.")
-    return variant == "reference"
+def choice(argument: str, value: str | int, options: Mapping[Any, Option]) -> Option:
+    """The option that a name stands for, or a ValueError that lists the names."""
+    if value not in options:
+        raise ValueError(f"`{argument}` must be one of {tuple(options)}, got {value!r}.")
+    return options[value]
 
 
 def check_num_classes(num_classes: int) -> int:

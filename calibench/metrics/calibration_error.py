@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibench.binning import check_n_bins, equal_width_bin
-from calibench.metrics.base import CalibrationMetric, check_variant
+from calibench.metrics.base import IS_REFERENCE, CalibrationMetric, choice
 from calibench.metrics.top_label import checked_top_label
 
 
@@ -35,13 +35,6 @@ def _max(share: Tensor, gap: Tensor) -> Tensor:
 NORMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"l1": _l1, "l2": _l2, "max": _max}
 
 
-def check_norm(norm: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """The function of a norm's name, or a ValueError."""
-    if norm not in NORMS:
-        raise ValueError(f"`norm` must be one of {tuple(NORMS)}, got {norm!r}.")
-    return NORMS[norm]
-
-
 def gap_norm(sums: Tensor, norm: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """The norm of |confidence - accuracy| over the bins of `bin_sums`; NaN without examples."""
     count, confidence, correct = sums
@@ -52,9 +45,11 @@ def calibration_error(
     preds: Tensor, target: Tensor, *, n_bins: int = 15, norm: str = "l1", variant: str = "exact"
 ) -> Tensor:
     """Binned top-label calibration error; see `CalibrationError`."""
-    check_variant(variant)
+    choice("variant", variant, IS_REFERENCE)
     confidence, correct = checked_top_label(preds, target)
-    return gap_norm(bin_sums(confidence, correct, check_n_bins(n_bins)), check_norm(norm))
+    return gap_norm(
+        bin_sums(confidence, correct, check_n_bins(n_bins)), choice("norm", norm, NORMS)
+    )
 
 
 class BinnedTopLabelMetric(CalibrationMetric):
@@ -105,8 +100,8 @@ class CalibrationError(BinnedTopLabelMetric):
         self, n_bins: int = 15, norm: str = "l1", variant: str = "exact", **kwargs: Any
     ) -> None:
         super().__init__(n_bins, **kwargs)
-        self.norm = check_norm(norm)
-        check_variant(variant)
+        self.norm = choice("norm", norm, NORMS)
+        choice("variant", variant, IS_REFERENCE)
 
     def compute(self) -> Tensor:
         """The calibration error, a float64 scalar."""

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from calibench.binning import check_n_bins, equal_width_bin
 from calibench.metrics.base import (
+    IS_REFERENCE,
     CalibrationMetric,
     check_columns,
     check_num_classes,
     check_probabilities,
-    check_variant,
+    choice,
 )
 
 
@@ -59,7 +60,7 @@ def classwise_calibration_error(
     preds: Tensor, target: Tensor, *, n_bins: int = 15, variant: str = "exact"
 ) -> Tensor:
     """Mean over classes of the binned error of p_k; see `ClasswiseCalibrationError`."""
-    reference = check_variant(variant)
+    reference = choice("variant", variant, IS_REFERENCE)
     check_probabilities(preds, target)
     probs = preds.to(torch.promote_types(preds.dtype, torch.float32))
     residuals = classwise_residuals(probs, target, check_n_bins(n_bins), count_zeros=not reference)
@@ -93,7 +94,7 @@ class ClasswiseCalibrationError(CalibrationMetric):
         super().__init__(**kwargs)
         self.num_classes = check_num_classes(num_classes)
         self.n_bins = check_n_bins(n_bins)
-        self.reference = check_variant(variant)
+        self.reference = choice("variant", variant, IS_REFERENCE)
         self.add_sum("residuals", num_classes, n_bins)
         self.add_sum("counts", num_classes)
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from calibench.metrics.base import choice
 from calibench.metrics.per_example import PerExampleMetric, sort_rows
 
 
@@ -49,13 +50,6 @@ SCORES: dict[str, Callable[[Tensor], Tensor]] = {
     "max_logit": max_logit,
     "energy": energy,
 }
-
-
-def check_score(score: str) -> Callable[[Tensor], Tensor]:
-    """The function of a score's name, or a ValueError."""
-    if score not in SCORES:
-        raise ValueError(f"`score` must be one of {tuple(SCORES)}, got {score!r}.")
-    return SCORES[score]
 
 
 def _at_least(ordered: Tensor, values: Tensor) -> Tensor:
@@ -101,7 +95,7 @@ def out_of_distribution(
     """AUROC, AUPR and FPR@95TPR of a score; see `OutOfDistribution`."""
     check_logits(logits)
     check_mask(is_ood, logits)
-    scores = check_score(score)(logits.double())
+    scores = choice("score", score, SCORES)(logits.double())
     return detection_rates(scores[~is_ood], scores[is_ood])
 
 
@@ -146,7 +140,7 @@ class OutOfDistribution(PerExampleMetric):
 
     def __init__(self, score: str = "entropy", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.score = check_score(score)
+        self.score = choice("score", score, SCORES)
         self.add_rows("inside", torch.float64)
         self.add_rows("outside", torch.float64)
 

@@ -23,7 +23,8 @@ def _wide(values: Tensor) -> Tensor:
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
-def _brier_sum(probs: Tensor, target: Tensor) -> Tensor:
+def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
+    """Brier scores of (N, K) probabilities, summed over the examples; a float64 scalar."""
     rows = probs.square().sum(1) - 2 * _true_class(probs, target) + 1
     return rows.sum(dtype=torch.float64)
 
@@ -31,7 +32,7 @@ def _brier_sum(probs: Tensor, target: Tensor) -> Tensor:
 def brier_score(preds: Tensor, target: Tensor) -> Tensor:
     """Mean of sum_k (p_k - 1[y = k])^2; see `BrierScore`."""
     check_probabilities(preds, target)
-    return _brier_sum(_wide(preds), target) / len(target)
+    return brier_sum(_wide(preds), target) / len(target)
 
 
 class BrierScore(CalibrationMetric):
@@ -55,7 +56,7 @@ class BrierScore(CalibrationMetric):
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: probabilities (N, K) and class indices (N,)."""
-        self.total += _brier_sum(*self.receive(preds, target))
+        self.total += brier_sum(*self.receive(preds, target))
         self.count += len(target)
 
     def compute(self) -> Tensor:

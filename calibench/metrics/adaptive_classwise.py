@@ -1,0 +1,174 @@
+"""Adaptive classwise calibration errors: bins of equal mass for each class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibench.binning import check_n_bins, equal_mass_cuts, order_statistic_cuts
+from calibench.metrics.adaptive import Cuts, adaptive_error
+from calibench.metrics.base import (
+    check_columns,
+    check_num_classes,
+    check_probabilities,
+    choice,
+)
+from calibench.metrics.per_example import PerExampleMetric
+from calibench.metrics.top_label import pack, unpack
+
+
+def pack_classes(preds: Tensor, target: Tensor) -> Tensor:
+    """Pack each p_k (in float32) with whether k is the target: (N, K), (N,) -> (N, K) int32."""
+    classes = torch.arange(preds.shape[1], device=preds.device)
+    return pack(preds, target.unsqueeze(1) == classes)
+
+
+def checked_classes(preds: Tensor, target: Tensor) -> Tensor:
+    """`pack_classes` of a checked batch."""
+    check_probabilities(preds, target)
+    return pack_classes(preds, target)
+
+
+CUTS: dict[str, Cuts] = {"exact": equal_mass_cuts, "reference": order_statistic_cuts}
+
+
+def adaptive_classwise_error(packed: Tensor, n_bins: int, cuts: Cuts) -> Tensor:
+    """Mean over classes of the adaptive error of packed columns (N, K)."""
+    errors = [adaptive_error(column, n_bins, cuts) for column in packed.unbind(1)]
+    return torch.stack(errors).mean()
+
+
+def thresholded_error(packed: Tensor, n_bins: int, threshold: float) -> Tensor:
+    """Mean over classes of the adaptive error of the examples with p_k > threshold."""
+    errors = []
+    for column in packed.unbind(1):
+        kept = column[unpack(column)[0] > threshold]
+        errors.append(adaptive_error(kept, n_bins, equal_mass_cuts) if len(kept) else kept.sum())
+    nothing = torch.nan if len(packed) == 0 else 0.0
+    return torch.stack([error.double() for error in errors]).mean() + nothing
+
+
+def zeroed_error(packed: Tensor, n_bins: int, threshold: float) -> Tensor:
+    """As public code has it: p_k below the threshold become 0 and stay."""
+    confidence, correct = unpack(packed)
+    kept = torch.where(confidence < threshold, 0, confidence)
+    return adaptive_classwise_error(pack(kept, correct), n_bins, order_statistic_cuts)
+
+
+THRESHOLDED: dict[str, Callable[[Tensor, int, float], Tensor]] = {
+    "exact": thresholded_error,
+    "reference": zeroed_error,
+}
+
+
+def adaptive_classwise_calibration_error(
+    preds: Tensor, target: Tensor, *, n_bins: int = 15, variant: str = "exact"
+) -> Tensor:
+    """Mean over classes of the adaptive error of p_k; see `AdaptiveClasswiseCalibrationError`."""
+    packed = checked_classes(preds, target)
+    return adaptive_classwise_error(packed, check_n_bins(n_bins), choice("variant", variant, CUTS))
+
+
+def thresholded_adaptive_calibration_error(
+    preds: Tensor,
+    target: Tensor,
+    *,
+    n_bins: int = 15,
+    threshold: float = 0.01,
+    variant: str = "exact",
+) -> Tensor:
+    """Adaptive classwise error above a threshold; see `ThresholdedAdaptiveCalibrationError`."""
+    error = choice("variant", variant, THRESHOLDED)
+    packed = checked_classes(preds, target)
+    return error(packed, check_n_bins(n_bins), check_threshold(threshold))
+
+
+def check_threshold(threshold: float) -> float:
+    """Return `threshold` or raise a ValueError unless it lies in [0, 1)."""
+    if not 0 <= threshold < 1:
+        raise ValueError(f"`threshold` must lie in [0, 1), got {threshold!r}.")
+    return threshold
+
+
+class ClassColumnsMetric(PerExampleMetric):
+    """The base of metrics that need every p_k of every example: 4 K bytes each (this package)."""
+
+    packed: list[Tensor]
+
+    def __init__(self, num_classes: int, n_bins: int = 15, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_classes = check_num_classes(num_classes)
+        self.n_bins = check_n_bins(n_bins)
+        self.add_rows("packed", torch.int32, num_classes)
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: probabilities (N, K) and class indices (N,)."""
+        preds, target = self.receive(preds, target)
+        check_columns(preds, self.num_classes)
+        self.append("packed", pack_classes(preds, target))
+
+
+class AdaptiveClasswiseCalibrationError(ClassColumnsMetric):
+    """Adaptive classwise calibration error, ACE (Nixon et al. 2019).
+
+    The mean over classes of the adaptive calibration error of p_k, all N examples in each class's
+    bins of equal mass; ties are never split (see `AdaptiveCalibrationError`).
+
+    Args:
+        num_classes: K.
+        n_bins: Number of bins.
+        variant: "exact", or "reference": the code of MDCA (Hebbalaguppe et al. 2022; ACELoss),
+            whose edges are every (N // n_bins)-th order statistic and 1, with bins open at the
+            lower edge: the smallest p_k of each class are in no bin.
+        **kwargs: See `CalibrationMetric`.
+
+    Range [0, 1]; NaN without examples. State: **all probabilities**, 4 K bytes an example.
+    """
+
+    def __init__(
+        self, num_classes: int, n_bins: int = 15, variant: str = "exact", **kwargs: Any
+    ) -> None:
+        super().__init__(num_classes, n_bins, **kwargs)
+        self.cuts = choice("variant", variant, CUTS)
+
+    def compute(self) -> Tensor:
+        """The adaptive classwise calibration error, a float64 scalar."""
+        packed = self.rows("packed")
+        return adaptive_classwise_error(packed, self.n_bins, self.cuts)
+
+
+class ThresholdedAdaptiveCalibrationError(ClassColumnsMetric):
+    """Thresholded adaptive calibration error, TACE (Nixon et al. 2019).
+
+    As `AdaptiveClasswiseCalibrationError`, over the predictions p_k > threshold only: in each class
+    these are binned and each bin weighs its share of them. A class without any counts as 0.
+
+    Args:
+        num_classes: K.
+        n_bins: Number of bins.
+        threshold: Probabilities up to here are left out.
+        variant: "exact", or "reference": the convention of public code (MDCA's TACELoss), which
+            sets p_k < threshold to 0 and keeps them; bins as in the ACE's variant.
+        **kwargs: See `CalibrationMetric`.
+
+    Range [0, 1]; NaN without examples. State: **all probabilities**, 4 K bytes an example.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        n_bins: int = 15,
+        threshold: float = 0.01,
+        variant: str = "exact",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_classes, n_bins, **kwargs)
+        self.threshold = check_threshold(threshold)
+        self.error = choice("variant", variant, THRESHOLDED)
+
+    def compute(self) -> Tensor:
+        """The thresholded adaptive calibration error, a float64 scalar."""
+        return self.error(self.rows("packed"), self.n_bins, self.threshold)

@@ -1,0 +1,169 @@
+"""Errors of single classes and of groups of classes, and the confusion matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibench.metrics.base import (
+    CalibrationMetric,
+    check_columns,
+    check_num_classes,
+    check_probabilities,
+)
+
+
+def confusion_counts(preds: Tensor, target: Tensor) -> Tensor:
+    """Number of examples by target (row) and prediction (column): (N, K), (N,) -> (K, K) int64."""
+    num_classes = preds.shape[1]
+    counts = torch.zeros(num_classes * num_classes, dtype=torch.int64, device=preds.device)
+    cells = target * num_classes + preds.argmax(1)
+    return counts.index_add_(0, cells, torch.ones_like(cells)).view(num_classes, num_classes)
+
+
+def confusion_matrix(preds: Tensor, target: Tensor) -> Tensor:
+    """Confusion matrix, targets in rows; see `ConfusionMatrix`."""
+    check_probabilities(preds, target)
+    return confusion_counts(preds, target)
+
+
+def per_class_error(preds: Tensor, target: Tensor) -> Tensor:
+    """Error among the examples of each class; see `PerClassError`."""
+    return class_errors(confusion_matrix(preds, target))
+
+
+def class_errors(confusion: Tensor) -> Tensor:
+    """Error of each class, (K, K) -> (K,) float64; NaN for a class without examples."""
+    counts = confusion.double()
+    return 1 - counts.diagonal() / counts.sum(1)
+
+
+def group_error(
+    preds: Tensor,
+    target: Tensor,
+    class_counts: Sequence[int],
+    *,
+    thresholds: Sequence[int] = (100, 20),
+) -> dict[str, Tensor]:
+    """Errors of groups of classes by their number of training examples; see `GroupError`."""
+    groups = class_groups(check_class_counts(class_counts), check_thresholds(thresholds))
+    check_columns(preds, len(class_counts))
+    return group_errors(confusion_matrix(preds, target), groups)
+
+
+def class_groups(class_counts: Sequence[int], thresholds: Sequence[int]) -> dict[str, list[int]]:
+    """The classes of many, medium and few shots, and the thirds by training count."""
+    most, least = thresholds
+    order = sorted(range(len(class_counts)), key=lambda label: -class_counts[label])
+    head, middle, tail = (part.tolist() for part in torch.tensor_split(torch.tensor(order), 3))
+    numbered = list(enumerate(class_counts))
+    return {
+        "many": [label for label, count in numbered if count > most],
+        "medium": [label for label, count in numbered if least <= count <= most],
+        "few": [label for label, count in numbered if count < least],
+        "head": head,
+        "middle": middle,
+        "tail": tail,
+    }
+
+
+def group_errors(confusion: Tensor, groups: dict[str, list[int]]) -> dict[str, Tensor]:
+    """Mean error over each group's classes that have examples; NaN where none has."""
+    errors = class_errors(confusion)
+    return {name: errors[labels].nanmean() for name, labels in groups.items()}
+
+
+def check_class_counts(class_counts: Sequence[int]) -> list[int]:
+    """The training counts as a list, or a ValueError unless they are non-negative integers."""
+    counts = [int(count) for count in class_counts]
+    if not counts or min(counts) < 0:
+        raise ValueError(f"`class_counts` must be non-negative integers, got {class_counts!r}.")
+    return counts
+
+
+def check_thresholds(thresholds: Sequence[int]) -> Sequence[int]:
+    """Return `thresholds` or raise a ValueError unless they are two falling numbers."""
+    if len(thresholds) != 2 or thresholds[0] < thresholds[1]:
+        raise ValueError(f"`thresholds` must be (many, few) with many >= few, got {thresholds!r}.")
+    return thresholds
+
+
+class ConfusionMetric(CalibrationMetric):
+    """The base of metrics of the confusion matrix: K x K counts (this package)."""
+
+    confusion: Tensor
+
+    def __init__(self, num_classes: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_classes = check_num_classes(num_classes)
+        zeros = torch.zeros(num_classes, num_classes, dtype=torch.int64)
+        self.add_state("confusion", zeros, dist_reduce_fx="sum")
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: probabilities (N, K) and class indices (N,)."""
+        preds, target = self.receive(preds, target)
+        check_columns(preds, self.num_classes)
+        self.confusion += confusion_counts(preds, target)
+
+
+class ConfusionMatrix(ConfusionMetric):
+    """Confusion matrix: examples by target (row) and prediction (column) (this package).
+
+    Args:
+        num_classes: K.
+        **kwargs: See `CalibrationMetric`.
+
+    `compute` returns counts, (K, K) int64.
+    """
+
+    higher_is_better = None
+
+    def compute(self) -> Tensor:
+        """The counts, (K, K) int64."""
+        return self.confusion
+
+
+class PerClassError(ConfusionMetric):
+    """Error among the examples of each class (this package).
+
+    Args:
+        num_classes: K.
+        **kwargs: See `CalibrationMetric`.
+
+    `compute` returns (K,) float64 in [0, 1]; NaN for a class without examples.
+    """
+
+    def compute(self) -> Tensor:
+        """The error of each class, (K,) float64."""
+        return class_errors(self.confusion)
+
+
+class GroupError(ConfusionMetric):
+    """Errors of many-, medium- and few-shot classes and of head, middle and tail (Liu et al. 2019).
+
+    The error of a group is the mean over its classes, those without test examples left out. `many`
+    has more than 100 training examples, `few` fewer than 20, `medium` the rest; `head`, `middle`
+    and `tail` are thirds of the classes by training count (on CIFAR-10-LT every class is `many` or
+    nearly so).
+
+    Args:
+        class_counts: Number of training examples of each class, length K.
+        thresholds: (100, 20).
+        **kwargs: See `CalibrationMetric`.
+
+    `compute` returns a dict of the six errors, float64 scalars in [0, 1]; NaN for an empty group.
+    """
+
+    def __init__(
+        self, class_counts: Sequence[int], thresholds: Sequence[int] = (100, 20), **kwargs: Any
+    ) -> None:
+        counts = check_class_counts(class_counts)
+        super().__init__(len(counts), **kwargs)
+        self.groups = class_groups(counts, check_thresholds(thresholds))
+
+    def compute(self) -> dict[str, Tensor]:
+        """The errors of the six groups."""
+        return group_errors(self.confusion, self.groups)

@@ -1,0 +1,126 @@
+"""Debiased calibration error over bins of equal mass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibench.binning import check_n_bins, equal_mass_cuts
+from calibench.metrics.adaptive_classwise import pack_classes
+from calibench.metrics.base import check_probabilities, choice, top_label
+from calibench.metrics.per_example import PerExampleMetric, sort_rows
+from calibench.metrics.top_label import pack, unpack
+
+
+def _bins(packed: Tensor, n_bins: int) -> Tensor:
+    """Count, mean confidence and accuracy of the equal-mass bins: (N,) -> (3, bins) float64."""
+    confidence, correct = unpack(sort_rows(packed))
+    cuts = equal_mass_cuts(confidence, n_bins)
+    runs = [slice(start, end) for start, end in pairwise(cuts) if start < end]
+    sizes = [run.stop - run.start for run in runs]
+    counts = torch.tensor(sizes, dtype=torch.float64, device=packed.device)
+    parts = (confidence.double(), correct.double())
+    means = [torch.stack([part[run].mean() for run in runs]) for part in parts]
+    return torch.stack([counts, *means])
+
+
+def squared_error(bins: Tensor) -> Tensor:
+    """Unbiased estimate of the squared error; bins with a single example count as 0."""
+    count, confidence, accuracy = bins
+    variance = accuracy * (1 - accuracy) / (count - 1).clamp(min=1)
+    per_bin = (confidence - accuracy).square() - variance
+    total: Tensor = (count / count.sum() * per_bin.where(count > 1, 0)).sum()
+    return total.clamp(min=0)
+
+
+def absolute_error(bins: Tensor) -> Tensor:
+    """Plug-in error less its bias under Gaussian accuracies; NaN if a bin has a single example."""
+    count, confidence, accuracy = bins
+    gap = (confidence - accuracy).abs()
+    deviation = (accuracy * (1 - accuracy) / count).sqrt()
+    ratio = gap / (deviation * 2**0.5)  # inf without deviation, NaN without gap as well
+    folded = deviation * (2 / torch.pi) ** 0.5 * (-ratio.square()).exp() + gap * ratio.erf()
+    expected = torch.where(deviation > 0, folded, gap)
+    debiased = (count / count.sum() * (2 * gap - expected)).sum()
+    return torch.where((count > 1).all(), debiased, torch.nan)
+
+
+ESTIMATORS: dict[int, Callable[[Tensor], Tensor]] = {1: absolute_error, 2: squared_error}
+
+
+def _top_label_column(preds: Tensor, target: Tensor) -> Tensor:
+    return pack(*top_label(preds, target)).unsqueeze(1)
+
+
+KINDS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "top_label": _top_label_column,
+    "marginal": pack_classes,
+}
+
+
+def debiased_error(packed: Tensor, p: int, n_bins: int) -> Tensor:
+    """(mean over columns of the debiased error^p)^(1/p) of packed columns (N, C)."""
+    estimator = choice("p", p, ESTIMATORS)
+    if len(packed) == 0:
+        return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
+    errors = [estimator(_bins(column, n_bins)) for column in packed.unbind(1)]
+    return torch.stack(errors).mean().pow(1 / p)
+
+
+def debiased_calibration_error(
+    preds: Tensor, target: Tensor, *, p: int = 2, kind: str = "top_label", n_bins: int = 15
+) -> Tensor:
+    """Debiased calibration error; see `DebiasedCalibrationError`."""
+    check_probabilities(preds, target)
+    probs = preds.to(torch.promote_types(preds.dtype, torch.float32))
+    packed = choice("kind", kind, KINDS)(probs, target)
+    return debiased_error(packed, p, check_n_bins(n_bins))
+
+
+class DebiasedCalibrationError(PerExampleMetric):
+    """Debiased calibration error over bins of equal mass (Kumar et al. 2019).
+
+    p = 2: the square root of sum_b n_b / N [(conf_b - acc_b)^2 - acc_b (1 - acc_b) / (n_b - 1)],
+    zero where that is negative; bins with one example count as 0. p = 1: twice the plug-in error
+    less its expectation under Gaussian accuracies with the bins' standard errors, in closed form
+    (the authors' code draws 1,000 samples from numpy's global generator), which can be negative.
+
+    Args:
+        p: 2 or 1.
+        kind: "top_label", or "marginal": the mean over classes of the p-th powers.
+        n_bins: Number of bins.
+        **kwargs: See `CalibrationMetric`.
+
+    NaN without examples, and for p = 1 when a bin holds one example (the authors' code raises).
+    State: 4 bytes an example, for "marginal" **all probabilities**, 4 K bytes an example.
+    """
+
+    packed: list[Tensor]
+    columns: Tensor
+
+    def __init__(
+        self, p: int = 2, kind: str = "top_label", n_bins: int = 15, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        choice("p", p, ESTIMATORS)
+        self.p = p
+        self.kind = choice("kind", kind, KINDS)
+        self.n_bins = check_n_bins(n_bins)
+        # Flat, because a process without data does not know the number of columns.
+        self.add_rows("packed", torch.int32)
+        self.add_state("columns", torch.ones((), dtype=torch.int64), dist_reduce_fx="max")
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: probabilities (N, K) and class indices (N,)."""
+        columns = self.kind(*self.receive(preds, target))
+        self.columns.fill_(columns.shape[1])
+        self.append("packed", columns.flatten())
+
+    def compute(self) -> Tensor:
+        """The debiased calibration error, a float64 scalar."""
+        packed = self.rows("packed")
+        return debiased_error(packed.view(-1, int(self.columns)), self.p, self.n_bins)

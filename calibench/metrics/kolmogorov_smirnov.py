@@ -1,0 +1,44 @@
+"""Kolmogorov-Smirnov calibration error: no bins at all."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from calibench.metrics.per_example import sort_rows
+from calibench.metrics.top_label import TopLabelMetric, checked_top_label, pack, unpack
+
+
+def kolmogorov_smirnov_error(packed: Tensor) -> Tensor:
+    """KS calibration error of packed examples; NaN without examples."""
+    if len(packed) == 0:
+        return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
+    confidence, correct = unpack(sort_rows(packed))
+    drift = (confidence.double() - correct.double()).cumsum(0).abs() / len(packed)
+    last_of_its_value = torch.ones_like(correct)
+    last_of_its_value[:-1] = confidence[1:] > confidence[:-1]
+    return drift.where(last_of_its_value, 0).max()
+
+
+def kolmogorov_smirnov_calibration_error(preds: Tensor, target: Tensor) -> Tensor:
+    """Top-label KS calibration error; see `KolmogorovSmirnovCalibrationError`."""
+    return kolmogorov_smirnov_error(pack(*checked_top_label(preds, target)))
+
+
+class KolmogorovSmirnovCalibrationError(TopLabelMetric):
+    """Kolmogorov-Smirnov calibration error, KS (Gupta et al. 2021).
+
+    The largest gap between the cumulative confidence and the cumulative accuracy of the examples
+    sorted by confidence, max_t 1/N |sum_{c_i <= t} (c_i - a_i)|. It is evaluated at distinct
+    confidences only; the authors' code evaluates at each example, so its value depends on the order
+    among ties.
+
+    Args:
+        **kwargs: See `CalibrationMetric`.
+
+    Range [0, 1]; NaN without examples. State: 4 bytes an example.
+    """
+
+    def compute(self) -> Tensor:
+        """The KS calibration error, a float64 scalar."""
+        return kolmogorov_smirnov_error(self.rows("packed"))

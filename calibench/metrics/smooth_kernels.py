@@ -1,0 +1,134 @@
+"""Kernels of the smooth calibration error: convolutions on a grid and the error at one width."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+_CLIP = 1e-3  # of the confidence before its logit, as in relplot
+_SOFTENING = 1e-4  # added to the smoothed mass, as in relplot
+
+
+class SmoothingKernel(Protocol):
+    """Smooths residuals along a coordinate of the confidence."""
+
+    def coordinate(self, confidence: Tensor) -> Tensor:
+        """Where a confidence lies on the coordinate, in [0, 1]; float64."""
+
+    def error(self, position: Tensor, weight: Tensor, width: float) -> float:
+        """Smoothed |residual| over smoothed mass.
+
+        Args:
+            position: Coordinates, shape (N,) float64.
+            weight: Residuals confidence - correct and masses, shape (2, N) float64.
+            width: Standard deviation of the kernel.
+        """
+
+
+class ReflectedKernel:
+    """A Gaussian on the confidence, reflected at 0 and 1 (Błasiok and Nakkiran 2024)."""
+
+    def coordinate(self, confidence: Tensor) -> Tensor:
+        """The confidence itself."""
+        return confidence.double()
+
+    def error(self, position: Tensor, weight: Tensor, width: float) -> float:
+        """See `SmoothingKernel`."""
+        grid = round_to_grid(position, weight, _grid_points(width))
+        t = _evaluation_points(width, position)
+        residual, mass = interpolate(smooth_reflected(grid, width), t)
+        return float(residual.abs().sum() / (mass + _SOFTENING).sum())
+
+
+class LogitKernel:
+    """A Gaussian on the logit of the confidence, clipped to [0.001, 0.999] (relplot)."""
+
+    def coordinate(self, confidence: Tensor) -> Tensor:
+        """The logit of the clipped confidence, mapped to [0, 1]."""
+        return confidence.double().clamp(_CLIP, 1 - _CLIP).logit() / (2 * self._reach()) + 0.5
+
+    def error(self, position: Tensor, weight: Tensor, width: float) -> float:
+        """See `SmoothingKernel`; the mass is that of the logits, divided by t (1 - t)."""
+        inner = _evaluation_points(width, position)[1:-1]
+        filled = position[weight[1] > 0]
+        logits = torch.stack([filled.min(), filled.max()]).sub(0.5).mul(2 * self._reach())
+        low = float(torch.minimum(logits[0], inner[0].logit()))
+        high = float(torch.maximum(logits[1], inner[-1].logit()))
+        scaled_width = width * 4 / (high - low)
+        scaled = ((position - 0.5) * (2 * self._reach()) - low) / (high - low)
+        grid = round_to_grid(scaled, weight, _grid_points(scaled_width))
+        at = (inner.logit() - low) / (high - low)
+        residual, mass = interpolate(smooth_open(grid, scaled_width), at.clamp(0, 1))
+        ends = torch.ones_like(inner)
+        ends[0] = ends[-1] = 2  # 0 and 1 themselves take the values of their neighbours
+        ends /= inner * (1 - inner)
+        return float((residual.abs() * ends).sum() / ((mass + _SOFTENING) * ends).sum())
+
+    @staticmethod
+    def _reach() -> float:
+        return float(torch.tensor(1 - _CLIP, dtype=torch.float64).logit())
+
+
+KERNELS: dict[str, SmoothingKernel] = {"reflected": ReflectedKernel(), "logit": LogitKernel()}
+
+
+def _grid_points(width: float) -> int:
+    return max(2000, round(20 / width)) // 2 + 1
+
+
+def _evaluation_points(width: float, like: Tensor) -> Tensor:
+    return torch.linspace(0, 1, max(round(10 / width), 200), dtype=like.dtype, device=like.device)
+
+
+def round_to_grid(position: Tensor, weight: Tensor, points: int) -> Tensor:
+    """Share weights (C, N) at positions (N,) between the two nearest of `points` on [0, 1]."""
+    scaled = position.clamp(0, 1) * (points - 1)
+    below = scaled.long().clamp(max=points - 2)
+    above = weight * (scaled - below)
+    grid = weight.new_zeros(len(weight), points)
+    return grid.index_add_(1, below, weight - above).index_add_(1, below + 1, above)
+
+
+def interpolate(values: Tensor, position: Tensor) -> Tensor:
+    """Linear interpolation of rows (C, points) on [0, 1] at positions (T,) in [0, 1]."""
+    scaled = position * (values.shape[1] - 1)
+    below = scaled.long().clamp(max=values.shape[1] - 2)
+    fraction = scaled - below
+    return values[:, below] * (1 - fraction) + values[:, below + 1] * fraction
+
+
+def smooth_reflected(values: Tensor, width: float) -> Tensor:
+    """Convolve rows on a grid of [0, 1] with a Gaussian, cut at +-1/2 and reflected at 0 and 1.
+
+    Reflected once at both ends the rows are even and periodic, so the convolution is a product of
+    Fourier transforms.
+    """
+    points = values.shape[1]
+    even = torch.cat([values, values[:, 1:-1].flip(1)], dim=1)
+    return _convolve(even, _taps(values, width), points // 2)[:, :points]
+
+
+def smooth_open(values: Tensor, width: float) -> Tensor:
+    """Convolve rows on a grid of [0, 1] with a Gaussian cut at +-1/2; outside there is nothing."""
+    points = values.shape[1]
+    padded = torch.nn.functional.pad(values, (0, points))
+    return _convolve(padded, _taps(values, width), (points - 1) // 2)[:, :points]
+
+
+def _taps(values: Tensor, width: float) -> Tensor:
+    offset = torch.linspace(-0.5, 0.5, values.shape[1], dtype=values.dtype, device=values.device)
+    height = 1 / (width * math.sqrt(2 * math.pi))
+    return height * torch.exp(-offset.square() / (2 * width**2))
+
+
+def _convolve(rows: Tensor, taps: Tensor, center: int) -> Tensor:
+    """Periodic convolution of rows (C, P) with taps whose tap `center` is at distance 0."""
+    period = rows.shape[1]
+    index = (torch.arange(len(taps), device=rows.device) - center) % period
+    kernel = torch.zeros(period, dtype=rows.dtype, device=rows.device).index_add_(0, index, taps)
+    product = torch.fft.rfft(rows) * torch.fft.rfft(kernel)
+    smoothed: Tensor = torch.fft.irfft(product, n=period)
+    return smoothed
