@@ -12,7 +12,12 @@ from typing import Any
 
 
 def _process(
-    connection: Connection, function: Callable[..., Any], rank: int, n: int, file: str, args: tuple[Any, ...]
+    connection: Connection,
+    function: Callable[..., Any],
+    rank: int,
+    n: int,
+    file: str,
+    args: tuple[Any, ...],
 ) -> None:
     import torch
     import torch.distributed as dist
@@ -39,7 +44,9 @@ def run_processes(function: Callable[..., Any], n: int, *args: Any) -> list[Any]
         file = str(Path(folder) / "rendezvous")
         pipes = [context.Pipe(duplex=False) for _ in range(n)]
         workers = [
-            context.Process(target=_process, args=(send, function, rank, n, file, args), daemon=True)
+            context.Process(
+                target=_process, args=(send, function, rank, n, file, args), daemon=True
+            )
             for rank, (_, send) in enumerate(pipes)
         ]
         for worker in workers:

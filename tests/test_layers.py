@@ -13,10 +13,11 @@ PACKAGE = Path(__file__).parent.parent / "calibench"
 
 LAYERS = {
     "cli": 4, "__main__": 4,
-    "data": 3, "module": 3, "callbacks": 3, "training": 3, "sweep": 3,
+    "data": 3, "module": 3, "callbacks": 3, "experiment": 3, "training": 3, "sweep": 3, "pool": 3,
+    "checkpoints": 3, "progress": 3, "environment": 3,
     "runs": 2, "evaluation": 2, "leaderboard": 2, "report": 2, "plots": 2, "audit": 2,
     "losses": 1, "metrics": 1, "calibrators": 1, "backbones": 1,
-    "binning": 0, "distributed": 0, "config": 0, "statistics": 0, "published": 0, "catalogue": 0,
+    "binning": 0, "distributed": 0, "config": 0, "statistics": 0, "published": 0, "catalogue": 0, "tables": 0,
     "__init__": 0,
 }  # fmt: skip
 LIGHTNING_FROM = 3
@@ -38,24 +39,34 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
+)
 def test_imports_point_down(path: Path) -> None:
     here = room(path)
     assert here in LAYERS, f"{here} has no layer: name it in tests/test_layers.py"
     for name in imported(path):
         if name.startswith(("lightning", "pytorch_lightning")):
-            assert LAYERS[here] >= LIGHTNING_FROM, f"{path} imports Lightning from layer {LAYERS[here]}"
+            assert LAYERS[here] >= LIGHTNING_FROM, (
+                f"{path} imports Lightning from layer {LAYERS[here]}"
+            )
         if not name.startswith("calibench."):
             continue
         there = name.split(".")[1]
         if there == here or there not in LAYERS:  # calibench.__version__
             continue
-        assert LAYERS[there] <= LAYERS[here], f"{path} ({LAYERS[here]}) imports {there} ({LAYERS[there]})"
+        assert LAYERS[there] <= LAYERS[here], (
+            f"{path} ({LAYERS[here]}) imports {there} ({LAYERS[there]})"
+        )
         if LAYERS[here] == 1:
-            assert LAYERS[there] == 0, f"{path}: siblings {here} and {there} must not know each other"
+            assert LAYERS[there] == 0, (
+                f"{path}: siblings {here} and {there} must not know each other"
+            )
 
 
-@pytest.mark.parametrize("module", ["calibench", "calibench.cli", "calibench.config", "calibench.leaderboard"])
+@pytest.mark.parametrize(
+    "module", ["calibench", "calibench.cli", "calibench.config", "calibench.leaderboard"]
+)
 def test_light_modules_import_neither_torch_nor_scipy(module: str) -> None:
     code = f"import sys, {module}; print([m for m in ('torch', 'scipy', 'lightning') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

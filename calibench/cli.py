@@ -1,0 +1,221 @@
+"""The command `calibench`: finds the verb and imports only what that verb needs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import ModuleType
+from typing import NoReturn
+
+from calibench import __version__
+from calibench.config import ExpectedFailure, Terminated, UsageError, near_matches
+
+OVERVIEW = """\
+usage: calibench VERB ...
+
+Which training loss, with which post-hoc calibrator, gives probabilities you can trust?
+
+train
+  fit          train one run from YAML files, collect its logits, evaluate them
+  sweep        train a benchmark with several losses and seeds; ends with the leaderboard
+  validate     metrics of a checkpoint on the validation set
+  test         metrics of a checkpoint on the test, OOD and shift sets
+  predict      write a checkpoint's logits as .npz files
+
+read
+  leaderboard  the ranked table of a results folder
+  report       a self-contained HTML page of a results folder
+  plot         reliability diagrams and other pictures
+  list         what there is: losses, metrics, calibrators, backbones, data, benchmarks
+
+start here
+  calibench fit --config digits_lt                          one run, seconds on a laptop
+  calibench fit --config digits_lt --config losses/focal    the same with another loss
+  calibench fit --config digits_lt --model.loss FocalLoss --model.loss.gamma 3
+  calibench sweep digits_lt --seeds 1..3                    seven losses, three seeds
+  calibench leaderboard results                             the table again
+
+`calibench VERB --help` explains a verb; --debug shows the traceback of an error; --version.
+"""
+
+TRAINING_HELP = {
+    "fit": """\
+usage: calibench fit --config FILE [--config OVERLAY ...] [--KEY VALUE ...]
+
+Trains one run, collects the logits of val, test and the OOD sets, evaluates them raw and after each
+calibrator (fitted on val only), and writes results/<benchmark>/<backbone>/<loss>/<key>/seed=<k>/.
+
+  --config FILE        a benchmark or an overlay, by path or short name (see `calibench list benchmarks`);
+                       later files win, and another class replaces the whole block
+  --KEY VALUE          any key of the configuration:
+    --model.loss CLASS --model.loss.ARGUMENT VALUE      (also your own: mypackage.MyLoss)
+    --seed_everything 2
+    --trainer.max_epochs 10  --trainer.accelerator gpu  --trainer.devices 2
+    --trainer.default_root_dir DIR                      the run's folder goes under DIR
+    --evaluation.calibrators+=VectorScaling  --evaluation.n_bins '[15, 20]'
+    --evaluated_checkpoint last|best_error|best_nll
+  --ckpt_path last     resume a killed run from its last checkpoint, to the same numbers
+  --overwrite true     train again although the run is done
+  --print_config       print the resolved configuration (it runs as it is)
+
+  calibench fit --model.loss.help FocalLoss    the arguments of a class
+  calibench fit --help-all                     every key there is
+""",
+    "validate": """\
+usage: calibench validate --config RUN/config.yaml [--ckpt_path FILE]
+
+Prints the validation metrics of a checkpoint (default: the run folder's last.ckpt).
+""",
+    "test": """\
+usage: calibench test --config RUN/config.yaml [--ckpt_path FILE]
+
+Prints the metrics of a checkpoint on the test set and on the OOD and shift sets
+(default: the run folder's last.ckpt).
+""",
+    "predict": """\
+usage: calibench predict --config RUN/config.yaml [--ckpt_path FILE] [--output DIR]
+
+Writes the logits of a checkpoint on val, test and every OOD and shift set as DIR/<name>.npz
+(default: ./predictions).
+""",
+}
+
+
+def _training(verb: str, arguments: list[str]) -> int:
+    """fit, validate, test, predict: what is behind them imports Lightning."""
+    if not arguments or any(argument in ("-h", "--help") for argument in arguments):
+        print(TRAINING_HELP[verb], end="")
+        return 0 if arguments else 2
+    arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
+    from rich.console import Console
+
+    from calibench import training
+
+    getattr(training, verb)(arguments, console=Console())
+    return 0
+
+
+def _sweep(arguments: list[str]) -> int:
+    from calibench import sweep
+
+    parser = _parser("sweep")
+    sweep.add_arguments(parser)
+    options, overrides = parser.parse_known_args(arguments)
+    known = [name for action in parser._actions for name in action.option_strings]
+    options.overrides = sweep.checked_overrides(overrides, known)
+    return sweep.run(options)
+
+
+def _leaderboard(arguments: list[str]) -> int:
+    from calibench import leaderboard
+
+    return _parsed(leaderboard, "leaderboard", arguments)
+
+
+def _parsed(room: ModuleType, verb: str, arguments: list[str]) -> int:
+    """Run a room that brings its own options: `add_arguments(parser)` and `run(options) -> exit code`."""
+    parser = _parser(verb)
+    room.add_arguments(parser)
+    options = parser.parse_args(arguments)
+    try:
+        return int(room.run(options))
+    except (
+        ValueError,
+        FileNotFoundError,
+    ) as error:  # what these rooms raise for a wrong argument or folder
+        raise UsageError(str(error)) from error
+
+
+def _parser(verb: str) -> argparse.ArgumentParser:
+    return _Parser(
+        prog=f"calibench {verb}",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see `{self.prog} --help`)")
+
+
+def _list(arguments: list[str]) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    from calibench.catalogue import KINDS, entries
+
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(
+            f"usage: calibench list {'|'.join(KINDS)}\n\nSays what there is, one line each with the paper it is from."
+        )
+        return 0 if arguments else 2
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, line in entries(arguments[0]).items():
+        table.add_row(name, line)
+    Console().print(table, highlight=False, markup=False)
+    return 0
+
+
+VERBS: dict[str, Callable[[list[str]], int]] = {
+    **{verb: partial(_training, verb) for verb in TRAINING_HELP},
+    "sweep": _sweep,
+    "leaderboard": _leaderboard,
+    "list": _list,
+}
+
+
+def _dispatch(arguments: list[str]) -> int:
+    verb, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
+    if verb in ("-h", "--help", "help"):
+        print(OVERVIEW, end="")
+        return 0 if arguments else 2
+    if verb in ("-V", "--version"):
+        print(f"calibench {__version__}")
+        return 0
+    if verb not in VERBS:
+        raise UsageError(
+            f"there is no verb `{verb}`{near_matches(verb, VERBS)} (see `calibench --help`)"
+        )
+    return VERBS[verb](rest)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line.
+
+    Args:
+        arguments: What follows `calibench`; by default the process's.
+
+    Returns:
+        The exit code: 0 fine, 1 failed, 2 a mistake in the command line, 130 Ctrl-C, 143 SIGTERM.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    try:
+        return _dispatch([argument for argument in given if argument != "--debug"])
+    except BaseException as error:
+        code, line = _verdict(error)
+        if debug or line is None:
+            raise
+        print(line, file=sys.stderr)
+        return code
+
+
+def _verdict(error: BaseException) -> tuple[int, str | None]:
+    """Exit code and one line for an error of the user or the machine; no line for an error of ours."""
+    text = " ".join(str(error).split())
+    if isinstance(error, UsageError):
+        return 2, f"calibench: error: {text}"
+    if isinstance(error, KeyboardInterrupt):
+        return 130, "calibench: interrupted"
+    if isinstance(error, Terminated):
+        return 143, "calibench: terminated"
+    if isinstance(error, BrokenPipeError):
+        return 1, "calibench: the output was closed"
+    if isinstance(error, (OSError, ExpectedFailure)):
+        return 1, f"calibench: {text}"
+    return 1, None

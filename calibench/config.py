@@ -1,0 +1,242 @@
+"""Configuration files: looked up by short name and merged before any parser sees them.
+
+jsonargparse merges configurations key by key, so the arguments of a class that an overlay replaced live on
+in the new class wherever it accepts their names. Here another class replaces the whole block.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+Config = dict[str, Any]
+
+_PACKAGE = Path(__file__).parent
+_FOLDERS = ("", "losses", "protocols", "suites")
+
+
+class UsageError(ValueError):
+    """A user's mistake: the command line prints its text as one line and exits with 2."""
+
+
+class ExpectedFailure(RuntimeError):
+    """A run that failed for a reason its text explains (a loss that is not finite): one line, exit code 1."""
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived: it unwinds like Ctrl-C and ends with exit code 143."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which 1e-3 is a number (PyYAML's own reading of YAML 1.1 makes it a string)."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9_]+)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$"
+    ),
+    list("-+0123456789."),
+)
+
+
+def read_yaml(text: str) -> Any:
+    """Parse YAML text; raises yaml.YAMLError."""
+    return yaml.load(text, Loader=_Loader)
+
+
+def benchmarks_folder() -> Path:
+    """The folder of benchmark files: the checkout's, or the copy that an installed wheel carries."""
+    checkout = _PACKAGE.parent / "benchmarks"
+    return checkout if checkout.is_dir() else _PACKAGE / "_benchmarks"
+
+
+def available() -> dict[str, Path]:
+    """Every file that has a short name: `digits_lt`, `losses/focal`, `protocols/gce`, ..."""
+    root = benchmarks_folder()
+    return {
+        path.relative_to(root).with_suffix("").as_posix(): path
+        for folder in _FOLDERS
+        for path in sorted((root / folder).glob("*.yaml"))
+    }
+
+
+def near_matches(name: str, names: Iterable[str]) -> str:
+    """`; did you mean a, b?` for the names close to a wrong one, or an empty string."""
+    spelled = {candidate.lower(): candidate for candidate in names}
+    close = difflib.get_close_matches(name.lower(), spelled, n=3, cutoff=0.5)
+    return f"; did you mean {', '.join(spelled[match] for match in close)}?" if close else ""
+
+
+def find(name: str, *, folders: Sequence[str] = _FOLDERS) -> Path:
+    """The file behind a path or a short name (`digits_lt`, `focal`, `protocols/gce`).
+
+    Raises:
+        UsageError: If there is none; the message lists near matches.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise UsageError(f"`{name}` is a folder; a YAML file is expected.")
+    names = available()
+    short = name.removesuffix(".yaml").removeprefix("benchmarks/")
+    for folder in folders:
+        found = names.get(f"{folder}/{short}" if folder else short)
+        if found:
+            return found
+    raise UsageError(
+        f"no configuration file or short name `{name}`{near_matches(short, _spellings(names))}"
+    )
+
+
+def _spellings(names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        yield name
+        yield name.rsplit("/", 1)[-1]
+
+
+def load(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:
+    """Read one configuration file, given by path or short name.
+
+    A loss file may list published hyper-parameters under `published`; `dual_focal@cifar10/resnet50` is that
+    file with the entry's arguments. A file of comments only is an empty configuration.
+
+    Raises:
+        UsageError: If the file is missing, is not YAML, or is not a mapping.
+    """
+    name, _, entry = name.partition("@")
+    path = find(name, folders=folders)
+    try:
+        config = read_yaml(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise UsageError(
+            f"{path}{where}: {getattr(error, 'problem', None) or 'not valid YAML'}"
+        ) from error
+    if config is None:
+        config = {}
+    if not isinstance(config, dict):
+        raise UsageError(f"{path}: a mapping of keys is expected, got {type(config).__name__}.")
+    published = config.pop("published", {})
+    if not entry:
+        return config
+    entries = {key: value for key, value in published.items() if isinstance(value, dict)}
+    if entry not in entries:
+        raise UsageError(f"{path} has no published setting `{entry}`{near_matches(entry, entries)}")
+    return cast(Config, merge(config, {"model": {"loss": {"init_args": entries[entry]}}}))
+
+
+def short_name(class_path: str) -> str:
+    """`torch.optim.SGD` -> `SGD`."""
+    return class_path.rsplit(".", 1)[-1]
+
+
+def _block(value: Any) -> Any:
+    """A class named by a bare string, as the block it stands for."""
+    return {"class_path": value} if isinstance(value, str) else value
+
+
+def merge(old: Any, new: Any) -> Any:
+    """Merge two configurations; the new one wins, and another class replaces the whole block."""
+    if any(isinstance(value, dict) and "class_path" in value for value in (old, new)):
+        old, new = _block(old), _block(new)
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return new
+    if (
+        "class_path" in old
+        and "class_path" in new
+        and short_name(old["class_path"]) != short_name(new["class_path"])
+    ):
+        return new
+    return {
+        **old,
+        **{key: merge(old[key], value) if key in old else value for key, value in new.items()},
+    }
+
+
+def merge_files(names: Sequence[str]) -> Config:
+    """Merge configuration files in order; the first one's name is the benchmark's unless a file says it."""
+    merged: Config = {}
+    for name in names:
+        merged = merge(merged, load(name))
+    if names:
+        merged.setdefault("benchmark", Path(names[0].partition("@")[0]).stem)
+    return merged
+
+
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Separate `--config FILE` and `--config=FILE` from the other arguments of a command line."""
+    names: list[str] = []
+    rest: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument in ("--config", "-c"):
+            name = next(remaining, None)
+            if name is None:
+                raise UsageError(f"`{argument}` needs a file or a short name.")
+            names.append(name)
+        elif argument.startswith("--config="):
+            names.append(argument.removeprefix("--config="))
+        else:
+            rest.append(argument)
+    return names, rest
+
+
+def _options(arguments: Sequence[str]) -> Iterator[tuple[list[str], str]]:
+    """(dotted key, value) of every `--a.b.c VALUE` and `--a.b.c=VALUE`."""
+    for position, argument in enumerate(arguments):
+        if not argument.startswith("--"):
+            continue
+        key, equals, value = argument[2:].partition("=")
+        if not equals and position + 1 < len(arguments):
+            value = arguments[position + 1]
+        yield key.split("."), value
+
+
+def without_replaced_classes(config: Config, arguments: Sequence[str]) -> Config:
+    """Drop from the merged files each class block that an argument replaces by another class."""
+    for key, value in _options(arguments):
+        config = _without_replaced(config, key, value)
+    return config
+
+
+def _without_replaced(config: Any, key: Sequence[str], value: str) -> Any:
+    if not isinstance(config, dict) or not key or key[0] not in config:
+        return config
+    child = config[key[0]]
+    if len(key) > 1:
+        inner = (
+            child.get("init_args") if isinstance(child, dict) and "class_path" in child else None
+        )
+        if isinstance(inner, dict) and key[1] in inner:
+            return {
+                **config,
+                key[0]: {**child, "init_args": _without_replaced(inner, key[1:], value)},
+            }
+        return {**config, key[0]: _without_replaced(child, key[1:], value)}
+    named = _block(child)
+    is_class = (
+        isinstance(named, dict)
+        and "class_path" in named
+        and re.fullmatch(r"[A-Za-z_][\w.]*", value)
+    )
+    if is_class and short_name(named["class_path"]) != short_name(value):
+        return {name: kept for name, kept in config.items() if name != key[0]}
+    return config
+
+
+def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
+    """A nested configuration as dotted keys; lists stay values."""
+    if not isinstance(config, dict):
+        return {prefix: config}
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        flat |= flatten(value, f"{prefix}.{key}" if prefix else str(key))
+    return flat

@@ -1,0 +1,79 @@
+"""Where and with what a run was made: versions, device, commit, command, time, memory."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from statistics import median
+from typing import Any
+
+import lightning.pytorch as L
+import torch
+
+from calibench import __version__
+
+
+def environment(
+    trainer: L.Trainer, *, wall_seconds: float, epoch_seconds: Sequence[float]
+) -> dict[str, Any]:
+    """What environment.json says of a finished run.
+
+    Args:
+        trainer: The trainer that ran it.
+        wall_seconds: From the first line of the run to its last, without what was before a resume but its epochs.
+        epoch_seconds: Seconds of each epoch, of which the median is given.
+    """
+    device = trainer.strategy.root_device
+    packages = (
+        "torch",
+        "lightning",
+        "torchmetrics",
+        "torchvision",
+        "numpy",
+        "scikit-learn",
+        "timm",
+    )
+    versions = {"calibench": __version__, "python": platform.python_version()}
+    for package in packages:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "versions": versions,
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "processes": trainer.world_size,
+        "threads": torch.get_num_threads(),
+        "command": shlex.join(sys.argv),
+        "commit": _commit(),
+        "wall_seconds": round(wall_seconds, 3),
+        "seconds_per_epoch": round(median(epoch_seconds), 4) if epoch_seconds else None,
+        "peak_memory_mb": _peak_memory(device),
+    }
+
+
+def _peak_memory(device: torch.device) -> float:
+    if device.type == "cuda":
+        return round(torch.cuda.max_memory_allocated(device) / 2**20, 1)
+    import resource  # not on Windows
+
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+
+
+def _commit() -> str | None:
+    """The commit of the working folder's repository, `-dirty` if it has changes; None without git."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,316 @@
+"""From a command line and configuration files to a trainer, a module, a data module and an evaluation."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import lightning.pytorch as L
+import torch
+from jsonargparse import ArgumentParser
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+
+from calibench.backbones import Backbone
+from calibench.calibrators import Calibrator
+from calibench.checkpoints import AtomicCheckpointIO
+from calibench.config import (
+    UsageError,
+    merge_files,
+    near_matches,
+    short_name,
+    split_arguments,
+    without_replaced_classes,
+)
+from calibench.data import ClassificationDataModule
+from calibench.evaluation import Evaluation
+from calibench.losses import CalibrationLoss
+from calibench.module import ClassificationModule
+from calibench.runs import Cell, Run
+
+DEFAULT_ROOT = "results"
+
+# The classes a configuration names, by the key that names them: what a misspelt name is compared with.
+_FAMILIES = {
+    "loss": CalibrationLoss,
+    "backbone": Backbone,
+    "data": ClassificationDataModule,
+    "calibrators": Calibrator,
+    "optimizer": torch.optim.Optimizer,
+    "lr_scheduler": torch.optim.lr_scheduler.LRScheduler,
+}
+
+
+def _subclasses(base: type) -> Iterator[type]:
+    subclass: type
+    for subclass in base.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
+
+
+def _family(key: str) -> dict[str, type]:
+    """The classes that may stand at a dotted key, by short name; longest match from the right."""
+    for part in reversed(key.split(".")):
+        if part in _FAMILIES:
+            return {cls.__name__: cls for cls in _subclasses(_FAMILIES[part])}
+    return {}
+
+
+def _unknown_option(name: str, options: Sequence[str], where: str = "") -> str:
+    full = f"{where}.{name}" if where else name
+    return f"unknown option `{full}`{near_matches(full.lstrip('-'), [option.lstrip('-') for option in options])}"
+
+
+# What a parser's long message looks like, and the line that says the same.
+_MESSAGES: tuple[tuple[str, Callable[[re.Match[str], str, Sequence[str]], str]], ...] = (
+    (
+        r"[Uu]nrecognized arguments: ([^\s=]+)",
+        lambda found, _, options: _unknown_option(found[1], options),
+    ),
+    (
+        r"Expected a dot import path string: ([\w.]+)",
+        lambda found, key, _: _unknown_class(found[1], key),
+    ),
+    (
+        r"has no attribute '\w+'\. Got value: ([\w.]+)",
+        lambda found, key, _: _unknown_class(found[1], key),
+    ),
+    (
+        r"No module named '[\w.]+'.*Got value: ([\w.]+)",
+        lambda found, key, _: _unknown_class(found[1], key),
+    ),
+    (
+        r"Group '([\w.]+)' does not accept option '([\w.]+)'",
+        lambda found, _, options: _unknown_option(found[2], options, found[1]),
+    ),
+    (r"Option '([\w.]+)' is not accepted", lambda found, key, _: _unknown_argument(found[1], key)),
+    (
+        r"Expected a <class '([\w.]+)'>.*Given value: (\S+)",
+        lambda found, key, _: f"`{key}`: {found[1]} expected, got {found[2]}",
+    ),
+)
+
+
+def _unknown_argument(name: str, key: str) -> str:
+    arguments = {
+        argument for cls in _family(key).values() for argument in inspect.signature(cls).parameters
+    }
+    return f"`{key}`: no argument `{name}`{near_matches(name, sorted(arguments))}"
+
+
+def _unknown_class(name: str, key: str) -> str:
+    return f"`{key}`: no class `{name}`{near_matches(short_name(name), _family(key))}"
+
+
+def one_line(message: str, options: Sequence[str] = ()) -> str:
+    """The cause at the end of a parser's long message, with near matches for a wrong name.
+
+    Args:
+        message: What jsonargparse says.
+        options: The options there are.
+    """
+    keys = [key for key in re.findall(r'[Kk]ey "([\w.\[\]]+)"', message) if key != "config"]
+    key = keys[0] if keys else ""
+    flat = " ".join(message.split())
+    for pattern, rephrase in _MESSAGES:
+        found = re.search(pattern, flat)
+        if found:
+            return rephrase(found, key, options)
+    union = message.partition("Errors:")[2]  # a union's first member is the one that was meant
+    lines = [line.strip(" -|\t") for line in (union or message).splitlines() if line.strip(" -|\t")]
+    cause = re.sub(r'^Parser key "[\w.]+":\s*', "", lines[0 if union else -1]) if lines else flat
+    return f"`{key}`: {cause}" if key and key not in cause else cause
+
+
+class Parser(LightningArgumentParser):
+    """Says what is wrong in one line, where the stock parser prints its whole usage first."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Raise a UsageError with the cause."""
+        if not self.exit_on_error:  # a nested parser: its caller goes on with the exception
+            super().error(message, ex)
+        options = [option for action in self._actions for option in action.option_strings]
+        raise UsageError(one_line(message, options)) from ex
+
+
+def load_plugins() -> None:
+    """Import what other packages registered under the entry-point group `calibench.losses`."""
+    for entry in entry_points(group="calibench.losses"):
+        try:
+            entry.load()
+        except Exception as error:
+            warnings.warn(
+                f"the plug-in {entry.name} ({entry.value}) cannot be loaded: {error}", stacklevel=2
+            )
+
+
+class Experiment(LightningCLI):
+    """A resolved configuration, and the objects it describes once `build` is called.
+
+    The files are merged by `calibench.config` and handed to the parser as one, and every verb uses the same
+    parser, so the config.yaml of a run works with all of them.
+
+    Args:
+        arguments: The command line after the verb.
+
+    Raises:
+        UsageError: For any mistake in the arguments or files, in one line.
+    """
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.insert(
+                0, os.getcwd()
+            )  # a console script lacks the current folder; plug-ins may lie there
+        load_plugins()
+        names, rest = split_arguments(arguments)
+        self.merged = without_replaced_classes(merge_files(names), rest)
+        super().__init__(
+            ClassificationModule,
+            ClassificationDataModule,
+            subclass_mode_data=True,
+            save_config_callback=None,
+            auto_configure_optimizers=False,
+            load_from_checkpoint_support=False,
+            seed_everything_default=1,
+            trainer_defaults={"logger": False, "enable_model_summary": False},
+            parser_class=Parser,
+            parser_kwargs={"allow_abbrev": False, "prog": "calibench"},
+            run=False,
+            args=[*(["--config", json.dumps(self.merged)] if self.merged else []), *rest],
+        )
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Parse what was given (the stock method warns when it is not the process's own command line)."""
+        known = {action.dest.partition(".")[0] for action in parser._actions}
+        for key in self.merged:  # an unknown key without content would pass in silence
+            if key not in known:
+                raise UsageError(_unknown_option(key, sorted(known)))
+        self.config = parser.parse_args(args)
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Add calibench's own keys."""
+        parser.add_argument(
+            "--benchmark",
+            type=str,
+            default="custom",
+            help="Name of the benchmark (default: the first file's).",
+        )
+        parser.add_class_arguments(Evaluation, "evaluation")
+        parser.add_argument(
+            "--evaluated_checkpoint", type=Literal["last", "best_error", "best_nll"], default="last",
+            help="Which checkpoint is evaluated: the last epoch's, or the one with the best validation error or NLL.",
+        )  # fmt: skip
+        parser.add_argument(
+            "--checkpoint_every_n_steps",
+            type=int,
+            default=0,
+            help="Also checkpoint within epochs (0: never).",
+        )
+        parser.add_argument(
+            "--threads",
+            type=int,
+            default=1,
+            help="CPU threads of this run; more change the last bits.",
+        )
+        parser.add_argument(
+            "--overwrite", type=bool, default=False, help="Train again although the run is done."
+        )
+        parser.add_argument(
+            "--ckpt_path",
+            type=str | None,
+            default=None,
+            help="Checkpoint file, or `last` for the run folder's.",
+        )
+        parser.link_arguments("data.num_classes", "model.num_classes", apply_on="instantiate")
+        parser.link_arguments(
+            "data.num_classes", "model.backbone.init_args.num_classes", apply_on="instantiate"
+        )
+
+    def instantiate_classes(self) -> None:
+        """Nothing yet: see `build`."""
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """The configuration with every default spelled out, as plain data."""
+        resolved: dict[str, Any] = json.loads(
+            self.parser.dump(self.config, format="json", skip_none=False)
+        )
+        resolved.pop("config", None)
+        return resolved
+
+    def yaml(self) -> str:
+        """The resolved configuration as a YAML that runs."""
+        return str(self.parser.dump(self.config, skip_none=False))
+
+    @property
+    def cell(self) -> Cell:
+        """What the run is of."""
+        if not isinstance(self.config.seed_everything, int) or isinstance(
+            self.config.seed_everything, bool
+        ):
+            raise UsageError("`seed_everything` must be an integer: a run is known by its seed.")
+        return Cell.of(self.resolved)
+
+    @property
+    def run(self) -> Run:
+        """The folder of the run, under `trainer.default_root_dir`."""
+        return Run(self.cell.folder(Path(self.config.trainer.default_root_dir or DEFAULT_ROOT)))
+
+    def build(self, callbacks: Sequence[Callback] = ()) -> None:
+        """Build trainer, module and data module.
+
+        Raises:
+            UsageError: If a constructor refuses its arguments.
+        """
+        torch.set_num_threads(self.config.threads)
+        self._follow_torchrun()
+        self.trainer_defaults["callbacks"] = list(callbacks)
+        try:
+            super().instantiate_classes()
+        except (
+            ValueError,
+            TypeError,
+            ImportError,
+            MisconfigurationException,
+        ) as error:
+            raise UsageError(one_line(str(error))) from error
+        self.evaluation: Evaluation = self._get(self.config_init, "evaluation")
+
+    def build_evaluation(self) -> None:
+        """Build the evaluation only, for a run whose logits are there."""
+        parser = ArgumentParser()
+        parser.add_class_arguments(Evaluation, "evaluation")
+        config = parser.parse_object({"evaluation": self.resolved["evaluation"]})
+        self.evaluation = parser.instantiate_classes(config).evaluation
+
+    def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
+        """The trainer, with checkpoints written atomically."""
+        plugins = self._get(self.config_init, "trainer").get("plugins") or []
+        plugins = plugins if isinstance(plugins, list) else [plugins]
+        return super().instantiate_trainer(plugins=[*plugins, AtomicCheckpointIO()], **kwargs)
+
+    def _follow_torchrun(self) -> None:
+        """Under torchrun take devices and nodes from its environment: `auto` on a CPU would start independent runs."""
+        world, local = (
+            int(os.environ.get("WORLD_SIZE", 1)),
+            int(os.environ.get("LOCAL_WORLD_SIZE", 1)),
+        )
+        if world <= 1 or "LOCAL_WORLD_SIZE" not in os.environ:
+            return
+        trainer = self.config.trainer
+        if trainer.devices == "auto":
+            trainer.devices = local
+        if trainer.strategy == "auto":
+            trainer.strategy = "ddp"
+        if trainer.num_nodes == 1:
+            trainer.num_nodes = world // local

@@ -1,0 +1,242 @@
+"""A backbone, a loss and an optimiser as one LightningModule; nothing in it is specific to a loss."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, cast
+
+import lightning.pytorch as L
+import torch
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from lightning.pytorch.trainer.states import TrainerFn
+from torch import Tensor, nn
+
+from calibench.backbones import Backbone
+from calibench.data import Batch
+from calibench.distributed import gather_batch, gather_rows, slice_sizes, world
+from calibench.evaluation import OOD_SCORES, log_probabilities, update_metrics
+from calibench.losses import CalibrationLoss
+from calibench.metrics import OutOfDistribution, calibration_metrics
+
+
+class Outputs(NamedTuple):
+    """Logits (N, K) and targets (N,) of one whole split, in dataset order."""
+
+    logits: Tensor
+    target: Tensor
+
+
+def _sgd(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=5e-4)
+
+
+class ClassificationModule(L.LightningModule):
+    """Trains `backbone` with `loss`, and logs the benchmark's metrics on validation and test.
+
+    The logits and targets of every step are gathered once, so any loss sees the global batch: N processes
+    give one process's loss and gradient, with equal, unequal and empty shards. `save_hyperparameters` is not
+    called on purpose: with it, a checkpoint silently overrides what the command line says.
+
+    Args:
+        backbone: The network, inputs to logits (N, num_classes).
+        loss: The training loss.
+        num_classes: K; on the command line the data module says it.
+        optimizer: Builds the optimiser from the parameters (default: SGD, lr 0.1, momentum 0.9, weight decay
+            5e-4, as in Mukhoti et al. 2020).
+        lr_scheduler: Builds the learning-rate schedule, stepped once an epoch.
+        loss_scale: `sum` multiplies the loss by the global batch size, as the reference protocol does (there
+            with `gradient_clip_val: 2.0`); `mean` is the mean over the batch.
+        n_bins: Bin counts of the binned metrics that are logged.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        loss: CalibrationLoss,
+        num_classes: int,
+        optimizer: OptimizerCallable = _sgd,
+        lr_scheduler: LRSchedulerCallable | None = None,
+        loss_scale: Literal["mean", "sum"] = "mean",
+        n_bins: tuple[int, ...] = (15, 20),
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.loss = loss
+        self.num_classes = num_classes
+        self.optimizer = optimizer
+        self.lr_scheduler = lr_scheduler
+        self.scale_by_rows = loss_scale == "sum"
+        self.n_bins = tuple(n_bins)
+        self.val_metrics = calibration_metrics(num_classes, n_bins=self.n_bins, prefix="val/")
+        self.test_metrics = nn.ModuleList()
+        self.outputs: dict[str, Outputs] = {}
+        self._chunks: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
+        self._loss_sum, self._loss_rows = torch.zeros(()), 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits of a batch of inputs."""
+        logits: Tensor = self.backbone(inputs)
+        return logits
+
+    def configure_optimizers(self) -> Any:
+        """The optimiser and, if there is one, the schedule."""
+        optimizer = self.optimizer(self.parameters())
+        if self.lr_scheduler is None:
+            return optimizer
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": self.lr_scheduler(optimizer), "monitor": "val/nll"},
+        }
+
+    def setup(self, stage: str) -> None:
+        """Give the loss the class counts.
+
+        For every stage, and before a checkpoint is loaded: the shape of a loss's buffers may depend on them.
+        """
+        self.loss.on_fit_start(self.trainer.datamodule.class_counts)  # type: ignore[attr-defined]
+        if stage == "test":
+            sets = self.trainer.datamodule.evaluation_sets  # type: ignore[attr-defined]
+            self.test_metrics = nn.ModuleList(
+                [SetMetrics("test", "test", self.num_classes, self.n_bins)]
+                + [
+                    SetMetrics(name, item.kind, self.num_classes, self.n_bins)
+                    for name, item in sets.items()
+                ]
+            )
+
+    # --- training ---
+
+    def on_train_epoch_start(self) -> None:
+        """Tell the loss the epoch."""
+        self.loss.on_train_epoch_start(self.current_epoch, self.trainer.max_epochs or 0)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """The loss of the global batch."""
+        sizes = slice_sizes(batch.size, world()[0])
+        logits, target = gather_batch(self(batch.inputs), batch.target, sizes=sizes)
+        loss: Tensor = self.loss(logits, target)
+        self._loss_sum = self._loss_sum.to(loss.device) + loss.detach() * batch.size
+        self._loss_rows += batch.size
+        if (
+            self.scale_by_rows
+        ):  # Lightning divides by the number of accumulated batches; a sum is not divided
+            return loss * (batch.size * self.trainer.accumulate_grad_batches)
+        return loss
+
+    def on_train_epoch_end(self) -> None:
+        """Log the training loss of the epoch: the mean over rows, whatever `loss_scale`."""
+        self.log("train/loss", self._loss_sum / self._loss_rows)
+        self._loss_sum, self._loss_rows = torch.zeros(()), 0
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep the running sums of the loss, so that a resume within an epoch logs the same mean."""
+        checkpoint["loss_sums"] = (self._loss_sum.cpu(), self._loss_rows)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take the running sums up again."""
+        self._loss_sum, self._loss_rows = checkpoint.get("loss_sums", (torch.zeros(()), 0))
+
+    # --- evaluation ---
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Update the validation metrics."""
+        logits = self._keep("val", batch)
+        update_metrics(self.val_metrics, log_probabilities(logits), batch.target)
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the metrics, and give the loss its moment."""
+        self.outputs = self._gathered()
+        self.log_dict(self.val_metrics.compute())
+        self.val_metrics.reset()
+        if self.trainer.state.fn == TrainerFn.FITTING and not self.trainer.sanity_checking:
+            self.loss.on_validation_epoch_end(*self.outputs["val"])
+
+    def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Update the metrics of the test set, or of the OOD or shift set that this loader holds."""
+        metrics = cast(list[SetMetrics], list(self.test_metrics))
+        logits = self._keep(metrics[dataloader_idx].name, batch)
+        metrics[dataloader_idx].update(logits, batch.target)
+        if dataloader_idx == 0:
+            for outside in metrics[1:]:
+                outside.update_inside(logits)
+
+    def on_test_epoch_end(self) -> None:
+        """Log the metrics of all sets."""
+        self.outputs = self._gathered()
+        for metrics in cast(list[SetMetrics], list(self.test_metrics)):
+            self.log_dict(metrics.compute())
+            metrics.reset()
+
+    def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Collect the logits of `val`, `test` and every OOD and shift set."""
+        self._keep(["val", *self.trainer.datamodule.test_names][dataloader_idx], batch)  # type: ignore[attr-defined]
+
+    def on_predict_epoch_end(self) -> None:
+        """Gather the logits."""
+        self.outputs = self._gathered()
+
+    def _keep(self, name: str, batch: Batch) -> Tensor:
+        logits: Tensor = self(batch.inputs).detach()
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        self._chunks.setdefault(name, []).append((logits, batch.target, batch.index))
+        return logits
+
+    def _gathered(self) -> dict[str, Outputs]:
+        """What was kept, from all processes, each example once and in dataset order."""
+        outputs = {}
+        for name, chunks in self._chunks.items():
+            parts = (torch.cat(part) for part in zip(*chunks, strict=True))
+            logits, target, index = gather_rows(*parts)
+            order = index.argsort()
+            outputs[name] = Outputs(logits[order], target[order])
+        self._chunks = {}
+        return outputs
+
+
+class SetMetrics(nn.Module):
+    """The metrics of one set: the benchmark's where it has labels, OOD scores where it is outside."""
+
+    def __init__(self, name: str, kind: str, num_classes: int, n_bins: tuple[int, ...]) -> None:
+        super().__init__()
+        self.name = name
+        labelled = kind in ("test", "shift")
+        self.labelled = (
+            [calibration_metrics(num_classes, n_bins=n_bins, prefix=f"{name}/")] if labelled else []
+        )
+        scores = OOD_SCORES if kind in ("ood", "shift") else ()
+        self.outside = {score: OutOfDistribution(score=score) for score in scores}
+        self._all = nn.ModuleList(
+            [*self.labelled, *self.outside.values()]
+        )  # so that they move with the module
+
+    def update(self, logits: Tensor, target: Tensor) -> None:
+        """Add rows of this set."""
+        log_probs = log_probabilities(logits)
+        for collection in self.labelled:
+            update_metrics(collection, log_probs, target)
+        for metric in self.outside.values():
+            metric.update(log_probs, True)
+
+    def update_inside(self, logits: Tensor) -> None:
+        """Add rows of the test set, against which the OOD scores compare."""
+        log_probs = log_probabilities(logits)
+        for metric in self.outside.values():
+            metric.update(log_probs, False)
+
+    def compute(self) -> dict[str, Tensor]:
+        """All values, keyed `<set>/<metric>` and `<set>/ood_<measure>_<score>`."""
+        values: dict[str, Tensor] = {}
+        for collection in self.labelled:
+            values |= collection.compute()
+        for score, metric in self.outside.items():
+            measures = metric.compute()
+            values |= {
+                f"{self.name}/ood_{measure}_{score}": value for measure, value in measures.items()
+            }
+        return values
+
+    def reset(self) -> None:
+        """Forget all rows."""
+        for collection in self.labelled:
+            collection.reset()
+        for metric in self.outside.values():
+            metric.reset()

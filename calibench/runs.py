@@ -1,0 +1,322 @@
+"""The run folder: where a result lives, what is in it, and when it is done.
+
+Everything is written under a temporary name and renamed; a run is done only when status.json says so.
+No torch here: the leaderboard and other readers stay light.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import socket
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.config import flatten, short_name
+
+FORMAT = 1
+
+# What cannot change a number, so it is no part of a cell's key. `evaluation` changes metrics.json but not the
+# training: a finished run is re-evaluated from its logits when it is asked for with other calibrators.
+WITHOUT_EFFECT = (
+    "config", "benchmark", "seed_everything", "ckpt_path", "weights_only", "verbose", "overwrite", "evaluation",
+    "data.init_args.root", "data.init_args.num_workers", "data.init_args.pin_memory",
+    "trainer.default_root_dir", "trainer.logger", "trainer.profiler",
+    "trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy",
+    "trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.enable_checkpointing",
+    "trainer.log_every_n_steps", "trainer.num_sanity_val_steps", "trainer.benchmark",
+)  # fmt: skip
+
+
+class CorruptRun(ValueError):
+    """A file of a run folder that cannot be read; the message names it."""
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has neither NaN nor infinity: null and "inf" stand for them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON atomically, with NaN as null and infinities as strings."""
+    write_atomically(path, (json.dumps(_plain(content), indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON; raises CorruptRun naming the file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise CorruptRun(f"{path} cannot be read: {error}") from error
+
+
+def settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides the numbers of a run: its resolved configuration, flat, without what has no effect.
+
+    Unset options (None) are left out, so that a new option of a library does not rename old cells.
+    """
+    flat = flatten(dict(config))
+    return {
+        key: value
+        for key, value in sorted(flat.items())
+        if value is not None
+        and not any(key == name or key.startswith(f"{name}.") for name in WITHOUT_EFFECT)
+    }
+
+
+def cell_key(config: Mapping[str, Any]) -> str:
+    """A short hash of `settings(config)`: two configurations share it only if they give the same numbers."""
+    text = json.dumps(settings(config), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a run is of: the names and the key that make its folder."""
+
+    benchmark: str
+    backbone: str
+    loss: str
+    key: str
+    seed: int
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Self:
+        """The cell of a resolved configuration."""
+        model = config["model"]
+        backbone = model["backbone"]
+        name = (backbone.get("init_args") or {}).get(
+            "name"
+        )  # a timm model is known by its own name
+        return cls(
+            benchmark=config["benchmark"],
+            backbone=name or short_name(backbone["class_path"]),
+            loss=short_name(model["loss"]["class_path"]),
+            key=cell_key(config),
+            seed=int(config["seed_everything"]),
+        )
+
+    def folder(self, root: Path) -> Path:
+        """`root/<benchmark>/<backbone>/<loss>/<key>/seed=<k>`."""
+        names = (
+            name.replace("/", "_") for name in (self.benchmark, self.backbone, self.loss, self.key)
+        )
+        return root.joinpath(*names, f"seed={self.seed}")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder."""
+
+    folder: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.folder / "checkpoints"
+
+    def predictions(self, name: str) -> Path:
+        """File of the logits of the split or set `name`."""
+        return self.folder / "predictions" / f"{name}.npz"
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The content of status.json; empty if there is none or it cannot be read."""
+        try:
+            content = read_json(self.folder / "status.json")
+        except CorruptRun:
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    @property
+    def done(self) -> bool:
+        """Whether the run finished."""
+        return self.status.get("status") == "done"
+
+    def claim(self) -> None:
+        """Take the folder for this process.
+
+        Raises:
+            BlockingIOError: If a living process of this machine, or any process of another one, has it.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = self.folder / "run.lock"
+        owner = {"pid": os.getpid(), "host": socket.gethostname()}
+        while True:
+            try:
+                descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            except FileExistsError:
+                self._remove_stale(lock)
+                continue
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(owner, file)
+            break
+        self.write_status("running")
+
+    def _remove_stale(self, lock: Path) -> None:
+        try:
+            owner = json.loads(lock.read_text())
+            pid, host = int(owner["pid"]), str(owner["host"])
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, KeyError, TypeError):
+            pid, host = -1, socket.gethostname()  # a lock cut short by a crash
+        if host != socket.gethostname() or (pid > 0 and pid != os.getpid() and _alive(pid)):
+            raise BlockingIOError(
+                f"{self.folder} is being run by process {pid} on {host} (delete {lock.name} there if it is not)."
+            )
+        lock.unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Give the folder back."""
+        (self.folder / "run.lock").unlink(missing_ok=True)
+
+    def write_status(
+        self, status: Literal["running", "done", "failed"], reason: str | None = None
+    ) -> None:
+        """Write status.json."""
+        started = self.status.get("started") if status != "running" else _now()
+        content = {
+            "status": status,
+            "reason": reason,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "started": started,
+            "finished": None if status == "running" else _now(),
+        }
+        write_json(self.folder / "status.json", content)
+
+    def write_config(self, text: str) -> None:
+        """Write config.yaml; a different one that is already there stays, and this one gets a number."""
+        for number in range(1000):
+            path = self.folder / (f"config-{number}.yaml" if number else "config.yaml")
+            if not path.exists():
+                write_atomically(path, text.encode())
+                return
+            if path.read_text(encoding="utf-8") == text:
+                return
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The logits of one split or set, and what a reader must know about them.
+
+    Attributes:
+        logits: (N, K) float32.
+        target: (N,) int64 class indices; -1 where an out-of-distribution set has no labels.
+        metadata: Format version, split name, kind (`val`, `test`, `ood`, `shift`), class names, training
+            class counts, data fingerprint, caveats: nothing that reads the file needs the YAML.
+        ids: Optional (N,) identifiers.
+    """
+
+    logits: npt.NDArray[np.float32]
+    target: npt.NDArray[np.int64]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    ids: npt.NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        logits, target = np.asarray(self.logits), np.asarray(self.target)
+        if logits.ndim != 2 or logits.shape[1] < 2:
+            raise ValueError(f"`logits` must have shape (N, K) with K >= 2, got {logits.shape}.")
+        if target.shape != logits.shape[:1] or not np.issubdtype(target.dtype, np.integer):
+            raise ValueError(
+                f"`target` must be {len(logits)} integers, got {target.dtype} of shape {target.shape}."
+            )
+        if np.isnan(logits).any():
+            raise ValueError("`logits` must not contain NaN.")
+        if len(target) and (target.min() < -1 or target.max() >= logits.shape[1]):
+            raise ValueError(
+                f"`target` must lie in [0, {logits.shape[1]}), or be -1 where unknown."
+            )
+        if self.ids is not None and len(self.ids) != len(logits):
+            raise ValueError(f"`ids` must have {len(logits)} entries, got {len(self.ids)}.")
+        object.__setattr__(self, "logits", np.ascontiguousarray(logits, dtype=np.float32))
+        object.__setattr__(self, "target", target.astype(np.int64))
+
+    @property
+    def split(self) -> str:
+        """`val`, `test` or the set's name; empty if unknown."""
+        return str(self.metadata.get("split", ""))
+
+    @property
+    def kind(self) -> str:
+        """`val`, `test`, `ood` or `shift`; empty if unknown."""
+        return str(self.metadata.get("kind", ""))
+
+    def save(self, path: Path) -> None:
+        """Write an .npz without pickle, atomically."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        arrays: dict[str, Any] = {"logits": self.logits, "target": self.target}
+        if self.ids is not None:
+            arrays["ids"] = self.ids
+        metadata = {"format": FORMAT, "task": "multiclass", **self.metadata}
+        try:
+            with temporary.open("wb") as file:
+                np.savez(file, metadata=np.array(json.dumps(_plain(metadata))), **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a prediction file.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            CorruptRun: If it cannot be read or does not hold what it should; the message names the file.
+        """
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"no prediction file {path}")
+        try:
+            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                metadata = json.loads(str(arrays["metadata"])) if "metadata" in arrays else {}
+                ids = arrays.get("ids")
+                return cls(arrays["logits"], arrays["target"], metadata, ids)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise CorruptRun(f"{path} is not a prediction file: {error}") from error

@@ -1,0 +1,254 @@
+"""A benchmark with many losses and seeds, in warm worker processes on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from calibench import leaderboard
+from calibench.config import Terminated, UsageError, available, find, near_matches
+from calibench.pool import Job, Pool
+
+CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
+_PLAIN_KEYS = ("--threads", "--evaluated_checkpoint", "--checkpoint_every_n_steps")
+
+
+def parse_seeds(text: str) -> list[int]:
+    """`1..3` or `1,5,7` or a mixture, as numbers.
+
+    Raises:
+        UsageError: If it is neither.
+    """
+    seeds: list[int] = []
+    try:
+        for part in text.split(","):
+            first, dots, last = part.partition("..")
+            seeds += range(int(first), int(last) + 1) if dots else [int(first)]
+    except ValueError:
+        raise UsageError(f"`--seeds` must look like 1..3 or 1,2,5, got {text!r}.") from None
+    if not seeds or min(seeds) < 0:
+        raise UsageError(f"`--seeds` must name at least one seed, none negative, got {text!r}.")
+    return list(dict.fromkeys(seeds))
+
+
+def parse_losses(names: Sequence[str]) -> list[str]:
+    """Overlay names: `core` and `all` stand for many; every one is checked to exist."""
+    every = [name.removeprefix("losses/") for name in available() if name.startswith("losses/")]
+    groups = {"core": list(CORE_LOSSES), "all": every}
+    chosen = [loss for name in names for loss in groups.get(name, [name])]
+    for name in chosen:
+        try:
+            find(name.partition("@")[0], folders=("losses",))
+        except UsageError:
+            raise UsageError(f"no loss `{name}`{near_matches(name, [*every, *groups])}") from None
+    return list(dict.fromkeys(chosen))
+
+
+def plan(
+    benchmarks: Sequence[str],
+    losses: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    overlays: Sequence[str],
+    overrides: Sequence[str],
+) -> list[Job]:
+    """The cells of a sweep, seed by seed, so that what finishes first is comparable."""
+    jobs = []
+    for benchmark in benchmarks:
+        path = find(benchmark)
+        for seed in seeds:
+            for loss in losses:
+                stem, at, entry = loss.partition("@")
+                overlay = str(find(stem, folders=("losses",))) + at + entry
+                files = [
+                    argument
+                    for name in (str(path), *overlays, overlay)
+                    for argument in ("--config", name)
+                ]
+                arguments = [
+                    *files,
+                    "--seed_everything",
+                    str(seed),
+                    "--ckpt_path",
+                    "last",
+                    *overrides,
+                ]
+                jobs.append(Job(path.stem, f"{Path(stem).stem}{at}{entry}", seed, arguments))
+    return jobs
+
+
+# --- what the terminal shows ---
+
+
+def _eta(jobs: Sequence[Job], size: int) -> str:
+    done = [job.seconds for job in jobs if job.state == "done"]
+    if not done:
+        return "?"
+    mean = sum(done) / len(done)
+    left = sum(
+        mean if job.state == "queued" else max(0.0, mean - (time.monotonic() - job.started))
+        for job in jobs
+        if job.state in ("queued", "running")
+    )
+    minutes, seconds = divmod(round(left / max(1, size)), 60)
+    return f"{minutes}:{seconds:02d}"
+
+
+def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Table:
+    """Cells as a grid, benchmark and loss by seed; rows that are finished give way when it is too high."""
+    finished = sum(job.state in ("done", "skipped", "failed") for job in jobs)
+    running = sum(job.state == "running" for job in jobs)
+    title = f"{finished} of {len(jobs)} cells, {running} running, {_eta(jobs, size)} left"
+    table = Table(title=title, title_justify="left")
+    seeds = list(dict.fromkeys(job.seed for job in jobs))
+    for name in ("benchmark", "loss"):
+        table.add_column(name, no_wrap=True)
+    for seed in seeds:
+        table.add_column(f"seed {seed}", justify="right", no_wrap=True)
+    grid: dict[tuple[str, str], dict[int, Job]] = {}
+    for job in jobs:
+        grid.setdefault((job.benchmark, job.loss), {})[job.seed] = job
+    rows = sorted(
+        grid.items(),
+        key=lambda row: all(job.state in ("done", "skipped") for job in row[1].values()),
+    )
+    shown = [row for row in grid.items() if row in rows[: max(3, height - 8)]]
+    for (benchmark, loss), cells in shown:
+        table.add_row(
+            benchmark, loss, *(cells[seed].text if seed in cells else "" for seed in seeds)
+        )
+    if len(shown) < len(grid):
+        table.caption = f"{len(grid) - len(shown)} more rows"
+    return table
+
+
+def run_jobs(jobs: Sequence[Job], pool: Pool, console: Console) -> None:
+    """Run the jobs and show how they do: a live table in a terminal, a line per finished cell in a log."""
+    if not console.is_terminal:
+        for job in pool.run(jobs):
+            if job is not None and job.state in ("done", "skipped", "failed"):
+                console.print(
+                    f"{job.label}: {job.text} {job.reason}".rstrip(), highlight=False, markup=False
+                )
+        return
+    with Live(
+        console=console,
+        refresh_per_second=4,
+        get_renderable=lambda: live_table(jobs, pool.size, height=console.height),
+    ):
+        for _ in pool.run(jobs):
+            pass
+
+
+# --- the verb ---
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `calibench sweep`."""
+    parser.description = """\
+Trains a benchmark with several losses and seeds, skips what is done, and ends with the leaderboard."""
+    parser.usage = """\
+calibench sweep BENCHMARK [BENCHMARK ...] [--losses NAME ...] [--seeds 1..3] [options] [--KEY VALUE ...]"""
+    parser.epilog = """\
+examples:
+  calibench sweep digits_lt --seeds 1..3
+  calibench sweep digits_lt --losses cross_entropy gce my_loss.yaml --seeds 1,2,3 --jobs 2
+  calibench sweep digits_lt --losses all --trainer.max_epochs 10
+Any KEY of the configuration can follow, as for `calibench fit`. Threads per cell come from the configuration
+(`threads`), so --jobs never changes a number. A killed sweep goes on where it stopped when it is run again."""
+    parser.add_argument(
+        "benchmarks", nargs="+", metavar="BENCHMARK", help="benchmark files or short names"
+    )
+    losses = "files or short names; `core` (default: the seven of the GCE paper's tables) and `all`"
+    parser.add_argument("--losses", nargs="+", default=["core"], metavar="NAME", help=losses)
+    parser.add_argument("--seeds", default="1..3", help="1..3 (default) or 1,2,5")
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="OVERLAY",
+        help="further files, merged before the loss",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="cells at a time (default: the number of cores)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="list the cells and stop")
+    parser.set_defaults(overrides=[])
+
+
+def checked_overrides(overrides: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The arguments that are left for `calibench fit`, if they can be keys of a configuration.
+
+    Raises:
+        UsageError: If one cannot; it is said before any cell is started.
+    """
+    for argument in overrides:
+        name = argument.partition("=")[0]
+        if argument.startswith("--") and "." not in name and name not in _PLAIN_KEYS:
+            raise UsageError(
+                f"unknown option `{name}`{near_matches(name, [*options, *_PLAIN_KEYS])} (see `calibench sweep --help`)"
+            )
+    return list(overrides)
+
+
+def results_root(overrides: Sequence[str]) -> Path:
+    """Where the cells' folders go: `--trainer.default_root_dir`, else `results`."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--trainer.default_root_dir", dest="root", default="results")
+    return Path(parser.parse_known_args(list(overrides))[0].root)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a sweep; 0 if every cell is done, 1 if some failed."""
+    if options.jobs < 1:
+        raise UsageError(f"`--jobs` must be a positive integer, got {options.jobs}.")
+    jobs = plan(
+        options.benchmarks,
+        parse_losses(options.losses),
+        parse_seeds(options.seeds),
+        overlays=options.config,
+        overrides=options.overrides,
+    )
+    console = Console()
+    if options.dry_run:
+        for job in jobs:
+            console.print(job.label, highlight=False)
+        console.print(f"{len(jobs)} cells")
+        return 0
+    root = results_root(options.overrides)
+    pool = Pool(min(options.jobs, len(jobs)), root / "logs")
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        run_jobs(jobs, pool, console)
+    finally:
+        pool.close()
+    return _conclude(jobs, pool, root)
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise Terminated
+
+
+def _conclude(jobs: Sequence[Job], pool: Pool, root: Path) -> int:
+    """The leaderboard of the swept benchmarks, and what failed."""
+    parser = argparse.ArgumentParser()
+    leaderboard.add_arguments(parser)
+    for benchmark in dict.fromkeys(job.benchmark for job in jobs):
+        leaderboard.run(parser.parse_args([str(root / benchmark)]))
+    failed = [job for job in jobs if job.state == "failed"]
+    for job in failed:
+        print(f"calibench: {job.label} failed: {job.reason} (see {pool.log(job)})", file=sys.stderr)
+    return 1 if failed else 0

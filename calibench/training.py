@@ -1,0 +1,345 @@
+"""The verbs that run a network: fit (train, collect logits, evaluate), validate, test, predict."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+from lightning_utilities.core.rank_zero import rank_zero_only
+from rich.console import Console
+
+from calibench.callbacks import (
+    EpochReport,
+    Interruption,
+    NaNGuard,
+    SavePredictions,
+    Timing,
+    TrainingCurve,
+)
+from calibench.checkpoints import LastCheckpoint
+from calibench.config import Terminated, UsageError
+from calibench.environment import environment
+from calibench.evaluation import Report
+from calibench.experiment import Experiment
+from calibench.progress import EpochProgress
+from calibench.runs import FORMAT, CorruptRun, Predictions, Run, read_json, settings, write_json
+from calibench.tables import report_table
+
+Outcome = Literal["done", "skipped"]
+
+
+@contextmanager
+def _signals() -> Iterator[Interruption]:
+    """Let SIGTERM unwind like Ctrl-C; give the callback that tells what ended a run inside the trainer."""
+
+    def terminate(*_: Any) -> NoReturn:
+        raise Terminated
+
+    interruption = Interruption()
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield interruption
+        return
+    previous = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield interruption
+    except SystemExit as error:  # Lightning's answer to Ctrl-C
+        raise (
+            KeyboardInterrupt if isinstance(interruption.exception, KeyboardInterrupt) else error
+        ) from None
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _quiet() -> None:
+    """Keep Lightning's tips and device lines, and the warnings that are about our own choices, off the terminal."""
+    for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.seed"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for text in (
+        ".*does not have many workers.*",
+        ".*LeafSpec.*is deprecated.*",
+        "Checkpoint directory .* exists and is not empty.*",
+        ".*there is no last checkpoint available.*",
+        ".*is smaller than the logging interval.*",
+        ".*JsonargparseDeprecationWarning.*",
+    ):
+        warnings.filterwarnings("ignore", text)
+
+
+def fit(
+    arguments: Sequence[str],
+    *,
+    report: Callable[[int, int], None] | None = None,
+    console: Console | None = None,
+) -> tuple[Outcome, Run]:
+    """Train one run, collect its logits, evaluate them, and write the run folder.
+
+    A run that is done is not trained again; if it is asked for with other calibrators or bins, its saved logits
+    are evaluated anew.
+
+    Args:
+        arguments: The command line after `fit`.
+        report: Called with (epochs done, epochs in all); without it a progress bar is shown.
+        console: Where the table goes; nowhere if None.
+
+    Returns:
+        Whether the run was trained now, and its folder.
+
+    Raises:
+        UsageError: For a mistake in the arguments.
+        BlockingIOError: If another process has the run.
+    """
+    _quiet()
+    experiment = Experiment(arguments)
+    run = experiment.run
+    lead = rank_zero_only.rank == 0  # type: ignore[attr-defined]
+    if run.done and not experiment.config.overwrite:
+        if lead:
+            _evaluate_again(experiment, run)
+            _show(run, console, "is already done (train it again with --overwrite true)")
+        return "skipped", run
+    if lead:
+        run.claim()
+    try:
+        with _recorded(run, lead):
+            _train(experiment, run, report)
+            if lead:
+                run.write_status("done")
+    finally:
+        if lead:
+            run.release()
+    if lead:
+        _show(run, console, "is done")
+    return "done", run
+
+
+@contextmanager
+def _recorded(run: Run, lead: bool) -> Iterator[None]:
+    """Write into status.json what ended a run early."""
+    try:
+        yield
+    except BaseException as error:
+        if lead:
+            reason = {
+                "KeyboardInterrupt": "interrupted (Ctrl-C)",
+                "Terminated": "terminated (SIGTERM)",
+            }.get(type(error).__name__)
+            run.write_status(
+                "failed", reason or f"{type(error).__name__}: {' '.join(str(error).split())}"
+            )
+        raise
+
+
+def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] | None) -> None:
+    config = experiment.config
+    started, timing = time.perf_counter(), Timing()
+    last = LastCheckpoint(run.checkpoints, config.checkpoint_every_n_steps)
+    best = _best_checkpoint(config.evaluated_checkpoint, run)
+    save = SavePredictions(run.folder / "predictions")
+    callbacks: list[Callback] = [
+        NaNGuard(),
+        timing,
+        save,
+        TrainingCurve(run.folder / "metrics.csv"),
+        *best,
+        last,
+    ]
+    if report is not None:
+        callbacks.append(EpochReport(report))
+    elif config.trainer.enable_progress_bar is not False:
+        callbacks.append(EpochProgress())
+    with _signals() as interruption:
+        experiment.build([*callbacks, interruption])
+        trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
+        if trainer.is_global_zero:
+            run.write_config(experiment.yaml())
+        trainer.fit(module, datamodule=data, ckpt_path=config.ckpt_path, weights_only=True)
+        path = best[0].best_model_path if best and not config.trainer.fast_dev_run else None
+        trainer.validate(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)
+        trainer.test(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)
+        if trainer.is_global_zero:
+            wall = time.perf_counter() - started + sum(timing.earlier)
+            seconds = [*timing.earlier, *timing.seconds]
+            made = environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
+            write_json(run.folder / "environment.json", made)
+            _write_metrics(
+                experiment, run, save.saved, data.unavailable, bool(config.trainer.fast_dev_run)
+            )
+        trainer.strategy.barrier("calibench: the run is written")
+
+
+def _best_checkpoint(choice: str, run: Run) -> list[ModelCheckpoint]:
+    if choice == "last":
+        return []
+    metric = choice.removeprefix("best_")
+    return [
+        ModelCheckpoint(
+            run.checkpoints,
+            filename="best",
+            monitor=f"val/{metric}",
+            mode="min",
+            enable_version_counter=False,
+        )
+    ]
+
+
+def _write_metrics(
+    experiment: Experiment,
+    run: Run,
+    sets: Mapping[str, Predictions],
+    unavailable: Mapping[str, str],
+    fast: bool,
+) -> None:
+    evaluated = experiment.evaluation(sets, unavailable)
+    cell = experiment.cell
+    test = sets["test"].metadata
+    content = {
+        "format": FORMAT,
+        "benchmark": cell.benchmark,
+        "backbone": cell.backbone,
+        "loss": cell.loss,
+        "key": cell.key,
+        "seed": cell.seed,
+        "settings": settings(experiment.resolved),
+        "evaluation": experiment.resolved["evaluation"],
+        "fingerprint": test["fingerprint"],
+        "class_counts": test["class_counts"],
+        "caveats": test["caveats"],
+        "fast_dev_run": fast,
+        "unavailable": evaluated.unavailable,
+        "calibrators": evaluated.calibrators,
+        "rows": evaluated.rows,
+    }
+    write_json(run.folder / "metrics.json", content)
+
+
+def _evaluate_again(experiment: Experiment, run: Run) -> None:
+    """Evaluate the saved logits of a finished run if it was evaluated with other calibrators or bins."""
+    try:
+        before = read_json(run.folder / "metrics.json")
+        if before["evaluation"] == experiment.resolved["evaluation"]:
+            return
+        unavailable, fast = before["unavailable"], before["fast_dev_run"]
+    except (CorruptRun, KeyError, TypeError):
+        unavailable, fast = {}, False
+    files = sorted((run.folder / "predictions").glob("*.npz"))
+    sets = {path.stem: Predictions.load(path) for path in files}
+    order = ["val", "test", *(name for name in sets if name not in ("val", "test"))]
+    experiment.build_evaluation()
+    _write_metrics(experiment, run, {name: sets[name] for name in order}, unavailable, fast)
+
+
+def _show(run: Run, console: Console | None, what: str) -> None:
+    if console is None:
+        return
+    content = read_json(run.folder / "metrics.json")
+    console.print(
+        report_table(Report(content["rows"], content["calibrators"], content["unavailable"]))
+    )
+    for name, reason in content["unavailable"].items():
+        console.print(f"not available: {name} ({reason})")
+    for caveat in content["caveats"]:
+        console.print(f"note: {caveat}")
+    console.print(f"{run.folder} {what}.", highlight=False, soft_wrap=True)
+
+
+# --- validate, test, predict ---
+
+
+def _checkpoint(experiment: Experiment) -> str:
+    """The checkpoint asked for; without one, or with `last`, the run folder's own."""
+    path = experiment.config.ckpt_path
+    if path not in (None, "last"):
+        if not Path(path).is_file():
+            raise UsageError(f"`--ckpt_path {path}`: no such file.")
+        return str(path)
+    own = experiment.run.checkpoints / "last.ckpt"
+    if not own.is_file():
+        raise UsageError(
+            f"`--ckpt_path FILE` is needed: this configuration has no checkpoint of its own at {own}."
+        )
+    return str(own)
+
+
+def _prepared(
+    arguments: Sequence[str], callbacks: Sequence[Callback] = ()
+) -> tuple[Experiment, str]:
+    _quiet()
+    experiment = Experiment(arguments)
+    path = _checkpoint(experiment)
+    experiment.build(callbacks)
+    return experiment, path
+
+
+def validate(arguments: Sequence[str], console: Console) -> None:
+    """Print the validation metrics of a checkpoint."""
+    with _signals() as interruption:
+        experiment, path = _prepared(arguments, [interruption])
+        values = experiment.trainer.validate(
+            experiment.model,
+            datamodule=experiment.datamodule,
+            ckpt_path=path,
+            verbose=False,
+            weights_only=True,
+        )
+        _print_values(values, console, experiment)
+
+
+def test(arguments: Sequence[str], console: Console) -> None:
+    """Print the metrics of a checkpoint on the test set and the OOD and shift sets."""
+    with _signals() as interruption:
+        experiment, path = _prepared(arguments, [interruption])
+        values = experiment.trainer.test(
+            experiment.model,
+            datamodule=experiment.datamodule,
+            ckpt_path=path,
+            verbose=False,
+            weights_only=True,
+        )
+        _print_values(values, console, experiment)
+
+
+def _print_values(
+    values: Sequence[Mapping[str, float]], console: Console, experiment: Experiment
+) -> None:
+    if not experiment.trainer.is_global_zero:
+        return
+    merged = {name: value for part in values for name, value in part.items()}
+    for name, value in sorted(merged.items()):
+        console.print(f"{name:40s} {value:.6f}", highlight=False)
+
+
+def predict(arguments: Sequence[str], console: Console) -> None:
+    """Write the logits of a checkpoint on every split and set as .npz files into `--output DIR`."""
+    output, arguments = _take(arguments, "--output", "predictions")
+    save = SavePredictions(Path(output))
+    with _signals() as interruption:
+        experiment, path = _prepared(arguments, [save, interruption])
+        experiment.trainer.predict(
+            experiment.model,
+            datamodule=experiment.datamodule,
+            ckpt_path=path,
+            return_predictions=False,
+            weights_only=True,
+        )
+    for name, predictions in save.saved.items():
+        console.print(
+            f"{save.folder / name}.npz  {predictions.logits.shape[0]} x {predictions.logits.shape[1]}",
+            highlight=False,
+        )
+
+
+def _take(arguments: Sequence[str], option: str, default: str) -> tuple[str, list[str]]:
+    """Take an option of a verb's own out of the command line."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument(option, dest="value", default=default)
+    options, rest = parser.parse_known_args(list(arguments))
+    return str(options.value), rest

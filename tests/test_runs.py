@@ -1,0 +1,206 @@
+"""The run folder: keys, locks, statuses, prediction files."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calibench.config import merge
+from calibench.runs import Cell, CorruptRun, Predictions, Run, cell_key, read_json, write_json
+
+CONFIG: dict[str, Any] = {
+    "benchmark": "digits_lt",
+    "seed_everything": 1,
+    "model": {
+        "backbone": {"class_path": "calibench.backbones.SmallCNN", "init_args": {"width": 16}},
+        "loss": {"class_path": "calibench.losses.FocalLoss", "init_args": {"gamma": 3.0}},
+        "loss_scale": "mean",
+    },
+    "data": {
+        "class_path": "DigitsDataModule",
+        "init_args": {"imbalance_factor": 10.0, "split_seed": 1, "root": None},
+    },
+    "trainer": {"max_epochs": 30, "devices": 1, "default_root_dir": None, "callbacks": None},
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": {"loss": {"init_args": {"gamma": 5.0}}}},
+        {"model": {"loss_scale": "sum"}},
+        {"data": {"init_args": {"imbalance_factor": 100.0}}},
+        {"data": {"init_args": {"split_seed": "run"}}},
+        {"trainer": {"max_epochs": 31}},
+        {"trainer": {"gradient_clip_val": 2.0}},
+        {"trainer": {"callbacks": [{"class_path": "StochasticWeightAveraging"}]}},
+        {"trainer": {"fast_dev_run": True}},
+    ],
+)
+def test_whatever_changes_a_number_changes_the_key(change: dict[str, Any]) -> None:
+    assert cell_key(merge(CONFIG, change)) != cell_key(CONFIG)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed_everything": 2},
+        {
+            "trainer": {
+                "default_root_dir": "elsewhere",
+                "devices": 2,
+                "strategy": "ddp",
+                "enable_progress_bar": False,
+            }
+        },
+        {"data": {"init_args": {"root": "/data"}}},
+        {"ckpt_path": "last", "overwrite": True, "evaluation": {"n_bins": [10]}},
+        {"trainer": {"a_new_option": None}},
+    ],
+)
+def test_what_cannot_change_a_number_does_not_change_the_key(change: dict[str, Any]) -> None:
+    assert cell_key(merge(CONFIG, change)) == cell_key(CONFIG)
+
+
+def test_folder_of_a_cell() -> None:
+    cell = Cell.of(CONFIG)
+    assert (
+        cell.folder(Path("results"))
+        == Path("results/digits_lt/SmallCNN/FocalLoss") / cell.key / "seed=1"
+    )
+    timm = merge(
+        CONFIG,
+        {
+            "model": {
+                "backbone": {"class_path": "TimmBackbone", "init_args": {"name": "hf_hub:a/b"}}
+            }
+        },
+    )
+    assert Cell.of(timm).folder(Path("r")).parts[2] == "hf_hub:a_b"
+
+
+def _claim(folder: Path, connection: Any) -> None:
+    try:
+        Run(folder).claim()
+        connection.send("claimed")
+    except BlockingIOError as error:
+        connection.send(str(error))
+    connection.recv()
+
+
+def test_one_of_two_processes_gets_the_run_and_the_other_says_so(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    other = context.Process(target=_claim, args=(tmp_path, theirs))
+    other.start()
+    assert ours.recv() == "claimed"
+    with pytest.raises(BlockingIOError, match=f"is being run by process {other.pid}"):
+        Run(tmp_path).claim()
+    other.kill()  # a crash leaves the lock; its owner is dead, so the next one takes over
+    other.join()
+    Run(tmp_path).claim()
+    assert Run(tmp_path).status["pid"] == os.getpid()
+    Run(tmp_path).release()
+
+
+def test_a_lock_cut_short_by_a_crash_is_stale(tmp_path: Path) -> None:
+    (tmp_path / "run.lock").write_text("")
+    Run(tmp_path).claim()
+    assert json.loads((tmp_path / "run.lock").read_text())["pid"] == os.getpid()
+
+
+def test_status(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    assert run.status == {}
+    assert not run.done
+    run.claim()
+    started = run.status["started"]
+    run.write_status("failed", "the training loss is not finite")
+    assert (run.status["status"], run.status["reason"]) == (
+        "failed",
+        "the training loss is not finite",
+    )
+    run.write_status("done")
+    assert run.done
+    assert run.status["started"] == started
+    (tmp_path / "status.json").write_text("{")
+    assert not run.done
+
+
+def test_a_config_is_never_overwritten(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.write_config("a: 1\n")
+    run.write_config("a: 1\n")
+    run.write_config("a: 2\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config-1.yaml", "config.yaml"]
+    assert (tmp_path / "config.yaml").read_text() == "a: 1\n"
+
+
+def test_json_has_no_nan(tmp_path: Path) -> None:
+    write_json(
+        tmp_path / "a.json", {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": 1.5}
+    )
+    assert json.loads((tmp_path / "a.json").read_text()) == {
+        "a": None,
+        "b": ["inf", "-inf"],
+        "c": 1.5,
+    }
+    (tmp_path / "b.json").write_text('{"a": ')
+    with pytest.raises(CorruptRun, match=r"b\.json cannot be read"):
+        read_json(tmp_path / "b.json")
+
+
+def test_predictions_round_trip(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    logits, target = rng.normal(size=(5, 3)), np.array([0, 1, 2, 0, -1])
+    before = Predictions(
+        logits,
+        target,
+        {"split": "test", "kind": "test", "class_names": ["a", "b", "c"]},
+        ids=np.arange(5),
+    )
+    before.save(tmp_path / "p" / "test.npz")
+    after = Predictions.load(tmp_path / "p" / "test.npz")
+    np.testing.assert_array_equal(after.logits, logits.astype(np.float32))
+    np.testing.assert_array_equal(after.target, target)
+    np.testing.assert_array_equal(after.ids, np.arange(5))
+    assert after.metadata == {
+        "format": 1,
+        "task": "multiclass",
+        "split": "test",
+        "kind": "test",
+        "class_names": ["a", "b", "c"],
+    }
+    assert [path.name for path in (tmp_path / "p").iterdir()] == ["test.npz"]
+
+
+@pytest.mark.parametrize(
+    ("logits", "target", "message"),
+    [
+        (np.zeros(3), np.zeros(3, int), r"`logits` must have shape \(N, K\)"),
+        (np.zeros((3, 1)), np.zeros(3, int), "K >= 2"),
+        (np.zeros((3, 2)), np.zeros(2, int), "`target` must be 3 integers"),
+        (np.zeros((3, 2)), np.zeros(3), "`target` must be 3 integers, got float64"),
+        (np.zeros((3, 2)), np.array([0, 1, 2]), r"`target` must lie in \[0, 2\)"),
+        (np.full((1, 2), np.nan), np.zeros(1, int), "must not contain NaN"),
+    ],
+)
+def test_bad_predictions(logits: Any, target: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Predictions(logits, target)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut", b"text"])
+def test_a_corrupt_prediction_file_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "test.npz"
+    path.write_bytes(content)
+    with pytest.raises(CorruptRun, match=r"test\.npz is not a prediction file"):
+        Predictions.load(path)
+    with pytest.raises(FileNotFoundError, match=r"no prediction file .*val\.npz"):
+        Predictions.load(tmp_path / "val.npz")
