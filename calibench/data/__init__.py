@@ -1,14 +1,19 @@
 """Data modules: seeded splits, named evaluation sets, and in-memory batches made on the device."""
 
 from calibench.data.base import ClassificationDataModule, run_seed
-from calibench.data.batch import Batch, EvaluationSet, Examples, Splits, Unavailable
+from calibench.data.batch import Batch, EvaluationSet, Examples, Splits
+from calibench.data.cifar import CIFAR10DataModule, CIFAR100DataModule
 from calibench.data.digits import DigitsDataModule
 from calibench.data.gaussians import SyntheticGaussiansDataModule
 from calibench.data.resident import ResidentLoader, ShuffledLoader
+from calibench.data.source import DataError
 
 __all__ = [
     "Batch",
+    "CIFAR10DataModule",
+    "CIFAR100DataModule",
     "ClassificationDataModule",
+    "DataError",
     "DigitsDataModule",
     "EvaluationSet",
     "Examples",
@@ -16,6 +21,5 @@ __all__ = [
     "ShuffledLoader",
     "Splits",
     "SyntheticGaussiansDataModule",
-    "Unavailable",
     "run_seed",
 ]

@@ -12,8 +12,9 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from calibench.data.augment import Augmentation
-from calibench.data.batch import EvaluationSet, Examples, Splits, Unavailable
+from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.resident import ResidentLoader, ShuffledLoader, Transform, identity
+from calibench.data.source import DataError
 from calibench.data.splits import class_counts, fingerprint, stratified_fraction
 
 
@@ -44,10 +45,12 @@ class ClassificationDataModule(LightningDataModule, ABC):
         caveats: What a reader of a result must know of the data ("approximate images").
         fingerprint: Short SHA-256 of the three splits as used, after `setup`.
         transform: Stored inputs to network inputs.
+        test_transform: Another transform for the test split alone; None for the same.
         augmentation: Random change of stored training inputs, or None.
     """
 
     transform: Transform = staticmethod(identity)
+    test_transform: Transform | None = None
     augmentation: Augmentation | None = None
     class_counts: Tensor
     fingerprint: str
@@ -90,7 +93,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         """Make a named set, beside the given test split.
 
         Raises:
-            Unavailable: The set cannot be had here.
+            DataError: The set cannot be had here.
             ValueError: There is no set of that name.
         """
 
@@ -105,8 +108,9 @@ class ClassificationDataModule(LightningDataModule, ABC):
         self.fingerprint = fingerprint(splits)
         for name in self.ood:
             try:
-                self.evaluation_sets[name] = self.load_evaluation_set(name, splits.test)
-            except Unavailable as reason:
+                found = self.load_evaluation_set(name, splits.test)
+                self.evaluation_sets[found.name] = found
+            except DataError as reason:
                 self.unavailable[name] = str(reason)
         self._splits = splits
 
@@ -139,19 +143,19 @@ class ClassificationDataModule(LightningDataModule, ABC):
 
     def test_dataloader(self) -> list[ResidentLoader]:
         """One loader per name of `test_names`."""
-        sets = [part.examples for part in self.evaluation_sets.values()]
-        return [self._ordered(examples) for examples in (self.splits.test, *sets)]
+        test = self._ordered(self.splits.test, self.test_transform)
+        return [test, *(self._ordered(part.examples) for part in self.evaluation_sets.values())]
 
     def predict_dataloader(self) -> list[ResidentLoader]:
         """The validation loader, then the test loaders."""
         return [self.val_dataloader(), *self.test_dataloader()]
 
-    def _ordered(self, examples: Examples) -> ResidentLoader:
+    def _ordered(self, examples: Examples, transform: Transform | None = None) -> ResidentLoader:
         return ResidentLoader(
             examples,
             batch_size=self.batch_size,
             device=self._device(),
-            transform=self.transform,
+            transform=transform or self.transform,
         )
 
     def _device(self) -> torch.device:

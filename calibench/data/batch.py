@@ -58,7 +58,3 @@ class EvaluationSet:
     name: str
     kind: Literal["ood", "shift"]
     examples: Examples
-
-
-class Unavailable(Exception):
-    """An evaluation set cannot be had here; the text says why, in one line."""

@@ -11,8 +11,9 @@ import torch
 from calibench.config import near_matches
 from calibench.data.augment import Normalize
 from calibench.data.base import ClassificationDataModule
-from calibench.data.batch import EvaluationSet, Examples, Splits, Unavailable
+from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.corruptions import gaussian_noise
+from calibench.data.source import DataError
 from calibench.data.splits import check_imbalance_factor, hold_out, long_tailed
 
 _MEAN, _STD = 0.305, 0.376  # of the 1,797 images on the [0, 1] scale
@@ -119,6 +120,6 @@ def _photographs() -> list[np.ndarray]:
     try:
         photographs = load_sample_images().images
     except ImportError:
-        raise Unavailable("`photos` needs Pillow to read scikit-learn's sample images.") from None
+        raise DataError("`photos` needs Pillow to read scikit-learn's sample images.") from None
     luma = np.array([0.299, 0.587, 0.114]) / 255
     return [photo @ luma for photo in photographs]

@@ -57,7 +57,8 @@ def test_he_initialisation(cls) -> None:
     for module in cls(num_classes=10).modules():
         if isinstance(module, nn.Conv2d) and module.weight.numel() > 20_000:
             fan_out = module.kernel_size[0] ** 2 * module.out_channels
-            assert float(module.weight.detach().std()) == pytest.approx((2 / fan_out) ** 0.5, rel=0.03)
+            drawn = float(module.weight.detach().std())
+            assert drawn == pytest.approx((2 / fan_out) ** 0.5, rel=0.03)
 
 
 def test_cifar_resnet50_keeps_pytorchs_initialisation() -> None:

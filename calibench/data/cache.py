@@ -1,0 +1,65 @@
+"""Decoded images kept beside the data, so that only the first use pays for decoding."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def cached(cache: Path, sources: Iterable[Path], decode: Callable[[], Arrays]) -> Arrays:
+    """What `decode` returns, from a file where an earlier call left it.
+
+    The file is an .npz without compression: its zip checksums are verified on reading. It is
+    written under a temporary name and renamed, so several processes may start at once, and it is
+    remade when a source changed or it is damaged. A folder that cannot be written to is no error.
+
+    Args:
+        cache: The file.
+        sources: The files that are decoded; names, sizes and times of change make the key.
+        decode: Makes the arrays.
+    """
+    key = _key(sources)
+    found = _read(cache, key)
+    if found is not None:
+        return found
+    arrays = decode()
+    with contextlib.suppress(OSError):
+        _write(cache, key, arrays)
+    return arrays
+
+
+def _key(sources: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sources:
+        status = path.stat()
+        digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _read(cache: Path, key: str) -> Arrays | None:
+    try:
+        with np.load(cache, allow_pickle=False) as file:
+            if str(file["key"]) != key:
+                return None
+            return {name: file[name] for name in file.files if name != "key"}
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return None
+
+
+def _write(cache: Path, key: str, arrays: Arrays) -> None:
+    temporary = cache.with_name(f"{cache.name}.{os.getpid()}.tmp")
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, key=np.array(key), **arrays)
+        temporary.replace(cache)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,57 @@
+"""Image files to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from calibench.data.source import DataError
+
+
+def decode_images(files: Sequence[Path], *, side: int, threads: int = 4) -> np.ndarray:
+    """Decode images to RGB squares.
+
+    An image of another size is resized so that its shorter side fits (bilinear), and cropped in the
+    middle.
+
+    Args:
+        files: Image files that Pillow can read.
+        side: Height and width of the result.
+        threads: Files decoded at once (Pillow decodes outside Python's lock).
+
+    Returns:
+        Pixels (N, side, side, 3) uint8.
+
+    Raises:
+        DataError: A file is not an image.
+    """
+    pixels = np.empty((len(files), side, side, 3), dtype=np.uint8)
+
+    def fill(number: int) -> None:
+        pixels[number] = decode_image(files[number], side)
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(fill, range(len(files))):
+            pass
+    return pixels
+
+
+def decode_image(file: Path, side: int) -> np.ndarray:
+    """One image, (side, side, 3) uint8.
+
+    Raises:
+        DataError: The file is not an image.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(file) as image:
+            colour = image.convert("RGB")
+            if colour.size != (side, side):
+                colour = ImageOps.fit(colour, (side, side), Image.Resampling.BILINEAR)
+            return np.asarray(colour)
+    except (OSError, SyntaxError, ValueError) as error:
+        raise DataError(f"{file} is not a readable image ({error}).") from None
