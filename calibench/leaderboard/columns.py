@@ -1,0 +1,148 @@
+"""What a leaderboard can show: metrics with titles and units, columns by a short spelling."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+RAW = "raw"
+TEST = "test"
+VAL = "val"
+ANY = "*"
+
+
+class Key(NamedTuple):
+    """Where a number of a run belongs; `score` is the uncertainty score of an OOD metric."""
+
+    metric: str
+    split: str = TEST
+    calibrator: str = RAW
+    score: str | None = None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is printed and compared.
+
+    Attributes:
+        title: Its name in a table.
+        percent: Whether print shows it in percent (files hold fractions).
+        decimals: Printed decimals.
+        direction: -1 where less is better, 1 where more is, 0 where it is no quality.
+    """
+
+    title: str
+    percent: bool = False
+    decimals: int = 3
+    direction: int = -1
+
+
+def _rate(title: str, direction: int = -1) -> Metric:
+    return Metric(title, True, 2, direction)
+
+
+METRICS = {
+    "error": _rate("Error"),
+    "nll": Metric("NLL"),
+    "brier": Metric("Brier"),
+    "ece": _rate("ECE"),
+    "adaptive_ece": _rate("AdaECE"),
+    "classwise_ece": _rate("ClasswiseECE"),
+    "smooth_ece": _rate("smECE"),
+    "mce": _rate("MCE"),
+    "ood_auroc": _rate("OOD AUROC", direction=1),
+    "ood_fpr95": _rate("OOD FPR95"),
+    "accuracy": _rate("Accuracy", direction=1),
+    "seconds": Metric("s/run", decimals=1),
+    "seconds_per_epoch": Metric("s/epoch", decimals=2),
+    "peak_memory_mb": Metric("peak MB", decimals=0),
+    "temperature": Metric("T", decimals=2, direction=0),
+}
+COSTS = ("seconds", "seconds_per_epoch", "peak_memory_mb")
+
+DEFAULT_COLUMNS = (
+    "error", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "ece@*",
+    "ood_auroc", "seconds",
+)  # fmt: skip
+
+_SPELLING = re.compile(
+    r"(?P<metric>[\w-]+)(:(?P<score>[\w-]+))?(/(?P<split>[^@/]+))?(@(?P<calibrator>[^@]+))?"
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: a metric, of which split, with which score, after which calibrator.
+
+    Attributes:
+        metric: The metric's key in metrics.json.
+        split: A split or set; None is the test split, or the mean over the OOD sets.
+        calibrator: `raw`, a calibrator's name, or `*` for every calibrator.
+        score: Uncertainty score of an OOD metric; None is the first one in the file.
+    """
+
+    metric: str
+    split: str | None = None
+    calibrator: str = RAW
+    score: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `metric[:score][/split][@calibrator]`.
+
+        Raises:
+            ValueError: If the text is not of this form.
+        """
+        match = _SPELLING.fullmatch(text)
+        if match is None:
+            form = "metric[:score][/split][@calibrator], as in ece@TemperatureScaling"
+            raise ValueError(f"a column is spelled {form}; got `{text}`.")
+        return cls(match["metric"], match["split"], match["calibrator"] or RAW, match["score"])
+
+    def __str__(self) -> str:
+        score = f":{self.score}" if self.score else ""
+        split = f"/{self.split}" if self.split else ""
+        calibrator = f"@{self.calibrator}" if self.calibrator != RAW else ""
+        return f"{self.metric}{score}{split}{calibrator}"
+
+    def after(self, calibrator: str) -> Column:
+        """The same column after another calibrator."""
+        return replace(self, calibrator=calibrator)
+
+    @property
+    def info(self) -> Metric:
+        """How the metric is printed; a metric this package does not know is shown as it is."""
+        return metric_info(self.metric)
+
+    @property
+    def title(self) -> str:
+        """Title with score, split, calibrator and unit: `ECE % +TS`."""
+        parts = [
+            self.info.title,
+            "%" if self.info.percent else "",
+            self.score or "",
+            self.split or "",
+        ]
+        calibrator = f"+{initials(self.calibrator)}" if self.calibrator != RAW else ""
+        return " ".join(part for part in (*parts, calibrator) if part)
+
+    def show(self, value: float) -> str:
+        """One value as a table prints it."""
+        return f"{value * (100 if self.info.percent else 1):.{self.info.decimals}f}"
+
+
+def metric_info(name: str) -> Metric:
+    """How the metric `name` is printed: `ece_20` as `ece`, an unknown one by its own name."""
+    base, _, bins = name.rpartition("_")
+    if name not in METRICS and bins.isdigit() and base in METRICS:
+        return replace(METRICS[base], title=f"{METRICS[base].title}({bins})")
+    return METRICS.get(name) or Metric(
+        name, decimals=4, direction=1 if name.endswith("auroc") else -1
+    )
+
+
+def initials(name: str) -> str:
+    """`AdaptiveTemperatureScaling` -> `ATS`; a name with fewer than two capitals stays."""
+    capitals = "".join(re.findall(r"[A-Z]|#\d+", name))
+    return capitals if len(capitals) > 1 else name

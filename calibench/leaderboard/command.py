@@ -1,0 +1,184 @@
+"""`calibench leaderboard`: from a folder of runs to ranked tables in one of five formats."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from calibench.leaderboard.columns import COSTS, DEFAULT_COLUMNS, METRICS, VAL, Column
+from calibench.leaderboard.footer import footer
+from calibench.leaderboard.records import Problem, Results, read_results
+from calibench.leaderboard.significance import mark_ties
+from calibench.leaderboard.table import Table, build_tables
+from calibench.leaderboard.text import csv_text, json_text, latex, markdown
+
+DESCRIPTION = """\
+Ranks losses on every benchmark and backbone below a folder of runs: mean and standard deviation
+over seeds, raw and after each calibrator. Bold are the best value and those that the seeds cannot
+tell from it. A missing run is a hole, named under its table."""
+
+EPILOG = """\
+examples:
+  calibench leaderboard results/
+  calibench leaderboard results/digits_lt --sort brier
+  calibench leaderboard results/ --metrics error nll ece@TemperatureScaling ood_auroc:msp/noise
+  calibench leaderboard results/ --format latex --output table.tex
+
+a column is metric[:score][/split][@calibrator]; @* is every calibrator. metrics:
+  """ + " ".join(METRICS) + """
+  binned metrics also with their number of bins: ece_20"""  # fmt: skip
+
+
+@dataclass
+class Leaderboard:
+    """Ranked tables and what could not be ranked.
+
+    Attributes:
+        tables: One per benchmark and backbone.
+        results: What was read.
+        lines: The lines under each table.
+    """
+
+    tables: list[Table]
+    results: Results
+    lines: list[list[str]] = field(default_factory=list)
+
+    @property
+    def warnings(self) -> list[str]:
+        """One line for each run that was skipped because something is wrong with it."""
+        return [_told(problem) for problem in self.results.problems if problem.warn]
+
+
+Format = Callable[[Leaderboard, TextIO], None]
+
+
+def _told(problem: Problem) -> str:
+    return f"{problem.folder}: {problem.reason}"
+
+
+def leaderboard(
+    results: Path | str,
+    *,
+    metrics: Sequence[str] = DEFAULT_COLUMNS,
+    sort: str = "nll",
+) -> Leaderboard:
+    """Rank the runs below a folder.
+
+    Args:
+        results: Folder of run folders, at any depth.
+        metrics: Columns, `metric[:score][/split][@calibrator]`.
+        sort: The column of the ranks. NLL by default: a proper score, so unlike a calibration error
+            it can be won only by better probabilities, and it is fitted to no number of bins.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If it holds no run, or no run has one of the metrics.
+    """
+    columns, by = [Column.parse(text) for text in metrics], Column.parse(sort)
+    metrics_shown = {column.metric for column in (*columns, by)}
+    splits = {column.split for column in (*columns, by)}
+    read = read_results(
+        Path(results),
+        wanted=lambda metric, split: metric in metrics_shown and (split != VAL or split in splits),
+    )
+    _check_known(read, [by] if metrics is DEFAULT_COLUMNS else [*columns, by])
+    tables = build_tables(read, columns, by)
+    for table in tables:
+        mark_ties(table)
+    return Leaderboard(
+        tables, read, [[*footer(table, read.bins), *_trials(read, table)] for table in tables]
+    )
+
+
+def _check_known(read: Results, columns: Sequence[Column]) -> None:
+    seen = {key.metric for record in read.records for key in record.values} | set(COSTS)
+    unknown = [str(column) for column in columns if column.metric not in seen]
+    if read.records and unknown:
+        raise ValueError(
+            f"no run has the metric {', '.join(unknown)} (there are: {', '.join(METRICS)})."
+        )
+
+
+def _trials(read: Results, table: Table) -> list[str]:
+    here = (table.benchmark, table.backbone)
+    trials = [p for p in read.problems if not p.expected and p.identity[:2] == here]
+    return [f"left out: {len(trials)} trial runs (fast_dev_run)"] if trials else []
+
+
+def _as_table(board: Leaderboard, file: TextIO) -> None:
+    from calibench.leaderboard.terminal import show  # rich, which a pipe of CSV does not need
+
+    for table, lines in zip(board.tables, board.lines, strict=True):
+        show(table, lines, file)
+
+
+def _one_text_a_table(render: Callable[[Table, Sequence[str]], str]) -> Format:
+    def write(board: Leaderboard, file: TextIO) -> None:
+        file.write("\n".join(map(render, board.tables, board.lines)))
+
+    return write
+
+
+def _as_csv(board: Leaderboard, file: TextIO) -> None:
+    file.write(csv_text(board.tables))
+
+
+def _as_json(board: Leaderboard, file: TextIO) -> None:
+    file.write(json_text(board.tables, board.lines))
+
+
+FORMATS: dict[str, Format] = {
+    "table": _as_table,
+    "markdown": _one_text_a_table(markdown),
+    "csv": _as_csv,
+    "json": _as_json,
+    "latex": _one_text_a_table(latex),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `calibench leaderboard`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "results",
+        type=Path,
+        nargs="?",
+        default=Path("results"),
+        help="folder of runs (default: results)",
+    )
+    parser.add_argument(
+        "--metrics", nargs="+", default=DEFAULT_COLUMNS, metavar="COLUMN", help="the columns"
+    )
+    parser.add_argument(
+        "--sort", default="nll", metavar="COLUMN", help="rank by this column (default: nll)"
+    )
+    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+    parser.add_argument(
+        "--output", "-o", type=Path, metavar="FILE", help="write there instead of to the terminal"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print or write the leaderboard; warnings go to stderr. Returns the exit status, 0.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If it holds no run, or a column is wrong.
+    """
+    board = leaderboard(args.results, metrics=args.metrics, sort=args.sort)
+    for line in board.warnings:
+        print(f"warning: skipped {line}", file=sys.stderr)
+    if args.output is None:
+        FORMATS[args.format](board, sys.stdout)
+        return 0
+    buffer = io.StringIO()
+    FORMATS[args.format](board, buffer)
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    args.output.write_text(buffer.getvalue(), encoding="utf-8")
+    return 0

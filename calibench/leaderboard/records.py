@@ -1,0 +1,296 @@
+"""From run folders to records: what a leaderboard needs of each run, read from JSON alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from calibench.leaderboard.columns import COSTS, RAW, Key
+
+Settings = Mapping[str, Any]
+
+_SEED = "seed="
+
+
+class Identity(NamedTuple):
+    """Which run this is; the five folder names of a run folder."""
+
+    benchmark: str
+    backbone: str
+    loss: str
+    key: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A finished run: its identity, configuration and numbers."""
+
+    identity: Identity
+    folder: str
+    settings: Settings
+    fingerprint: str
+    values: Mapping[Key, float]
+    unavailable: Mapping[str, str]
+    caveats: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A run without usable numbers, and why.
+
+    Attributes:
+        identity: Which run.
+        folder: Its folder.
+        reason: One line.
+        warn: Whether something is wrong (a running cell is not).
+        expected: Whether it leaves a hole in a table; a trial run (fast_dev_run) does not.
+    """
+
+    identity: Identity
+    folder: str
+    reason: str
+    warn: bool = True
+    expected: bool = True
+
+
+@dataclass
+class Results:
+    """Every run under a folder.
+
+    Attributes:
+        records: The finished ones, in the order of their folders.
+        problems: The others.
+        bins: Numbers of bins that a benchmark's metric was computed with.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    bins: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
+
+
+class _Unusable(Exception):
+    """Why a run has no usable numbers."""
+
+
+def run_folders(results: Path) -> Iterator[str]:
+    """Paths of all folders named `seed=<k>` below a folder (or the folder itself), in order."""
+    if results.name.startswith(_SEED):
+        yield str(results)
+        return
+    pending = [str(results)]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            folders = sorted((e.path for e in entries if e.is_dir()), reverse=True)
+        runs = [path for path in folders if os.path.basename(path).startswith(_SEED)]
+        yield from sorted(runs, key=lambda path: (len(path), path))
+        pending += [path for path in folders if not os.path.basename(path).startswith((_SEED, "."))]
+
+
+Wanted = Callable[[str, str], bool]
+
+
+def read_results(results: Path, *, wanted: Wanted = lambda metric, split: True) -> Results:
+    """Read every run folder below `results`.
+
+    Args:
+        results: A folder of run folders.
+        wanted: Whether to keep a metric of a split (memory of many runs).
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If it holds no run.
+    """
+    if not results.is_dir():
+        raise FileNotFoundError(f"no folder {results}")
+    reader = _Reader(wanted)
+    for folder in run_folders(results.resolve()):
+        reader.read(folder)
+    read = reader.results
+    if not read.records and not read.problems:
+        raise ValueError(f"{results} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
+    return without_strangers(read)
+
+
+class _Reader:
+    """Reads runs one after the other and shares what they have in common."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.results = Results()
+        self._wanted = wanted
+        self._keys: dict[str, dict[tuple[Any, ...], Key | None]] = defaultdict(dict)
+        self._settings: dict[str, Settings] = {}
+
+    def read(self, folder: str) -> None:
+        """Add the run of one folder."""
+        try:
+            benchmark, backbone, loss, key, last = Path(folder).parts[-5:]
+            identity = Identity(benchmark, backbone, loss, key, int(last.removeprefix(_SEED)))
+        except ValueError:
+            return  # not a run folder's place or name
+        try:
+            self._add(identity, folder)
+        except _Unusable as why:
+            self.results.problems.append(Problem(identity, folder, str(why)))
+
+    def _add(self, identity: Identity, folder: str) -> None:
+        status = _read(folder, "status.json")
+        state = status.get("status")
+        if state != "done":
+            reason = (
+                f"{state or 'unknown state'}: {status['reason']}" if status.get("reason") else state
+            )
+            problem = Problem(identity, folder, str(reason), warn=state != "running")
+            self.results.problems.append(problem)
+            return
+        content = _read(folder, "metrics.json")
+        if content.get("fast_dev_run"):
+            reason = "a trial (fast_dev_run), left out"
+            self.results.problems.append(
+                Problem(identity, folder, reason, warn=False, expected=False)
+            )
+            return
+        _check_identity(identity, content)
+        try:
+            record = self._record(identity, folder, content)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
+            raise _Unusable(text) from error
+        self.results.records.append(record)
+
+    def _record(self, identity: Identity, folder: str, content: Mapping[str, Any]) -> Record:
+        values = self._values(identity.benchmark, content["rows"])
+        values |= _costs(folder)
+        for calibrator, parameters in (content.get("calibrators") or {}).items():
+            for name, value in parameters.items():
+                if isinstance(value, int | float):
+                    values[Key(name, calibrator=calibrator)] = float(value)
+        return Record(
+            identity,
+            folder,
+            self._shared_settings(identity, content),
+            str(content.get("fingerprint")),
+            values,
+            content.get("unavailable") or {},
+            tuple(content.get("caveats") or ()),
+        )
+
+    def _values(self, benchmark: str, rows: Iterable[Mapping[str, Any]]) -> dict[Key, float]:
+        keys, values = self._keys[benchmark], {}
+        for row in rows:
+            get = row.get
+            place = (row["metric"], row["split"], row["calibrator"], get("score"), get("n_bins"))
+            if place not in keys:
+                keys[place] = self._key(benchmark, *place)
+            key = keys[place]
+            if key is not None:
+                value = row["value"]
+                values[key] = math.nan if value is None else float(value)
+        return values
+
+    def _key(
+        self,
+        benchmark: str,
+        metric: str,
+        split: str,
+        calibrator: str,
+        score: str | None,
+        n_bins: int | None,
+    ) -> Key | None:
+        if not self._wanted(metric, split):
+            return None
+        if n_bins is not None:
+            self.results.bins[benchmark, metric].add(int(n_bins))
+        return Key(metric, split, calibrator, score)
+
+    def _shared_settings(self, identity: Identity, content: Mapping[str, Any]) -> Settings:
+        """The configuration, one object for all runs of a key; it must give that key."""
+        settings: Settings = dict(content["settings"])
+        shared = self._settings.get(identity.key)
+        if shared == settings:
+            return shared
+        text = json.dumps(settings, sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[: len(identity.key)]
+        if digest != identity.key:
+            said = f"its configuration gives the key {digest}, its folder says {identity.key}"
+            raise _Unusable(said)
+        return self._settings.setdefault(identity.key, settings)
+
+
+def _read(folder: str, name: str) -> dict[str, Any]:
+    try:
+        with open(f"{folder}/{name}", "rb") as file:
+            content = json.loads(file.read())
+    except FileNotFoundError:
+        raise _Unusable(f"no {name}") from None
+    except (OSError, ValueError) as error:
+        raise _Unusable(f"{name} cannot be read ({error})") from error
+    if not isinstance(content, dict):
+        raise _Unusable(f"{name} is not a JSON object")
+    return content
+
+
+def _check_identity(identity: Identity, content: Mapping[str, Any]) -> None:
+    for name, expected in identity._asdict().items():
+        said = content.get(name)
+        if str(said).replace("/", "_") != str(expected):
+            raise _Unusable(f"metrics.json is of {name} {said}, its folder says {expected}")
+
+
+def _costs(folder: str) -> dict[Key, float]:
+    """Seconds and memory of a run; a run without a readable environment.json just has none."""
+    try:
+        environment = _read(folder, "environment.json")
+    except _Unusable:
+        return {}
+    named = {name: environment.get(name) for name in COSTS} | {
+        "seconds": environment.get("wall_seconds")
+    }
+    return {
+        Key(n, calibrator=RAW): float(v) for n, v in named.items() if isinstance(v, int | float)
+    }
+
+
+def without_strangers(results: Results) -> Results:
+    """Turn runs whose data differ from those of their kind into problems.
+
+    Runs of one benchmark with the same `data.*` settings and the same seed have used the same
+    examples, so their fingerprints agree; the ones that differ from the most frequent are flagged.
+    """
+    kinds: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+    data: dict[int, str] = {}
+    for record in results.records:
+        settings = record.settings
+        if id(settings) not in data:
+            chosen = {key: value for key, value in settings.items() if key.startswith("data.")}
+            data[id(settings)] = json.dumps(chosen, sort_keys=True)
+        kinds[record.identity.benchmark, record.identity.seed, data[id(settings)]].append(record)
+    strangers = {
+        id(record): reason for kind in kinds.values() for record, reason in _strangers(kind)
+    }
+    if not strangers:
+        return results
+    flagged = [
+        Problem(record.identity, record.folder, strangers[id(record)])
+        for record in results.records
+        if id(record) in strangers
+    ]
+    kept = [record for record in results.records if id(record) not in strangers]
+    return Results(kept, results.problems + flagged, results.bins)
+
+
+def _strangers(kind: list[Record]) -> Iterator[tuple[Record, str]]:
+    prints = [record.fingerprint for record in kind]
+    if len(set(prints)) == 1:
+        return
+    usual = max(prints, key=prints.count)
+    for record in kind:
+        if record.fingerprint != usual:
+            yield record, f"its data {record.fingerprint} are not those of the same cells ({usual})"

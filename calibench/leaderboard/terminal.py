@@ -1,0 +1,154 @@
+"""The leaderboard in a terminal."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
+from typing import IO, NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from calibench.leaderboard.columns import Column
+from calibench.leaderboard.table import Cell, Row, Table
+
+PIPE_WIDTH = 100
+LABEL_WIDTH = 13
+HOLE = "—"
+
+
+class Piece(NamedTuple):
+    """Some text in one style."""
+
+    text: str
+    style: str = ""
+
+
+Line = list[Piece]
+Grid = list[list[list[Line]]]  # the heading and the rows; a cell is a list of lines
+Layout = Callable[[Piece, Piece | None], list[Line]]  # puts a mean and its deviation into a cell
+
+
+def show(table: Table, lines: Sequence[str], file: IO[str]) -> None:
+    """Print a table and the lines under it; bold becomes a star where the output is no terminal."""
+    console = Console(file=file, highlight=False)
+    starred = not console.is_terminal
+    if starred:
+        console = Console(file=file, highlight=False, width=PIPE_WIDTH)
+    console.print(Text(table.title, style="bold"))
+    for part in fitting(table, console.width, starred=starred):
+        console.print(part, soft_wrap=True)
+    for line in lines:
+        said = line.replace("bold:", "bold (*):", 1) if starred else line
+        console.print(Padding(Text(said, style="dim"), (0, 0, 0, 1), expand=False))
+    console.print()
+
+
+def fitting(table: Table, width: int, *, starred: bool) -> Iterator[Text]:
+    """The table in one piece if it fits, else with cells on two lines, else in parts as well."""
+    wide = _grid(table, table.columns, _one_line, starred)
+    if sum(_widths(wide)) <= width:
+        yield _drawn(wide)
+    else:
+        yield from _parts(table, table.columns, width, starred)
+
+
+def _parts(table: Table, columns: Sequence[Column], width: int, starred: bool) -> Iterator[Text]:
+    narrow = _grid(table, columns, _two_lines, starred)
+    if len(columns) < 2 or sum(_widths(narrow)) <= width:
+        yield _drawn(narrow)
+        return
+    middle = (len(columns) + 1) // 2
+    yield from _parts(table, columns[:middle], width, starred)
+    yield from _parts(table, columns[middle:], width, starred)
+
+
+def _one_line(mean: Piece, std: Piece | None) -> list[Line]:
+    return [[mean, Piece(" "), std] if std else [mean]]
+
+
+def _two_lines(mean: Piece, std: Piece | None) -> list[Line]:
+    return [[mean], [std]] if std else [[mean]]
+
+
+def _grid(table: Table, columns: Sequence[Column], layout: Layout, starred: bool) -> Grid:
+    wide = layout is _one_line
+    titles = [[column.title] if wide else stacked(column.title) for column in columns]
+    heads = [["#"], ["loss"], ["seeds" if wide else "n"], *titles]
+    height = max(map(len, heads))
+    grid = [[_plain([""] * (height - len(head)) + head, "bold") for head in heads]]
+    for row in table.rows:
+        label = [row.label] if wide else wrapped(row.label, LABEL_WIDTH)
+        cells = [_cell(column, row.cells[column], layout, starred) for column in columns]
+        grid.append([_plain([str(row.rank or HOLE)]), _plain(label), _seeds(row), *cells])
+    return grid
+
+
+def _plain(lines: Sequence[str], style: str = "") -> list[Line]:
+    return [[Piece(line, style)] for line in lines]
+
+
+def stacked(title: str) -> list[str]:
+    """The words of a title, for a narrow heading: `ClasswiseECE %` -> Classwise, ECE, %."""
+    return re.sub(r"(?<=[a-z]{2})(?=[A-Z])", " ", title).split()
+
+
+def wrapped(label: str, width: int) -> list[str]:
+    """Lines of at most `width` characters where spaces and capitals allow it."""
+    lines = [""]
+    for word in label.split(" "):
+        pieces = [word] if len(word) <= width else re.findall(r"[A-Z]*[^A-Z]+|[A-Z]+", word)
+        for position, piece in enumerate(pieces):
+            gap = " " if position == 0 and lines[-1] else ""
+            if len(lines[-1]) + len(gap) + len(piece) <= width:
+                lines[-1] += gap + piece
+            else:
+                lines.append(piece)
+    return [line for line in lines if line]
+
+
+def _seeds(row: Row) -> list[Line]:
+    return _plain([row.count], "yellow" if row.missing else "")
+
+
+def _cell(column: Column, cell: Cell, layout: Layout, starred: bool) -> list[Line]:
+    if math.isnan(cell.mean):
+        return _plain([HOLE], "yellow")
+    star = ("*" if cell.tied else " ") if starred else ""
+    mean = Piece(f"{column.show(cell.mean)}{star}", "bold" if cell.tied else "")
+    std = None if math.isnan(cell.std) else Piece(f"±{column.show(cell.std)}", "dim")
+    return layout(mean, std)
+
+
+def _length(line: Line) -> int:
+    return sum(cell_len(piece.text) for piece in line)
+
+
+def _widths(grid: Grid) -> list[int]:
+    """Width of each column with the gap before it."""
+    columns = zip(*grid, strict=True)
+    return [max(_length(line) for cell in column for line in cell) + 1 for column in columns]
+
+
+def _drawn(grid: Grid) -> Text:
+    widths = _widths(grid)
+    text = Text(no_wrap=True)
+    for number, row in enumerate(grid):
+        for lines in zip_longest(*row, fillvalue=[Piece("")]):
+            _append(text, lines, widths)
+        if number == 0:
+            text.append("─" * sum(widths) + "\n")
+    return text
+
+
+def _append(text: Text, cells: Sequence[Line], widths: Sequence[int]) -> None:
+    for position, (line, width) in enumerate(zip(cells, widths, strict=True)):
+        gap = " " * (width - 1 - _length(line))
+        left, right = ("", gap) if position == 1 else (gap, "")  # the labels
+        for piece in [Piece(f" {left}" if position else left), *line, Piece(right)]:
+            text.append(piece.text, piece.style or None)
+    text.append("\n")

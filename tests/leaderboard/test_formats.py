@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.text import Text
+
+from calibench.leaderboard import add_arguments, leaderboard, run
+from calibench.leaderboard.terminal import fitting, show, wrapped
+from tests.leaderboard.test_table import write
+from tests.run_folders import write_run
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    root = tmp_path / "results"
+    write(root, "GenerativeCrossEntropy", 0.10, 0.20, 0.30)
+    write(root, "BrierLoss", 0.1201, 0.2199, 0.3200)
+    write(root, "FocalLoss", 0.5)
+    return root
+
+
+def called(*arguments: str) -> int:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_arguments(parser)
+    return run(parser.parse_args(arguments))
+
+
+def test_markdown(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = ["nll", "ece@TemperatureScaling"]
+    called(str(results), "--format", "markdown", "--metrics", *columns)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:6] == [
+        r"### digits\_lt / SmallCNN",
+        "",
+        "| # | loss | seeds | NLL | ECE % +TS |",
+        "| --: | :-- | --: | --: | --: |",
+        "| 1 | GenerativeCrossEntropy | 3 | **0.200 ± 0.100** | **10.00 ± 0.00** |",
+        "| 2 | BrierLoss | 3 | 0.220 ± 0.100 | **10.00 ± 0.00** |",
+    ]
+    assert "- missing: FocalLoss, seeds 2, 3: no run" in lines
+    assert "- 15 bins: ECE" in lines
+
+
+def test_csv_holds_fractions_and_empty_holes(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called(str(results), "--format", "csv", "--metrics", "nll", "ece", "ood_auroc/photos")
+    first, _, last = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert float(first["nll"]) == pytest.approx(0.2)
+    assert float(first["ece"]) == pytest.approx(0.1)
+    assert first["tied"] == "nll ece ood_auroc/photos"
+    assert (last["loss"], last["rank"], last["seeds"]) == ("FocalLoss", "3", "1")
+    assert (last["missing_seeds"], last["nll_std"]) == ("2 3", "")
+
+
+def test_json_holds_every_seed(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(results, "DualFocalLoss", float("inf"))
+    called(str(results), "--format", "json", "--metrics", "nll")
+    (table,) = json.loads(capsys.readouterr().out)
+    best, *_, infinite = table["rows"]
+    assert best["cells"]["nll"]["seeds"] == {"1": 0.1, "2": 0.2, "3": 0.3}
+    assert best["cells"]["nll"]["tied"]
+    assert infinite["cells"]["nll"] == {
+        "mean": "inf", "std": None, "tied": False, "seeds": {"1": "inf"},
+    }  # fmt: skip
+    assert infinite["missing"] == {"2": "no run", "3": "no run"}
+
+
+def test_latex_escapes_and_marks(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    called(str(results), "--format", "latex", "--metrics", "nll", "ece")
+    text = capsys.readouterr().out
+    assert r"digits\_lt / SmallCNN" in text
+    row = r"1 & GenerativeCrossEntropy & 3 & \textbf{0.200 $\pm$ 0.100} & "
+    assert row in text
+    assert r"2 & BrierLoss & 3 & 0.220 $\pm$ 0.100 & " in text
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 1
+    assert text.count(" & ") == 4 * 4  # heading and three rows of five cells
+
+
+@pytest.mark.slow
+def test_latex_compiles(results: Path, tmp_path: Path) -> None:
+    if shutil.which("pdflatex") is None:
+        pytest.skip("no pdflatex on this machine")
+    called(str(results), "--format", "latex", "--output", str(tmp_path / "table.tex"))
+    head = r"\documentclass{article}\usepackage[landscape]{geometry}\usepackage{booktabs}"
+    (tmp_path / "a.tex").write_text(head + r"\begin{document}\input{table}\end{document}")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_terminal_of_a_pipe_is_plain_and_marks_with_stars(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called(str(results))
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 100
+    best = next(line for line in text.splitlines() if line.startswith("1 Generative"))
+    assert "0.200*" in best
+    assert "bold (*): the best" in text
+    assert "missing: FocalLoss, seeds 2, 3: no run" in text
+
+
+def test_terminal_bold(results: Path) -> None:
+    (table,) = leaderboard(results, metrics=["nll"]).tables
+    (text,) = fitting(table, 100, starred=False)
+    bold = [text.plain[span.start : span.end] for span in text.spans if span.style == "bold"]
+    assert bold == ["#", "loss", "seeds", "NLL", "0.200"]
+
+
+def test_a_table_too_wide_comes_in_parts_that_lose_nothing(results: Path) -> None:
+    (table,) = leaderboard(results).tables
+    parts = list(fitting(table, 60, starred=True))
+    assert len(parts) > 1
+    assert all(len(line) <= 60 for part in parts for line in part.plain.splitlines())
+    shown = sum(part.plain.count("±") for part in parts)
+    assert shown == sum(cell.std == cell.std for row in table.rows for cell in row.cells.values())
+    (whole,) = fitting(table, 500, starred=True)
+    assert isinstance(whole, Text)
+    assert "Classwise" in whole.plain
+
+
+def test_markup_in_a_name_is_text(tmp_path: Path) -> None:
+    write_run(tmp_path, loss="[bold]x[red]")
+    (table,) = leaderboard(tmp_path).tables
+    buffer = io.StringIO()
+    show(table, ["a [red]note[/]"], buffer)
+    assert "[bold]x[red]" in buffer.getvalue()
+    assert "a [red]note[/]" in buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("label", "lines"),
+    [
+        ("GenerativeCrossEntropy", ["Generative", "CrossEntropy"]),
+        ("FocalLoss gamma=3.0", ["FocalLoss", "gamma=3.0"]),
+        ("A b", ["A b"]),
+        ("unbreakableunbreakable", ["unbreakableunbreakable"]),
+    ],
+)
+def test_long_names_are_broken_at_capitals(label: str, lines: list[str]) -> None:
+    assert wrapped(label, 13) == lines
+
+
+def test_output_goes_to_a_file(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = results.parent / "new" / "table.md"
+    assert called(str(results), "--format", "markdown", "-o", str(target)) == 0
+    assert capsys.readouterr().out == ""
+    assert target.read_text(encoding="utf-8").startswith("### digits")
+
+
+def test_warnings_go_to_stderr(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_run(results, loss="BrierLoss", seed=4)
+    (folder / "metrics.json").write_text("{")
+    called(str(results), "--format", "csv")
+    streams = capsys.readouterr()
+    assert streams.err.startswith(f"warning: skipped {folder.resolve()}: metrics.json cannot be")
+    assert "warning" not in streams.out
+
+
+def test_the_plain_leaderboard_is_light(results: Path) -> None:
+    code = (
+        "import sys, argparse; from calibench import leaderboard as l;"
+        "p = argparse.ArgumentParser(); l.add_arguments(p);"
+        f"l.run(p.parse_args([{str(results)!r}]));"
+        "print([m for m in ('torch', 'scipy', 'numpy', 'lightning') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
