@@ -51,7 +51,10 @@ class CalibrationMetric(Metric):
         self, preds: Tensor, target: Tensor, known: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, Tensor]:
         """`known`, or the top-label pair of a batch that is checked where asked to."""
-        return top_label(*self.receive(preds, target)) if known is None else known
+        if known is None:
+            return top_label(*self.receive(preds, target))
+        confidence, correct = known
+        return confidence.to(self.device), correct.to(self.device)
 
     def _apply(
         self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any
@@ -79,8 +82,14 @@ def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         The largest probability (N,) and whether its class (the first one among ties) is the target,
         (N,) bool.
     """
-    confidence, predicted = preds.max(1)
-    return confidence, predicted == target
+    return preds.amax(1), first_largest(preds) == target
+
+
+def first_largest(preds: Tensor) -> Tensor:
+    """The first class among those with the largest value, (N, K) -> (N,) int64."""
+    if preds.device.type == "cpu" and len(preds):
+        return torch.from_numpy(preds.numpy().argmax(1))  # several times faster than torch's
+    return preds.argmax(1)
 
 
 def choice(argument: str, value: str | int, options: Mapping[Any, Option]) -> Option:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +22,8 @@ from calibench.metrics.base import (
 def classwise_residuals(preds: Tensor, target: Tensor, n_bins: int, *, count_zeros: bool) -> Tensor:
     """Sum of p_k - 1[y = k] in each bin of each class.
 
+    Most probabilities lie in the first bin, so it gets what the column sums leave over from the others.
+
     Args:
         preds: Probabilities, shape (N, K).
         target: Class indices, shape (N,).
@@ -31,14 +34,26 @@ def classwise_residuals(preds: Tensor, target: Tensor, n_bins: int, *, count_zer
         (K, n_bins) float64.
     """
     num_classes = preds.shape[1]
-    offsets = torch.arange(num_classes, dtype=torch.int32, device=preds.device) * n_bins
-    cells = equal_width_bin(preds, n_bins).add_(offsets)
-    sums = torch.zeros(num_classes * n_bins, dtype=torch.float64, device=preds.device)
-    sums.index_add_(0, cells.view(-1), preds.double().view(-1))
-    rows = target.unsqueeze(1)
-    hits = torch.ones_like(rows) if count_zeros else preds.gather(1, rows) > 0
-    sums.index_add_(0, cells.gather(1, rows).view(-1), hits.view(-1).double(), alpha=-1)
-    return sums.view(num_classes, n_bins)
+    sums = torch.zeros(num_classes, n_bins, dtype=torch.float64, device=preds.device)
+    index, values = _above_first_bin(preds, n_bins)
+    cells = index % num_classes * n_bins + equal_width_bin(values, n_bins)
+    sums.view(-1).index_add_(0, cells, values.double())
+    sums[:, 0] = preds.sum(0, dtype=torch.float64) - sums[:, 1:].sum(1)
+
+    true_class = preds.gather(1, target.unsqueeze(1)).squeeze(1)
+    hits = torch.ones_like(true_class) if count_zeros else (true_class > 0).to(preds.dtype)
+    cells = target * n_bins + equal_width_bin(true_class, n_bins)
+    sums.view(-1).index_add_(0, cells, hits.double(), alpha=-1)
+    return sums
+
+
+def _above_first_bin(preds: Tensor, n_bins: int) -> tuple[Tensor, Tensor]:
+    """Flat indices and values of at least all probabilities above the first bin."""
+    flat = preds.reshape(-1)
+    if flat.device.type != "cpu":  # a selection would wait for the device
+        return torch.arange(len(flat), device=flat.device), flat
+    index = torch.from_numpy(np.flatnonzero(flat.numpy() > 0.999 / n_bins))
+    return index, flat[index]
 
 
 def class_counts(target: Tensor, num_classes: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -10,17 +10,15 @@ from torchmetrics import Metric, MetricCollection
 
 from calibench.binning import check_n_bins
 from calibench.metrics.adaptive import AdaptiveCalibrationError
-from calibench.metrics.base import (
-    check_columns,
-    check_num_classes,
-    check_probabilities,
-    top_label,
-)
+from calibench.metrics.base import check_columns, check_num_classes, check_probabilities, top_label
 from calibench.metrics.calibration_error import CalibrationError
 from calibench.metrics.classwise import ClasswiseCalibrationError
 from calibench.metrics.error_rate import ErrorRate
 from calibench.metrics.proper_scores import BrierScore, NegativeLogLikelihood
 from calibench.metrics.smooth import SmoothCalibrationError
+
+_BLOCK_ELEMENTS = 1 << 17  # probabilities that are evaluated at once: they fit a core's cache
+_BLOCK_ROWS = (1024, 8192)
 
 
 def calibration_metrics(
@@ -44,10 +42,13 @@ def calibration_metrics(
 
 
 class CalibrationMetrics(MetricCollection):
-    """The benchmark's metrics, each batch checked once and its maximum taken once (this package).
+    """The benchmark's metrics in one pass over the batches (this package).
 
     Made by `calibration_metrics`. Feed it `update(preds, target)`, or `update(preds=probs,
-    target=target, log_probs=log_probs)` for a likelihood that does not underflow.
+    target=target, log_probs=log_probs)` for a likelihood that does not underflow. Each batch is checked
+    once; rows of small batches are copied and wait until there are enough to be worth evaluating, and
+    whatever looks into the collection (`compute`, `items`, indexing, ...) evaluates them first. So hold
+    on to the collection, not to a metric taken from it.
     """
 
     def __init__(
@@ -58,10 +59,14 @@ class CalibrationMetrics(MetricCollection):
         prefix: str | None = None,
         validate_args: bool = True,
     ) -> None:
+        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._rows_waiting = 0
         metrics, groups = _metrics(check_num_classes(num_classes), n_bins)
         super().__init__(metrics, prefix=prefix, compute_groups=groups)
         self.num_classes = num_classes
         self.validate_args = validate_args
+        fewest, most = _BLOCK_ROWS
+        self._block_rows = min(max(_BLOCK_ELEMENTS // num_classes, fewest), most)
 
     def update(self, preds: Tensor, target: Tensor, log_probs: Tensor | None = None) -> None:  # type: ignore[override]
         """Add a batch.
@@ -69,15 +74,58 @@ class CalibrationMetrics(MetricCollection):
         Args:
             preds: Probabilities, shape (N, K).
             target: Class indices, shape (N,).
-            log_probs: Their logarithms where they are known.
+            log_probs: Their logarithms (N, K) where they are known.
         """
         if self.validate_args:
             check_probabilities(preds, target)
         check_columns(preds, self.num_classes)
-        preds = preds.detach().to(torch.promote_types(preds.dtype, torch.float32))
+        rows = preds.detach().to(torch.promote_types(preds.dtype, torch.float32))
+        true_class = (rows if log_probs is None else log_probs.detach()).gather(1, target[:, None])
+        log_likelihood = true_class.log() if log_probs is None else true_class.to(rows.dtype)
+        self._waiting.append((rows.clone(), target.clone(), log_likelihood))
+        self._rows_waiting += len(rows)
+        if self._rows_waiting >= self._block_rows:
+            self.evaluate_waiting_rows()
+
+    def evaluate_waiting_rows(self) -> None:
+        """Evaluate the rows of small batches that wait for company."""
+        if not self._waiting:
+            return
+        columns = zip(*self._waiting, strict=True)
+        preds, target, log_likelihood = (torch.cat(list(column)) for column in columns)
+        self._waiting, self._rows_waiting = [], 0
         super().update(
-            preds=preds, target=target, log_probs=log_probs, top_label=top_label(preds, target)
+            preds=preds,
+            target=target,
+            log_probs=log_likelihood.squeeze(1),
+            top_label=top_label(preds, target),
         )
+
+    def items(  # type: ignore[override]
+        self, keep_base: bool = False, copy_state: bool = True
+    ) -> Iterable[tuple[str, Metric]]:
+        """Names and up-to-date metrics."""
+        self.evaluate_waiting_rows()
+        return super().items(keep_base, copy_state)
+
+    def values(self, copy_state: bool = True) -> Iterable[Metric]:  # type: ignore[override]
+        """The metrics, up to date."""
+        self.evaluate_waiting_rows()
+        return super().values(copy_state)
+
+    def __getitem__(self, key: str, copy_state: bool = True) -> Metric:
+        self.evaluate_waiting_rows()
+        return super().__getitem__(key, copy_state)
+
+    def reset(self) -> None:
+        """Forget all rows."""
+        self._waiting, self._rows_waiting = [], 0
+        super().reset()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> CalibrationMetrics:
+        self.evaluate_waiting_rows()
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
 
 def _metrics(

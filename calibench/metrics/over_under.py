@@ -14,7 +14,8 @@ def weighted_excess(sums: Tensor, sign: int) -> Tensor:
     count, confidence, correct = sums
     mean = confidence / count.clamp(min=1)
     excess: Tensor = (sign * (confidence - correct)).clamp(min=0)
-    return (mean * excess).sum() / count.sum()
+    weighted: Tensor = (mean * excess).sum() / count.sum()
+    return weighted
 
 
 def overconfidence_error(preds: Tensor, target: Tensor, *, n_bins: int = 15) -> Tensor:

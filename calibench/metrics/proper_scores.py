@@ -69,11 +69,11 @@ def negative_log_likelihood(preds: Tensor, target: Tensor, *, from_logits: bool 
     if from_logits:
         check_shapes(preds, target)
         check_target(target, preds.shape[1])
-        log_probs = _wide(preds).log_softmax(1)
+        log_likelihood = _true_class(_wide(preds).log_softmax(1), target)
     else:
         check_probabilities(preds, target)
-        log_probs = _wide(preds).log()
-    return -_true_class(log_probs, target).sum(dtype=torch.float64) / len(target)
+        log_likelihood = _true_class(_wide(preds), target).log()
+    return -log_likelihood.sum(dtype=torch.float64) / len(target)
 
 
 class NegativeLogLikelihood(CalibrationMetric):
@@ -107,22 +107,24 @@ class NegativeLogLikelihood(CalibrationMetric):
         Args:
             preds: Probabilities, or logits if `from_logits`, shape (N, K).
             target: Class indices, shape (N,).
-            log_probs: Log-probabilities (N, K), used instead of `preds` where given.
+            log_probs: Log-probabilities (N, K), or those of the true class alone (N,), used instead of
+                `preds` where given.
         """
         if log_probs is None:
-            log_probs = self._log_probs(preds, target)
-        rows = _true_class(_wide(log_probs.detach().to(self.device)), target.to(self.device))
-        self.total -= rows.sum(dtype=torch.float64)
+            log_likelihood = self._log_likelihood(preds.detach(), target)
+        else:
+            log_likelihood = _true_class(log_probs, target) if log_probs.dim() > 1 else log_probs
+        self.total -= log_likelihood.detach().to(self.device).sum(dtype=torch.float64)
         self.count += len(target)
 
     def compute(self) -> Tensor:
         """The mean negative log-likelihood, a float64 scalar."""
         return self.total / self.count
 
-    def _log_probs(self, preds: Tensor, target: Tensor) -> Tensor:
+    def _log_likelihood(self, preds: Tensor, target: Tensor) -> Tensor:
         if not self.from_logits:
-            return self.receive(preds, target)[0].log()
+            return _true_class(*self.receive(preds, target)).log()
         if self.validate_args:
             check_shapes(preds, target)
             check_target(target, preds.shape[1])
-        return _wide(preds).log_softmax(1)
+        return _true_class(_wide(preds).log_softmax(1), target)
