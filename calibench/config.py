@@ -24,7 +24,7 @@ class UsageError(ValueError):
     """A user's mistake: the command line prints its text as one line and exits with 2."""
 
 
-class ExpectedFailure(RuntimeError):
+class ExpectedFailure(Exception):
     """A run that failed for a reason its text explains (a loss that is not finite): one line, exit code 1."""
 
 

@@ -11,12 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from calibench.config import ExpectedFailure
+
 Checksum = Literal["strict", "warn", "off"]
 
 _OFFLINE = ("CALIBENCH_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
-class DataError(ValueError):
+class DataError(ExpectedFailure, ValueError):
     """Data that is missing or damaged; the text is one line that names the file and what to do."""
 
 
