@@ -172,7 +172,7 @@ def full_nll(features: Tensor, target: Tensor, matrix: Tensor) -> tuple[float, T
 
 
 def _blocks(features: Tensor, target: Tensor) -> zip[tuple[Tensor, Tensor]]:
-    size = rows_per_block(features.shape[1])
+    size = rows_per_block(features)
     return zip(torch.split(features, size), torch.split(target, size), strict=True)
 
 
@@ -188,7 +188,7 @@ def _nll_and_residual(scores: Tensor, target: Tensor) -> tuple[float, Tensor]:
 def _diagonal_factor(features: Tensor, scale: float) -> Tensor:
     """Inverse Cholesky factors of the 2 x 2 blocks of the Hessian at w = scale, (K, 2, 2)."""
     moments = features.new_zeros(3, features.shape[1])
-    for rows in torch.split(features, rows_per_block(features.shape[1])):
+    for rows in torch.split(features, rows_per_block(features)):
         probs = (rows * scale).softmax(dim=1)
         variance = probs * (1 - probs)
         first = variance * rows

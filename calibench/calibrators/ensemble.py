@@ -72,7 +72,7 @@ class EnsembleTemperatureScaling(Calibrator):
 def brier_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
     """Weights (3,) of the smallest Brier score, a quadratic in the weights."""
     gram, hits = np.zeros((3, 3)), np.zeros(3)
-    size = rows_per_block(logits.shape[1])
+    size = rows_per_block(logits)
     for rows, labels in zip(torch.split(logits, size), torch.split(target, size), strict=True):
         members = _members(rows, temperature)
         gram += torch.einsum("ink,jnk->ij", members, members).cpu().numpy()
@@ -85,7 +85,7 @@ def brier_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
 
 def nll_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
     """Weights (3,) of the smallest NLL, which is convex in the weights."""
-    size = rows_per_block(logits.shape[1])
+    size = rows_per_block(logits)
     of_target = torch.cat(
         [
             _members(rows, temperature)[:, torch.arange(len(rows)), labels].T

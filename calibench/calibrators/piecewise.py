@@ -117,7 +117,7 @@ class AdaptiveTemperatureScaling(Calibrator):
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         shifted, correct = below_top(logits), is_correct(logits, target)
-        start = top_confidence(shifted, shifted.new_ones(len(shifted)))
+        start = _raw_confidence(logits)
         levels = torch.arange(1, self.n_bins, dtype=start.dtype, device=start.device) / self.n_bins
         self.edges = start.quantile(levels)
         self.temperatures = self._search(shifted, correct, torch.bucketize(start, self.edges))
@@ -128,23 +128,28 @@ class AdaptiveTemperatureScaling(Calibrator):
         temperatures = shifted.new_full((self.n_bins,), self.initial_temperature)
         best, smallest = temperatures, shifted.new_tensor(torch.inf)
         for _ in range(self.rounds + 1):
-            confidence = top_confidence(shifted, temperatures[bins])
-            error = calibration_error(confidence, correct, self.ece_bins)
+            confidence = top_confidence(shifted, temperatures.reciprocal()[bins])
+            residual = confidence - hits
+            error = calibration_error(confidence[None], residual[None], self.ece_bins)
             if error < smallest:
                 best, smallest = temperatures, error
-            gap = shifted.new_zeros(self.n_bins).index_add_(0, bins, confidence - hits) / count
+            gap = shifted.new_zeros(self.n_bins).index_add_(0, bins, residual) / count
             temperatures = RULES[self.rule](temperatures, gap, self.step)
             temperatures = temperatures.clamp(self.min_temperature, self.max_temperature)
         return best
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        confidence = top_confidence(below_top(logits), logits.new_ones(len(logits)))
-        temperature = self.temperatures[torch.bucketize(confidence, self.edges)]
+        bins = torch.bucketize(_raw_confidence(logits), self.edges)
+        temperature = self.temperatures[bins]
         return (logits / temperature.unsqueeze(1)).log_softmax(dim=1)
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
         """`{"edges": [...], "temperatures": [...]}`."""
         return {"edges": self.edges.tolist(), "temperatures": self.temperatures.tolist()}
+
+
+def _raw_confidence(logits: Tensor) -> Tensor:
+    return logits.softmax(dim=1).amax(dim=1)
 
 
 def _check(step: float, rounds: int, initial: float, smallest: float, largest: float) -> None:

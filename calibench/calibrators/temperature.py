@@ -17,9 +17,9 @@ from calibench.calibrators.base import Calibrator, choose
 from calibench.calibrators.confidence import (
     below_top,
     calibration_error,
+    confidences,
     is_correct,
     rows_per_block,
-    top_confidence,
 )
 
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 1e4
@@ -86,7 +86,7 @@ def nll_temperature(logits: Tensor, target: Tensor) -> float:
     """Temperature of the smallest NLL: float64 logits (N, K), target (N,) -> T in [0.01, 1e4]."""
     shifted = below_top(logits)
     of_target = shifted.gather(1, target.unsqueeze(1)).mean().item()
-    size = rows_per_block(logits.shape[1])
+    size = rows_per_block(shifted)
 
     def derivatives(inverse: float) -> tuple[float, float]:
         mean, variance = 0.0, 0.0
@@ -131,13 +131,9 @@ def ece_temperature(logits: Tensor, target: Tensor, *, n_bins: int) -> float:
     """Temperature of the smallest ECE on the grid 0.1, ..., 10: logits (N, K), target (N,) -> T."""
     # float32, as in the code that made the published numbers; a grid of step 0.1 needs no more.
     shifted, correct = below_top(logits).float(), is_correct(logits, target)
-    errors = [
-        calibration_error(
-            top_confidence(shifted, shifted.new_full((len(shifted),), t)), correct, n_bins
-        )
-        for t in GRID
-    ]
-    return GRID[int(torch.stack(errors).argmin())]
+    confidence = confidences(shifted, GRID)
+    error = calibration_error(confidence, confidence - correct.float(), n_bins)
+    return GRID[int(error.argmin())]
 
 
 def brier_temperature(logits: Tensor, target: Tensor) -> float:
