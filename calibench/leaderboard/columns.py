@@ -80,12 +80,14 @@ class Column:
         split: A split or set; None is the test split, or the mean over the OOD sets.
         calibrator: `raw`, a calibrator's name, or `*` for every calibrator.
         score: Uncertainty score of an OOD metric; None is the first one in the file.
+        paper: Whose published numbers these are; None for our own.
     """
 
     metric: str
     split: str | None = None
     calibrator: str = RAW
     score: str | None = None
+    paper: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -104,11 +106,16 @@ class Column:
         score = f":{self.score}" if self.score else ""
         split = f"/{self.split}" if self.split else ""
         calibrator = f"@{self.calibrator}" if self.calibrator != RAW else ""
-        return f"{self.metric}{score}{split}{calibrator}"
+        paper = f"={self.paper}" if self.paper else ""
+        return f"{self.metric}{score}{split}{calibrator}{paper}"
 
     def after(self, calibrator: str) -> Column:
         """The same column after another calibrator."""
         return replace(self, calibrator=calibrator)
+
+    def by(self, paper: str) -> Column:
+        """The same column with a paper's numbers."""
+        return replace(self, paper=paper)
 
     @property
     def info(self) -> Metric:
@@ -125,7 +132,7 @@ class Column:
             self.split or "",
         ]
         calibrator = f"+{initials(self.calibrator)}" if self.calibrator != RAW else ""
-        return " ".join(part for part in (*parts, calibrator) if part)
+        return " ".join(part for part in (*parts, calibrator, self.paper or "") if part)
 
     def show(self, value: float) -> str:
         """One value as a table prints it."""

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from calibench.leaderboard.against import add_published, paper_columns
 from calibench.leaderboard.columns import COSTS, DEFAULT_COLUMNS, METRICS, VAL, Column
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.records import Problem, Results, read_results
 from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Table, build_tables
 from calibench.leaderboard.text import csv_text, json_text, latex, markdown
+from calibench.published import PAPERS
 
 DESCRIPTION = """\
 Ranks losses on every benchmark and backbone below a folder of runs: mean and standard deviation
@@ -27,6 +29,7 @@ examples:
   calibench leaderboard results/
   calibench leaderboard results/digits_lt --sort brier
   calibench leaderboard results/ --metrics error nll ece@TemperatureScaling ood_auroc:msp/noise
+  calibench leaderboard results/cifar10 --against gce
   calibench leaderboard results/ --format latex --output table.tex
 
 a column is metric[:score][/split][@calibrator]; @* is every calibrator. metrics:
@@ -64,32 +67,41 @@ def _told(problem: Problem) -> str:
 def leaderboard(
     results: Path | str,
     *,
-    metrics: Sequence[str] = DEFAULT_COLUMNS,
+    metrics: Sequence[str] | None = None,
     sort: str = "nll",
+    against: str | None = None,
 ) -> Leaderboard:
     """Rank the runs below a folder.
 
     Args:
         results: Folder of run folders, at any depth.
-        metrics: Columns, `metric[:score][/split][@calibrator]`.
+        metrics: Columns, `metric[:score][/split][@calibrator]`; by default error, proper scores,
+            calibration errors, OOD and seconds, or what the paper of `against` measures.
         sort: The column of the ranks. NLL by default: a proper score, so unlike a calibration error
             it can be won only by better probabilities, and it is fitted to no number of bins.
+        against: A paper (`gce`, `fcl`, `bsce_gra`) whose numbers are put beside ours.
 
     Raises:
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, or no run has one of the metrics.
     """
-    columns, by = [Column.parse(text) for text in metrics], Column.parse(sort)
+    by = Column.parse(sort)
+    asked = None if metrics is None else [Column.parse(text) for text in metrics]
+    columns = asked or (
+        paper_columns(against) if against else list(map(Column.parse, DEFAULT_COLUMNS))
+    )
     metrics_shown = {column.metric for column in (*columns, by)}
     splits = {column.split for column in (*columns, by)}
     read = read_results(
         Path(results),
         wanted=lambda metric, split: metric in metrics_shown and (split != VAL or split in splits),
     )
-    _check_known(read, [by] if metrics is DEFAULT_COLUMNS else [*columns, by])
+    _check_known(read, [*(asked or ()), by])
     tables = build_tables(read, columns, by)
     for table in tables:
         mark_ties(table)
+        if against:
+            add_published(table, against, asked)
     return Leaderboard(
         tables, read, [[*footer(table, read.bins), *_trials(read, table)] for table in tables]
     )
@@ -152,13 +164,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path("results"),
         help="folder of runs (default: results)",
     )
-    parser.add_argument(
-        "--metrics", nargs="+", default=DEFAULT_COLUMNS, metavar="COLUMN", help="the columns"
-    )
+    parser.add_argument("--metrics", nargs="+", metavar="COLUMN", help="the columns")
     parser.add_argument(
         "--sort", default="nll", metavar="COLUMN", help="rank by this column (default: nll)"
     )
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+    parser.add_argument("--against", choices=PAPERS, help="put a paper's numbers beside ours")
     parser.add_argument(
         "--output", "-o", type=Path, metavar="FILE", help="write there instead of to the terminal"
     )
@@ -171,7 +182,7 @@ def run(args: argparse.Namespace) -> int:
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, or a column is wrong.
     """
-    board = leaderboard(args.results, metrics=args.metrics, sort=args.sort)
+    board = leaderboard(args.results, metrics=args.metrics, sort=args.sort, against=args.against)
     for line in board.warnings:
         print(f"warning: skipped {line}", file=sys.stderr)
     if args.output is None:

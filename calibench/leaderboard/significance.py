@@ -46,7 +46,7 @@ def mark_ties(table: Table, test: Test = over_seeds) -> None:
     seeds: set[int] = set()
     for column in table.columns:
         rows = [row for row in table.rows if not math.isnan(row.cells[column].mean)]
-        if len(rows) > 1 and column.info.direction:
+        if len(rows) > 1 and column.info.direction and not column.paper:
             costs = column.metric in COSTS
             seeds |= _mark(column, rows, _untested if costs else test)
     table.notes.insert(0, rule(seeds))

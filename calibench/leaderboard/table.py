@@ -33,14 +33,16 @@ class Cell:
     Attributes:
         seeds: The value of each seed that has one.
         tied: Whether it is the column's best or cannot be told from it: printed in bold.
+        given: Mean and standard deviation of a published number, which has no seeds.
     """
 
     seeds: Mapping[int, float]
     tied: bool = False
+    given: tuple[float, float] | None = None
 
     @cached_property
     def _mean_std(self) -> tuple[float, float]:
-        return mean_std(list(self.seeds.values()))
+        return self.given or mean_std(list(self.seeds.values()))
 
     @property
     def mean(self) -> float:

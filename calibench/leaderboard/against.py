@@ -1,0 +1,89 @@
+"""Published numbers beside ours, where a paper has measured the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from calibench.leaderboard.columns import Column
+from calibench.leaderboard.table import Cell, Row, Table
+from calibench.published import PAPERS, Published, dataset_of, find, loss_names, model_names
+from calibench.published.names import STAGES
+
+
+def paper_columns(paper: str) -> list[Column]:
+    """What a paper measures, with its number of bins and its post-hoc methods: default columns.
+
+    Raises:
+        ValueError: If there is no such paper.
+    """
+    if paper not in PAPERS:
+        raise ValueError(f"`against` must be one of {', '.join(PAPERS)}, got {paper!r}.")
+    n_bins = PAPERS[paper].n_bins
+    suffix = "" if n_bins == 15 else f"_{n_bins}"
+    binned = [f"{metric}{suffix}" for metric in ("ece", "adaptive_ece", "classwise_ece")]
+    metrics = ["error", *binned, "smooth_ece"]
+    sets = [Column("ood_auroc", split) for split in ("svhn", "cifar10_c")]
+    return [*(Column(m, calibrator=c) for m in metrics for c in STAGES), *sets]
+
+
+def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> None:
+    """Put a column of published numbers behind each column that the paper has measured.
+
+    Args:
+        table: A table whose columns are ours.
+        paper: Name of the paper.
+        shown: The columns asked for; None drops those of ours that the paper has not measured.
+    """
+    measured = {column: _numbers(table, column, paper) for column in table.columns}
+    columns: list[Column] = []
+    for column, numbers in measured.items():
+        if numbers or shown is not None or column == table.sort:
+            columns.append(column)
+        if numbers:
+            theirs = column.by(paper)
+            columns.append(theirs)
+            for row in table.rows:
+                row.cells[theirs] = _cell(numbers.get(id(row)))
+    table.columns = columns
+    if not any(measured.values()):
+        table.notes.append(f"{paper} has no numbers for {table.title}")
+    else:
+        table.notes.append(f"{paper}: {PAPERS[paper].title}, {PAPERS[paper].source}, as printed")
+
+
+def _numbers(table: Table, column: Column, paper: str) -> dict[int, Published]:
+    found = {id(row): _published(table, row, column, paper) for row in table.rows}
+    return {key: number for key, number in found.items() if number is not None}
+
+
+def _published(table: Table, row: Row, column: Column, paper: str) -> Published | None:
+    dataset = dataset_of(table.benchmark, row.settings or {})
+    stage = STAGES.get(column.calibrator)
+    if stage is None or column.score is not None:
+        return None
+    where = f"{dataset}->{column.split}" if column.split else dataset
+    losses, models = loss_names(row.loss), model_names(table.backbone)
+    for metric, loss, model in product(_same_bins(column.metric, paper), losses, models):
+        cell = {"dataset": where, "model": model, "loss": loss, "metric": metric, "stage": stage}
+        if number := find(paper, **cell):
+            return number
+    return None
+
+
+def _same_bins(metric: str, paper: str) -> Iterator[str]:
+    """The paper's name of a metric, if its number of bins is ours: `ece_20` is GCE's `ece`."""
+    base, _, bins = metric.rpartition("_")
+    named = int(bins) if bins.isdigit() else None
+    name = base if named else metric
+    binned = name in ("ece", "adaptive_ece", "classwise_ece")
+    if not binned or (named or 15) == PAPERS[paper].n_bins:
+        yield name
+
+
+def _cell(number: Published | None) -> Cell:
+    if number is None:
+        return Cell({})
+    std = math.nan if number.std is None else number.std
+    return Cell({}, given=(number.value, std))

@@ -1,0 +1,56 @@
+"""The papers' names for what this package calls otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# FCL's tables call cross-entropy with the protocol's weight decay "Weight Decay".
+LOSSES = {
+    "CrossEntropyLoss": ("cross_entropy", "weight_decay"),
+    "BrierLoss": ("brier",),
+    "MMCELoss": ("mmce",),
+    "FocalLoss": ("focal",),
+    "FLSDLoss": ("flsd53",),
+    "DualFocalLoss": ("dual_focal",),
+    "AdaFocalLoss": ("adafocal",),
+    "LabelSmoothingLoss": ("label_smoothing",),
+    "GenerativeCrossEntropy": ("gce",),
+    "GenerativeFocalLoss": ("gce_adafocal",),
+    "FocalCalibrationLoss": ("fcl",),
+    "BrierWeightedLoss": ("bsce",),
+    "BSCEGRALoss": ("bsce_gra",),
+    "FLSDGRALoss": ("flsd53_gra",),
+    "DualFocalGRALoss": ("dual_focal_gra",),
+}
+
+# The reference code's "Wide-ResNet-28-10" builds depth 26; the papers print either number.
+MODELS = {
+    "CIFARResNet50": ("resnet50",),
+    "TinyImageNetResNet50": ("resnet50",),
+    "CIFARResNet110": ("resnet110",),
+    "TinyImageNetResNet110": ("resnet110",),
+    "WideResNet26x10": ("wide_resnet26_10", "wide_resnet28_10"),
+    "CIFARDenseNet121": ("densenet121",),
+    "GlobalPoolingCNN": ("global_pooling_cnn",),
+}
+
+STAGES = {"raw": "pre", "TemperatureScaling": "post_ts", "AdaptiveTemperatureScaling": "post_ats"}
+
+
+def loss_names(loss: str) -> tuple[str, ...]:
+    """A loss class in the papers' terms: every name they use; its own name if no paper has it."""
+    return LOSSES.get(loss, (loss,))
+
+
+def model_names(backbone: str) -> tuple[str, ...]:
+    """A backbone in the papers' terms: every name they use."""
+    return MODELS.get(backbone, (backbone,))
+
+
+def dataset_of(benchmark: str, settings: Mapping[str, Any]) -> str:
+    """A benchmark in the papers' terms: `cifar10_lt` with imbalance factor 10 is `cifar10_lt10`."""
+    if not benchmark.endswith("_lt"):
+        return benchmark
+    factor = settings.get("data.init_args.imbalance_factor")
+    return f"{benchmark}{factor:g}" if isinstance(factor, int | float) else benchmark

@@ -1,0 +1,157 @@
+"""2,089 published numbers, transcribed from the tables of three papers into published.csv."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+# The papers print these in percent; everything here is a fraction.
+_IN_PERCENT = {"error", "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "ood_auroc"}
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Where numbers come from.
+
+    Attributes:
+        name: Short name, as in `--against`.
+        title: Title of the paper.
+        source: Authors, year and venue.
+        n_bins: Bins of its calibration errors; where a table does not state them, those of the
+            evaluation code its authors point to.
+    """
+
+    name: str
+    title: str
+    source: str
+    n_bins: int
+
+
+PAPERS = {
+    paper.name: paper
+    for paper in (
+        Paper(
+            "gce",
+            "Towards Accurate and Calibrated Classification: Regularizing Cross-Entropy From A "
+            "Generative Perspective",
+            "2026",
+            20,
+        ),
+        Paper(
+            "fcl",
+            "Towards Trustworthy Deep Neural Network through Euclidean Distance",
+            "Liang et al. 2024",
+            15,
+        ),
+        Paper(
+            "bsce_gra",
+            "Uncertainty Weighted Gradients for Model Calibration",
+            "Lin et al. 2025",
+            15,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Published:
+    """One number of a paper's table.
+
+    Attributes:
+        paper: A name in `PAPERS`.
+        table: Number of the table, as text.
+        dataset: Data set; `cifar10->svhn` for CIFAR-10 against an OOD set.
+        model: Network.
+        loss: Loss, in the papers' terms.
+        metric: The metric's key in metrics.json, or a metric this package has not.
+        stage: `pre` (raw), `post_ts`, `post_ats`, or `train`.
+        value: Mean; a fraction where the paper prints percent.
+        std: Standard deviation over the paper's runs, None if it gives none.
+        temperature: Fitted temperature, None if not given.
+        n_bins: Number of bins, None if there are none or the table does not state it.
+        note: What is doubtful about the entry.
+    """
+
+    paper: str
+    table: str
+    dataset: str
+    model: str
+    loss: str
+    metric: str
+    stage: str
+    value: float
+    std: float | None
+    temperature: float | None
+    n_bins: int | None
+    note: str
+
+
+def load(paper: str | None = None, *, table: str | None = None) -> list[Published]:
+    """The published numbers, in the order of the tables.
+
+    Args:
+        paper: Only those of one paper.
+        table: Only those of one table.
+
+    Raises:
+        ValueError: If there is no such paper, or it has no such table.
+    """
+    if paper is not None and paper not in PAPERS:
+        raise ValueError(f"`paper` must be one of {', '.join(PAPERS)}, got {paper!r}.")
+    chosen = [
+        number
+        for number in _all()
+        if paper in (None, number.paper) and table in (None, number.table)
+    ]
+    if not chosen:
+        tables = dict.fromkeys(number.table for number in _all() if number.paper == paper)
+        raise ValueError(f"`table` must be one of {', '.join(tables)}, got {table!r}.")
+    return chosen
+
+
+def find(
+    paper: str,
+    *,
+    dataset: str,
+    model: str,
+    loss: str,
+    metric: str,
+    stage: str,
+) -> Published | None:
+    """The number of one cell, from the first table that holds it; None if no table does.
+
+    Entries whose note says that they vary something else (bins of the calibrator) are not it.
+    """
+    return _index().get((paper, dataset, model, loss, metric, stage))
+
+
+@cache
+def _index() -> dict[tuple[str, ...], Published]:
+    index: dict[tuple[str, ...], Published] = {}
+    for n in _all():
+        if not n.note.startswith("ats_bins"):
+            index.setdefault((n.paper, n.dataset, n.model, n.loss, n.metric, n.stage), n)
+    return index
+
+
+@cache
+def _all() -> tuple[Published, ...]:
+    text = files(__package__).joinpath("published.csv").read_text(encoding="utf-8")
+    return tuple(_rows(text))
+
+
+def _rows(text: str) -> Iterator[Published]:
+    for row in csv.DictReader(text.splitlines()):
+        scale = 0.01 if row["metric"] in _IN_PERCENT else 1.0
+        yield Published(
+            **{key: row[key] for key in ("paper", "table", "dataset", "model", "loss", "metric")},
+            stage=row["stage"],
+            value=scale * float(row["value"]),
+            std=scale * float(row["std"]) if row["std"] else None,
+            temperature=float(row["temperature"]) if row["temperature"] else None,
+            n_bins=int(float(row["n_bins"])) if row["n_bins"] else None,
+            note=row["note"],
+        )
