@@ -66,8 +66,10 @@ def _family(key: str) -> dict[str, type]:
 
 
 def _unknown_option(name: str, options: Sequence[str], where: str = "") -> str:
+    dashes = "--" if name.startswith("--") else ""
     full = f"{where}.{name}" if where else name
-    return f"unknown option `{full}`{near_matches(full.lstrip('-'), [option.lstrip('-') for option in options])}"
+    known = [dashes + option.lstrip("-") for option in options]
+    return f"unknown option `{full}`{near_matches(full, known)}"
 
 
 # What a parser's long message looks like, and the line that says the same.
@@ -94,7 +96,7 @@ _MESSAGES: tuple[tuple[str, Callable[[re.Match[str], str, Sequence[str]], str]],
     ),
     (r"Option '([\w.]+)' is not accepted", lambda found, key, _: _unknown_argument(found[1], key)),
     (
-        r"Expected a <class '([\w.]+)'>.*Given value: (\S+)",
+        r"Expected a <class '(?!NoneType)([\w.]+)'>.*Given value: (\S+)",
         lambda found, key, _: f"`{key}`: {found[1]} expected, got {found[2]}",
     ),
 )

@@ -166,9 +166,9 @@ class ClassificationModule(L.LightningModule):
             self.log_dict(metrics.compute())
             metrics.reset()
 
-    def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
-        """Collect the logits of `val`, `test` and every OOD and shift set."""
-        self._keep(["val", *self.trainer.datamodule.test_names][dataloader_idx], batch)  # type: ignore[attr-defined]
+    def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """Collect the logits of `val`, `test` and every OOD and shift set; returns this process's."""
+        return self._keep(["val", *self.trainer.datamodule.test_names][dataloader_idx], batch)  # type: ignore[attr-defined]
 
     def on_predict_epoch_end(self) -> None:
         """Gather the logits."""

@@ -52,7 +52,8 @@ def report_table(report: _Report) -> Table:
     }
     n_bins = next((row["n_bins"] for row in report.rows if row["metric"] == "ece"), None)
     table = Table(
-        box=box.SIMPLE,
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
         title="Test set; calibrators fitted on the validation set",
         caption=f"ECE, AdaECE and ClasswiseECE with {n_bins} bins; OOD AUROC by predictive entropy",
     )

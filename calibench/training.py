@@ -69,6 +69,7 @@ def _quiet() -> None:
         "Checkpoint directory .* exists and is not empty.*",
         ".*there is no last checkpoint available.*",
         ".*is smaller than the logging interval.*",
+        ".*callbacks used to create the checkpoint need to be provided.*",
         ".*JsonargparseDeprecationWarning.*",
     ):
         warnings.filterwarnings("ignore", text)

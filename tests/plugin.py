@@ -1,0 +1,40 @@
+"""Losses of another package, named by their path in tests."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from calibench.losses import CalibrationLoss
+
+
+class BecomesNaN(CalibrationLoss):
+    """Cross-entropy that is NaN from a step on."""
+
+    def __init__(self, *, step: int) -> None:
+        super().__init__()
+        self.step, self.calls = step, 0
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        self.calls += 1
+        return torch.nn.functional.cross_entropy(logits, target) * (float("nan") if self.calls > self.step else 1.0)
+
+
+class Recorder(CalibrationLoss):
+    """Cross-entropy that writes down its moments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moments: list[tuple[object, ...]] = []
+
+    def on_fit_start(self, class_counts: Tensor) -> None:
+        self.moments.append(("fit", class_counts.tolist()))
+
+    def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
+        self.moments.append(("epoch", epoch, total_epochs))
+
+    def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
+        self.moments.append(("validation", tuple(logits.shape), target.tolist()))
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        return torch.nn.functional.cross_entropy(logits, target)

@@ -1,0 +1,182 @@
+"""The command line as a user meets it: start-up, help, one-line errors, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from calibench.catalogue import KINDS, classes, entries
+from calibench.cli import VERBS, main
+
+DIGITS = ["fit", "--config", "digits_lt"]
+
+
+def command(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.Popen[str]:
+    """`calibench ...` in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "calibench", *arguments],
+        cwd=cwd, env={**os.environ, **environment}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ["--help", "--version", "list losses", "list benchmarks", "fit --help", "sweep --help", "leaderboard --help", "leaderboard nowhere"])
+def test_light_verbs_do_not_import_torch(line: str) -> None:
+    code = """
+        import sys
+        from calibench.cli import main
+        try:
+            main(sys.argv[1:])
+        except SystemExit:
+            pass
+        print([name for name in ("torch", "lightning", "scipy") if name in sys.modules], file=sys.stderr)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), *line.split()], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert [verb for verb in VERBS if not re.search(rf"^  {verb} ", text, re.MULTILINE)] == []
+    assert main([]) == 2
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = main([verb, "--help"])
+    except SystemExit as stopped:
+        code = int(stopped.code or 0)
+    assert code == 0
+    assert "usage: calibench" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_list_says_what_there_is_with_its_source(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", kind]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    found = entries(kind)
+    assert found
+    for name, line in found.items():
+        assert name in out
+        assert line, f"{name} has no description"
+
+
+@pytest.mark.parametrize("kind", ["losses", "metrics", "calibrators"])
+def test_every_listed_method_names_its_source(kind: str) -> None:
+    for name, line in classes(kind).items():
+        assert re.search(r"\(.*(\d{4}|this package|[a-z]+\.[a-z]+).*\)\.?$", line), f"{name}: {line}"
+
+
+CASES = {
+    "fi": "there is no verb `fi`; did you mean fit",
+    "list loses": "did you mean losses",
+    "fit --config digits_l": "`digits_l`; did you mean digits_lt",
+    "fit --config digits_lt --model.loss FocaLoss": "no class `FocaLoss`; did you mean FocalLoss",
+    "fit --config digits_lt --model.loss FocalLoss": "gamma",
+    "fit --config digits_lt --model.loss FocalLoss --model.loss.gamma -1": "`gamma` must be",
+    "fit --config digits_lt --model.loss FocalLoss --model.loss.gama 1": "no argument `gama`; did you mean gamma",
+    "fit --config digits_lt --data.imbalance_factor 0.5": "`imbalance_factor`",
+    "fit --config digits_lt --trainer.max_epoch 3": "unknown option `--trainer.max_epoch`; did you mean --trainer.max_epochs",
+    "fit --config digits_lt --trainer.max_epochs three": "`trainer.max_epochs`: int expected, got three",
+    "fit --config digits_lt --model.backbone SmalCNN": "did you mean SmallCNN",
+    "fit --config digits_lt --data DigitDataModule": "did you mean DigitsDataModule",
+    "fit --config digits_lt --model.optimizer torch.optim.Adm": "did you mean Adam",
+    "fit --config digits_lt --evaluation.calibrators+=TempScaling": "did you mean TemperatureScaling",
+    "fit --config": "needs a file",
+    "fit --trainer.max_epochs 3": "required",
+    "test --config digits_lt --ckpt_path nowhere.ckpt": "no such file",
+    "sweep digits_lt --losses focall": "no loss `focall`; did you mean focal",
+    "sweep digits_lt --seeds a..b": "`--seeds` must look like",
+    "sweep digits_lt --job 2": "unknown option `--job`; did you mean --jobs",
+    "sweep digits_ltt": "did you mean digits_lt",
+    "sweep digits_lt --jobs 0": "`--jobs` must be a positive integer",
+    "leaderboard nowhere": "nowhere",
+    "leaderboard --sort": "expected one argument",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", CASES, ids=lambda line: line.replace(" ", "_"))
+def test_a_users_mistake_is_one_line_and_exit_code_2(line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(line.split()) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("calibench: error: ")
+    assert CASES[line] in captured.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model:\n  loss: [1\n", "line 3"),
+        ("modle:\n  loss: FocalLoss\n", "unknown option `modle`; did you mean model"),
+        ("modell: {}\n", "unknown option `modell`; did you mean model"),
+        ("model:\n  losss:\n    class_path: FocalLoss\n", "did you mean model.loss"),
+        ("model:\n  loss:\n    class_path: FocalLoss\n    init_args: {gama: 2}\n", "no argument `gama`; did you mean gamma"),
+        ("- 1\n", "a mapping of keys is expected"),
+    ],
+)
+def test_a_typo_in_a_yaml_is_one_line(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    overlay = tmp_path / "mine.yaml"
+    overlay.write_text(text)
+    assert main([*DIGITS, "--config", str(overlay)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error
+
+
+def test_debug_shows_the_traceback() -> None:
+    from calibench.config import UsageError
+
+    with pytest.raises(UsageError):
+        main(["fit", "--config", "nowhere", "--debug"])
+
+
+def test_corrupt_files_of_a_run_are_named_not_fatal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from calibench import training
+
+    for seed in ("1", "2"):
+        training.fit([*DIGITS[1:], "--trainer.max_epochs", "1", "--trainer.default_root_dir", str(tmp_path), "--seed_everything", seed, "--trainer.enable_progress_bar", "false"])
+    broken = next(tmp_path.rglob("seed=2/metrics.json"))
+    broken.write_text("{")
+    assert main(["leaderboard", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert "seed=2" in captured.out + captured.err
+    assert "metrics.json" in captured.out + captured.err
+
+
+def _until(condition: object, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(("sent", "code", "reason"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")])
+def test_signals_end_a_fit_with_their_codes(sent: int, code: int, reason: str, tmp_path: Path) -> None:
+    process = command(*DIGITS, "--trainer.max_epochs", "5000", "--trainer.default_root_dir", str(tmp_path))
+    _until(lambda: list(tmp_path.rglob("last.ckpt")))
+    process.send_signal(sent)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == code, error
+    assert error.splitlines()[-1] == f"calibench: {reason}"
+    assert "Traceback" not in error
+    status = json.loads(next(tmp_path.rglob("status.json")).read_text())
+    assert (status["status"], status["reason"].split()[0]) == ("failed", reason)
+    assert not list(tmp_path.rglob("run.lock"))
+
+
+def test_benchmarks_are_found_from_anywhere(tmp_path: Path) -> None:
+    done = command("list", "benchmarks", cwd=tmp_path, PYTHONPATH=str(Path(__file__).parent.parent)).communicate(timeout=60)[0]
+    assert "digits_lt" in done
