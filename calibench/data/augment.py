@@ -21,8 +21,11 @@ class Augmentation(Protocol):
     def draw(self, n: int, generator: torch.Generator) -> Tensor:
         """Random numbers for `n` examples, one row each, on the CPU."""
 
-    def __call__(self, inputs: Tensor, draws: Tensor) -> Tensor:
-        """Change the inputs (B, ...) as their rows of `draws` say."""
+    def prepare(self, inputs: Tensor) -> Tensor:
+        """The inputs of a split (N, ...) as `__call__` reads them, made once."""
+
+    def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
+        """Changed inputs (B, ...) of the rows `index` of prepared inputs, by their draws (B, d)."""
 
 
 class RandomCropFlip:
@@ -47,16 +50,23 @@ class RandomCropFlip:
         flip = torch.randint(2, (n, 1), generator=generator) * int(self.flip)
         return torch.cat([corner, flip], dim=1)
 
-    def __call__(self, inputs: Tensor, draws: Tensor) -> Tensor:
-        """Crop and flip images (B, C, H, W) of any type; the result is channels_last in memory."""
-        height, width = inputs.shape[2:]
-        top, left, flip = draws.unbind(1)
-        rows = top[:, None] + torch.arange(height, device=inputs.device)
-        columns = torch.arange(width, device=inputs.device).expand(len(inputs), -1)
-        columns = left[:, None] + torch.where(flip[:, None] == 1, width - 1 - columns, columns)
-        padded = F.pad(inputs.permute(0, 2, 3, 1), [0, 0] + [self.padding] * 4)
-        image = torch.arange(len(inputs), device=inputs.device)[:, None, None]
-        return padded[image, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    def prepare(self, inputs: Tensor) -> Tensor:
+        """Pad images (N, C, H, W) of any type; the result is channels_last in memory."""
+        border = [0, 0] + [self.padding] * 4
+        return F.pad(inputs.permute(0, 2, 3, 1), border).contiguous().permute(0, 3, 1, 2)
+
+    def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
+        """Crop and flip padded images; the result is channels_last in memory."""
+        channels, tall, wide = stored.shape[1:]
+        height, width = tall - 2 * self.padding, wide - 2 * self.padding
+        top, left, flip = draws[:, :, None].unbind(1)
+        columns = torch.arange(width, device=stored.device)
+        columns = left + torch.where(flip == 1, width - 1 - columns, columns)
+        rows = index[:, None] * tall + top + torch.arange(height, device=stored.device)
+        # One look-up of whole pixels: twice as fast on a CPU as indexing with three tensors.
+        pixels = (rows[:, :, None] * wide + columns[:, None, :]).flatten()
+        cropped = stored.permute(0, 2, 3, 1).reshape(-1, channels).index_select(0, pixels)
+        return cropped.view(len(index), height, width, channels).permute(0, 3, 1, 2)
 
 
 class Normalize:
@@ -71,15 +81,26 @@ class Normalize:
     def __init__(
         self, mean: Sequence[float], std: Sequence[float], *, white: float = 255.0
     ) -> None:
-        self.mean, self.std = tuple(mean), tuple(std)
-        self._scale = 1 / (white * torch.tensor(self.std, dtype=torch.float64))
-        self._offset = -torch.tensor(self.mean, dtype=torch.float64) / torch.tensor(self.std)
+        self.mean, self.std, self.white = tuple(mean), tuple(std), white
+        self._rows: dict[tuple[torch.device, int], tuple[Tensor, Tensor]] = {}
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Images (B, C, H, W) of any type -> float32, channels_last in memory."""
-        shape = (1, -1, 1, 1)
-        scale, offset = (
-            t.to(inputs.device, torch.float32).view(shape) for t in (self._scale, self._offset)
-        )
-        images = inputs.to(torch.float32, memory_format=torch.channels_last)
-        return torch.addcmul(offset, images, scale)
+        width = inputs.shape[3]
+        scale, offset = self._row(inputs.device, width)
+        pixels = inputs.to(torch.float32, memory_format=torch.channels_last, copy=True)
+        by_row = pixels.permute(0, 2, 3, 1).view(len(pixels) * pixels.shape[2], len(scale))
+        by_row.mul_(scale).add_(offset)
+        return pixels
+
+    def _row(self, device: torch.device, width: int) -> tuple[Tensor, Tensor]:
+        """Scale and offset of a row of pixels, kept on the device.
+
+        Whole rows, because broadcasting over three channels leaves a CPU's vector units idle.
+        """
+        if (device, width) not in self._rows:
+            mean, std = (torch.tensor(t, dtype=torch.float64) for t in (self.mean, self.std))
+            constants = (1 / (self.white * std), -mean / std)
+            scale, offset = (t.repeat(width).to(device, torch.float32) for t in constants)
+            self._rows[device, width] = scale, offset
+        return self._rows[device, width]

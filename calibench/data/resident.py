@@ -65,12 +65,12 @@ class ResidentLoader:
     def _batch(self, rows: Tensor) -> Batch:
         processes, rank = world()
         mine = torch.tensor_split(rows, processes)[rank]
-        inputs, target = self.examples.take(mine)
-        return Batch(self.transform(self._change(inputs, mine)), target, mine, len(rows))
+        inputs = self.transform(self._read(mine))
+        return Batch(inputs, self.examples.target[mine], mine, len(rows))
 
-    def _change(self, inputs: Tensor, index: Tensor) -> Tensor:
-        """What happens to stored inputs before the transform: nothing, outside training."""
-        return inputs
+    def _read(self, index: Tensor) -> Tensor:
+        """The stored inputs at the given positions."""
+        return self.examples.inputs[index]
 
 
 class ShuffledLoader(ResidentLoader):
@@ -104,6 +104,9 @@ class ShuffledLoader(ResidentLoader):
     ) -> None:
         super().__init__(examples, batch_size=batch_size, device=device, transform=transform)
         self.seed, self.augmentation = seed, augmentation
+        if augmentation is not None:
+            prepared = augmentation.prepare(self.examples.inputs)
+            self.examples = self.examples._replace(inputs=prepared)
         self.epoch, self._step, self._first_step = 0, 0, 0
         self._draws: Tensor | None = None
 
@@ -140,10 +143,10 @@ class ShuffledLoader(ResidentLoader):
             self._draws = self.augmentation.draw(n, generator).to(self.device)
         return order.to(self.device)
 
-    def _change(self, inputs: Tensor, index: Tensor) -> Tensor:
+    def _read(self, index: Tensor) -> Tensor:
         if self.augmentation is None or self._draws is None:
-            return inputs
-        return self.augmentation(inputs, self._draws[index])
+            return super()._read(index)
+        return self.augmentation(self.examples.inputs, index, self._draws[index])
 
 
 def epoch_seed(seed: int, epoch: int) -> int:

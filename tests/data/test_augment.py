@@ -11,11 +11,15 @@ def images(n: int, channels: int = 3, side: int = 8) -> torch.Tensor:
     return torch.randint(256, (n, channels, side, side), dtype=torch.uint8)
 
 
+def crop(augmentation: RandomCropFlip, stored: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
+    return augmentation(augmentation.prepare(stored), torch.arange(len(stored)), draws)
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_offset_equals_torchvisions_crop_and_flip(channels: int) -> None:
     draws = torch.cartesian_prod(torch.arange(9), torch.arange(9), torch.arange(2))
     stored = images(len(draws), channels)
-    ours = RandomCropFlip(padding=4)(stored, draws)
+    ours = crop(RandomCropFlip(padding=4), stored, draws)
     for image, (top, left, flip), changed in zip(stored, draws.tolist(), ours, strict=True):
         theirs = tv.crop(tv.pad(image, [4]), top, left, 8, 8)
         assert torch.equal(changed, tv.hflip(theirs) if flip else theirs)
@@ -24,15 +28,14 @@ def test_every_offset_equals_torchvisions_crop_and_flip(channels: int) -> None:
 def test_stored_layout_does_not_matter_and_the_result_is_channels_last() -> None:
     stored, draws = images(6), RandomCropFlip().draw(6, torch.Generator().manual_seed(0))
     last = stored.contiguous(memory_format=torch.channels_last)
-    ours = RandomCropFlip()(last, draws)
-    assert torch.equal(ours, RandomCropFlip()(stored, draws))
+    ours = crop(RandomCropFlip(), last, draws)
+    assert torch.equal(ours, crop(RandomCropFlip(), stored, draws))
     assert ours.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_rectangular_images_keep_their_size() -> None:
     stored = torch.arange(2 * 4 * 6).view(2, 1, 4, 6)
-    crop = RandomCropFlip(padding=1)
-    kept = crop(stored, torch.tensor([[1, 1, 0], [1, 1, 1]]))
+    kept = crop(RandomCropFlip(padding=1), stored, torch.tensor([[1, 1, 0], [1, 1, 1]]))
     assert torch.equal(kept, torch.stack([stored[0], stored[1].flip(2)]))
 
 
@@ -47,9 +50,19 @@ def test_draws_are_uniform_over_the_offsets_and_flip_half() -> None:
 
 
 def test_without_padding_and_flip_nothing_changes() -> None:
-    crop = RandomCropFlip(padding=0, flip=False)
+    still = RandomCropFlip(padding=0, flip=False)
     stored = images(5)
-    assert torch.equal(crop(stored, crop.draw(5, torch.Generator())), stored)
+    assert torch.equal(crop(still, stored, still.draw(5, torch.Generator())), stored)
+
+
+def test_rows_are_read_by_index() -> None:
+    augmentation, stored = RandomCropFlip(), images(6)
+    prepared = augmentation.prepare(stored)
+    draws = augmentation.draw(6, torch.Generator().manual_seed(0))
+    index = torch.tensor([4, 0, 4])
+    whole = augmentation(prepared, torch.arange(6), draws)
+    assert torch.equal(augmentation(prepared, index, draws[index]), whole[index])
+    assert augmentation(prepared, index[:0], draws[:0]).shape == (0, 3, 8, 8)
 
 
 def test_padding_is_checked() -> None:
@@ -61,7 +74,19 @@ def test_normalize_equals_torchvision() -> None:
     mean, std = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
     stored = images(7)
     theirs = tv.normalize(stored.float() / 255, mean, std)
-    torch.testing.assert_close(Normalize(mean, std)(stored), theirs, rtol=0, atol=2e-6)
+    normalize = Normalize(mean, std)
+    torch.testing.assert_close(normalize(stored), theirs, rtol=0, atol=2e-6)
+    last = stored.contiguous(memory_format=torch.channels_last)
+    assert torch.equal(normalize(last), normalize(stored))
+    assert normalize(stored).is_contiguous(memory_format=torch.channels_last)
+    assert normalize(stored[:0]).shape == (0, 3, 8, 8)
+
+
+def test_normalize_leaves_what_is_stored_alone() -> None:
+    stored = torch.rand(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
+    before = stored.clone()
+    Normalize((0.5,) * 3, (0.1,) * 3, white=1.0)(stored)
+    assert torch.equal(stored, before)
 
 
 def test_normalize_scales_by_the_stored_white() -> None:

@@ -5,10 +5,10 @@ import torch
 
 from calibench.data import (
     ClassificationDataModule,
+    DataError,
     EvaluationSet,
     Examples,
     Splits,
-    Unavailable,
     run_seed,
 )
 from calibench.data.splits import hold_out
@@ -35,7 +35,7 @@ class Toy(ClassificationDataModule):
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         if name == "missing":
-            raise Unavailable("`missing` needs a file that is not there.")
+            raise DataError("`missing` needs a file that is not there.")
         if name == "near":
             return EvaluationSet(name, "shift", test._replace(inputs=test.inputs + 0.5))
         return EvaluationSet(name, "ood", Examples(test.inputs + 100, torch.full((20,), -1)))
