@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import torch
+
+from calibench.calibrators import confidence
+from calibench.calibrators.confidence import (
+    below_top,
+    calibration_error,
+    confidences,
+    is_correct,
+    top_confidence,
+)
+
+from .conftest import drawn
+
+
+def test_confidences_are_the_softmax_maxima(monkeypatch) -> None:
+    logits, _ = drawn(100, 7, 3.0)
+    temperatures = [0.05, 1.0, 20.0]
+    expected = torch.stack([(logits / t).softmax(1).amax(1) for t in temperatures])
+    torch.testing.assert_close(confidences(below_top(logits), temperatures), expected)
+    monkeypatch.setattr(confidence, "BLOCK", 7 * 8 * 13)  # blocks of 13 rows, the last one shorter
+    torch.testing.assert_close(confidences(below_top(logits), temperatures), expected)
+    per_row = torch.linspace(0.1, 5, 100, dtype=torch.float64)
+    torch.testing.assert_close(
+        top_confidence(below_top(logits), per_row.reciprocal()),
+        (logits / per_row.unsqueeze(1)).softmax(1).amax(1),
+    )
+
+
+def test_extreme_logits_stay_finite() -> None:
+    logits = torch.tensor([[1e4, -1e4, 0.0], [-1e4, -1e4, -1e4]])
+    found = confidences(below_top(logits), [0.1, 10.0])
+    torch.testing.assert_close(found, torch.tensor([[1.0, 1 / 3], [1.0, 1 / 3]]))
+
+
+def test_calibration_error_by_hand() -> None:
+    # Bins (0.4, 0.6] and (0.8, 1]: gaps |0.5 - 1| and |0.95 - 0.5|, shares 1/3 and 2/3.
+    conf = torch.tensor([[0.5, 0.9, 1.0], [0.6, 0.6, 0.6]])
+    hits = torch.tensor([1.0, 1.0, 0.0])
+    found = calibration_error(conf, conf - hits, 5)
+    expected = torch.tensor([0.5 / 3 + 0.45 * 2 / 3, 2 / 3 - 0.6]).double()
+    torch.testing.assert_close(found, expected, atol=1e-7, rtol=0)
+
+
+def test_is_correct() -> None:
+    assert is_correct(torch.eye(3), torch.tensor([0, 2, 2])).tolist() == [True, False, True]

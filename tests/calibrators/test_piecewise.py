@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from calibench.calibrators import AdaptiveTemperatureScaling
+from calibench.calibrators.confidence import calibration_error
+from calibench.calibrators.piecewise import RULES
+
+from .conftest import drawn
+
+
+def ece(probs: Tensor, target: Tensor, n_bins: int) -> float:
+    confidence = probs.amax(1)
+    residual = confidence - (probs.argmax(1) == target).to(confidence)
+    return calibration_error(confidence[None], residual[None], n_bins).item()
+
+
+@pytest.mark.parametrize("n_bins", [10, 15])
+def test_temperatures_are_the_oracles(
+    ph10: dict[str, Tensor], numbers: dict[str, Any], n_bins: int
+) -> None:
+    logits, target = ph10["val_logits"].double(), ph10["val_target"]
+    model = AdaptiveTemperatureScaling(n_bins=n_bins).fit(logits, target)
+    expected = numbers["ats"][str(n_bins)]
+    assert model.edges.tolist() == pytest.approx(expected["edges"], abs=1e-12)
+    assert model.temperatures.tolist() == pytest.approx(expected["T"], abs=1e-9)
+    assert ece(model(logits), target, 20) == pytest.approx(expected["val_ece20"], abs=1e-9)
+
+
+def test_the_best_round_is_kept(ph10: dict[str, Tensor], numbers: dict[str, Any]) -> None:
+    logits, target = ph10["val_logits"], ph10["val_target"]
+    best = numbers["ats"]["15"]["best_round"]
+    full = AdaptiveTemperatureScaling().fit(logits, target)
+    until = AdaptiveTemperatureScaling(rounds=best).fit(logits, target)
+    before = AdaptiveTemperatureScaling(rounds=best - 1).fit(logits, target)
+    assert torch.equal(until.temperatures, full.temperatures)
+    assert not torch.equal(before.temperatures, full.temperatures)
+
+
+def test_no_round_is_softmax() -> None:
+    logits, target = drawn(200, 4, 2.0)
+    model = AdaptiveTemperatureScaling(rounds=0).fit(logits, target)
+    torch.testing.assert_close(model(logits), logits.softmax(1))
+
+
+# One round from T = 1 on two examples of gap 0.55 and -0.05: the step of each rule by hand.
+STEPS = {
+    "clamped": (1.05, 1 - 0.05 * 0.5),
+    "clamped_multiplicative": (torch.tensor(0.05).exp().item(), torch.tensor(-0.025).exp().item()),
+    "linear_clamped": (1.05, 1 - 0.05 * 0.5),
+    "sign": (1.05, 0.95),
+    "linear": (1 + 0.05 * 0.55, 1 - 0.05 * 0.05),
+    "multiplicative": (torch.tensor(0.0275).exp().item(), torch.tensor(-0.0025).exp().item()),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_by_hand(rule: str) -> None:
+    moved = RULES[rule](torch.ones(2), torch.tensor([0.55, -0.05]), 0.05)
+    assert moved.tolist() == pytest.approx(STEPS[rule], rel=1e-6)
+
+
+def test_a_small_gap_takes_the_smallest_step_and_none_none() -> None:
+    moved = RULES["clamped"](torch.ones(3), torch.tensor([1e-6, -1e-6, 0.0]), 0.05)
+    assert moved.tolist() == pytest.approx([1.005, 0.995, 1.0])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_lowers_the_error_and_stays_in_bounds(
+    ph10: dict[str, Tensor], rule: str
+) -> None:
+    logits, target = ph10["val_logits"].double(), ph10["val_target"]
+    model = AdaptiveTemperatureScaling(
+        rule=rule, min_temperature=0.9, max_temperature=1.6, rounds=60
+    ).fit(logits, target)
+    assert ece(model(logits), target, 20) < ece(logits.softmax(1), target, 20)
+    assert model.temperatures.min() >= 0.9
+    assert model.temperatures.max() <= 1.6
+
+
+def test_a_new_example_takes_the_temperature_of_its_raw_confidence() -> None:
+    logits, target = drawn(500, 4, 2.0)
+    model = AdaptiveTemperatureScaling(n_bins=4).fit(logits, target)
+    bins = torch.bucketize(logits.softmax(1).amax(1), model.edges)
+    expected = (logits / model.temperatures[bins].unsqueeze(1)).softmax(1)
+    torch.testing.assert_close(model(logits), expected)
+    assert bins.bincount().tolist() == [125, 125, 125, 125]
+
+
+def test_saturated_confidences_keep_the_initial_temperature() -> None:
+    target = torch.arange(5)
+    model = AdaptiveTemperatureScaling().fit(1e4 * torch.eye(5), target)
+    assert model.temperatures.tolist() == [1.0] * 15
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_bins": 0}, "`n_bins` must be a positive integer, got 0"),
+        ({"ece_bins": -1}, "must be a positive integer, got -1"),
+        ({"rounds": -1}, "`rounds` must be an integer >= 0, got -1"),
+        ({"step": 0.0}, "`step` must be positive, got 0.0"),
+        ({"min_temperature": 2.0}, "in this order, got 2.0, 1.0 and 10.0"),
+        ({"rule": "adam"}, "`rule` must be one of 'clamped', .*, got 'adam'"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AdaptiveTemperatureScaling(**options)
