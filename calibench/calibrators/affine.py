@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -98,8 +99,9 @@ class FullAffine(Affine):
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         features, k = self._features(logits), logits.shape[1]
         penalty = self._penalty(k)
+        penalty = replace(penalty, factors=penalty.factors.to(features))
         start = torch.cat([torch.eye(k), torch.zeros(k, 1)], dim=1).to(features)
-        factor = _full_factor(features)
+        factor = _full_factor(features, penalty)
 
         def objective(parameters: Sequence[Tensor]) -> tuple[float, Sequence[Tensor]]:
             matrix = start + parameters[0] @ factor.T
@@ -198,10 +200,12 @@ def _diagonal_factor(features: Tensor, scale: float) -> Tensor:
     return _inverse_factor(hessian.permute(2, 0, 1))
 
 
-def _full_factor(features: Tensor) -> Tensor:
-    """Inverse Cholesky factor of the second moments of (f, 1), (K + 1, K + 1)."""
+def _full_factor(features: Tensor, penalty: Penalty) -> Tensor:
+    """Inverse Cholesky factor of a Hessian that all rows share, (K + 1, K + 1)."""
+    probs = features.softmax(dim=1)
     extended = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
-    return _inverse_factor(extended.T @ extended / len(features))
+    moments = (probs * (1 - probs)).mean() * (extended.T @ extended) / len(features)
+    return _inverse_factor(moments + 2 * penalty.factors.mean(dim=0).diag())
 
 
 def _inverse_factor(matrix: Tensor) -> Tensor:
