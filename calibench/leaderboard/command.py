@@ -14,7 +14,8 @@ from calibench.leaderboard.against import add_published, paper_columns
 from calibench.leaderboard.columns import COSTS, DEFAULT_COLUMNS, METRICS, VAL, Column
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.records import Problem, Results, read_results
-from calibench.leaderboard.significance import mark_ties
+from calibench.leaderboard.resampling import AUTOMATIC_BYTES, Bootstrap, total_size
+from calibench.leaderboard.significance import Test, mark_ties, over_seeds
 from calibench.leaderboard.table import Table, build_tables
 from calibench.leaderboard.text import csv_text, json_text, latex, markdown
 from calibench.published import PAPERS
@@ -30,6 +31,7 @@ examples:
   calibench leaderboard results/digits_lt --sort brier
   calibench leaderboard results/ --metrics error nll ece@TemperatureScaling ood_auroc:msp/noise
   calibench leaderboard results/cifar10 --against gce
+  calibench leaderboard results/ --compare --allow-missing
   calibench leaderboard results/ --format latex --output table.tex
 
 a column is metric[:score][/split][@calibrator]; @* is every calibrator. metrics:
@@ -70,6 +72,7 @@ def leaderboard(
     metrics: Sequence[str] | None = None,
     sort: str = "nll",
     against: str | None = None,
+    test: str = "auto",
 ) -> Leaderboard:
     """Rank the runs below a folder.
 
@@ -80,6 +83,8 @@ def leaderboard(
         sort: The column of the ranks. NLL by default: a proper score, so unlike a calibration error
             it can be won only by better probabilities, and it is fitted to no number of bins.
         against: A paper (`gce`, `fcl`, `bsce_gra`) whose numbers are put beside ours.
+        test: What decides bold: `seeds`, `bootstrap` (see `TESTS`), or `auto`, which is the
+            bootstrap where the runs' prediction files are there and small.
 
     Raises:
         FileNotFoundError: If there is no such folder.
@@ -98,13 +103,33 @@ def leaderboard(
     )
     _check_known(read, [*(asked or ()), by])
     tables = build_tables(read, columns, by)
+    tied = TESTS[test](read)
     for table in tables:
-        mark_ties(table)
+        mark_ties(table, tied)
         if against:
             add_published(table, against, asked)
     return Leaderboard(
         tables, read, [[*footer(table, read.bins), *_trials(read, table)] for table in tables]
     )
+
+
+def _bootstrap(read: Results) -> Test:
+    return Bootstrap(read.bins)
+
+
+def _seeds(read: Results) -> Test:
+    return over_seeds
+
+
+def _auto(read: Results) -> Test:
+    return Bootstrap(read.bins) if 0 < total_size(read.records) <= AUTOMATIC_BYTES else over_seeds
+
+
+TESTS: dict[str, Callable[[Results], Test]] = {
+    "auto": _auto,
+    "seeds": _seeds,
+    "bootstrap": _bootstrap,
+}
 
 
 def _check_known(read: Results, columns: Sequence[Column]) -> None:
@@ -153,6 +178,9 @@ FORMATS: dict[str, Format] = {
 }
 
 
+PROSE = ("table",)  # formats that a comparison in plain text can follow
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench leaderboard`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
@@ -169,6 +197,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sort", default="nll", metavar="COLUMN", help="rank by this column (default: nll)"
     )
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+    parser.add_argument(
+        "--test",
+        choices=TESTS,
+        default="auto",
+        help="what decides bold with fewer than 8 seeds (default: auto)",
+    )
+    parser.add_argument(
+        "--compare", action="store_true", help="also compare the losses over all tables by ranks"
+    )
+    parser.add_argument(
+        "--allow-missing", action="store_true", help="compare even if cells are missing"
+    )
     parser.add_argument("--against", choices=PAPERS, help="put a paper's numbers beside ours")
     parser.add_argument(
         "--output", "-o", type=Path, metavar="FILE", help="write there instead of to the terminal"
@@ -182,14 +222,26 @@ def run(args: argparse.Namespace) -> int:
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, or a column is wrong.
     """
-    board = leaderboard(args.results, metrics=args.metrics, sort=args.sort, against=args.against)
+    board = leaderboard(
+        args.results, metrics=args.metrics, sort=args.sort, against=args.against, test=args.test
+    )
     for line in board.warnings:
         print(f"warning: skipped {line}", file=sys.stderr)
-    if args.output is None:
-        FORMATS[args.format](board, sys.stdout)
-        return 0
-    buffer = io.StringIO()
+    buffer = io.StringIO() if args.output else sys.stdout
     FORMATS[args.format](board, buffer)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(buffer.getvalue(), encoding="utf-8")
+    if args.compare:
+        file = buffer if args.format in PROSE else sys.stderr
+        by = Column.parse(args.sort)
+        lines = compare_tables(board.tables, by, allow_missing=args.allow_missing)
+        print("\n".join(lines), file=file)
+    if isinstance(buffer, io.StringIO):
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        args.output.write_text(buffer.getvalue(), encoding="utf-8")
     return 0
+
+
+def compare_tables(tables: Sequence[Table], column: Column, *, allow_missing: bool) -> list[str]:
+    """Lines of the comparison over tables; scipy is imported for it."""
+    from calibench.leaderboard.comparison import compare
+
+    return compare(tables, column, allow_missing=allow_missing).lines()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
 from calibench.leaderboard.columns import COSTS, Column
 from calibench.leaderboard.table import Cell, Row, Table
-from calibench.statistics import LEVEL, WILCOXON_SEEDS, holm, paired_seed_test
+from calibench.statistics import LEVEL, WILCOXON_SEEDS, holm, paired_t, wilcoxon_signed_rank
 
-# The p-value of "the second row is worse than the first" in a column; None if it cannot be tested.
-Test = Callable[[Column, Row, Row], float | None]
+# p-value of "the second row is worse than the first" and the test's name; None: cannot be tested.
+Test = Callable[[Column, Row, Row], tuple[float, str] | None]
 
 SIGNED_RANK = "exact signed-rank test over seeds"
 T_TEST = f"t-test over seeds, fewer than {WILCOXON_SEEDS}"
@@ -27,14 +28,19 @@ def _difference(other: float, best: float, sign: int) -> float:
     return 0.0 if other == best else sign * (other - best)  # inf - inf is NaN
 
 
-def over_seeds(column: Column, best: Row, other: Row) -> float | None:
-    """Paired one-sided test over the seeds that two rows share; None with fewer than two."""
+def over_seeds(column: Column, best: Row, other: Row) -> tuple[float, str] | None:
+    """Paired one-sided test over the seeds that two rows share; None with fewer than two.
+
+    The exact signed-rank test; with fewer than 8 seeds, where it can hardly reject, the t-test.
+    """
     differences = worse_by(column, best.cells[column], other.cells[column])
     if len(differences) < 2:
         return None
+    enough = len(differences) >= WILCOXON_SEEDS
+    test, name = (wilcoxon_signed_rank, SIGNED_RANK) if enough else (paired_t, T_TEST)
     if not all(map(math.isfinite, differences)):
-        return 0.0 if all(d > 0 for d in differences) else 1.0  # infinitely worse
-    return paired_seed_test(differences)
+        return (0.0 if all(d > 0 for d in differences) else 1.0), name  # infinitely worse
+    return test(differences), name
 
 
 def mark_ties(table: Table, test: Test = over_seeds) -> None:
@@ -43,46 +49,42 @@ def mark_ties(table: Table, test: Test = over_seeds) -> None:
     The p-values of a column's rows against its best are adjusted by Holm's method. Costs are not
     tested: only the smallest is marked. Adds the rule in one line to the table's notes.
     """
-    seeds: set[int] = set()
+    used: dict[str, dict[str, None]] = defaultdict(dict)
     for column in table.columns:
         rows = [row for row in table.rows if not math.isnan(row.cells[column].mean)]
         if len(rows) > 1 and column.info.direction and not column.paper:
-            costs = column.metric in COSTS
-            seeds |= _mark(column, rows, _untested if costs else test)
-    table.notes.insert(0, rule(seeds))
+            for name in _mark(column, rows, no_test if column.metric in COSTS else test):
+                used[name][column.title] = None
+    table.notes.insert(0, rule({name: list(titles) for name, titles in used.items()}))
 
 
-def _untested(column: Column, best: Row, other: Row) -> None:
-    """The test of a cost."""
+def no_test(column: Column, best: Row, other: Row) -> None:
+    """The test of a cost: none."""
 
 
-def _mark(column: Column, rows: Sequence[Row], test: Test) -> set[int]:
-    """Mark one column; return how many seeds its comparisons had, 0 for one without a test."""
+def _mark(column: Column, rows: Sequence[Row], test: Test) -> list[str]:
+    """Mark one column; return the names of the tests that were used."""
     badness = {id(row): row.cells[column].badness(column.info.direction) for row in rows}
     best = min(rows, key=lambda row: (badness[id(row)], -len(row.cells[column].seeds)))
-    p_values = {id(row): test(column, best, row) for row in rows if row is not best}
-    tested = {row: p for row, p in p_values.items() if p is not None}
-    adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
+    outcomes = {id(row): test(column, best, row) for row in rows if row is not best}
+    tested = {row: outcome for row, outcome in outcomes.items() if outcome is not None}
+    adjusted = holm([p for p, _ in tested.values()])
+    p_values = dict(zip(tested, adjusted, strict=True))
     for row in rows:
         equal = badness[id(row)] == badness[id(best)]
-        row.cells[column].tied = equal or adjusted.get(id(row), 0.0) >= LEVEL
-    others = [row for row in rows if row is not best]
-    if test is _untested:
-        return set()
-    shared = {
-        id(row): len(worse_by(column, best.cells[column], row.cells[column])) for row in others
-    }
-    return {n if key in tested else 0 for key, n in shared.items()}
+        row.cells[column].tied = equal or p_values.get(id(row), 0.0) >= LEVEL
+    return [name for _, name in tested.values()]
 
 
-def rule(seeds: set[int]) -> str:
-    """The meaning of bold in one line, given how many seeds the tests had (0: no test)."""
-    names = [T_TEST] if any(0 < n < WILCOXON_SEEDS for n in seeds) else []
-    names += [SIGNED_RANK] if any(n >= WILCOXON_SEEDS for n in seeds) else []
-    if not names:
+def rule(used: Mapping[str, Sequence[str]]) -> str:
+    """The meaning of bold in one line, given the columns in which each test was used."""
+    if not used:
         return "bold: the best mean; rows share fewer than two seeds, so differences are not tested"
+    most = max(used, key=lambda name: len(used[name]))
+    named = [
+        name if name == most else f"{name} ({', '.join(titles)})" for name, titles in used.items()
+    ]
     return (
         "bold: the best, and what is not worse than it at the 5 % level "
-        f"(paired one-sided {' or '.join(names)}, Holm"
-        f"{'; not tested with fewer than two common seeds' if 0 in seeds else ''})"
+        f"(paired one-sided {'; '.join(sorted(named, key=lambda n: n != most))}; Holm)"
     )

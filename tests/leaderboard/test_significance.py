@@ -30,7 +30,7 @@ def test_eight_seeds_use_the_signed_rank_test(tmp_path: Path) -> None:
     write(tmp_path, "A", *seeds)
     write(tmp_path, "B", *[v + d for v, d in zip(seeds, [0.01] * 7 + [2.0], strict=True)])
     assert tied(tmp_path) == {"A": True, "B": False}
-    assert "signed-rank test over seeds, Holm" in " ".join(leaderboard(tmp_path).lines[0])
+    assert "signed-rank test over seeds; Holm" in " ".join(leaderboard(tmp_path).lines[0])
 
 
 def test_holm_needs_more_of_many_rows(tmp_path: Path) -> None:

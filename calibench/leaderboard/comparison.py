@@ -1,0 +1,125 @@
+"""Losses compared over all benchmarks and backbones: mean ranks and what they can tell apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calibench.leaderboard.columns import Column
+from calibench.leaderboard.table import Row, Table
+from calibench.statistics import LEVEL
+from calibench.statistics.ranks import (
+    RankComparison,
+    cliques,
+    compare_ranks,
+    probability_of_improvement,
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Losses over tables.
+
+    Attributes:
+        column: What was compared.
+        tables: Titles of the tables that entered.
+        methods: Labels of the losses, best mean rank first.
+        ranks: Their ranks, in that order.
+        improvement: How likely a run of the first is better than one of each.
+        left_out: What `allow_missing` let pass, one line each.
+    """
+
+    column: Column
+    tables: list[str]
+    methods: list[str]
+    ranks: RankComparison
+    improvement: list[float]
+    left_out: list[str]
+
+    def lines(self) -> list[str]:
+        """The comparison as text."""
+        width = max(map(len, self.methods))
+        heads = f"{'loss':<{width}}  mean rank  95 % interval  P(first is better)"
+        body = [
+            f"{method:<{width}}  {rank:9.2f}  {f'{low:.2f} to {high:.2f}':>13}  {probability:18.2f}"
+            for method, rank, (low, high), probability in zip(
+                self.methods,
+                self.ranks.mean_ranks,
+                self.ranks.intervals,
+                self.improvement,
+                strict=True,
+            )
+        ]
+        title = f"{self.column.title} over {len(self.tables)} tables: {', '.join(self.tables)}"
+        return [title, heads, *body, *self._tests(), *self.left_out]
+
+    def _tests(self) -> list[str]:
+        p, difference = self.ranks.friedman_p, self.ranks.critical_difference
+        said = "not tested" if math.isnan(p) else f"p = {p:.2g}"
+        groups = cliques(self.ranks.mean_ranks, difference)
+        named = ["{" + ", ".join(self.methods[i] for i in group) + "}" for group in groups]
+        return [
+            f"all alike (Friedman): {said}",
+            f"critical difference of mean ranks (Nemenyi, {LEVEL:.0%}): {difference:.2f}; "
+            f"not told apart: {', '.join(named) or 'none'}",
+        ]
+
+
+def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = False) -> Comparison:
+    """Compare the losses that tables have in common.
+
+    Args:
+        tables: At least two.
+        column: The metric of the ranks.
+        allow_missing: Go on with holes: means are over the seeds there are, and a table that lacks
+            a loss is left out; all are named.
+
+    Raises:
+        ValueError: If there are holes and they are not allowed, or fewer than two tables remain.
+    """
+    methods = list(dict.fromkeys(row.label for table in tables for row in table.rows))
+    rows = {t.title: {row.label: row for row in t.rows} for t in tables}
+    holes = [hole for table in tables for hole in _holes(table, rows[table.title], methods, column)]
+    if holes and not allow_missing:
+        raise ValueError(f"a comparison needs every cell; missing: {'; '.join(holes)}.")
+    dense = [
+        title
+        for title, of in rows.items()
+        if all(label in of and not math.isnan(of[label].cells[column].mean) for label in methods)
+    ]
+    if len(dense) < 2 or len(methods) < 2:
+        found = f"{len(dense)} tables and {len(methods)} losses"
+        raise ValueError(f"a comparison needs two tables with the same losses, got {found}.")
+    sign = -column.info.direction or 1
+    means = [[sign * rows[title][m].cells[column].mean for m in methods] for title in dense]
+    ranks = compare_ranks(means)
+    order = sorted(range(len(methods)), key=ranks.mean_ranks.__getitem__)
+    runs = [[_runs(rows[title][methods[i]], column, sign) for title in dense] for i in order]
+    return Comparison(
+        column,
+        dense,
+        [methods[i] for i in order],
+        RankComparison(
+            [ranks.mean_ranks[i] for i in order],
+            [ranks.intervals[i] for i in order],
+            ranks.friedman_p,
+            ranks.critical_difference,
+        ),
+        [probability_of_improvement(runs[0], theirs) for theirs in runs],
+        [f"missing: {hole}" for hole in holes],
+    )
+
+
+def _holes(table: Table, rows: dict[str, Row], methods: Sequence[str], column: Column) -> list[str]:
+    absent = [f"{label} (no run)" for label in methods if label not in rows]
+    lacking = [
+        f"{row.label}, seed {seed}"
+        for row in table.rows
+        for seed in sorted({*row.missing, *row.records} - row.cells[column].seeds.keys())
+    ]
+    return [f"{table.title}: {hole}" for hole in [*absent, *lacking]]
+
+
+def _runs(row: Row, column: Column, sign: int) -> list[float]:
+    return [sign * value for value in row.cells[column].seeds.values()]

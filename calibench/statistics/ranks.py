@@ -1,0 +1,124 @@
+"""Comparing several methods over several data sets by their ranks (Demšar 2006)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.statistics.seeds import LEVEL, average_ranks
+
+Floats = npt.NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class RankComparison:
+    """Mean ranks of methods over data sets.
+
+    Attributes:
+        mean_ranks: One per method, 1 is best.
+        intervals: Bootstrap intervals of the mean ranks over data sets, (low, high) each.
+        friedman_p: p-value of "all methods are alike"; NaN with fewer than three methods or two sets.
+        critical_difference: Nemenyi's: mean ranks closer than this are not told apart.
+    """
+
+    mean_ranks: list[float]
+    intervals: list[tuple[float, float]]
+    friedman_p: float
+    critical_difference: float
+
+
+def compare_ranks(
+    table: Sequence[Sequence[float]],
+    *,
+    level: float = LEVEL,
+    n_resamples: int = 2000,
+    seed: int = 0,
+) -> RankComparison:
+    """Rank methods on each data set and compare their mean ranks.
+
+    Args:
+        table: One row per data set, one value per method; less is better; no NaN.
+        level: Of the interval, the Friedman test and the critical difference.
+        n_resamples: Bootstrap resamples of the data sets.
+        seed: Of the bootstrap.
+
+    Raises:
+        ValueError: If the table is not dense and rectangular with at least two methods.
+    """
+    values = np.asarray(table, dtype=float)
+    if values.ndim != 2 or values.shape[1] < 2 or np.isnan(values).any():
+        raise ValueError("`table` must be dense: data sets x methods (at least 2), without NaN.")
+    n, k = values.shape
+    ranks = np.array([average_ranks(row) for row in values.tolist()])
+    drawn = np.random.default_rng(seed).integers(n, size=(n_resamples, n))
+    low, high = np.quantile(ranks[drawn].mean(axis=1), [level / 2, 1 - level / 2], axis=0)
+    return RankComparison(
+        ranks.mean(axis=0).tolist(),
+        list(zip(low.tolist(), high.tolist(), strict=True)),
+        _friedman(values),
+        critical_difference(k, n, level=level),
+    )
+
+
+def _friedman(values: Floats) -> float:
+    n, k = values.shape
+    if k < 3 or n < 2 or bool((values == values[:, :1]).all()):
+        return math.nan
+    from scipy.stats import friedmanchisquare
+
+    return float(friedmanchisquare(*values.T).pvalue)
+
+
+def critical_difference(n_methods: int, n_sets: int, *, level: float = LEVEL) -> float:
+    """Nemenyi's critical difference of mean ranks, q sqrt(k (k + 1) / (6 n))."""
+    from scipy.stats import studentized_range
+
+    q = studentized_range.ppf(1 - level, n_methods, math.inf) / math.sqrt(2)
+    return float(q * math.sqrt(n_methods * (n_methods + 1) / (6 * n_sets)))
+
+
+def cliques(mean_ranks: Sequence[float], difference: float) -> list[list[int]]:
+    """Largest groups of methods whose mean ranks lie within a difference, best first.
+
+    Returns:
+        Indices of the methods; groups of one and groups within another are left out.
+    """
+    order = sorted(range(len(mean_ranks)), key=mean_ranks.__getitem__)
+    groups: list[list[int]] = []
+    end = 0
+    for start, first in enumerate(order):
+        stop = start
+        while stop < len(order) and mean_ranks[order[stop]] - mean_ranks[first] <= difference:
+            stop += 1
+        if stop > end and stop - start > 1:
+            groups.append(order[start:stop])
+        end = max(end, stop)
+    return groups
+
+
+def probability_of_improvement(
+    ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]
+) -> float:
+    """How likely a run of ours is better than one of theirs (Agarwal et al. 2021).
+
+    Args:
+        ours: Values of each run on each data set; less is better.
+        theirs: The same of the other method.
+
+    Returns:
+        The mean over data sets of the share of pairs of runs in which ours is less; ties count half.
+
+    Raises:
+        ValueError: If there is no data set, or one without runs.
+    """
+    if not ours or len(ours) != len(theirs) or not all(map(len, [*ours, *theirs])):
+        raise ValueError("`ours` and `theirs` must have runs on the same data sets, at least one.")
+    shares = []
+    for mine, other in zip(ours, theirs, strict=True):
+        difference = np.subtract.outer(np.asarray(other, float), np.asarray(mine, float))
+        shares.append(float((difference > 0).mean() + (difference == 0).mean() / 2))
+    return math.fsum(shares) / len(shares)

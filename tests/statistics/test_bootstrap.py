@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from calibench.statistics.bootstrap import Resamples, improvement
+
+
+def test_means_are_those_of_the_resampled_examples() -> None:
+    values = np.random.default_rng(0).normal(size=(2, 30))
+    resamples = Resamples(30, 70, seed=3)
+    counts = np.concatenate(list(resamples.counts()))
+    assert counts.shape == (70, 30)
+    assert (counts.sum(axis=1) == 30).all()
+    means = resamples.means(values)
+    example = np.repeat(values[1], counts[69].astype(int)).mean()
+    assert means[1, 69] == pytest.approx(example)
+
+
+def test_binned_gaps_are_the_calibration_error_of_the_resampled_examples() -> None:
+    random = np.random.default_rng(1)
+    residuals, bins = random.normal(size=(2, 40)), random.integers(5, size=(2, 40))
+    resamples = Resamples(40, 60)
+    counts = np.concatenate(list(resamples.counts()))
+    gaps = resamples.binned_gaps(residuals, bins)
+    drawn = np.repeat(np.arange(40), counts[55].astype(int))
+    by_hand = sum(abs(residuals[1][drawn][bins[1][drawn] == b].sum()) for b in range(5)) / len(
+        drawn
+    )
+    assert gaps[1, 55] == pytest.approx(by_hand)
+
+
+def test_the_interval_of_a_mean_is_scipys() -> None:
+    values = np.random.default_rng(2).normal(1.0, 2.0, size=200)
+    ours = improvement(Resamples(200, 4000).means(values[None])[0])
+    theirs = scipy.stats.bootstrap(
+        (values,), np.mean, n_resamples=4000, method="percentile", rng=np.random.default_rng(5)
+    ).confidence_interval
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.03)
+
+
+def test_seeds_widen_the_interval() -> None:
+    random = np.random.default_rng(3)
+    values = random.normal(size=(1, 300)) + np.array([[-1.0], [0.0], [1.0]])
+    resamples = Resamples(300)
+    together = resamples.over_seeds(resamples.means(values))
+    assert together.std() == pytest.approx(np.sqrt(2 / 3 / 3 + 1 / 300), rel=0.15)
+    assert resamples.over_seeds(resamples.means(values[:1])) == pytest.approx(
+        resamples.means(values[:1])[0]
+    )
+
+
+def test_the_same_resamples_make_pairs() -> None:
+    """Two methods that differ by a constant differ by it in every resample."""
+    values = np.random.default_rng(4).normal(size=(3, 100))
+    resamples = Resamples(100)
+    one, other = (resamples.over_seeds(resamples.means(v)) for v in (values, values + 0.01))
+    assert other - one == pytest.approx(np.full(1000, 0.01))
+
+
+def test_improvement_by_hand() -> None:
+    outcome = improvement(np.array([-1.0, 0.0, 1.0, 2.0]))
+    assert outcome.probability == 0.625
+    assert outcome.p_value == 3 / 5
+    assert improvement(np.zeros(9)).p_value == 1.0
+    assert improvement(np.ones(999)).p_value == 0.001

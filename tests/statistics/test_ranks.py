@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from calibench.statistics.ranks import (
+    cliques,
+    compare_ranks,
+    critical_difference,
+    probability_of_improvement,
+)
+
+
+def test_mean_ranks_by_hand() -> None:
+    compared = compare_ranks([[0.1, 0.2, 0.3], [0.2, 0.1, 0.3], [0.1, 0.2, 0.2]])
+    assert compared.mean_ranks == pytest.approx([4 / 3, 5.5 / 3, 8.5 / 3])
+    low, high = compared.intervals[2]
+    assert low == pytest.approx(2.5)
+    assert high == 3.0
+
+
+def test_friedman_equals_scipy() -> None:
+    table = np.random.default_rng(0).normal([0, 0, 0.5, 1.5], size=(12, 4))
+    expected = scipy.stats.friedmanchisquare(*table.T).pvalue
+    assert compare_ranks(table.tolist()).friedman_p == pytest.approx(expected)
+
+
+def test_friedman_of_two_methods_or_of_ties_is_nan() -> None:
+    assert math.isnan(compare_ranks([[1.0, 2.0], [2.0, 1.0]]).friedman_p)
+    assert math.isnan(compare_ranks([[1.0, 1.0, 1.0]] * 3).friedman_p)
+
+
+@pytest.mark.parametrize(
+    ("k", "q"), [(2, 1.960), (3, 2.343), (4, 2.569), (5, 2.728), (7, 2.949), (10, 3.164)]
+)
+def test_critical_difference_has_the_published_q(k: int, q: float) -> None:
+    """Demsar 2006, table 5 (a)."""
+    expected = q * math.sqrt(k * (k + 1) / (6 * 14))
+    assert critical_difference(k, 14) == pytest.approx(expected, abs=1e-3)
+
+
+def test_demsars_example() -> None:
+    """Demsar 2006, section 3.2.3: four classifiers on 14 sets, critical difference 1.25."""
+    assert critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
+
+
+def test_cliques_are_maximal_and_more_than_one() -> None:
+    ranks = [3.0, 1.0, 1.8, 2.6, 6.0]
+    assert cliques(ranks, 1.0) == [[1, 2], [2, 3], [3, 0]]
+    assert cliques(ranks, 2.0) == [[1, 2, 3, 0]]
+    assert cliques(ranks, 0.1) == []
+
+
+def test_probability_of_improvement_by_hand() -> None:
+    ours, theirs = [[1.0, 2.0], [5.0]], [[2.0, 3.0], [4.0, 6.0]]
+    assert probability_of_improvement(ours, theirs) == pytest.approx((3.5 / 4 + 0.5) / 2)
+    assert probability_of_improvement(theirs, ours) == pytest.approx(1 - (3.5 / 4 + 0.5) / 2)
+
+
+@pytest.mark.parametrize("table", [[[1.0]], [[1.0, math.nan]], [1.0, 2.0]])
+def test_holes_are_refused(table: list[list[float]]) -> None:
+    with pytest.raises(ValueError, match="`table` must be dense"):
+        compare_ranks(table)
+
+
+def test_improvement_without_runs_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        probability_of_improvement([[1.0]], [[]])
