@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import MetricCollection
+from torchmetrics import Metric, MetricCollection
 
 from calibench.calibrators import AdaptiveTemperatureScaling, Calibrator, TemperatureScaling
 from calibench.metrics import OutOfDistribution, calibration_metrics
@@ -74,6 +74,8 @@ def evaluate(
         calibration_metrics(logits.shape[1], n_bins=n_bins) if metrics is None else metrics.clone()
     )
     collection.reset()
+    for metric in collection.values():
+        _alone(metric)
     update_metrics(collection, log_probabilities(logits, calibrator), target)
     label = {
         "split": predictions.split or "test",
@@ -83,6 +85,11 @@ def evaluate(
         {**label, "metric": name, **_bins(collection[name]), "value": float(value)}
         for name, value in collection.compute().items()
     ]
+
+
+def _alone(metric: Metric) -> None:
+    """Keep a metric from asking other processes: a file is evaluated where it is, also after training on many."""
+    metric.distributed_available_fn = lambda: False
 
 
 def _bins(metric: object) -> Row:
@@ -101,6 +108,7 @@ def evaluate_ood(
     rows = []
     for score in OOD_SCORES:
         metric = OutOfDistribution(score=score)
+        _alone(metric)
         metric.update(inside_scores, False)
         metric.update(outside_scores, True)
         rows += [

@@ -1,0 +1,71 @@
+"""Every file of benchmarks/ is a test: it runs, or it lies on top of one that does."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from calibench import training
+from calibench.config import available, load
+from calibench.experiment import Experiment
+
+BENCHMARKS = sorted(name for name in available() if "/" not in name)
+LOSSES = sorted(name for name in available() if name.startswith("losses/"))
+NEED_FILES = {"cifar10", "cifar10_lt", "cifar100", "cifar100_lt", "svhn", "tiny_imagenet", "newsgroups", "ag_news"}
+
+
+def fast(root: Path, *files: str) -> list[str]:
+    configs = [argument for name in files for argument in ("--config", name)]
+    return [*configs, "--trainer.fast_dev_run", "true", "--trainer.enable_progress_bar", "false", "--trainer.default_root_dir", str(root)]
+
+
+@pytest.mark.parametrize("name", sorted(set(BENCHMARKS) - NEED_FILES))
+def test_every_benchmark_runs(name: str, tmp_path: Path) -> None:
+    outcome, run = training.fit(fast(tmp_path, name))
+    assert outcome == "done"
+    assert run.folder.parts[-5] == name
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_overlay_runs_on_a_benchmark(name: str, tmp_path: Path) -> None:
+    outcome, run = training.fit(fast(tmp_path, "digits_lt", name))
+    assert outcome == "done"
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_published_setting_builds(name: str) -> None:
+    text = available()[name]
+    from calibench.config import read_yaml
+
+    published = read_yaml(text.read_text()).get("published", {})
+    for entry, arguments in published.items():
+        if isinstance(arguments, dict):
+            config = load(f"{name}@{entry}")["model"]["loss"]["init_args"]
+            assert {key: config[key] for key in arguments} == arguments
+            Experiment(["--config", "digits_lt", "--config", f"{name}@{entry}"]).build()
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_names_its_command_in_the_header(name: str) -> None:
+    header = [line for line in available()[name].read_text().splitlines() if line.startswith("#")]
+    assert any("calibench fit" in line or "calibench sweep" in line for line in header)
+    assert "num_classes" not in load(name).get("data", {}).get("init_args", {})
+
+
+def test_a_wheel_carries_the_benchmarks(tmp_path: Path) -> None:
+    backend = pytest.importorskip("hatchling.build")
+    repository = Path(__file__).parent.parent
+    code = f"import os; os.chdir({str(repository)!r}); from hatchling.build import build_wheel; print(build_wheel({str(tmp_path)!r}))"
+    assert importlib.import_module(backend.__name__)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
+        wheel.extractall(tmp_path / "site")
+    assert (tmp_path / "site" / "calibench" / "py.typed").is_file()
+    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); from calibench import config; print(config.find('digits_lt'), config.find('focal'))"
+    found = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path).stdout.split()
+    assert [Path(path).relative_to(tmp_path / "site").as_posix() for path in found] == ["calibench/_benchmarks/digits_lt.yaml", "calibench/_benchmarks/losses/focal.yaml"]

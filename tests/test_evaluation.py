@@ -1,0 +1,100 @@
+"""From prediction files to rows, and the example of what ECE cannot tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+
+from calibench.calibrators import TemperatureScaling
+from calibench.evaluation import Evaluation, evaluate, evaluate_ood, fit_calibrator
+from calibench.metrics import calibration_metrics
+from calibench.runs import Predictions
+
+
+def predictions(n: int = 400, *, split: str = "test", kind: str = "", seed: int = 0, scale: float = 3.0) -> Predictions:
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(n, 5)) * scale
+    target = np.array([rng.choice(5, p=row) for row in torch.tensor(logits / scale).softmax(1).double().numpy()])
+    return Predictions(logits, target, {"split": split, "kind": kind or split})
+
+
+def value(rows: list[dict[str, Any]], metric: str, **where: Any) -> float:
+    found = [row["value"] for row in rows if row["metric"] == metric and all(row.get(k) == v for k, v in where.items())]
+    assert len(found) == 1
+    return float(found[0])
+
+
+def test_rows_agree_with_scikit_learn() -> None:
+    test = predictions()
+    rows = evaluate(test)
+    probs = torch.tensor(test.logits).double().softmax(1).numpy()
+    assert value(rows, "nll") == pytest.approx(log_loss(test.target, probs), rel=1e-6)
+    assert value(rows, "brier") == pytest.approx(brier_score_loss(test.target, probs), rel=1e-6)
+    assert value(rows, "error") == pytest.approx((probs.argmax(1) != test.target).mean())
+    assert {row["n_bins"] for row in rows if "n_bins" in row} == {15, 20}
+    assert {(row["split"], row["calibrator"]) for row in rows} == {("test", "raw")}
+
+
+def test_a_calibrator_is_fitted_on_validation_only() -> None:
+    val, test = predictions(split="val", seed=1), predictions()
+    calibrator = fit_calibrator(TemperatureScaling(), val)
+    assert value(evaluate(test, calibrator), "nll") < value(evaluate(test), "nll")
+    with pytest.raises(ValueError, match="fitted on validation predictions, got the test set `test`"):
+        fit_calibrator(TemperatureScaling(), test)
+
+
+def test_ood_rows_agree_with_scikit_learn() -> None:
+    test, outside = predictions(), predictions(split="far", kind="ood", seed=3, scale=0.5)
+    rows = evaluate_ood(test, outside)
+    probs = [torch.tensor(part.logits).double().softmax(1) for part in (test, outside)]
+    entropy = np.concatenate([-(p * p.log()).sum(1).numpy() for p in probs])
+    labels = np.repeat([0, 1], 400)
+    assert value(rows, "ood_auroc", score="entropy") == pytest.approx(roc_auc_score(labels, entropy), abs=1e-6)
+    msp = np.concatenate([-p.max(1).values.numpy() for p in probs])
+    assert value(rows, "ood_auroc", score="msp") == pytest.approx(roc_auc_score(labels, msp), abs=1e-6)
+
+
+def test_evaluation_of_all_sets() -> None:
+    sets = {
+        "val": predictions(split="val", seed=1), "test": predictions(),
+        "fog": predictions(split="fog", kind="shift", seed=2), "far": predictions(split="far", kind="ood", seed=3),
+    }  # fmt: skip
+    report = Evaluation([TemperatureScaling(), TemperatureScaling(objective="ece")])(sets, {"svhn": "not here"})
+    assert list(report.calibrators) == ["TemperatureScaling", "TemperatureScaling#2"]
+    splits = {(row["split"], row["metric"] == "ood_auroc") for row in report.rows}
+    assert splits == {("val", False), ("test", False), ("fog", False), ("fog", True), ("far", False), ("far", True)}
+    assert {row["metric"][:3] for row in report.rows if row["split"] == "far"} == {"ood"}
+    assert report.unavailable == {"svhn": "not here"}
+    assert report.value("error") == report.value("error", calibrator="TemperatureScaling")
+    with pytest.raises(KeyError, match="no nothing"):
+        report.value("nothing")
+
+
+def test_own_metrics_can_be_given() -> None:
+    rows = evaluate(predictions(), metrics=calibration_metrics(5, n_bins=(7,)))
+    assert {row.get("n_bins") for row in rows} == {None, 7}
+
+
+def test_a_saturated_logit_gives_a_finite_nll() -> None:
+    logits = np.array([[1000.0, 0.0], [0.0, 1000.0]])
+    rows = evaluate(Predictions(logits, np.array([1, 1]), {"split": "test"}))
+    assert value(rows, "nll") == pytest.approx(500.0)
+
+
+def test_two_models_with_ece_zero_of_which_one_is_worse() -> None:
+    """Section 4.1 of the GCE paper: 60 % and 70 % accuracy, both perfectly calibrated."""
+    target = np.repeat([1, 0, 1, 0], [40, 10, 20, 30])  # subset A: 40 positive, 10 negative; subset B: 20, 30
+    uniform = np.full(100, 0.6)
+    informed = np.repeat([0.8, 0.4], 50)
+    reports = {}
+    for name, positive in {"uniform": uniform, "informed": informed}.items():
+        logits = np.log(np.stack([1 - positive, positive], axis=1))
+        reports[name] = evaluate(Predictions(logits, target, {"split": "test"}))
+        assert value(reports[name], "ece", n_bins=15) == pytest.approx(0, abs=1e-6)
+    assert value(reports["uniform"], "error") == pytest.approx(0.4)
+    assert value(reports["informed"], "error") == pytest.approx(0.3)
+    assert value(reports["informed"], "nll") < value(reports["uniform"], "nll")
