@@ -1,7 +1,7 @@
 """Training losses: `loss(logits, target)` is a scalar, the mean over the batch."""
 
 from calibench.losses.adafocal import AdaFocalLoss, signed_focal_loss
-from calibench.losses.base import CalibrationLoss, PerExampleLoss, cross_entropy_loss
+from calibench.losses.base import CalibrationLoss, PerExampleLoss
 from calibench.losses.brier import BrierLoss, brier_loss
 from calibench.losses.brier_weighted import BrierWeightedLoss, BSCEGRALoss, brier_weighted_loss
 from calibench.losses.composite import WeightedSum
@@ -32,6 +32,7 @@ from calibench.losses.logit_adjustment import (
 from calibench.losses.margin import MarginLoss, margin_loss
 from calibench.losses.mdca import DCALoss, MDCALoss, dca_penalty, mdca_penalty
 from calibench.losses.mmce import MMCELoss, WeightedMMCELoss, mmce_penalty, weighted_mmce_penalty
+from calibench.losses.softmax import cross_entropy_loss
 
 __all__ = [
     "AdaFocalLoss",

@@ -7,7 +7,9 @@ from torch import Tensor, nn
 
 from calibench.binning import check_n_bins
 from calibench.losses.arguments import non_negative, positive
-from calibench.losses.base import PerExampleLoss, cross_entropy_loss, log_probabilities
+from calibench.losses.base import PerExampleLoss
+from calibench.losses.focal import focal_weight
+from calibench.losses.softmax import cross_entropy_loss, log_probabilities
 from calibench.losses.validation_bins import (
     bin_gaps,
     equal_mass_edges,
@@ -23,9 +25,7 @@ def signed_focal_weight(ce: Tensor, gamma: Tensor) -> Tensor:
         ce: -log p_y, shape (N,).
         gamma: Shape () or (N,).
     """
-    missing = -torch.expm1(-ce)
-    factor = torch.where(gamma >= 0, missing, 2 - missing)
-    return factor.clamp_min(torch.finfo(ce.dtype).tiny).pow(gamma.abs())
+    return focal_weight(ce, gamma.abs(), sign=torch.where(gamma < 0, -1.0, 1.0))
 
 
 def signed_focal_loss(logits: Tensor, target: Tensor, *, gamma: Tensor) -> Tensor:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from math import isnan
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -23,10 +23,10 @@ class CalibrationLoss(nn.Module, ABC):
     follow the module's device but are never cast, so `bf16-true` training keeps them as they are; a
     buffer whose length is known only at run time takes the checkpoint's.
 
-    Calling a loss checks its input. Shapes and types are checked everywhere; values (targets in
-    range before the loss, NaN after it) only on the CPU, where looking costs next to nothing. On an
-    accelerator a look would stop the device at every step: there an index out of range ends in the
-    device's own assertion, and a NaN reaches the training loop as a NaN loss.
+    Calling a loss checks its input. Shapes and types are checked everywhere, before; values (targets
+    out of range, NaN) are looked for only on the CPU and only after the loss has failed or come out
+    as NaN. On an accelerator a look would stop the device at every step: there an index out of
+    range ends in the device's own assertion, and a NaN reaches the training loop as a NaN loss.
     """
 
     def __init__(self) -> None:
@@ -64,12 +64,13 @@ class CalibrationLoss(nn.Module, ABC):
             ValueError: If a shape is wrong, the batch is empty, or (on the CPU) a value is.
         """
         check_batch(logits, target)
-        loss: Tensor = super().__call__(logits, target)
-        if _values_are_free_to_read(loss) and bool(loss.isnan()) and bool(logits.isnan().any()):
-            rows = int(logits.isnan().any(dim=1).sum())
-            raise ValueError(
-                f"`logits` must not contain NaN, got it in {rows} of {len(logits)} rows."
-            )
+        try:
+            loss: Tensor = super().__call__(logits, target)
+        except (IndexError, RuntimeError):
+            check_target_range(target, logits.shape[1])
+            raise
+        if _values_are_free_to_read(loss) and isnan(loss.detach()):
+            check_not_nan(logits)
         return loss
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> CalibrationLoss:
@@ -106,7 +107,7 @@ def _values_are_free_to_read(tensor: Tensor) -> bool:
 
 
 def check_batch(logits: Tensor, target: Tensor) -> None:
-    """Raise if logits and target are not a batch: see `CalibrationLoss.__call__`."""
+    """Raise if logits and target do not have the shapes and types of a batch."""
     if logits.dim() != 2 or logits.shape[1] < 2:
         raise ValueError(
             f"`logits` must have the shape (N, K) with K >= 2 classes, got {tuple(logits.shape)}."
@@ -120,34 +121,21 @@ def check_batch(logits: Tensor, target: Tensor) -> None:
         raise ValueError(f"`target` must have the shape {expected} of the batch, got {got}.")
     if len(target) == 0:
         raise ValueError("the batch must hold at least one example, got none.")
-    if _values_are_free_to_read(target):
-        low, high = target.aminmax()
-        if low < 0 or high >= logits.shape[1]:
-            bounds, seen = f"[0, {logits.shape[1]})", f"{int(low)} to {int(high)}"
-            raise ValueError(f"`target` must lie in {bounds}, got values from {seen}.")
 
 
-def full_precision(logits: Tensor) -> Tensor:
-    """The logits in at least float32 (autocast hands over bfloat16)."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+def check_target_range(target: Tensor, num_classes: int) -> None:
+    """Raise if a target on the CPU is not a class index."""
+    if target.device.type != "cpu":
+        return
+    low, high = (int(extreme) for extreme in target.aminmax())
+    if low < 0 or high >= num_classes:
+        raise ValueError(
+            f"`target` must lie in [0, {num_classes}), got values from {low} to {high}."
+        )
 
 
-def log_probabilities(logits: Tensor) -> Tensor:
-    """Log-softmax of (N, K) logits, in at least float32."""
-    return torch.log_softmax(full_precision(logits), dim=1)
-
-
-def cross_entropy_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Cross-entropy of each example, -log p_y, in nats: (N, K) and (N,) -> (N,)."""
-    return F.cross_entropy(full_precision(logits), target, reduction="none")
-
-
-def true_class(values: Tensor, target: Tensor) -> Tensor:
-    """Pick `values[i, target[i]]`: (N, K) and (N,) -> (N,)."""
-    return values.gather(1, target.unsqueeze(1)).squeeze(1)
-
-
-def residual(probs: Tensor, target: Tensor) -> Tensor:
-    """Probabilities minus the one-hot target, p - Y: (N, K)."""
-    index = target.unsqueeze(1)
-    return probs.scatter_add(1, index, probs.new_full((), -1.0).expand(index.shape))
+def check_not_nan(logits: Tensor) -> None:
+    """Raise if there is NaN in the logits."""
+    rows = int(logits.isnan().any(dim=1).sum())
+    if rows:
+        raise ValueError(f"`logits` must not contain NaN, got it in {rows} of {len(logits)} rows.")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from calibench.losses.base import PerExampleLoss, full_precision, residual
+from calibench.losses.base import PerExampleLoss
+from calibench.losses.softmax import cross_entropy_and_distance
 
 
 def brier_loss(logits: Tensor, target: Tensor) -> Tensor:
     """Squared distance of softmax to the one-hot target: (N, K) and (N,) -> (N,) in [0, 2]."""
-    probs = torch.softmax(full_precision(logits), dim=1)
-    return residual(probs, target).square().sum(dim=1)
+    _, squared = cross_entropy_and_distance(logits, target, order=2.0)
+    return squared
 
 
 class BrierLoss(PerExampleLoss):

@@ -9,40 +9,39 @@ import torch
 from torch import Tensor
 
 from calibench.losses.arguments import at_least, non_negative, one_of
-from calibench.losses.base import PerExampleLoss, log_probabilities, residual, true_class
+from calibench.losses.base import PerExampleLoss
+from calibench.losses.softmax import cross_entropy_and_distance
 
-BrierForm = Callable[[Tensor, float | Tensor, float], Tensor]
-
-
-def vector_norm(difference: Tensor, gamma: float | Tensor, beta: float) -> Tensor:
-    """||p - Y||_beta^gamma of each row: (N, K) -> (N,)."""
-    total = difference.abs().pow(beta).sum(dim=1)
-    return total.clamp_min(torch.finfo(total.dtype).tiny).pow(gamma / beta)
+Form = Callable[[float, float], tuple[float, float]]
 
 
-def elementwise_norm(difference: Tensor, gamma: float | Tensor, beta: float) -> Tensor:
-    """sum_k |p_k - Y_k|^gamma; a number's norm has no order beta: (N, K) -> (N,)."""
-    magnitude = difference.abs().clamp_min(torch.finfo(difference.dtype).tiny)
-    return magnitude.pow(gamma).sum(dim=1)
+def vector_form(gamma: float, beta: float) -> tuple[float, float]:
+    """||p - Y||_beta^gamma: the power of each class's term, and that of their sum."""
+    return beta, gamma / beta
 
 
-FORMS: dict[str, BrierForm] = {"vector": vector_norm, "elementwise": elementwise_norm}
+def elementwise_form(gamma: float, beta: float) -> tuple[float, float]:
+    """sum_k |p_k - Y_k|^gamma, likewise; the norm of a number has no order beta."""
+    return gamma, 1.0
+
+
+FORMS: dict[str, Form] = {"vector": vector_form, "elementwise": elementwise_form}
 
 
 def brier_weighted_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma: float | Tensor,
+    gamma: float,
     beta: float = 2.0,
     detach: bool = False,
-    form: BrierForm = vector_norm,
+    form: Form = vector_form,
 ) -> Tensor:
     """-||p - Y||_beta^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
-    log_probs = log_probabilities(logits)
-    weighed = log_probs.detach() if detach else log_probs
-    weight = form(residual(weighed.exp(), target), gamma, beta)
-    return -weight * true_class(log_probs, target)
+    order, power = form(gamma, beta)
+    ce, total = cross_entropy_and_distance(logits, target, order=order)
+    weight = total.clamp_min(torch.finfo(total.dtype).tiny).pow(power)
+    return (weight.detach() if detach else weight) * ce
 
 
 class BrierWeightedLoss(PerExampleLoss):

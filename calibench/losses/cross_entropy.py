@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibench.losses.base import PerExampleLoss, cross_entropy_loss
+from calibench.losses.base import PerExampleLoss
+from calibench.losses.softmax import cross_entropy_loss
 
 
 class CrossEntropyLoss(PerExampleLoss):

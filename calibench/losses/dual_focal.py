@@ -6,32 +6,36 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative, one_of
-from calibench.losses.base import PerExampleLoss, log_probabilities, true_class
+from calibench.losses.base import PerExampleLoss
+from calibench.losses.focal import focal_weight
+from calibench.losses.softmax import surprisal
 
-RunnerUp = Callable[[Tensor, Tensor], Tensor]
-
-
-def below_target(log_probs: Tensor, target: Tensor) -> Tensor:
-    """Log of the largest probability strictly below p_y, -inf where there is none; (N,)."""
-    with torch.no_grad():
-        own = log_probs.gather(1, target.unsqueeze(1))
-        best, index = log_probs.masked_fill(log_probs >= own, -torch.inf).max(dim=1)
-    return true_class(log_probs, index).masked_fill(best == -torch.inf, -torch.inf)
+RunnerUp = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-def second_largest(log_probs: Tensor, target: Tensor) -> Tensor:
-    """Log of the second largest probability, whichever class is true; (N,)."""
-    index = log_probs.detach().topk(2, dim=1).indices[:, 1]
-    return true_class(log_probs, index)
+@torch.no_grad()
+def below_target(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The class of the largest probability strictly below p_y, and whether there is one; (N,)."""
+    distance = logits.gather(1, target.unsqueeze(1)) - logits
+    nearest, index = F.threshold(distance, 0.0, torch.inf, inplace=True).min(dim=1)
+    return index, nearest < torch.inf
 
 
-def highest_other(log_probs: Tensor, target: Tensor) -> Tensor:
-    """Log of the largest probability among the classes that are not the true one; (N,)."""
-    others = log_probs.detach().scatter(1, target.unsqueeze(1), -torch.inf)
-    return true_class(log_probs, others.argmax(dim=1))
+@torch.no_grad()
+def second_largest(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The class of the second largest probability, whichever class is true; (N,)."""
+    return logits.topk(2, dim=1).indices[:, 1], target >= 0
+
+
+@torch.no_grad()
+def highest_other(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The class of the largest probability that is not the true class; (N,)."""
+    others = logits.scatter(1, target.unsqueeze(1), -torch.inf)
+    return others.argmax(dim=1), target >= 0
 
 
 RUNNERS_UP: dict[str, RunnerUp] = {
@@ -41,19 +45,21 @@ RUNNERS_UP: dict[str, RunnerUp] = {
 }
 
 
-def dual_focal_weight(log_own: Tensor, log_runner_up: Tensor, gamma: float) -> Tensor:
-    """(1 - p_y + p_j)^gamma from log p_y and log p_j, (N,)."""
-    distance = log_runner_up.exp() - torch.expm1(log_own)
-    return distance.clamp_min(torch.finfo(distance.dtype).tiny).pow(gamma)
+def dual_focal_terms(
+    logits: Tensor, target: Tensor, runner_up: RunnerUp = below_target
+) -> tuple[Tensor, Tensor]:
+    """-log p_y and p_j of each example, (N,); p_j is 0 where there is no runner-up."""
+    index, exists = runner_up(logits, target)
+    ce, other = surprisal(logits, target, index)
+    return ce, torch.exp(-other) * exists
 
 
 def dual_focal_loss(
     logits: Tensor, target: Tensor, *, gamma: float, runner_up: RunnerUp = below_target
 ) -> Tensor:
     """-(1 - p_y + p_j)^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
-    log_probs = log_probabilities(logits)
-    log_own = true_class(log_probs, target)
-    return -dual_focal_weight(log_own, runner_up(log_probs, target), gamma) * log_own
+    ce, other = dual_focal_terms(logits, target, runner_up)
+    return focal_weight(ce, gamma, other=other) * ce
 
 
 class DualFocalLoss(PerExampleLoss):

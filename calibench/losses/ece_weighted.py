@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from calibench.binning import check_n_bins
-from calibench.losses.base import CalibrationLoss, cross_entropy_loss, log_probabilities
+from calibench.losses.base import CalibrationLoss
+from calibench.losses.softmax import cross_entropy_loss, log_probabilities
 from calibench.losses.validation_bins import (
     bin_gaps,
     classwise_errors,

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative
-from calibench.losses.base import PerExampleLoss, cross_entropy_loss
+from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import focal_weight
+from calibench.losses.softmax import cross_entropy_loss
 
 
 def flsd_gamma(ce: Tensor, gamma: float) -> Tensor:

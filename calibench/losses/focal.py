@@ -3,22 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from calibench.losses.arguments import non_negative
-from calibench.losses.base import PerExampleLoss, cross_entropy_loss
+from calibench.losses.base import PerExampleLoss
+from calibench.losses.softmax import cross_entropy_loss
 
 
-def focal_weight(ce: Tensor, gamma: float | Tensor) -> Tensor:
-    """The focal factor (1 - p_y)^gamma from ce = -log p_y, (N,); its gradient is finite at p_y = 1.
+class _FocalWeight(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, ce: Tensor, other: Tensor | None, gamma: float | Tensor, sign: float | Tensor
+    ) -> Tensor:
+        below_one = torch.expm1(-ce)  # p_y - 1 without cancellation
+        base = 1 - sign - sign * below_one
+        if other is not None:
+            base = base + other
+        ctx.save_for_backward(below_one, base)
+        ctx.gamma, ctx.sign = gamma, sign
+        return base.pow(gamma)
 
-    For 0 < gamma < 1 the derivative diverges at p_y = 1, where cross-entropy is 0; their product is
-    taken as its limit, 0.
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
+        below_one, base = ctx.saved_tensors
+        # 0 where it is infinite: ce is 0 there, and the limit of the product is 0
+        slope = base.pow(ctx.gamma - 1).nan_to_num_(posinf=0.0).mul_(grad).mul_(ctx.gamma)
+        to_other = slope if ctx.needs_input_grad[1] else None
+        return slope * below_one.add(1).mul_(ctx.sign), to_other, None, None
+
+
+def focal_weight(
+    ce: Tensor,
+    gamma: float | Tensor,
+    *,
+    sign: float | Tensor = 1.0,
+    other: Tensor | None = None,
+) -> Tensor:
+    """The focal factor (1 - sign p_y + p_other)^gamma from ce = -log p_y, (N,).
+
+    For 0 < gamma < 1 the derivative diverges at p_y = 1; it is taken as 0 there, the limit of its
+    product with cross-entropy. Differentiable once, in `ce` and `other`.
+
+    Args:
+        ce: Cross-entropy, shape (N,).
+        gamma: Exponent, a number, () or (N,).
+        sign: 1 for focal, -1 for inverse focal; a number or (N,).
+        other: A probability to add, shape (N,).
     """
-    missing = -torch.expm1(-ce)  # 1 - p_y without cancellation
-    return missing.clamp_min(torch.finfo(ce.dtype).tiny).pow(gamma)
+    weight: Tensor = _FocalWeight.apply(ce, other, gamma, sign)  # type: ignore[no-untyped-call]
+    return weight
 
 
 def focal_loss(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:

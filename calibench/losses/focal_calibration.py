@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative, one_of
-from calibench.losses.base import PerExampleLoss, log_probabilities, residual, true_class
+from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import focal_weight
-
-ClassDistance = Callable[[Tensor], Tensor]
-DISTANCES: dict[str, ClassDistance] = {"l2": lambda r: r.square(), "l1": lambda r: r.abs()}
-REDUCTIONS: dict[str, ClassDistance] = {
-    "sum": lambda d: d.sum(dim=1),
-    "mean": lambda d: d.mean(dim=1),
-}
+from calibench.losses.softmax import cross_entropy_and_distance
 
 
 def focal_calibration_loss(
@@ -25,14 +18,11 @@ def focal_calibration_loss(
     *,
     gamma: float,
     weight: float,
-    distance: ClassDistance = DISTANCES["l2"],
-    class_reduction: ClassDistance = REDUCTIONS["sum"],
+    order: float = 2.0,
 ) -> Tensor:
-    """Focal loss + weight * sum_k |p_k - Y_k|^2 of each example: (N, K) and (N,) -> (N,)."""
-    log_probs = log_probabilities(logits)
-    ce = -true_class(log_probs, target)
-    apart = class_reduction(distance(residual(log_probs.exp(), target)))
-    return focal_weight(ce, gamma) * ce + weight * apart
+    """Focal loss + weight * sum_k |p_k - Y_k|^order of each example: (N, K) and (N,) -> (N,)."""
+    ce, distance = cross_entropy_and_distance(logits, target, order=order)
+    return focal_weight(ce, gamma) * ce + weight * distance
 
 
 class FocalCalibrationLoss(PerExampleLoss):
@@ -61,16 +51,12 @@ class FocalCalibrationLoss(PerExampleLoss):
         super().__init__()
         self.gamma = non_negative("gamma", gamma)
         self.weight = non_negative("weight", weight)
-        self.distance = one_of("norm", norm, DISTANCES)
-        self.class_reduction = one_of("class_reduction", class_reduction, REDUCTIONS)
+        self.order = one_of("norm", norm, {"l2": 2.0, "l1": 1.0})
+        self.over_classes = one_of("class_reduction", class_reduction, {"sum": False, "mean": True})
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""
+        weight = self.weight / logits.shape[1] if self.over_classes else self.weight
         return focal_calibration_loss(
-            logits,
-            target,
-            gamma=self.gamma,
-            weight=self.weight,
-            distance=self.distance,
-            class_reduction=self.class_reduction,
+            logits, target, gamma=self.gamma, weight=weight, order=self.order
         )

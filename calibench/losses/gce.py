@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.losses.arguments import unit_interval
-from calibench.losses.base import CalibrationLoss, log_probabilities
-
-
-def log_class_mass(log_probs: Tensor) -> Tensor:
-    """Log S_k, where S_k = sum_i p_ik is the mass that the batch gives class k: (N, K) -> (K,)."""
-    top = log_probs.detach().amax(dim=0)  # the largest term, so that no sum underflows
-    return (log_probs - top).exp().sum(dim=0).log() + top
+from calibench.losses.base import CalibrationLoss
+from calibench.losses.label_smoothing import label_smoothing_loss
+from calibench.losses.softmax import cross_entropy_and_mass
 
 
 def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
     """Batch-coupled: mean of -log(p_i[y_i] / sum_j p_j[y_i]), a scalar: (N, K), (N,) -> ()."""
-    log_probs = log_probabilities(logits)
-    log_mass = log_class_mass(log_probs)
-    loss = F.cross_entropy(log_probs, target, label_smoothing=smoothing)
-    return loss + log_mass[target].mean().lerp(log_mass.mean(), smoothing)
+    ce, log_mass = cross_entropy_and_mass(logits, target)
+    discriminative, class_level = ce.mean(), log_mass.index_select(0, target).mean()
+    if smoothing:
+        discriminative = label_smoothing_loss(logits, target, smoothing=smoothing).mean()
+        class_level = class_level.lerp(log_mass.mean(), smoothing)
+    return discriminative + class_level
 
 
 class GenerativeCrossEntropy(CalibrationLoss):

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from calibench.losses.adafocal import AdaptiveGamma, signed_focal_weight
 from calibench.losses.arguments import finite, one_of
-from calibench.losses.base import CalibrationLoss, log_probabilities, true_class
-from calibench.losses.gce import log_class_mass
+from calibench.losses.base import CalibrationLoss
+from calibench.losses.softmax import cross_entropy_and_mass
 
 Modulation = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -68,10 +68,9 @@ def generative_focal_loss(
         focus: Gives the exponents, () or (N,), for the true class's probabilities, (N,).
         modulation: What the focal factor multiplies.
     """
-    log_probs = log_probabilities(logits)
-    ce = -true_class(log_probs, target)
+    ce, log_mass = cross_entropy_and_mass(logits, target)
     gamma = focus(torch.exp(-ce.detach()))
-    return modulation(ce, log_class_mass(log_probs)[target], gamma).mean()
+    return modulation(ce, log_mass.index_select(0, target), gamma).mean()
 
 
 class GenerativeFocalLoss(CalibrationLoss):

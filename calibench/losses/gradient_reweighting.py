@@ -7,10 +7,11 @@ from typing import Literal
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative, one_of
-from calibench.losses.base import PerExampleLoss, cross_entropy_loss, log_probabilities, true_class
-from calibench.losses.dual_focal import below_target, dual_focal_weight
+from calibench.losses.base import PerExampleLoss
+from calibench.losses.dual_focal import dual_focal_terms
 from calibench.losses.flsd import flsd_gamma
 from calibench.losses.focal import focal_weight
+from calibench.losses.softmax import cross_entropy_loss
 
 
 def focal_gra_loss(logits: Tensor, target: Tensor, *, gamma: float) -> Tensor:
@@ -36,11 +37,9 @@ def dual_focal_gra_loss(
         gamma: Focusing parameter >= 0.
         detach_own: Whether 1 - p_y is a constant as well, not only p_j.
     """
-    log_probs = log_probabilities(logits)
-    log_own = true_class(log_probs, target)
-    log_runner_up = below_target(log_probs.detach(), target)
-    weight = dual_focal_weight(log_own.detach() if detach_own else log_own, log_runner_up, gamma)
-    return -weight * log_own
+    ce, other = dual_focal_terms(logits, target)
+    weighed = ce.detach() if detach_own else ce
+    return focal_weight(weighed, gamma, other=other.detach()) * ce
 
 
 class FocalGRALoss(PerExampleLoss):

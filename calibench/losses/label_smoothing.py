@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.losses.arguments import one_of, unit_interval
-from calibench.losses.base import PerExampleLoss, full_precision
+from calibench.losses.base import PerExampleLoss
+from calibench.losses.softmax import full_precision
 
 
 def label_smoothing_loss(logits: Tensor, target: Tensor, *, smoothing: float) -> Tensor:

@@ -15,62 +15,59 @@ NARROWEST = 0.01  # exp(0.5 / width), the largest factor below, must stay far fr
 class _Scan:
     """Kernel sums from the left and from the right over positions sorted once.
 
-    exp(-|s_i - s_j| / width) splits into exp(-s_i / width) exp(s_j / width) for s_j <= s_i and its
-    mirror image, so a sum over all j is two running sums.
+    exp(-|s_i - s_j| / width) is exp(-s_i / width) exp(s_j / width) for s_j <= s_i and the mirror
+    image above, so the sum over all j is two running sums.
     """
 
     def __init__(self, position: Tensor, width: float) -> None:
-        centred = position - 0.5
-        self.order = centred.argsort()
-        ordered = centred[self.order]
-        self.rise, self.fall = torch.exp(ordered / width), torch.exp(-ordered / width)
+        ordered, self.order = (position - 0.5).sort()
+        self.place = torch.empty_like(self.order).scatter_(
+            0, self.order, torch.arange(len(position), device=position.device)
+        )
+        self.rise = torch.exp(ordered / width)
+        self.fall = self.rise.reciprocal()
         self.below = torch.searchsorted(ordered, ordered)  # how many lie strictly below
         self.up_to = torch.searchsorted(ordered, ordered, right=True)
 
-    def _from_left(self, values: Tensor, end: Tensor) -> Tensor:
-        running = F.pad(torch.cumsum(values * self.rise, dim=1), (1, 0))
-        return self.fall * running[:, end]
+    def total_and_tilt(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """sum_j k_ij v_j and sum_j sign(s_i - s_j) k_ij v_j: (C, N) -> (C, N) and (C, N).
 
-    def _from_right(self, values: Tensor) -> Tensor:
-        running = F.pad(torch.cumsum((values * self.fall).flip(1), dim=1), (1, 0)).flip(1)
-        return self.rise * running[:, self.up_to]
-
-    def total(self, values: Tensor) -> Tensor:
-        """sum_j k_ij v_j: (C, N) -> (C, N)."""
-        ordered = values[:, self.order]
-        return self._back(self._from_left(ordered, self.up_to) + self._from_right(ordered))
-
-    def tilt(self, values: Tensor) -> Tensor:
-        """sum_j sign(s_i - s_j) k_ij v_j: (C, N) -> (C, N); equal positions count 0."""
-        ordered = values[:, self.order]
-        return self._back(self._from_left(ordered, self.below) - self._from_right(ordered))
-
-    def _back(self, ordered: Tensor) -> Tensor:
-        original: Tensor = torch.empty_like(ordered).index_copy_(1, self.order, ordered)
-        return original
+        In the second, equal positions count 0.
+        """
+        ordered = values.index_select(1, self.order)
+        rising = F.pad(torch.cumsum(ordered * self.rise, dim=1), (1, 0))
+        falling = F.pad(torch.cumsum((ordered * self.fall).flip(1), dim=1), (1, 0)).flip(1)
+        above = self.rise * falling.index_select(1, self.up_to)
+        below = self.fall * rising.index_select(1, self.below)
+        up_to = self.fall * rising.index_select(1, self.up_to)
+        return (up_to + above).index_select(1, self.place), (below - above).index_select(
+            1, self.place
+        )
 
 
 class _LaplacianProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, position: Tensor, values: Tensor, width: float) -> Tensor:
         scan = _Scan(position, width)
+        total, tilt = scan.total_and_tilt(values)
         ctx.scan, ctx.width = scan, width
-        ctx.save_for_backward(values)
-        return scan.total(values)
+        ctx.save_for_backward(values, tilt)
+        return total
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        (values,) = ctx.saved_tensors
-        slope = grad * ctx.scan.tilt(values) + values * ctx.scan.tilt(grad)
-        return -slope.sum(dim=0) / ctx.width, ctx.scan.total(grad), None
+        values, tilt = ctx.saved_tensors
+        grad_total, grad_tilt = ctx.scan.total_and_tilt(grad)
+        slope = grad * tilt + values * grad_tilt
+        return slope.sum(dim=0) / -ctx.width, grad_total, None
 
 
 def laplacian_product(position: Tensor, values: Tensor, *, width: float) -> Tensor:
     """sum_j exp(-|s_i - s_j| / width) v_cj for every i, without the N x N matrix.
 
     Equal to the matrix product, gradient included (at equal positions the kernel's derivative is
-    taken as 0, as autograd does for |0|). Not differentiable twice.
+    taken as 0, as autograd does for |0|). Differentiable once.
 
     Args:
         position: s, shape (N,), in [0, 1].

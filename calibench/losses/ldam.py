@@ -5,15 +5,15 @@ from __future__ import annotations
 from torch import Tensor
 
 from calibench.losses.arguments import positive
-from calibench.losses.base import cross_entropy_loss, full_precision, true_class
 from calibench.losses.class_counts import ClassCountLoss
+from calibench.losses.softmax import cross_entropy_loss, full_precision
 
 
 def ldam_loss(logits: Tensor, target: Tensor, *, margins: Tensor, scale: float = 30.0) -> Tensor:
     """Cross-entropy of scale * (z - margin on the true class): (N, K), (N,) and (K,) -> (N,)."""
-    logits = full_precision(logits)
-    own = (true_class(logits, target) - margins[target]).unsqueeze(1)
-    return cross_entropy_loss(scale * logits.scatter(1, target.unsqueeze(1), own), target)
+    logits, index = full_precision(logits), target.unsqueeze(1)
+    own = logits.gather(1, index) - margins[target].unsqueeze(1)
+    return cross_entropy_loss(scale * logits.scatter(1, index, own), target)
 
 
 class LDAMLoss(ClassCountLoss):

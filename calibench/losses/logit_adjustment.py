@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from calibench.losses.arguments import finite
-from calibench.losses.base import cross_entropy_loss, full_precision
 from calibench.losses.class_counts import ClassCountLoss
+from calibench.losses.softmax import cross_entropy_loss, full_precision
 
 
 def logit_adjusted_loss(logits: Tensor, target: Tensor, *, adjustment: Tensor) -> Tensor:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative
-from calibench.losses.base import (
-    CalibrationLoss,
-    cross_entropy_loss,
-    full_precision,
-    log_probabilities,
-    residual,
-)
+from calibench.losses.base import CalibrationLoss
 from calibench.losses.composite import CompositeLoss
 from calibench.losses.cross_entropy import CrossEntropyLoss
+from calibench.losses.softmax import cross_entropy_loss, log_probabilities, residual
 from calibench.losses.validation_bins import top_label
 
 
 def mdca_penalty(logits: Tensor, target: Tensor) -> Tensor:
     """Batch-coupled: mean_k |mean_i p_ik - share of class k|, a scalar in [0, 1]."""
-    probs = torch.softmax(full_precision(logits), dim=1)
-    return residual(probs, target).mean(dim=0).abs().mean()
+    return residual(logits, target).mean(dim=0).abs().mean()
 
 
 def dca_penalty(logits: Tensor, target: Tensor) -> Tensor:

@@ -10,14 +10,25 @@ import torch
 from torch import Tensor
 
 from calibench.losses.arguments import at_least, non_negative, one_of
-from calibench.losses.base import CalibrationLoss, cross_entropy_loss, log_probabilities
+from calibench.losses.base import CalibrationLoss
 from calibench.losses.laplacian import NARROWEST, laplacian_product
-from calibench.losses.validation_bins import top_label
+from calibench.losses.softmax import surprisal
 
 
 def mmce_penalty(logits: Tensor, target: Tensor, *, kernel_width: float = 0.4) -> Tensor:
     """Batch-coupled: squared MMCE, mean_ij (c_i - r_i)(c_j - r_j) k(r_i, r_j), a scalar >= 0."""
-    confidence, correct = top_label(log_probabilities(logits), target)
+    _, confidence, correct = _confidence(logits, target)
+    return _mmce(confidence, correct, kernel_width)
+
+
+def _confidence(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """-log p_y, top-label confidence and whether the top label is right, from one softmax; (N,)."""
+    prediction = logits.detach().max(dim=1).indices
+    ce, surprise = surprisal(logits, target, prediction)
+    return ce, torch.exp(-surprise), prediction == target
+
+
+def _mmce(confidence: Tensor, correct: Tensor, kernel_width: float) -> Tensor:
     gap = correct.to(confidence.dtype) - confidence
     smoothed = laplacian_product(confidence, gap.unsqueeze(0), width=kernel_width)
     return (gap * smoothed[0]).mean() / len(gap)
@@ -42,12 +53,18 @@ def weighted_mmce_penalty(
     logits: Tensor, target: Tensor, *, kernel_width: float = 0.4, norm: WeightedNorm = PUBLISHED
 ) -> Tensor:
     """Batch-coupled: weighted MMCE, a scalar >= 0; 0 if all predictions are right, or wrong."""
-    confidence, correct = top_label(log_probabilities(logits), target)
+    _, confidence, correct = _confidence(logits, target)
+    return _weighted_mmce(confidence, correct, kernel_width, norm)
+
+
+def _weighted_mmce(
+    confidence: Tensor, correct: Tensor, kernel_width: float, norm: WeightedNorm
+) -> Tensor:
     doubt = torch.where(correct, 1 - confidence, 0)
     excess = torch.where(correct, 0, confidence)
     smoothed = laplacian_product(confidence, torch.stack([doubt, excess]), width=kernel_width)
     right = correct.sum().to(confidence.dtype)
-    wrong = len(target) - right
+    wrong = len(correct) - right
     some_right, some_wrong = right.clamp_min(1), wrong.clamp_min(1)
     square = (
         (doubt * smoothed[0]).sum() * norm.factor(some_right * some_right)
@@ -82,8 +99,8 @@ class MMCELoss(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * MMCE^2."""
-        term = mmce_penalty(logits, target, kernel_width=self.kernel_width)
-        return cross_entropy_loss(logits, target).mean() + self.weight * term
+        ce, confidence, correct = _confidence(logits, target)
+        return self.weight * _mmce(confidence, correct, self.kernel_width) + ce.mean()
 
 
 class WeightedMMCELoss(CalibrationLoss):
@@ -117,5 +134,6 @@ class WeightedMMCELoss(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * weighted MMCE."""
-        term = weighted_mmce_penalty(logits, target, kernel_width=self.kernel_width, norm=self.norm)
-        return cross_entropy_loss(logits, target).mean() + self.weight * term
+        ce, confidence, correct = _confidence(logits, target)
+        term = _weighted_mmce(confidence, correct, self.kernel_width, self.norm)
+        return self.weight * term + ce.mean()

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from calibench import losses as L
 from calibench.losses.adafocal import signed_focal_loss
-from calibench.losses.brier_weighted import brier_weighted_loss
-from calibench.losses.flsd import flsd_gamma
 from calibench.losses.mmce import REFERENCE as REFERENCE_NORM
 
 REFERENCE = Path(__file__).parent.parent / "reference"
@@ -26,11 +24,6 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 def signed(gamma: float) -> Loss:
     exponent = torch.tensor(gamma)  # float32, as there
     return lambda logits, target: signed_focal_loss(logits, target, gamma=exponent).mean()
-
-
-def bsce_with_flsd_gamma(logits: Tensor, target: Tensor) -> Tensor:
-    gamma = flsd_gamma(L.cross_entropy_loss(logits, target), 3.0)
-    return brier_weighted_loss(logits, target, gamma=gamma, beta=2.0, detach=True).mean()
 
 
 WMMCE = partial(L.WeightedMMCELoss, variant="reference")
@@ -51,7 +44,6 @@ CASES: dict[str, Loss] = {
     "fc/mmce_weighted_lam2": WMMCE(weight=2.0),
     "bg/brier": L.BrierLoss(),
     "bg/bsce_gra_g4_b2_mean": L.BSCEGRALoss(gamma=4.0),
-    "bg/bsce_adaptive_gra_g3_b2": bsce_with_flsd_gamma,
     "bg/focal_gra_g3": L.FocalGRALoss(gamma=3.0),
     "bg/flsd53_gra": L.FLSDGRALoss(),
     "bg/dfl_g5": L.DualFocalLoss(gamma=5.0),
@@ -93,7 +85,8 @@ CASES: dict[str, Loss] = {
     },
 }
 NOT_OFFERED = {"bg/tlbs_g2", "bg/mmce_gra", "fcl/mmce_rbf", "fcl/safcl_2_2_1"} | {
-    "fcl/safcl_nodetach_2_2_1"
+    "fcl/safcl_nodetach_2_2_1",
+    "bg/bsce_adaptive_gra_g3_b2",
 }
 
 
