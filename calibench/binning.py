@@ -6,6 +6,8 @@ Bins are right-closed, (lower, upper], and the first one also contains its lower
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -24,9 +26,21 @@ def equal_width_bin(values: Tensor, n_bins: int) -> Tensor:
     of the calibration literature, so a value that lies on an edge falls where the published numbers
     put it.
     """
-    edges = torch.linspace(0, 1, n_bins + 1, dtype=torch.float32, device=values.device)
-    inner = edges[1:-1].to(torch.promote_types(values.dtype, torch.float32))
-    return torch.bucketize(values.to(inner.dtype), inner)
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
+    lower, upper = _edges(n_bins, values.dtype, values.device)
+    # Rounding leaves this guess off by one at most; `torch.bucketize` takes three times as long.
+    guess = (values * n_bins).long().clamp_(0, n_bins - 1)
+    above_lower, above_upper = values > lower.take(guess), values > upper.take(guess)
+    return guess.add_(above_lower).add_(above_upper).sub_(1)
+
+
+@lru_cache(maxsize=64)
+def _edges(n_bins: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Lower and upper edges of equal-width bins; the outermost are infinite."""
+    with torch.inference_mode(False):
+        edges = torch.linspace(0, 1, n_bins + 1, dtype=torch.float32, device=device).to(dtype)
+        edges[0], edges[-1] = -torch.inf, torch.inf
+        return edges[:-1].clone(), edges[1:].clone()
 
 
 def equal_mass_cuts(ordered: Tensor, n_bins: int) -> list[int]:

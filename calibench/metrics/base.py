@@ -40,6 +40,15 @@ class CalibrationMetric(Metric):
         """Register a float64 state of zeros that is summed over processes."""
         self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
 
+    def accumulate(self, name: str, value: Tensor | float) -> None:
+        """Add to a state in place; also to one that was made under inference mode, before or after."""
+        state = getattr(self, name)
+        if state.is_inference():
+            with torch.inference_mode(False):
+                state = state.clone()
+            setattr(self, name, state)
+        state.add_(value)
+
     def receive(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Check a batch where asked to; return it in at least float32 on the metric's device."""
         if self.validate_args:

@@ -77,8 +77,8 @@ class BrierDecomposition(CalibrationMetric):
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         check_columns(preds, self.num_classes)
-        self.sums += group_sums(preds, target, self.n_bins)
-        self.brier += brier_sum(preds, target)
+        self.accumulate("sums", group_sums(preds, target, self.n_bins))
+        self.accumulate("brier", brier_sum(preds, target))
 
     def compute(self) -> dict[str, Tensor]:
         """The three terms, see the class."""

@@ -73,7 +73,9 @@ class BinnedTopLabelMetric(CalibrationMetric):
             top_label: `top_label(preds, target)` where it is known already; then `preds` and
                 `target` are not looked at.
         """
-        self.sums += bin_sums(*self.receive_top_label(preds, target, top_label), self.n_bins)
+        self.accumulate(
+            "sums", bin_sums(*self.receive_top_label(preds, target, top_label), self.n_bins)
+        )
 
 
 class CalibrationError(BinnedTopLabelMetric):

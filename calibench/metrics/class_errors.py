@@ -106,7 +106,7 @@ class ConfusionMetric(CalibrationMetric):
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         check_columns(preds, self.num_classes)
-        self.confusion += confusion_counts(preds, target)
+        self.accumulate("confusion", confusion_counts(preds, target))
 
 
 class ConfusionMatrix(ConfusionMetric):

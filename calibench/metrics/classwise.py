@@ -34,16 +34,16 @@ def classwise_residuals(preds: Tensor, target: Tensor, n_bins: int, *, count_zer
         (K, n_bins) float64.
     """
     num_classes = preds.shape[1]
-    sums = torch.zeros(num_classes, n_bins, dtype=torch.float64, device=preds.device)
     index, values = _above_first_bin(preds, n_bins)
-    cells = index % num_classes * n_bins + equal_width_bin(values, n_bins)
-    sums.view(-1).index_add_(0, cells, values.double())
-    sums[:, 0] = preds.sum(0, dtype=torch.float64) - sums[:, 1:].sum(1)
-
     true_class = preds.gather(1, target.unsqueeze(1)).squeeze(1)
-    hits = torch.ones_like(true_class) if count_zeros else (true_class > 0).to(preds.dtype)
-    cells = target * n_bins + equal_width_bin(true_class, n_bins)
-    sums.view(-1).index_add_(0, cells, hits.double(), alpha=-1)
+    cells = equal_width_bin(torch.cat([values, true_class]), n_bins)
+    cells.add_(torch.cat([index % num_classes, target]), alpha=n_bins)
+
+    sums = torch.zeros(num_classes, n_bins, dtype=torch.float64, device=preds.device)
+    sums.view(-1).index_add_(0, cells[: len(index)], values.double())
+    sums[:, 0] = preds.sum(0, dtype=torch.float64) - sums[:, 1:].sum(1)
+    hits = torch.ones_like(true_class) if count_zeros else true_class > 0
+    sums.view(-1).index_add_(0, cells[len(index) :], hits.double(), alpha=-1)
     return sums
 
 
@@ -53,7 +53,7 @@ def _above_first_bin(preds: Tensor, n_bins: int) -> tuple[Tensor, Tensor]:
     if flat.device.type != "cpu":  # a selection would wait for the device
         return torch.arange(len(flat), device=flat.device), flat
     index = torch.from_numpy(np.flatnonzero(flat.numpy() > 0.999 / n_bins))
-    return index, flat[index]
+    return index, flat.index_select(0, index)
 
 
 def class_counts(target: Tensor, num_classes: int) -> Tensor:
@@ -117,10 +117,10 @@ class ClasswiseCalibrationError(CalibrationMetric):
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         check_columns(preds, self.num_classes)
-        self.residuals += classwise_residuals(
-            preds, target, self.n_bins, count_zeros=not self.reference
-        )
-        self.counts += class_counts(target, self.num_classes)
+        count_zeros = not self.reference
+        residuals = classwise_residuals(preds, target, self.n_bins, count_zeros=count_zeros)
+        self.accumulate("residuals", residuals)
+        self.accumulate("counts", class_counts(target, self.num_classes))
 
     def compute(self) -> Tensor:
         """The classwise calibration error, a float64 scalar."""

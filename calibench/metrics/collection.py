@@ -15,9 +15,10 @@ from calibench.metrics.calibration_error import CalibrationError
 from calibench.metrics.classwise import ClasswiseCalibrationError
 from calibench.metrics.error_rate import ErrorRate
 from calibench.metrics.proper_scores import BrierScore, NegativeLogLikelihood
+from calibench.metrics.row_block import RowBlock
 from calibench.metrics.smooth import SmoothCalibrationError
 
-_BLOCK_ELEMENTS = 1 << 17  # probabilities that are evaluated at once: they fit a core's cache
+_BLOCK_ELEMENTS = 1 << 19  # probabilities that are evaluated at once: 2 MB
 _BLOCK_ROWS = (1024, 8192)
 
 
@@ -59,14 +60,15 @@ class CalibrationMetrics(MetricCollection):
         prefix: str | None = None,
         validate_args: bool = True,
     ) -> None:
-        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._rows_waiting = 0
-        metrics, groups = _metrics(check_num_classes(num_classes), n_bins)
+        fewest, most = _BLOCK_ROWS
+        # Before super().__init__, which looks into the collection.
+        self._waiting = RowBlock(
+            min(max(_BLOCK_ELEMENTS // check_num_classes(num_classes), fewest), most)
+        )
+        metrics, groups = _metrics(num_classes, n_bins)
         super().__init__(metrics, prefix=prefix, compute_groups=groups)
         self.num_classes = num_classes
         self.validate_args = validate_args
-        fewest, most = _BLOCK_ROWS
-        self._block_rows = min(max(_BLOCK_ELEMENTS // num_classes, fewest), most)
 
     def update(self, preds: Tensor, target: Tensor, log_probs: Tensor | None = None) -> None:  # type: ignore[override]
         """Add a batch.
@@ -79,27 +81,25 @@ class CalibrationMetrics(MetricCollection):
         if self.validate_args:
             check_probabilities(preds, target)
         check_columns(preds, self.num_classes)
-        rows = preds.detach().to(torch.promote_types(preds.dtype, torch.float32))
-        true_class = (rows if log_probs is None else log_probs.detach()).gather(1, target[:, None])
-        log_likelihood = true_class.log() if log_probs is None else true_class.to(rows.dtype)
-        self._waiting.append((rows.clone(), target.clone(), log_likelihood))
-        self._rows_waiting += len(rows)
-        if self._rows_waiting >= self._block_rows:
+        probs = preds.detach().to(torch.promote_types(preds.dtype, torch.float32))
+        true_class = (probs if log_probs is None else log_probs.detach()).gather(1, target[:, None])
+        log_likelihood = true_class.log() if log_probs is None else true_class.to(probs.dtype)
+        rows = probs, target, log_likelihood.squeeze(1)
+        if not self._waiting.accepts(*rows):
             self.evaluate_waiting_rows()
+        if self._waiting.accepts(*rows):
+            self._waiting.append(*rows)
+        else:
+            self._evaluate(*rows)
 
     def evaluate_waiting_rows(self) -> None:
         """Evaluate the rows of small batches that wait for company."""
-        if not self._waiting:
-            return
-        columns = zip(*self._waiting, strict=True)
-        preds, target, log_likelihood = (torch.cat(list(column)) for column in columns)
-        self._waiting, self._rows_waiting = [], 0
-        super().update(
-            preds=preds,
-            target=target,
-            log_probs=log_likelihood.squeeze(1),
-            top_label=top_label(preds, target),
-        )
+        if self._waiting.count:
+            self._evaluate(*self._waiting.take())
+
+    def _evaluate(self, preds: Tensor, target: Tensor, log_likelihood: Tensor) -> None:
+        pair = top_label(preds, target)
+        super().update(preds=preds, target=target, log_probs=log_likelihood, top_label=pair)
 
     def items(  # type: ignore[override]
         self, keep_base: bool = False, copy_state: bool = True
@@ -119,7 +119,7 @@ class CalibrationMetrics(MetricCollection):
 
     def reset(self) -> None:
         """Forget all rows."""
-        self._waiting, self._rows_waiting = [], 0
+        self._waiting.count = 0
         super().reset()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> CalibrationMetrics:

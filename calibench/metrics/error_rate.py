@@ -48,8 +48,8 @@ class ErrorRate(CalibrationMetric):
                 `target` are not looked at.
         """
         _, correct = self.receive_top_label(preds, target, top_label)
-        self.wrong += correct.logical_not().sum(dtype=torch.float64)
-        self.count += len(correct)
+        self.accumulate("wrong", correct.logical_not().sum(dtype=torch.float64))
+        self.accumulate("count", len(correct))
 
     def compute(self) -> Tensor:
         """The error, a float64 scalar."""

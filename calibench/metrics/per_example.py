@@ -47,7 +47,9 @@ class PerExampleMetric(CalibrationMetric):
         buffer = self._reserved.get(name)
         # A merged, loaded or unsynchronised state lies elsewhere, maybe in another metric's buffer.
         if buffer is None or buffer.data_ptr() != filled.data_ptr() or end > len(buffer):
-            buffer = filled.new_empty((max(2 * end, _SMALLEST_BUFFER), *filled.shape[1:]))
+            with torch.inference_mode(False):  # or nothing could be written to it after that mode
+                shape = (max(2 * end, _SMALLEST_BUFFER), *filled.shape[1:])
+                buffer = torch.empty(shape, dtype=filled.dtype, device=filled.device)
             buffer[: len(filled)] = filled
             self._reserved[name] = buffer
         buffer[len(filled) : end] = rows

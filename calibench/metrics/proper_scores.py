@@ -56,8 +56,8 @@ class BrierScore(CalibrationMetric):
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: probabilities (N, K) and class indices (N,)."""
-        self.total += brier_sum(*self.receive(preds, target))
-        self.count += len(target)
+        self.accumulate("total", brier_sum(*self.receive(preds, target)))
+        self.accumulate("count", len(target))
 
     def compute(self) -> Tensor:
         """The Brier score, a float64 scalar."""
@@ -114,8 +114,9 @@ class NegativeLogLikelihood(CalibrationMetric):
             log_likelihood = self._log_likelihood(preds.detach(), target)
         else:
             log_likelihood = _true_class(log_probs, target) if log_probs.dim() > 1 else log_probs
-        self.total -= log_likelihood.detach().to(self.device).sum(dtype=torch.float64)
-        self.count += len(target)
+        total = log_likelihood.detach().to(self.device).sum(dtype=torch.float64)
+        self.accumulate("total", -total)
+        self.accumulate("count", len(target))
 
     def compute(self) -> Tensor:
         """The mean negative log-likelihood, a float64 scalar."""

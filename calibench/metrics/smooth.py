@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.base import choice
-from calibench.metrics.smooth_kernels import KERNELS, SmoothingKernel, round_to_grid
+from calibench.metrics.smooth_kernels import KERNELS, Residuals, SmoothingKernel, round_to_grid
 from calibench.metrics.top_label import CHUNK, TopLabelMetric, checked_top_label, pack, unpack
 
 _NODES = 10_001  # more examples than this are first gathered on a grid; relative error below 1e-5
@@ -17,15 +17,15 @@ _SMALLEST_WIDTH = 1e-3
 _REFINEMENTS = 10
 
 
-def _gather(packed: Tensor, kernel: SmoothingKernel) -> tuple[Tensor, Tensor]:
+def _gather(packed: Tensor, kernel: SmoothingKernel) -> Residuals:
     """Coordinates and (residual, mass) of packed examples, on a grid when there are many."""
     if len(packed) <= _NODES:
-        return _residuals(packed, kernel)
+        return Residuals(*_residuals(packed, kernel))
     weight = torch.zeros(2, _NODES, dtype=torch.float64, device=packed.device)
     for chunk in torch.split(packed, CHUNK):
         weight += round_to_grid(*_residuals(chunk, kernel), _NODES)
     position = torch.linspace(0, 1, _NODES, dtype=torch.float64, device=packed.device)
-    return position, weight
+    return Residuals(position, weight)
 
 
 def _residuals(packed: Tensor, kernel: SmoothingKernel) -> tuple[Tensor, Tensor]:
@@ -53,8 +53,8 @@ def smooth_error(packed: Tensor, kernel: SmoothingKernel) -> Tensor:
     """Smooth calibration error of packed examples; NaN without examples."""
     if len(packed) == 0:
         return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
-    position, weight = _gather(packed, kernel)
-    value = _self_consistent(lambda width: kernel.error(position, weight, width))
+    residuals = _gather(packed, kernel)
+    value = _self_consistent(lambda width: kernel.error(residuals, width))
     return torch.tensor(value, dtype=torch.float64, device=packed.device)
 
 

@@ -12,20 +12,33 @@ _CLIP = 1e-3  # of the confidence before its logit, as in relplot
 _SOFTENING = 1e-4  # added to the smoothed mass, as in relplot
 
 
+class Residuals:
+    """Residuals and masses at points of a coordinate, rounded to grids on demand.
+
+    Args:
+        position: Coordinates in [0, 1], shape (N,) float64.
+        weight: Residuals confidence - correct and masses, shape (2, N) float64.
+    """
+
+    def __init__(self, position: Tensor, weight: Tensor) -> None:
+        self.position, self.weight = position, weight
+        self._grids: dict[int, Tensor] = {}
+
+    def on_grid(self, points: int) -> Tensor:
+        """The weights shared between the nearest of `points` on [0, 1], (2, points)."""
+        if points not in self._grids:  # all kernels wider than 0.01 use the same grid
+            self._grids[points] = round_to_grid(self.position, self.weight, points)
+        return self._grids[points]
+
+
 class SmoothingKernel(Protocol):
     """Smooths residuals along a coordinate of the confidence."""
 
     def coordinate(self, confidence: Tensor) -> Tensor:
         """Where a confidence lies on the coordinate, in [0, 1]; float64."""
 
-    def error(self, position: Tensor, weight: Tensor, width: float) -> float:
-        """Smoothed |residual| over smoothed mass.
-
-        Args:
-            position: Coordinates, shape (N,) float64.
-            weight: Residuals confidence - correct and masses, shape (2, N) float64.
-            width: Standard deviation of the kernel.
-        """
+    def error(self, residuals: Residuals, width: float) -> float:
+        """Smoothed |residual| over smoothed mass under a kernel of this standard deviation."""
 
 
 class ReflectedKernel:
@@ -35,11 +48,10 @@ class ReflectedKernel:
         """The confidence itself."""
         return confidence.double()
 
-    def error(self, position: Tensor, weight: Tensor, width: float) -> float:
+    def error(self, residuals: Residuals, width: float) -> float:
         """See `SmoothingKernel`."""
-        grid = round_to_grid(position, weight, _grid_points(width))
-        t = _evaluation_points(width, position)
-        residual, mass = interpolate(smooth_reflected(grid, width), t)
+        smoothed = smooth_reflected(residuals.on_grid(_grid_points(width)), width)
+        residual, mass = interpolate(smoothed, _evaluation_points(width, smoothed))
         return float(residual.abs().sum() / (mass + _SOFTENING).sum())
 
 
@@ -50,8 +62,9 @@ class LogitKernel:
         """The logit of the clipped confidence, mapped to [0, 1]."""
         return confidence.double().clamp(_CLIP, 1 - _CLIP).logit() / (2 * self._reach()) + 0.5
 
-    def error(self, position: Tensor, weight: Tensor, width: float) -> float:
+    def error(self, residuals: Residuals, width: float) -> float:
         """See `SmoothingKernel`; the mass is that of the logits, divided by t (1 - t)."""
+        position, weight = residuals.position, residuals.weight
         inner = _evaluation_points(width, position)[1:-1]
         filled = position[weight[1] > 0]
         logits = torch.stack([filled.min(), filled.max()]).sub(0.5).mul(2 * self._reach())
