@@ -5,8 +5,11 @@ from calibench.data.batch import Batch, EvaluationSet, Examples, Splits
 from calibench.data.cifar import CIFAR10DataModule, CIFAR100DataModule
 from calibench.data.digits import DigitsDataModule
 from calibench.data.gaussians import SyntheticGaussiansDataModule
+from calibench.data.image_folder import ImageFolderDataModule
 from calibench.data.resident import ResidentLoader, ShuffledLoader
 from calibench.data.source import DataError
+from calibench.data.svhn import SVHNDataModule
+from calibench.data.tiny_imagenet import TinyImageNetDataModule
 
 __all__ = [
     "Batch",
@@ -17,9 +20,12 @@ __all__ = [
     "DigitsDataModule",
     "EvaluationSet",
     "Examples",
+    "ImageFolderDataModule",
     "ResidentLoader",
+    "SVHNDataModule",
     "ShuffledLoader",
     "Splits",
     "SyntheticGaussiansDataModule",
+    "TinyImageNetDataModule",
     "run_seed",
 ]

@@ -46,7 +46,7 @@ def _key(sources: Iterable[Path]) -> str:
 
 def _read(cache: Path, key: str) -> Arrays | None:
     try:
-        with np.load(cache, allow_pickle=False) as file:
+        with cache.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             if str(file["key"]) != key:
                 return None
             return {name: file[name] for name in file.files if name != "key"}

@@ -66,7 +66,7 @@ MNIST = Source(
 
 
 TINY_IMAGENET = Source(
-    name="tiny-imagenet-200",
+    name="tiny_imagenet",
     about="Tiny-ImageNet: 100,000 + 10,000 images of 64x64, 200 classes (Le and Yang 2015)",
     folder="tiny-imagenet-200",
     files={"wnids.txt": "", "train": "", "val/val_annotations.txt": "", "val/images": ""},
@@ -76,7 +76,7 @@ TINY_IMAGENET = Source(
 
 
 TINY_IMAGENET_32 = Source(
-    name="tiny_imagenet",
+    name="tiny_imagenet_32",
     about="Tiny-ImageNet validation images at 32x32, a folder per class (Le and Yang 2015)",
     folder="tiny-imagenet-32x32",
     files={"": ""},
