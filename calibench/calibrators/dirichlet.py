@@ -22,7 +22,10 @@ class DirichletCalibration(FullAffine):
     Fitted by L-BFGS in float64 from the identity; the argmax can change.
 
     Args:
-        reg_lambda: Weight of the penalty of W's off-diagonal entries.
+        reg_lambda: Weight of the penalty of W's off-diagonal entries. Kull et al. choose it by
+            cross-validation; 100 is the smallest power of ten with which the held-out NLL was below
+            temperature scaling's on halves of four real sets (CIFAR-10 twice, CIFAR-100, 20
+            Newsgroups; 3,766 to 5,000 examples).
         reg_mu: Weight of the penalty of b; None: one L2 penalty, `reg_lambda`, on all of W and b.
         variant: `"published"`: penalties are mean squares (ODIR: sum of w_ij^2 over K (K - 1), sum
             of b_j^2 over K). `"reference"`: the authors' package `dirichletcal`, which by default
@@ -40,8 +43,8 @@ class DirichletCalibration(FullAffine):
     def __init__(
         self,
         *,
-        reg_lambda: float = 1e-2,
-        reg_mu: float | None = 1e-2,
+        reg_lambda: float = 100.0,
+        reg_mu: float | None = 100.0,
         variant: Literal["published", "reference"] = "published",
     ) -> None:
         super().__init__()

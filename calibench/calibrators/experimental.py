@@ -14,7 +14,8 @@ from calibench.calibrators.confidence import below_top
 from calibench.calibrators.lbfgs import by_autograd, minimised
 from calibench.calibrators.temperature import MAX_TEMPERATURE, MIN_TEMPERATURE, nll_temperature
 
-MAX_ITERATIONS = 200
+ENTROPY_ITERATIONS = 200
+NETWORK_ITERATIONS = 50
 LOWEST_ENTROPY = 1e-12
 # The authors' code clips the logits of parameterized temperature scaling here.
 LARGEST_LOGIT = 100.0
@@ -54,7 +55,7 @@ class EntropyTemperatureScaling(Calibrator):
             slope, intercept = parameters[0]
             return cross_entropy(shifted / _temperature(entropy, slope, intercept), target)
 
-        (found,) = minimised(by_autograd(objective), [start], max_iter=MAX_ITERATIONS)
+        (found,) = minimised(by_autograd(objective), [start], max_iter=ENTROPY_ITERATIONS)
         self.slope, self.intercept = found.clone().unbind()
 
     def _log_prob(self, logits: Tensor) -> Tensor:
@@ -84,9 +85,11 @@ class ParameterizedTemperatureScaling(Calibrator):
     the mean squared error of the probabilities, as the authors' code does.
 
     Experimental: the architecture's sizes are recalled. The authors take 100,000 Adam steps on
-    batches of 1,000; this fit takes at most 200 L-BFGS iterations on the whole set, from random
+    batches of 1,000; this fit takes at most 50 L-BFGS iterations on the whole set, from random
     first layers and a last layer that gives the temperature of `TemperatureScaling`. T stays in
-    [0.01, 1e4]; the logits are clipped to +-100 for the network alone.
+    [0.01, 1e4]; the logits are clipped to +-100 for the network alone. It over-fits: on 2,000
+    examples with one true temperature the NLL of new ones grew from 0.73 to above 0.8, with Adam
+    too.
 
     Args:
         top_k: How many logits the network sees; all, if there are fewer.
@@ -127,7 +130,7 @@ class ParameterizedTemperatureScaling(Calibrator):
         def objective(layers: Sequence[Tensor]) -> Tensor:
             return ((shifted / network(features, layers)).softmax(dim=1) - truth).square().mean()
 
-        found = minimised(by_autograd(objective), start, max_iter=MAX_ITERATIONS)
+        found = minimised(by_autograd(objective), start, max_iter=NETWORK_ITERATIONS)
         self.first, self.second, self.last = (layer.clone() for layer in found)
 
     def _features(self, logits: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, repeat
 from typing import Literal
@@ -23,6 +23,9 @@ from calibench.calibrators.confidence import (
 )
 
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 1e4
+
+# Of 1/T, five to a decade; 1 is one of them.
+INVERSE_GRID = tuple(10 ** (i / 5) for i in range(-20, 11))
 
 # The grid of Mukhoti et al. (2020), added up as their code does: 0.1, 0.2, ..., 9.99999999999998.
 GRID = tuple(accumulate(repeat(0.1, 100)))
@@ -143,24 +146,39 @@ def brier_temperature(logits: Tensor, target: Tensor) -> float:
     derivative.
     """
     shifted = below_top(logits)
-    truth = torch.zeros_like(shifted).scatter_(1, target.unsqueeze(1), 1.0)
-
-    def score(inverse: float) -> float:
-        return (shifted * inverse).softmax(dim=1).sub_(truth).square_().mean().item()
+    of_target = shifted.gather(1, target.unsqueeze(1)).squeeze(1)
+    scores, _ = _brier(shifted, of_target, INVERSE_GRID)
+    # From 1 outwards, so that 1 wins where the score is flat.
+    order = sorted(range(len(INVERSE_GRID)), key=lambda i: abs(math.log(INVERSE_GRID[i])))
+    best = min(order, key=scores.__getitem__)
+    left = INVERSE_GRID[max(best - 1, 0)]
+    right = INVERSE_GRID[min(best + 1, len(INVERSE_GRID) - 1)]
 
     def slope(inverse: float) -> float:
-        probs = (shifted * inverse).softmax(dim=1)
-        centred = shifted - (probs * shifted).sum(dim=1, keepdim=True)
-        return ((probs - truth) * probs * centred).mean().item()
+        return _brier(shifted, of_target, [inverse])[1][0]
 
-    # From 1 outwards, so that 1 wins where the score is flat.
-    grid = torch.logspace(
-        math.log10(1 / MAX_TEMPERATURE), math.log10(1 / MIN_TEMPERATURE), 61
-    ).tolist()
-    around = sorted(grid, key=lambda inverse: abs(math.log(inverse)))
-    best = min(around, key=score)
-    position = grid.index(best)
-    left, right = grid[max(position - 1, 0)], grid[min(position + 1, len(grid) - 1)]
     if slope(left) < 0 < slope(right):
-        best = brentq(slope, left, right, xtol=1e-14, rtol=1e-12)
-    return 1 / float(best)
+        return 1 / float(brentq(slope, left, right, xtol=1e-14, rtol=1e-12))
+    return 1 / INVERSE_GRID[best]
+
+
+def _brier(
+    shifted: Tensor, of_target: Tensor, inverses: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """Brier score, up to a constant, and its derivative by 1/T, at each of several 1/T."""
+    sums = shifted.new_zeros(2, len(inverses))
+    size = rows_per_block(shifted)
+    # A block stays in the cache for all temperatures.
+    for rows, right in zip(torch.split(shifted, size), torch.split(of_target, size), strict=True):
+        for i, inverse in enumerate(inverses):
+            probs = (rows * inverse).exp_()
+            total = probs.sum(dim=1)
+            of_right = (right * inverse).exp_() / total
+            probs /= total.unsqueeze(1)
+            weighted = probs * rows
+            mean, squares = weighted.sum(dim=1), torch.linalg.vecdot(probs, probs)
+            sums[0, i] += (squares - 2 * of_right).sum()
+            sums[1, i] += (torch.linalg.vecdot(weighted, probs) - squares * mean).sum()
+            sums[1, i] -= (of_right * (right - mean)).sum()
+    score, slope = (sums / len(shifted)).tolist()
+    return score, [2 * value for value in slope]

@@ -1,0 +1,45 @@
+"""Temperatures and errors of real networks' logits, measured before by another implementation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from calibench.calibrators import TemperatureScaling
+from calibench.calibrators.confidence import calibration_error
+
+
+def ece(probs: Tensor, target: Tensor) -> float:
+    confidence, predicted = probs.max(dim=1)
+    residual = confidence - (predicted == target).double()
+    return 100 * calibration_error(confidence[None], residual[None], 15).item()
+
+
+def load(path: Path) -> tuple[Tensor, Tensor]:
+    with np.load(path) as arrays:
+        target = torch.from_numpy(arrays["labels"]).long()
+        if "logits" in arrays:
+            return torch.from_numpy(arrays["logits"]).double(), target
+        # Two of the sets hold exact zeros.
+        return torch.from_numpy(arrays["probs"]).double().clamp(min=1e-12).log(), target
+
+
+def test_index_is_reproduced_within_its_rounding(shared: Path) -> None:
+    folder = shared / "data" / "calibration-logits"
+    if not folder.is_dir():
+        pytest.skip("no real logits")
+    for entry in json.loads((folder / "index.json").read_text()):
+        logits, target = load(folder / entry["file"])
+        order = np.random.RandomState(0).permutation(len(target))
+        val, test = order[: len(order) // 2], order[len(order) // 2 :]
+        model = TemperatureScaling().fit(logits[val], target[val])
+        raw, scaled = logits[test].softmax(1), model(logits[test])
+        found = (model.temperature.item(), ece(raw, target[test]), ece(scaled, target[test]))
+        names = ("T_on_val_half", "ece15_test_half_uncal", "ece15_test_half_TS")
+        for value, name, unit in zip(found, names, (1e-3, 1e-2, 1e-2), strict=True):
+            assert value == pytest.approx(entry[name], abs=0.51 * unit), (entry["file"], name)
