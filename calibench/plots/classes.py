@@ -1,0 +1,49 @@
+"""Errors by class: the confusion matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.plots.style import plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NAMED = 30  # classes up to which their names are written
+
+
+def confusion(
+    predicted: npt.NDArray[np.int64], target: npt.NDArray[np.int64], *, num_classes: int
+) -> npt.NDArray[np.float64]:
+    """Share of each true class (row) that is taken for each class (column), (K, K).
+
+    A class without examples is a row of NaN.
+    """
+    counts = np.bincount(target * num_classes + predicted, minlength=num_classes**2)
+    matrix = counts.reshape(num_classes, num_classes).astype(float)
+    with np.errstate(invalid="ignore"):
+        shares: npt.NDArray[np.float64] = matrix / matrix.sum(axis=1, keepdims=True)
+    return shares
+
+
+def draw_confusion(
+    axes: Axes, matrix: npt.NDArray[np.float64], names: Sequence[str], *, title: str = ""
+) -> Axes:
+    """Draw a confusion matrix; shares above one half percent are written where there is room."""
+    k = len(matrix)
+    axes.imshow(matrix, cmap="cividis", vmin=0, vmax=1)
+    if k <= NAMED:
+        axes.set_xticks(range(k), names, rotation=90)
+        axes.set_yticks(range(k), names)
+    if k <= NAMED // 2:
+        for row, column in np.argwhere(matrix >= 0.005):
+            share = matrix[row, column]
+            shade = "black" if share > 0.6 else "white"
+            text = f"{100 * share:.0f}"
+            axes.text(column, row, text, ha="center", va="center", fontsize=5, color=shade)
+    axes.set(xlabel="predicted", ylabel="true", title=title)
+    return plain(axes)

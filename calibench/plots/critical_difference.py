@@ -1,0 +1,62 @@
+"""The critical-difference diagram (Demšar 2006)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from calibench.plots.style import PALETTE
+from calibench.statistics.ranks import cliques
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def draw_critical_difference(
+    axes: Axes,
+    methods: Sequence[str],
+    mean_ranks: Sequence[float],
+    difference: float,
+    *,
+    title: str = "",
+) -> Axes:
+    """Draw methods on the axis of mean ranks; a bar joins those that are not told apart.
+
+    Args:
+        axes: Where to draw.
+        methods: Names.
+        mean_ranks: Their mean ranks, 1 is best.
+        difference: The critical difference.
+        title: Title of the diagram.
+    """
+    k = len(methods)
+    order = sorted(range(k), key=mean_ranks.__getitem__)
+    groups = cliques(mean_ranks, difference)
+    lines = (k + 1) // 2
+    top = 0.45 * (len(groups) + 1)
+    axes.hlines(0, 1, k, color="black", linewidth=1)
+    for tick in range(1, k + 1):
+        axes.vlines(tick, 0, -0.15, color="black", linewidth=1)
+        axes.text(tick, -0.25, str(tick), ha="center", va="bottom", fontsize=7)
+    for place, index in enumerate(order):
+        left = place < lines
+        height = top + 0.5 * (place if left else k - 1 - place) + 0.3
+        end = 0.8 if left else k + 0.2
+        rank = mean_ranks[index]
+        axes.plot([rank, rank, end], [0, height, height], color="black", linewidth=0.7)
+        label = f"{methods[index]}  {rank:.2f}" if left else f"{rank:.2f}  {methods[index]}"
+        axes.text(
+            end, height, f" {label} ", ha="right" if left else "left", va="center", fontsize=7
+        )
+    for number, group in enumerate(groups):
+        ends = [mean_ranks[group[0]] - 0.04, mean_ranks[group[-1]] + 0.04]
+        height = 0.3 + 0.4 * number
+        axes.plot(ends, [height] * 2, color=PALETTE[1], linewidth=3, solid_capstyle="round")
+    axes.plot([1, 1 + difference], [-0.9, -0.9], color="black", linewidth=1.5)
+    axes.text(1, -1.0, f"critical difference {difference:.2f}", va="bottom", fontsize=7)
+    axes.set(
+        xlim=(-0.6 - 0.25 * k, 1.6 + 1.25 * k), ylim=(top + 0.5 * lines + 0.4, -1.6), title=title
+    )
+    axes.title.set_fontsize(8)
+    axes.set_axis_off()
+    return axes

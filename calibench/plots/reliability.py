@@ -1,0 +1,118 @@
+"""Reliability diagrams: accuracy against confidence, with what chance alone would do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.plots.style import GREY, PALETTE, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Accuracy and confidence in equal-width bins.
+
+    Attributes:
+        count: Examples in each bin, (n_bins,).
+        confidence: Their mean confidence, NaN in an empty bin.
+        accuracy: Their accuracy, NaN in an empty bin.
+        low: Lower end of the accuracy's bootstrap interval.
+        high: Upper end.
+        ece: Expected calibration error with these bins.
+    """
+
+    count: npt.NDArray[np.int64]
+    confidence: Floats
+    accuracy: Floats
+    low: Floats
+    high: Floats
+    ece: float
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return len(self.count)
+
+
+def reliability(
+    confidence: Floats,
+    correct: npt.NDArray[np.bool_],
+    *,
+    n_bins: int = 15,
+    level: float = 0.05,
+    seed: int = 0,
+) -> Reliability:
+    """Compute a reliability diagram.
+
+    The interval is the bootstrap of a bin's examples, given how many it has: the accuracy of n
+    examples drawn from it is binomial.
+
+    Args:
+        confidence: Largest probability of each example, (N,).
+        correct: Whether the prediction is right, (N,).
+        n_bins: Right-closed bins of [0, 1].
+        level: One minus the coverage of the interval.
+        seed: Of the bootstrap.
+
+    Raises:
+        ValueError: If there is no example, or no bin.
+    """
+    if len(confidence) == 0 or n_bins < 1:
+        raise ValueError(f"{len(confidence)} examples and {n_bins} bins make no diagram.")
+    edges = np.linspace(0, 1, n_bins + 1)[1:-1]
+    bins = np.digitize(confidence, edges, right=True)
+    count = np.bincount(bins, minlength=n_bins)
+    with np.errstate(invalid="ignore"):
+        mean = np.bincount(bins, confidence, n_bins) / count
+        accuracy = np.bincount(bins, correct.astype(float), n_bins) / count
+    drawn = np.random.default_rng(seed).binomial(count, np.nan_to_num(accuracy), (1000, n_bins))
+    low, high = np.quantile(drawn, [level / 2, 1 - level / 2], axis=0) / np.maximum(count, 1)
+    gap = float(np.nansum(count * np.abs(mean - accuracy)) / count.sum())
+    hole = np.where(count, 0.0, np.nan)
+    return Reliability(count, mean, accuracy, low + hole, high + hole, gap)
+
+
+def draw_reliability(axes: Axes, diagram: Reliability, *, title: str = "") -> Axes:
+    """Draw accuracy in bins with its bootstrap band, the diagonal, and where examples lie."""
+    centers = (np.arange(diagram.n_bins) + 0.5) / diagram.n_bins
+    width = 1 / diagram.n_bins
+    axes.bar(
+        centers,
+        diagram.count / diagram.count.sum(),
+        width,
+        color="#D9D9D9",
+        label="share of examples",
+    )
+    axes.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
+    seen = diagram.count > 0
+    axes.fill_between(
+        diagram.confidence[seen],
+        diagram.low[seen],
+        diagram.high[seen],
+        color=PALETTE[0],
+        alpha=0.2,
+        linewidth=0,
+        label="95 % bootstrap band",
+    )
+    axes.plot(
+        diagram.confidence[seen], diagram.accuracy[seen], "o-", color=PALETTE[0], markersize=3
+    )
+    axes.text(
+        0.03,
+        0.97,
+        f"ECE {100 * diagram.ece:.2f} %\n{diagram.n_bins} bins",
+        transform=axes.transAxes,
+        va="top",
+        fontsize=7,
+    )
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", title=title)
+    axes.set_aspect("equal")
+    return plain(axes)

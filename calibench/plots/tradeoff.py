@@ -1,0 +1,67 @@
+"""Scores of losses against each other: error against calibration, and error under shift."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from calibench.plots.style import color, line, marker, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Points = Sequence[tuple[float, float]]
+
+
+def draw_tradeoff(
+    axes: Axes, groups: Mapping[str, Points], *, x: str, y: str, title: str = ""
+) -> Axes:
+    """Draw each group's points (one a seed) and its mean, which is large.
+
+    Args:
+        axes: Where to draw.
+        groups: For each label its points, as they are printed.
+        x: Title of the abscissa.
+        y: Title of the ordinate.
+        title: Title of the panel.
+    """
+    for index, (name, points) in enumerate(groups.items()):
+        xs, ys = zip(*points, strict=True)
+        shade, shape = color(index), marker(index)
+        axes.scatter(xs, ys, s=8, color=shade, marker=shape, alpha=0.5, linewidths=0)
+        mean = sum(xs) / len(xs), sum(ys) / len(ys)
+        axes.scatter(
+            *mean, s=42, color=shade, marker=shape, edgecolors="white", linewidths=0.6, label=name
+        )
+    axes.set(xlabel=x, ylabel=y, title=title)
+    axes.legend(fontsize=6)
+    return plain(axes)
+
+
+def draw_shift(
+    axes: Axes, series: Mapping[str, Mapping[str, float]], *, y: str, title: str = ""
+) -> Axes:
+    """Draw a metric of each loss along sets, from the test split to the hardest shift.
+
+    Args:
+        axes: Where to draw.
+        series: For each label the value of each set, in the order of the sets.
+        y: Title of the ordinate.
+        title: Title of the panel.
+    """
+    names = list(dict.fromkeys(name for values in series.values() for name in values))
+    for index, (label, values) in enumerate(series.items()):
+        places = [names.index(name) for name in values]
+        axes.plot(
+            places,
+            list(values.values()),
+            line(index),
+            marker=marker(index),
+            markersize=3,
+            color=color(index),
+            label=label,
+        )
+    axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    axes.set(ylabel=y, title=title)
+    axes.legend(fontsize=6)
+    return plain(axes)

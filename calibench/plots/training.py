@@ -1,0 +1,45 @@
+"""Training curves, from metrics.csv."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calibench.plots.style import color, line, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Series = list[tuple[float, float]]
+
+
+def training_curves(folder: Path) -> dict[str, Series]:
+    """(epoch, value) of each column of a run's metrics.csv, without empty fields.
+
+    Raises:
+        FileNotFoundError: If the run has no metrics.csv.
+        ValueError: If it holds something else than numbers.
+    """
+    curves: dict[str, Series] = {}
+    with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            for name, text in row.items():
+                if name and text and name not in ("epoch", "step") and row.get("epoch"):
+                    curves.setdefault(name, []).append((float(row["epoch"]), float(text)))
+    return {name: [p for p in points if math.isfinite(p[1])] for name, points in curves.items()}
+
+
+def draw_curves(
+    axes: Axes, series: Mapping[str, Sequence[Series]], *, y: str, title: str = ""
+) -> Axes:
+    """Draw each label's runs over the epochs in one colour; an empty run draws nothing."""
+    for index, (label, runs) in enumerate(series.items()):
+        for number, points in enumerate(run for run in runs if run):
+            xs, ys = zip(*points, strict=True)
+            name = None if number else label
+            axes.plot(xs, ys, line(index), color=color(index), linewidth=1, alpha=0.8, label=name)
+    axes.set(xlabel="epoch", ylabel=y, title=title)
+    return plain(axes)

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from calibench.plots import add_arguments, run
+from calibench.plots.classes import draw_confusion
+from calibench.plots.command import KINDS
+from calibench.plots.critical_difference import draw_critical_difference
+from calibench.plots.curves import draw_risk_coverage, draw_roc, risk_coverage, roc
+from calibench.plots.reliability import draw_reliability, reliability
+from calibench.plots.tradeoff import draw_shift, draw_tradeoff
+from calibench.plots.training import draw_curves
+from tests.run_folders import write_predictions, write_run
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("results")
+    for benchmark in ("a", "b", "c"):
+        for loss in ("CrossEntropyLoss", "BrierLoss"):
+            for seed in (1, 2):
+                shifted = [
+                    {
+                        "split": f"noise_{k}",
+                        "calibrator": "raw",
+                        "metric": "error",
+                        "value": 0.1 * k,
+                    }
+                    for k in (1, 2)
+                ]
+                values = {"error": 0.1 * seed, "nll": 0.2 * seed, "ece": 0.03}
+                folder = write_run(
+                    root, loss=loss, seed=seed, benchmark=benchmark, values=values, rows=shifted
+                )
+                write_predictions(folder, n=60)
+                (folder / "metrics.csv").write_text("epoch,step,train/loss\n0,1,2.0\n1,2,1.0\n")
+    return root
+
+
+def called(*arguments: str) -> int:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_arguments(parser)
+    return run(parser.parse_args(arguments))
+
+
+SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_makes_a_picture(kind: str, results: Path, tmp_path: Path) -> None:
+    folder = results if kind == "critical-difference" else results / "a"
+    target = tmp_path / "new" / "picture.svg"
+    assert called(kind, str(folder), "-o", str(target)) == 0
+    assert "<path" in target.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("suffix", SIGNATURES)
+def test_the_name_decides_the_format(suffix: str, results: Path, tmp_path: Path) -> None:
+    target = tmp_path / f"x{suffix}"
+    called("tradeoff", str(results), "-o", str(target))
+    assert target.read_bytes().startswith(SIGNATURES[suffix])
+
+
+def test_a_wrong_format_is_told(results: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"`output` must end in .png, .svg or .pdf, got x.jpg"):
+        called("roc", str(results), "-o", str(tmp_path / "x.jpg"))
+
+
+def test_one_picture_is_of_one_table(results: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="of one benchmark and backbone, got a / SmallCNN, b"):
+        called("reliability", str(results), "-o", str(tmp_path / "x.png"))
+
+
+def test_pictures_do_not_import_torch(results: Path, tmp_path: Path) -> None:
+    arguments = ["reliability", str(results / "a"), "-o", str(tmp_path / "x.png")]
+    code = (
+        "import sys, argparse; from calibench import plots;"
+        "p = argparse.ArgumentParser(); plots.add_arguments(p);"
+        f"plots.run(p.parse_args({arguments!r})); print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.fixture
+def axes() -> Axes:
+    return Figure().subplots()
+
+
+def test_reliability_states_its_bins_and_draws_what_was_computed(axes: Axes) -> None:
+    diagram = reliability(np.array([0.5, 0.95, 0.9]), np.array([True, True, False]), n_bins=20)
+    assert draw_reliability(axes, diagram, title="t") is axes
+    assert f"ECE {100 * diagram.ece:.2f} %\n20 bins" in [t.get_text() for t in axes.texts]
+    seen = diagram.count > 0
+    drawn = axes.lines[-1].get_xydata()
+    assert drawn == pytest.approx(np.c_[diagram.confidence[seen], diagram.accuracy[seen]])
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx(diagram.count / 3)
+
+
+def test_roc_and_risk_name_their_areas(axes: Axes) -> None:
+    curve = roc(np.array([0.0, 1.0]), np.array([0.5, 2.0]))
+    assert draw_roc(axes, {"A": curve}).get_legend().get_texts()[0].get_text() == "A (75.0)"
+    risk = risk_coverage(np.array([0.9, 0.8]), np.array([True, False]))
+    other = Figure().subplots()
+    legend = draw_risk_coverage(other, {"A": risk}).get_legend()
+    assert legend.get_texts()[0].get_text() == "A (25.00)"
+    assert other.lines[0].get_ydata() == pytest.approx([0, 50])
+
+
+def test_confusion_writes_shares(axes: Axes) -> None:
+    draw_confusion(axes, np.array([[0.9, 0.1], [0.0, 1.0]]), ["cat", "dog"])
+    assert sorted(text.get_text() for text in axes.texts) == ["10", "100", "90"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["cat", "dog"]
+
+
+def test_tradeoff_draws_seeds_and_their_mean(axes: Axes) -> None:
+    draw_tradeoff(axes, {"A": [(1.0, 2.0), (3.0, 6.0)]}, x="error", y="ece")
+    seeds, mean = (collection.get_offsets() for collection in axes.collections)
+    assert seeds.tolist() == [[1.0, 2.0], [3.0, 6.0]]
+    assert mean.tolist() == [[2.0, 4.0]]
+
+
+def test_shift_keeps_a_set_in_its_place(axes: Axes) -> None:
+    draw_shift(
+        axes, {"A": {"test": 1.0, "s1": 2.0, "s2": 3.0}, "B": {"test": 1.0, "s2": 4.0}}, y="e"
+    )
+    assert axes.lines[1].get_xydata().tolist() == [[0.0, 1.0], [2.0, 4.0]]
+
+
+def test_curves_of_a_label_share_a_colour(axes: Axes) -> None:
+    draw_curves(axes, {"A": [[(0.0, 1.0)], [(0.0, 2.0)]], "B": [[(0.0, 3.0)], []]}, y="loss")
+    shades = [line.get_color() for line in axes.lines]
+    assert shades[0] == shades[1] != shades[2]
+    assert axes.get_legend_handles_labels()[1] == ["A", "B"]
+
+
+def test_critical_difference_joins_what_is_not_told_apart(axes: Axes) -> None:
+    draw_critical_difference(axes, ["A", "B", "C"], [1.0, 1.5, 3.0], 1.0)
+    bars = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 3]
+    assert len(bars) == 1
+    assert list(bars[0]) == pytest.approx([0.96, 1.54])
+    texts = [text.get_text().strip() for text in axes.texts]
+    assert {"A  1.00", "B  1.50", "3.00  C"} <= set(texts)
