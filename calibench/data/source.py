@@ -121,7 +121,8 @@ class Source:
         return not official or official == md5(self.path(root, file))
 
     def _how_to_get(self, path: Path) -> str:
-        return f"{path} is missing: {self.name} is expected there; get it from {self.url}."
+        fetch = " (`--data.download true` fetches it)" if self.archive_md5 else ""
+        return f"{path} is missing: {self.name} is expected there; get it from {self.url}{fetch}."
 
 
 def md5(path: Path) -> str:

@@ -1,0 +1,98 @@
+"""`calibench data`: what datasets there are, whether their files are here, and how to get them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from calibench.config import near_matches
+from calibench.data.official import SOURCES
+from calibench.data.source import DataError, Source, data_root, md5
+
+DESCRIPTION = """\
+Lists the datasets, fetches one, or compares its files with the official checksums."""
+
+EPILOG = """\
+examples:
+  calibench data list
+  calibench data fetch cifar10
+  calibench data verify cifar100 --root /data"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command line."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("action", choices=_ACTIONS, help="what to do")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="datasets; all without one")
+    parser.add_argument("--root", help="folder of the datasets (default: $CALIBENCH_DATA)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what was asked for; 0, or 1 if something is missing or differs.
+
+    Raises:
+        ValueError: There is no dataset of a name, or `fetch` got none.
+    """
+    for name in options.names:
+        if name not in SOURCES:
+            raise ValueError(f"there is no dataset `{name}`{near_matches(name, SOURCES)}")
+    if options.action == "fetch" and not options.names:
+        raise ValueError(f"`calibench data fetch` needs a NAME of {', '.join(SOURCES)}")
+    root = data_root(options.root)
+    act = _ACTIONS[options.action]
+    sources = [SOURCES[name] for name in options.names or SOURCES]
+    return max([act(source, root) for source in sources])
+
+
+def _list(source: Source, root: Path) -> int:
+    missing = source.missing(root)
+    state = f"missing {missing[0]}" if missing else f"here    {source.path(root, '')}"
+    print(f"{source.name:17} {source.about}\n{'':17} {state}")
+    if missing:
+        print(f"{'':17} get it from {source.url}")
+    return 0
+
+
+def _fetch(source: Source, root: Path) -> int:
+    if not source.missing(root):
+        print(f"{source.name} is here already: {source.path(root, '')}")
+        return 0
+    try:
+        source.fetch(root)
+    except DataError as error:
+        print(f"calibench: error: {error}", file=sys.stderr)
+        return 1
+    return _verify(source, root)
+
+
+def _verify(source: Source, root: Path) -> int:
+    worst = 0
+    for file, official in source.files.items():
+        path = source.path(root, file)
+        verdict = _verdict(path, official)
+        worst = max(worst, int(verdict not in _FINE))
+        print(f"{verdict:9} {path}")
+    return worst
+
+
+_FINE = ("official", "present")
+
+
+def _verdict(path: Path, official: str) -> str:
+    if not path.exists():
+        return "missing"
+    if not official:
+        return "present"
+    try:
+        return "official" if md5(path) == official else "differs"
+    except DataError:
+        return "unreadable"
+
+
+_ACTIONS: dict[str, Callable[[Source, Path], int]] = {
+    "list": _list,
+    "fetch": _fetch,
+    "verify": _verify,
+}
