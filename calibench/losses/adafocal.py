@@ -74,7 +74,7 @@ class AdaptiveGamma(nn.Module):
         """Move each bin's gamma by its gap, confidence minus accuracy, (n_bins,)."""
         sign = torch.where(self.gamma > 0, 1.0, -1.0)
         moved = self.gamma * torch.exp(self.rate * gap * sign)
-        flipped = torch.where(moved > 0, -self.switch, self.switch)
+        flipped = torch.where(moved > 0, -1.0, 1.0).double() * self.switch
         moved = torch.where(moved.abs() < self.switch, flipped, moved)
         self.gamma = moved.clamp(self.gamma_min, self.gamma_max)
 

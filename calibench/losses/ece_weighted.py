@@ -74,9 +74,12 @@ class ECEWeightedLoss(CalibrationLoss):
     def weight(self, ce: Tensor, target: Tensor) -> Tensor:
         """The weight of each example from ce = -log p_y: (N,) and (N,) -> (N,)."""
         own = torch.exp(-ce)
-        by_width = self.width_gaps[torch.bucketize(own, self.edges[1:-1].to(own.dtype), right=True)]
-        by_mass = self.mass_gaps[self._bin_of_rank(own)]
-        error = (by_width.abs() + by_mass.abs() + 2 * self.class_errors[target]) / 3
+        by_width = self.width_gaps.float()[
+            torch.bucketize(own, self.edges[1:-1].to(own.dtype), right=True)
+        ]
+        by_mass = self.mass_gaps.float()[self._bin_of_rank(own)]
+        error = by_width.abs() + by_mass.abs() + 2 * self.class_errors.float()[target]
+        error = error / 3  # in float32, as in the authors' code
         return (self.plain_share + (1 - self.plain_share) * error).to(ce.dtype)
 
     def _bin_of_rank(self, own: Tensor) -> Tensor:

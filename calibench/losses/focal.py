@@ -19,7 +19,7 @@ class _FocalWeight(torch.autograd.Function):
     def forward(
         ctx: Any, ce: Tensor, other: Tensor | None, gamma: float | Tensor, sign: float | Tensor
     ) -> Tensor:
-        below_one = torch.expm1(-ce)  # p_y - 1 without cancellation
+        below_one = torch.expm1(-ce)  # p_y - 1, and 0 exactly where ce is
         base = 1 - sign - sign * below_one
         if other is not None:
             base = base + other

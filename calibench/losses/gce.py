@@ -6,18 +6,17 @@ from torch import Tensor
 
 from calibench.losses.arguments import unit_interval
 from calibench.losses.base import CalibrationLoss
-from calibench.losses.label_smoothing import label_smoothing_loss
-from calibench.losses.softmax import cross_entropy_and_mass
+from calibench.losses.softmax import generative_terms, log_probabilities
 
 
 def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
     """Batch-coupled: mean of -log(p_i[y_i] / sum_j p_j[y_i]), a scalar: (N, K), (N,) -> ()."""
-    ce, log_mass = cross_entropy_and_mass(logits, target)
-    discriminative, class_level = ce.mean(), log_mass.index_select(0, target).mean()
+    _, generative, log_mass = generative_terms(logits, target)
+    loss = generative.mean()
     if smoothing:
-        discriminative = label_smoothing_loss(logits, target, smoothing=smoothing).mean()
-        class_level = class_level.lerp(log_mass.mean(), smoothing)
-    return discriminative + class_level
+        spread = log_mass.mean() - log_probabilities(logits).mean()
+        loss = loss.lerp(spread, smoothing)
+    return loss
 
 
 class GenerativeCrossEntropy(CalibrationLoss):
@@ -29,11 +28,14 @@ class GenerativeCrossEntropy(CalibrationLoss):
     gradient; and it cannot be split over micro-batches. It is computed in log space: the ratio
     itself has NaN gradients at logits of +-50 in float32.
 
-    **Blind spot.** A class absent from the batch has N_k = 0: probability moved uniformly onto
-    absent classes is free, since every p_i[y_i] / S[y_i] keeps its value. With K equally likely
-    classes (1 - 1/K)^B of them are absent: at B = 128 28% for K = 100 and 53% for K = 200. The
-    paper's proof of strict propriety needs every class present. `smoothing` > 0 gives every class a
-    target and removes the blind spot; so does a batch that holds all classes.
+    **Blind spot.** The ratios do not change when a class's probabilities are scaled by one factor
+    for the whole batch. A class absent from the batch has no ratio at all: any share of every row's
+    probability may move to the absent classes at no cost (99% of it, in a test). With K equally
+    likely classes (1 - 1/K)^B of them are absent: at B = 128 28% for K = 100 and 53% for K = 200. The
+    paper's proof of strict propriety needs every class present. Label smoothing gives the absent
+    classes targets, and so fixes how mass is spread *within* them, but not how much of it goes
+    there: spread evenly it still is free. What removes the blind spot is a batch with all
+    classes, or cross-entropy beside the loss (`WeightedSum`).
 
     Args:
         smoothing: Label smoothing in [0, 1), spread uniformly over all K classes (eq. 5-6; the

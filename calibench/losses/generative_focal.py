@@ -11,26 +11,26 @@ from torch import Tensor, nn
 from calibench.losses.adafocal import AdaptiveGamma, signed_focal_weight
 from calibench.losses.arguments import finite, one_of
 from calibench.losses.base import CalibrationLoss
-from calibench.losses.softmax import cross_entropy_and_mass
+from calibench.losses.softmax import generative_terms
 
 Modulation = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def on_total(ce: Tensor, log_mass: Tensor, gamma: Tensor) -> Tensor:
+def on_total(ce: Tensor, generative: Tensor, gamma: Tensor) -> Tensor:
     """w(p_y) (log S_y - log p_y), (N,)."""
-    return signed_focal_weight(ce, gamma) * (ce + log_mass)
+    return signed_focal_weight(ce, gamma) * generative
 
 
-def on_ratio(ce: Tensor, log_mass: Tensor, gamma: Tensor) -> Tensor:
+def on_ratio(ce: Tensor, generative: Tensor, gamma: Tensor) -> Tensor:
     """w(r) (-log r) with the ratio r = p_y / S_y, (N,)."""
     # r <= 1 because S_y holds p_y; rounding may leave a batch of one an ulp outside
-    generative = (ce + log_mass).clamp_min(0)
+    generative = generative.clamp_min(0)
     return signed_focal_weight(generative, gamma) * generative
 
 
-def on_ce(ce: Tensor, log_mass: Tensor, gamma: Tensor) -> Tensor:
+def on_ce(ce: Tensor, generative: Tensor, gamma: Tensor) -> Tensor:
     """w(p_y) (-log p_y) + log S_y, (N,)."""
-    return signed_focal_weight(ce, gamma) * ce + log_mass
+    return generative - ce + signed_focal_weight(ce, gamma) * ce
 
 
 MODULATIONS: dict[str, Modulation] = {"total": on_total, "ratio": on_ratio, "ce": on_ce}
@@ -68,9 +68,9 @@ def generative_focal_loss(
         focus: Gives the exponents, () or (N,), for the true class's probabilities, (N,).
         modulation: What the focal factor multiplies.
     """
-    ce, log_mass = cross_entropy_and_mass(logits, target)
+    ce, generative, _ = generative_terms(logits, target)
     gamma = focus(torch.exp(-ce.detach()))
-    return modulation(ce, log_mass.index_select(0, target), gamma).mean()
+    return modulation(ce, generative, gamma).mean()
 
 
 class GenerativeFocalLoss(CalibrationLoss):

@@ -63,7 +63,7 @@ class _CrossEntropyAndDistance(torch.autograd.Function):
         log_probs = torch.log_softmax(logits, dim=1)
         index = target.unsqueeze(1)
         log_own = log_probs.gather(1, index)
-        # p_y - 1 as expm1(log p_y) keeps its digits where p_y is nearly 1
+        # p_y - 1 as expm1(log p_y): 0 exactly where the cross-entropy is
         difference = log_probs.exp_().scatter_(1, index, torch.expm1(log_own))
         distance = difference.abs().pow_(order).sum(dim=1)
         ctx.save_for_backward(difference, distance, index)
@@ -102,35 +102,43 @@ def cross_entropy_and_distance(
     return pair
 
 
-class _CrossEntropyAndMass(torch.autograd.Function):
+class _Generative(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         log_probs = torch.log_softmax(logits, dim=1)
         index = target.unsqueeze(1)
         ce = -log_probs.gather(1, index).squeeze(1)
         top = log_probs.amax(dim=0)  # the largest term of each sum, so that none underflows
         share = log_probs.sub_(top).exp_()
         total = share.sum(dim=0)
-        ctx.save_for_backward(share, total, top, index)
-        return ce, total.log() + top
+        log_total = total.log()
+        ctx.save_for_backward(share, total, top, target)
+        # ce and top may be 1e4 each and cancel: their sum comes first
+        generative = ce + top.index_select(0, target) + log_total.index_select(0, target)
+        return ce, generative, top + log_total
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, grad_ce: Tensor, grad_mass: Tensor) -> tuple[Tensor, None]:
-        share, total, top, index = ctx.saved_tensors
-        # d log S_k / d log p_ik = share_ik / total_k; then through the softmax, p_ik = share_ik e^top_k
-        to_mass, grad_ce = grad_mass / total, grad_ce.unsqueeze(1)
+    def backward(
+        ctx: Any, grad_ce: Tensor, grad_generative: Tensor, grad_mass: Tensor
+    ) -> tuple[Tensor, None]:
+        share, total, top, target = ctx.saved_tensors
+        grad_mass = grad_mass.scatter_add(0, target, grad_generative)
+        grad_ce = (grad_ce + grad_generative).unsqueeze(1)
+        # d log S_k / d log p_ik = share_ik / total_k; then through the softmax, with
+        # p_ik = share_ik e^top_k
+        to_mass = grad_mass / total
         row = grad_ce - (share * to_mass).sum(dim=1, keepdim=True)
         grad = torch.addcmul(to_mass, top.exp(), row).mul_(share)
-        return grad.scatter_add_(1, index, -grad_ce), None
+        return grad.scatter_add_(1, target.unsqueeze(1), -grad_ce), None
 
 
-def cross_entropy_and_mass(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Cross-entropy of each example, (N,), and log S_k, (K,), from one softmax.
+def generative_terms(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Cross-entropy, -log(p_y / S_y), and log S_k, from one softmax: (N,), (N,) and (K,).
 
     S_k = sum_i p_ik is the probability mass that the batch gives class k.
     """
-    pair: tuple[Tensor, Tensor] = _CrossEntropyAndMass.apply(  # type: ignore[no-untyped-call]
+    terms: tuple[Tensor, Tensor, Tensor] = _Generative.apply(  # type: ignore[no-untyped-call]
         full_precision(logits), target
     )
-    return pair
+    return terms
