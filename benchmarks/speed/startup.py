@@ -1,0 +1,49 @@
+"""What `calibench fit` adds to `import lightning.pytorch.cli`, up to its first training step; and the light verbs.
+
+Command:  python benchmarks/speed/startup.py [repeats]
+
+Each figure is the median wall time of whole processes, started in turn. The aim: at most about 0.5 s for `fit`.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+IMPORT = "import lightning.pytorch.cli"
+FIRST_STEP = """
+import os, sys
+from calibench import cli
+from calibench.module import ClassificationModule
+ClassificationModule.training_step = lambda *_: os._exit(0)
+cli.main(["fit", "--config", "digits_lt", "--trainer.enable_progress_bar", "false"])
+"""
+LIGHT = {verb: f"from calibench.cli import main; main({verb.split()!r})" for verb in ("--help", "list losses")}
+
+
+def seconds(code: str, folder: str) -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], cwd=folder, stdout=subprocess.DEVNULL, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    commands = {"python -c pass": "pass", "import lightning.pytorch.cli": IMPORT, "fit, up to the first step": FIRST_STEP, **LIGHT}
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(repeats):
+        for name, code in commands.items():
+            with tempfile.TemporaryDirectory() as folder:
+                times[name].append(seconds(code, folder))
+    for name, values in times.items():
+        print(f"{name:32s} {statistics.median(values):6.2f} s")
+    added = statistics.median(b - a for a, b in zip(times["import lightning.pytorch.cli"], times["fit, up to the first step"], strict=True))
+    print(f"{'fit adds':32s} {added:6.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""kill -9 at random moments, then resume: the numbers are those of the uninterrupted run."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def command(root: Path) -> list[str]:
+    return [
+        sys.executable, "-m", "calibench", "fit", "--config", "digits_lt", "--model.loss", "AdaFocalLoss", "--model.backbone.dropout", "0.3",
+        "--trainer.max_epochs", "20", "--checkpoint_every_n_steps", "3", "--ckpt_path", "last", "--trainer.default_root_dir", str(root),
+    ]  # fmt: skip
+
+
+def outcome(root: Path) -> tuple[Any, str]:
+    (folder,) = (path.parent for path in root.rglob("metrics.json"))
+    return json.loads((folder / "metrics.json").read_text()), (folder / "metrics.csv").read_text()
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    start = time.monotonic()
+    subprocess.run(command(tmp_path / "whole"), check=True, capture_output=True)
+    seconds = time.monotonic() - start
+    expected = outcome(tmp_path / "whole")
+    generator = random.Random(0)
+    kills = 0
+    for trial in range(4):
+        root = tmp_path / f"cut{trial}"
+        for _ in range(5):
+            process = subprocess.Popen(command(root), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                process.wait(generator.uniform(0.5, 1.0) * seconds)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                kills += 1
+        subprocess.run(command(root), check=True, capture_output=True)
+        assert outcome(root) == expected
+    assert kills >= 5
