@@ -103,7 +103,8 @@ def test_histogram_one_against_rest(ph10: dict[str, Tensor]) -> None:
 def test_sigmoids_are_the_public_packages(
     top_label: TopLabelData, ph10: dict[str, Tensor], numbers: dict[str, Any]
 ) -> None:
-    # They stop scikit-learn's L-BFGS at its default tolerance: equal to 1e-4, ours being the optimum.
+    # They stop scikit-learn's L-BFGS at its default tolerance: equal to 1e-4, ours being the
+    # optimum.
     logits, target, test = top_label
     platt = PlattScaling(smooth_targets=False).fit(logits, target)
     equal(platt.classwise(test)[:, 0].exp(), ph10["vc_PlattTopCalibrator_test_top1"], 1e-4)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from calibench.calibrators.interpolation import interpolate, padded
+from calibench.calibrators.spline import natural_spline_slope, swapped_interpolation
+
+
+def test_interpolate_is_numpys() -> None:
+    knots, values = torch.tensor([0.1, 0.2, 0.7]).double(), torch.tensor([1.0, 3.0, 2.0]).double()
+    x = torch.linspace(0, 1, 41).double()
+    expected = torch.from_numpy(np.interp(x.numpy(), knots.numpy(), values.numpy()))
+    torch.testing.assert_close(interpolate(x, knots, values), expected)
+    long_knots, long_values = (
+        padded([knots, torch.zeros(5)], torch.inf),
+        padded([values, torch.zeros(5)]),
+    )
+    torch.testing.assert_close(interpolate(x, long_knots[0], long_values[0]), expected)
+
+
+def test_one_knot_is_a_constant() -> None:
+    knots = padded([torch.tensor([0.4])], torch.inf, minimum=2)[0]
+    values = padded([torch.tensor([7.0])], minimum=2)[0]
+    assert interpolate(torch.tensor([0.0, 0.4, 1.0]), knots, values).tolist() == [7.0, 7.0, 7.0]
+
+
+def test_swapped_interpolation_by_hand() -> None:
+    knots, values = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([0.0, 10.0, 30.0])
+    found = swapped_interpolation(torch.tensor([-1.0, 0.25, 1.0, 1.25, 2.0, 3.0]), knots, values)
+    # 0.25 past the left knot: 3/4 of the right value and 1/4 of the left one; a knot gives the one
+    # before.
+    assert found.tolist() == [0.0, 7.5, 0.0, 25.0, 30.0, 30.0]
+
+
+def test_natural_spline_is_exact_where_it_can_be() -> None:
+    line = torch.linspace(0, 3, 50).double()
+    torch.testing.assert_close(natural_spline_slope(line, 6), torch.full((50,), 3.0).double())
+    # A cubic with zero curvature at both ends: x^3 / 6 - x^2 / 4 is not one, x^4 - 2 x^3 nearly is.
+    x = torch.linspace(0, 1, 2000).double()
+    slope = natural_spline_slope(x**4 - 2 * x**3, 12)
+    torch.testing.assert_close(slope, 4 * x**3 - 6 * x**2, atol=2e-3, rtol=0)
