@@ -1,0 +1,29 @@
+"""N processes compute one process's loss and gradient, for every loss and every split of the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.losses.ddp import SCALES, one_rank, single_process, splits
+from tests.processes import run_processes
+
+
+@pytest.mark.parametrize(
+    "processes",
+    [2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)],
+)
+def test_every_loss_sees_the_global_batch(processes: int) -> None:
+    single = single_process()
+    ranks = run_processes(one_rank, processes)
+    expected_cases = len(single) * len(SCALES) * len(splits(processes))
+    for results in ranks:
+        assert len(results) == expected_cases
+        for case, (value, grad) in results.items():
+            _, scale, name = case.split(" ", 2)
+            expected, expected_grad = single[name]
+            factor = SCALES[scale]
+            assert value == pytest.approx(factor * expected, rel=1e-9, abs=1e-12), case
+            np.testing.assert_allclose(
+                grad, factor * expected_grad, rtol=1e-9, atol=1e-12, err_msg=case
+            )
