@@ -16,7 +16,8 @@ def pixels(n: int, *, seed: int = 0, side: int = 32) -> np.ndarray:
     return np.random.default_rng(seed).integers(256, size=(n, side, side, 3), dtype=np.uint8)
 
 
-def _batch(path: Path, images: np.ndarray, labels: dict[str, Sequence[int]]) -> None:
+def batch(path: Path, images: np.ndarray, labels: dict[str, Sequence[int]]) -> None:
+    """One file of pickled images and labels."""
     flat = images.transpose(0, 3, 1, 2).reshape(len(images), 3072)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(python2_pickle({"batch_label": "b", **labels, "data": flat}))
@@ -37,9 +38,9 @@ def cifar10(root: Path, *, per_batch: int = 40, test: int = 20) -> None:
     folder = root / "cifar-10-batches-py"
     for number in range(1, 6):
         labels = [i % 10 for i in range(per_batch)]
-        _batch(folder / f"data_batch_{number}", pixels(per_batch, seed=number), {"labels": labels})
+        batch(folder / f"data_batch_{number}", pixels(per_batch, seed=number), {"labels": labels})
     labels = [i % 10 for i in range(test)]
-    _batch(folder / "test_batch", pixels(test, seed=9), {"labels": labels})
+    batch(folder / "test_batch", pixels(test, seed=9), {"labels": labels})
     names = [f"class {k}" for k in range(10)]
     (folder / "batches.meta").write_bytes(python2_pickle({"label_names": names}))
 
@@ -50,7 +51,7 @@ def cifar100(root: Path, *, train: int = 600, test: int = 100) -> None:
     for name, n in (("train", train), ("test", test)):
         fine = [i % 100 for i in range(n)]
         labels = {"fine_labels": fine, "coarse_labels": [label // 5 for label in fine]}
-        _batch(folder / name, pixels(n, seed=n), labels)
+        batch(folder / name, pixels(n, seed=n), labels)
     names = [f"class {k}" for k in range(100)]
     (folder / "meta").write_bytes(python2_pickle({"fine_label_names": names}))
 
