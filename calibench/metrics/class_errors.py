@@ -50,8 +50,9 @@ def group_error(
 ) -> dict[str, Tensor]:
     """Errors of groups of classes by their number of training examples; see `GroupError`."""
     groups = class_groups(check_class_counts(class_counts), check_thresholds(thresholds))
+    confusion = confusion_matrix(preds, target)
     check_columns(preds, len(class_counts))
-    return group_errors(confusion_matrix(preds, target), groups)
+    return group_errors(confusion, groups)
 
 
 def class_groups(class_counts: Sequence[int], thresholds: Sequence[int]) -> dict[str, list[int]]:

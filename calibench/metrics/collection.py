@@ -81,13 +81,18 @@ class CalibrationMetrics(MetricCollection):
         if self.validate_args:
             check_probabilities(preds, target)
         check_columns(preds, self.num_classes)
+        if log_probs is not None and log_probs.shape != preds.shape:
+            raise ValueError(
+                f"`log_probs` must have the shape of `preds`, {tuple(preds.shape)}, "
+                f"got {tuple(log_probs.shape)}."
+            )
         probs = preds.detach().to(torch.promote_types(preds.dtype, torch.float32))
         true_class = (probs if log_probs is None else log_probs.detach()).gather(1, target[:, None])
         log_likelihood = true_class.log() if log_probs is None else true_class.to(probs.dtype)
         rows = probs, target, log_likelihood.squeeze(1)
         if not self._waiting.accepts(*rows):
             self.evaluate_waiting_rows()
-        if self._waiting.accepts(*rows):
+        if self._waiting.accepts(*rows) and len(target):
             self._waiting.append(*rows)
         else:
             self._evaluate(*rows)

@@ -117,7 +117,7 @@ class DebiasedCalibrationError(PerExampleMetric):
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         columns = self.kind(*self.receive(preds, target))
-        self.columns.fill_(columns.shape[1])
+        self.columns = torch.full_like(self.columns, columns.shape[1])
         self.append("packed", columns.flatten())
 
     def compute(self) -> Tensor:

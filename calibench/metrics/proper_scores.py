@@ -111,7 +111,7 @@ class NegativeLogLikelihood(CalibrationMetric):
                 `preds` where given.
         """
         if log_probs is None:
-            log_likelihood = self._log_likelihood(preds.detach(), target)
+            log_likelihood = self._log_likelihood(preds, target)
         else:
             log_likelihood = _true_class(log_probs, target) if log_probs.dim() > 1 else log_probs
         total = log_likelihood.detach().to(self.device).sum(dtype=torch.float64)

@@ -1,0 +1,63 @@
+"""Classwise error: brute force, missing classes, exact zeros."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from calibench import metrics as M
+from tests.metrics.cases import batch
+
+
+def brute_force(preds: torch.Tensor, target: torch.Tensor, n_bins: int) -> float:
+    edges = torch.linspace(0, 1, n_bins + 1).double()
+    total = 0.0
+    for label in range(preds.shape[1]):
+        p = preds[:, label].double()
+        residual = p - (target == label).double()
+        for index in range(n_bins):
+            inside = (p > edges[index]) & (p <= edges[index + 1])
+            if index == 0:
+                inside |= p == 0
+            total += float(residual[inside].sum().abs())
+    return total / len(target) / preds.shape[1]
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 15, 20])
+@pytest.mark.parametrize("k", [1, 2, 5, 30])
+def test_brute_force(n_bins: int, k: int) -> None:
+    preds, target = batch(600, k)
+    value = float(M.classwise_calibration_error(preds, target, n_bins=n_bins))
+    assert value == pytest.approx(brute_force(preds, target, n_bins), abs=1e-12)
+
+
+def test_all_classes_count_but_not_in_the_papers_code() -> None:
+    """Their number of classes is the largest target of the evaluated set plus one."""
+    preds, target = batch(300)
+    target = target.clamp(max=2)
+    value = float(M.classwise_calibration_error(preds, target))
+    assert value == pytest.approx(brute_force(preds, target, 15), abs=1e-12)
+    papers = float(M.classwise_calibration_error(preds, target, variant="reference"))
+    first = 3 * brute_force(preds[:, :3], target, 15) / 3
+    assert papers == pytest.approx(first, abs=1e-6)
+
+
+def test_an_exact_zero_belongs_to_the_first_bin_but_not_in_the_papers_code() -> None:
+    preds = torch.tensor([[1.0, 0.0]] * 4)
+    target = torch.tensor([0, 0, 1, 1])
+    assert float(M.classwise_calibration_error(preds, target)) == pytest.approx(0.5)
+    papers = M.classwise_calibration_error(preds, target, variant="reference")
+    assert float(papers) == pytest.approx(0.25)
+
+
+def test_the_path_without_a_selection_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU all probabilities are binned, because a selection would wait for the device."""
+    preds, target = batch(500)
+    expected = M.classwise.classwise_residuals(preds, target, 15, count_zeros=True)
+
+    def everything(preds: torch.Tensor, n_bins: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.arange(preds.numel()), preds.reshape(-1)
+
+    monkeypatch.setattr(M.classwise, "_above_first_bin", everything)
+    dense = M.classwise.classwise_residuals(preds, target, 15, count_zeros=True)
+    torch.testing.assert_close(dense, expected, rtol=0, atol=1e-12)

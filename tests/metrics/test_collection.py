@@ -1,0 +1,194 @@
+"""The benchmark's collection: same numbers as its parts, whatever the batches."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import Tensor
+
+from calibench import metrics as M
+from calibench.metrics.row_block import RowBlock
+from tests.metrics.cases import K, assert_same, batch
+
+FUNCTIONS = {
+    "error": M.error_rate,
+    "nll": M.negative_log_likelihood,
+    "brier": M.brier_score,
+    "ece": M.calibration_error,
+    "adaptive_ece": M.adaptive_calibration_error,
+    "classwise_ece": M.classwise_calibration_error,
+    "smooth_ece": M.smooth_calibration_error,
+}
+
+
+def assert_equal(
+    values: dict[str, Tensor], preds: Tensor, target: Tensor, prefix: str = ""
+) -> None:
+    for name, function in FUNCTIONS.items():
+        value = values[prefix + name]
+        assert value.shape == ()
+        assert value.dtype == torch.float64
+        assert_same(value, function(preds, target))
+    for name in ("ece", "adaptive_ece", "classwise_ece"):
+        assert_same(values[f"{prefix}{name}_20"], FUNCTIONS[name](preds, target, n_bins=20))
+
+
+@pytest.mark.parametrize("size", [1, 64, 1000, 5000, 12_000])
+def test_values_do_not_depend_on_the_batches(size: int) -> None:
+    preds, target = batch(12_000 if size > 1 else 200)
+    collection = M.calibration_metrics(K, prefix="val/")
+    for start in range(0, len(target), size):
+        collection.update(preds[start : start + size], target[start : start + size])
+    values = collection.compute()
+    assert len(values) == 10
+    assert_equal(values, preds, target, "val/")
+
+
+def test_names_and_bins() -> None:
+    collection = M.calibration_metrics(K, (10, 30, 15))
+    names = {
+        *FUNCTIONS,
+        *(f"{name}_{n}" for name in ("ece", "adaptive_ece", "classwise_ece") for n in (30, 15)),
+    }
+    assert set(collection.keys()) == names
+    assert collection["ece"].n_bins == 10
+    assert collection["classwise_ece_30"].n_bins == 30
+    with pytest.raises(ValueError, match="`n_bins` must hold one or more different numbers"):
+        M.calibration_metrics(K, (15, 15))
+    with pytest.raises(ValueError, match="`n_bins` must be a positive integer"):
+        M.calibration_metrics(K, (0,))
+
+
+def test_groups_are_named_and_not_merged_by_what_the_first_batch_looks_like() -> None:
+    collection = M.calibration_metrics(K)
+    groups = copy.deepcopy(collection.compute_groups)
+    collection.update(*batch(0))
+    collection.update(*batch(3))
+    collection.compute()
+    assert collection.compute_groups == groups
+    assert sorted(map(sorted, groups.values()), key=len)[-1] == [
+        "adaptive_ece", "adaptive_ece_20", "smooth_ece",
+    ]  # fmt: skip
+
+
+def test_log_probabilities_are_used_where_given() -> None:
+    logits, target = torch.tensor([[200.0, 0.0], [0.0, 200.0]]), torch.tensor([1, 1])
+    collection = M.calibration_metrics(2)
+    probs, log_probs = logits.softmax(1), logits.log_softmax(1)
+    collection.update(preds=probs, target=target, log_probs=log_probs)
+    assert float(collection.compute()["nll"]) == pytest.approx(100)
+    assert float(collection(probs, target, log_probs=log_probs)["nll"]) == pytest.approx(100)
+
+
+def test_whatever_looks_inside_sees_all_rows() -> None:
+    preds, target = batch(100)
+    expected = M.calibration_error(preds, target)
+    collection = M.calibration_metrics(K)
+    collection.update(preds, target)
+    assert_same(collection["ece"].compute(), expected)
+    collection.reset()
+    collection.update(preds, target)
+    assert_same(dict(collection.items())["ece"].compute(), expected)
+    collection.reset()
+    collection.update(preds, target)
+    assert collection.metric_state["error"]["count"] == 100
+    collection.to(torch.float64)
+    assert_equal(collection.compute(), preds, target)
+
+
+def test_the_callers_memory_may_be_reused() -> None:
+    (preds, target), buffer = batch(300), torch.empty(100, K)
+    labels, collection = torch.empty(100, dtype=torch.long), M.calibration_metrics(K)
+    for start in range(0, 300, 100):
+        buffer.copy_(preds[start : start + 100])
+        labels.copy_(target[start : start + 100])
+        collection.update(buffer, labels)
+    assert_equal(collection.compute(), preds, target)
+
+
+def test_reset_copy_pickle_and_forward() -> None:
+    preds, target = batch(300)
+    collection = M.calibration_metrics(K)
+    collection.update(*batch(40, seed=8))
+    collection.reset()
+    collection.update(preds[:100], target[:100])
+    copies = [
+        copy.deepcopy(collection),
+        collection.clone(prefix="x/"),
+        pickle.loads(pickle.dumps(collection)),
+    ]
+    for other, prefix in zip(copies, ("", "x/", ""), strict=True):
+        other.update(preds[100:], target[100:])
+        assert_equal(other.compute(), preds, target, prefix)
+    assert_equal(collection(preds[100:], target[100:]), preds[100:], target[100:])
+    assert_equal(collection.compute(), preds, target)
+    collection.update(*batch(50, seed=4))
+    assert collection.metric_state["error"]["count"] == 350
+
+
+def test_precision_may_change_between_batches() -> None:
+    preds, target = batch(200, dtype=torch.float64)
+    collection = M.calibration_metrics(K)
+    collection.update(preds[:50].float(), target[:50])
+    collection.update(preds[50:], target[50:])
+    assert_same(collection.compute()["brier"], M.brier_score(preds, target), atol=1e-7)
+
+
+def test_inference_mode_before_and_after() -> None:
+    preds, target = batch(300)
+    collection = M.calibration_metrics(K)
+    with torch.inference_mode():
+        collection.update(*batch(10))
+        collection.compute()
+        collection.reset()
+        collection.update(preds[:100], target[:100])
+    collection.update(preds[100:], target[100:])
+    assert_equal(collection.compute(), preds, target)
+
+
+def test_each_batch_is_checked_at_once() -> None:
+    collection = M.calibration_metrics(K)
+    with pytest.raises(ValueError, match="sum to 1"):
+        collection.update(torch.rand(4, K), torch.zeros(4, dtype=torch.long))
+    with pytest.raises(ValueError, match="`preds` must have 5 columns"):
+        collection.update(*batch(4, 3))
+    with pytest.raises(ValueError, match="`log_probs` must have the shape of `preds`"):
+        collection.update(*batch(4), log_probs=torch.zeros(4))
+    collection.update(*batch(100))
+    assert_equal(collection.compute(), *batch(100))
+
+
+def test_empty() -> None:
+    collection = M.calibration_metrics(K)
+    collection.update(*batch(0))
+    assert all(bool(value.isnan()) for value in collection.compute().values())
+
+
+def test_memory_of_the_state() -> None:
+    collection = M.calibration_metrics(100, validate_args=False)
+    preds, target = batch(2000, 100)
+    for _ in range(10):
+        collection.update(preds, target)
+    tensors = {
+        part.data_ptr(): part.nbytes
+        for state in collection.metric_state.values()
+        for value in state.values()
+        for part in (value if isinstance(value, list) else [value])
+    }
+    assert sum(tensors.values()) <= 5 * 20_000 + 8 * 100 * 40
+
+
+def test_row_block() -> None:
+    block = RowBlock(5)
+    block.append(torch.ones(2, 3), torch.arange(2))
+    assert block.accepts(torch.ones(3, 3), torch.arange(3))
+    assert not block.accepts(torch.ones(4, 3), torch.arange(4))
+    assert not block.accepts(torch.ones(1, 3).double(), torch.arange(1))
+    block.append(torch.zeros(1, 3), torch.tensor([7]))
+    ones, numbers = block.take()
+    assert ones.sum() == 6
+    assert numbers.tolist() == [0, 1, 7]
+    assert block.count == 0

@@ -1,0 +1,345 @@
+"""What every metric promises: edges, types, batches, merging, moving, one clear error."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+import pickle
+
+import pytest
+import torch
+
+from calibench import metrics as M
+from calibench.metrics.base import CalibrationMetric
+from tests.metrics.cases import CASES, K, assert_same, batch, computed, flat
+
+PER_EXAMPLE = {  # largest state in bytes an example
+    "adaptive": 5, "adaptive_reference": 5, "smooth": 5, "smooth_logit": 5, "lipschitz": 5, "ks": 5,
+    "debiased": 5, "debiased_1": 5, "risk_coverage": 5,
+    "ace": 4 * K, "tace": 4 * K, "debiased_marginal": 4 * K,
+}  # fmt: skip
+every = pytest.mark.parametrize("name", CASES)
+
+
+@every
+def test_batches_in_any_order_give_the_function_of_the_whole(name: str) -> None:
+    build, function = CASES[name]
+    preds, target = batch(1000)
+    shuffled = torch.randperm(1000, generator=torch.Generator().manual_seed(1))
+    parts = list(zip(preds[shuffled].split(130), target[shuffled].split(130), strict=True))
+    expected = function(preds, target)
+    assert flat(expected).isfinite().all()
+    assert_same(computed(build(), (preds, target)), expected)
+    assert_same(computed(build(), (preds[:0], target[:0]), *parts), expected)
+
+
+@every
+def test_batches_without_rows_alone(name: str) -> None:
+    build, function = CASES[name]
+    preds, target = batch(0)
+    value = computed(build(), (preds, target))
+    assert (value == 0).all() if name == "confusion" else value.isnan().all()
+    assert_same(value, function(preds, target))
+
+
+@every
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_few_examples(name: str, n: int) -> None:
+    build, function = CASES[name]
+    value = computed(build(), batch(n))
+    assert_same(value, function(*batch(n)))
+    undefined = name in ("per_class", "groups") or name == "debiased_1"
+    assert undefined or value.isfinite().all()
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_every_floating_type(name: str, dtype: torch.dtype) -> None:
+    build, function = CASES[name]
+    preds, target = batch(400, dtype=dtype)
+    wide = preds.double() if dtype == torch.float64 else preds.float()
+    value = computed(build(), (preds, target))
+    assert value.dtype == (torch.int64 if name == "confusion" else torch.float64)
+    exact = function(preds, target)
+    assert_same(value, exact, atol=1e-9)
+    if dtype in (torch.float32, torch.float64):
+        assert_same(value, function(wide, target), atol=1e-9)
+
+
+@every
+def test_one_class_and_two(name: str) -> None:
+    if name in ("brier_parts", "groups", "classwise", "classwise_reference", "ace", "tace"):
+        pytest.skip("built for K = 5 here; see test_classwise.py")
+    _, function = CASES[name]
+    ones = torch.ones(20, 1)
+    value = flat(function(ones, torch.zeros(20, dtype=torch.long)))
+    perfect = torch.zeros_like(value)
+    if name == "risk_coverage":
+        perfect[2] = 1  # full coverage
+    if name == "confusion":
+        perfect[0] = 20
+    assert_same(value, perfect, atol=1e-3 if "smooth" in name else 1e-12)
+    assert flat(function(*batch(300, 2))).isfinite().all()
+
+
+@every
+def test_only_one_class_among_the_targets(name: str) -> None:
+    preds, _ = batch(300)
+    value = computed(CASES[name][0](), (preds, torch.full((300,), 2)))
+    assert name in ("per_class", "groups") or value.isfinite().all()
+
+
+@every
+def test_all_confidences_equal(name: str) -> None:
+    preds = torch.full((100, K), 0.1)
+    preds[:, 0] = 0.6
+    target = torch.arange(100) % K
+    value = computed(CASES[name][0](), (preds, target))
+    assert value.isfinite().all()
+    gap = {"ece", "ece_20", "rmsce", "mce", "adaptive", "lipschitz", "ks"}
+    if name in gap:
+        assert float(value) == pytest.approx(0.4, abs=1e-6)
+    if name == "adaptive_reference":
+        assert float(value) == 0  # what the papers' code says
+
+
+@every
+def test_reset_and_use_again(name: str) -> None:
+    build, function = CASES[name]
+    metric = build()
+    computed(metric, batch(100))
+    metric.reset()
+    assert_same(computed(metric, batch(50, seed=3)), function(*batch(50, seed=3)))
+
+
+@every
+def test_merged_states(name: str) -> None:
+    build, function = CASES[name]
+    (preds, target), rest = batch(300), batch(40, seed=9)
+    first, second = build(), build()
+    second.update(preds[:100], target[:100])
+    first.merge_state(second)
+    first.update(preds[100:], target[100:])
+    assert_same(first.compute(), function(preds, target))
+    # The two do not share memory: what one appends, the other does not see.
+    second.update(*rest)
+    first._computed = None
+    assert_same(first.compute(), function(preds, target))
+    both = torch.cat([preds[:100], rest[0]]), torch.cat([target[:100], rest[1]])
+    assert_same(second.compute(), function(*both))
+
+
+@every
+def test_forward_gives_the_batch_and_keeps_the_whole(name: str) -> None:
+    build, function = CASES[name]
+    metric, (preds, target) = build(), batch(300)
+    for rows in (slice(0, 100), slice(100, 300)):
+        assert_same(metric(preds[rows], target[rows]), function(preds[rows], target[rows]))
+    assert_same(metric.compute(), function(preds, target))
+
+
+@every
+def test_copies_and_pickles(name: str) -> None:
+    build, function = CASES[name]
+    (preds, target), metric = batch(300), build()
+    metric.update(preds[:100], target[:100])
+    for other in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        other.update(preds[100:], target[100:])
+        assert_same(other.compute(), function(preds, target))
+    assert_same(metric.compute(), function(preds[:100], target[:100]))
+
+
+@every
+def test_persistent_state_is_saved_and_loaded(name: str) -> None:
+    build, function = CASES[name]
+    (preds, target), metric, loaded = batch(300), build(), build()
+    metric.persistent(True)
+    loaded.persistent(True)
+    metric.update(preds[:100], target[:100])
+    file = io.BytesIO()
+    torch.save(metric.state_dict(), file)
+    file.seek(0)
+    loaded.load_state_dict(torch.load(file))
+    loaded.update(preds[100:], target[100:])
+    assert_same(loaded.compute(), function(preds, target))
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_cast_of_the_parent_leaves_the_state(name: str, dtype: torch.dtype) -> None:
+    build, function = CASES[name]
+    parent = torch.nn.ModuleDict({"metric": build()})
+    preds, target = batch(300)
+    parent["metric"].update(preds[:100], target[:100])
+    parent.to(dtype)
+    parent["metric"].set_dtype(dtype)
+    parent["metric"].update(preds[100:], target[100:])
+    assert_same(parent["metric"].compute(), function(preds, target))
+    parent["metric"].reset()
+    assert_same(computed(parent["metric"], (preds, target)), function(preds, target))
+
+
+@every
+def test_inference_mode_before_and_after(name: str) -> None:
+    build, function = CASES[name]
+    (preds, target), metric = batch(300), build()
+    with torch.inference_mode():
+        metric.update(*batch(20, seed=5))
+        metric.reset()
+        metric.update(preds[:100], target[:100])
+    metric.update(preds[100:200], target[100:200])
+    with torch.inference_mode():
+        metric.update(preds[200:], target[200:])
+    assert_same(metric.compute(), function(preds, target))
+
+
+@every
+def test_gradients_are_not_kept(name: str) -> None:
+    preds, target = batch(60)
+    metric = CASES[name][0]()
+    metric.update(preds.requires_grad_(), target)
+    assert not any(
+        tensor.requires_grad
+        for state in metric.metric_state.values()
+        for tensor in (state if isinstance(state, list) else [state])
+    )
+
+
+@every
+def test_state_is_small(name: str) -> None:
+    metric = CASES[name][0]()
+    for seed in range(20):
+        metric.update(*batch(1000, seed=seed))
+    held = [
+        s
+        for state in metric.metric_state.values()
+        for s in (state if isinstance(state, list) else [state])
+    ]
+    size = sum(tensor.numel() * tensor.element_size() for tensor in held)
+    assert size <= 20_000 * PER_EXAMPLE.get(name, 0) + 8 * 4 * 20 * K
+
+
+BAD = [
+    (torch.full((2, K), 0.3), torch.tensor([0, 1]), "sum to 1"),
+    (torch.tensor([[1.5, -0.5, 0, 0, 0]]), torch.tensor([0]), r"\[0, 1\]"),
+    (torch.tensor([[torch.nan, 1, 0, 0, 0]]), torch.tensor([0]), "NaN"),
+    (torch.tensor([[5.0, 1, -2, 0, 0]]), torch.tensor([0]), "probabilities"),
+    (torch.eye(K), torch.full((K,), K), r"`target` must lie in \[0, 5\)"),
+    (torch.eye(K), torch.full((K,), -1), r"`target` must lie in \[0, 5\)"),
+    (torch.eye(K), torch.zeros(K - 1, dtype=torch.long), "`target` must have shape"),
+    (torch.eye(K)[0], torch.tensor(0), "`preds` must have shape"),
+]
+
+
+@every
+@pytest.mark.parametrize(("preds", "target", "message"), BAD)
+def test_invalid_values(name: str, preds: torch.Tensor, target: torch.Tensor, message: str) -> None:
+    build, function = CASES[name]
+    metric = build()
+    with pytest.raises(ValueError, match=message):
+        metric.update(preds, target)
+    with pytest.raises(ValueError, match=message):
+        function(preds, target)
+
+
+@every
+def test_invalid_types(name: str) -> None:
+    metric = CASES[name][0]()
+    with pytest.raises(TypeError, match="integer class indices"):
+        metric.update(torch.eye(K), torch.zeros(K))
+    with pytest.raises(TypeError, match="must be floating"):
+        metric.update(torch.eye(K).long(), torch.zeros(K, dtype=torch.long))
+    with pytest.raises(TypeError, match="must be tensors"):
+        metric.update([[1.0, 0.0]], [0])
+
+
+@every
+def test_validation_can_be_left_out(name: str) -> None:
+    build, _ = CASES[name]
+    preds, target = batch(50)
+    build(validate_args=False).update(preds * 1.01, target)
+    with pytest.raises(ValueError, match="sum to 1"):
+        build().update(preds * 1.01, target)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "off"), [(torch.float32, 2e-4), (torch.float16, 8e-3), (torch.bfloat16, 0.06)]
+)
+def test_tolerance_of_row_sums_follows_the_type(dtype: torch.dtype, off: float) -> None:
+    good = torch.tensor([[0.5, 0.5]], dtype=dtype)
+    M.calibration_error(good * (1 + off / 8), torch.tensor([0]))
+    with pytest.raises(ValueError, match="sum to 1"):
+        M.calibration_error(good * (1 + off), torch.tensor([0]))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: M.CalibrationError(0), "`n_bins` must be a positive integer, got 0."),
+        (lambda: M.CalibrationError(norm="l3"), "`norm` must be one of"),
+        (lambda: M.CalibrationError(variant="mine"), "`variant` must be one of"),
+        (lambda: M.SmoothCalibrationError("box"), "`kernel` must be one of"),
+        (lambda: M.DebiasedCalibrationError(3), "`p` must be one of"),
+        (lambda: M.DebiasedCalibrationError(kind="all"), "`kind` must be one of"),
+        (lambda: M.OutOfDistribution("odin"), "`score` must be one of"),
+        (
+            lambda: M.ClasswiseCalibrationError(0),
+            "`num_classes` must be a positive integer, got 0.",
+        ),
+        (lambda: M.ThresholdedAdaptiveCalibrationError(3, threshold=1), "`threshold` must lie in"),
+        (lambda: M.RiskCoverage(2), "`risk` must lie in"),
+        (lambda: M.GroupError([]), "`class_counts` must be"),
+        (lambda: M.GroupError([3, 4], (20, 100)), "`thresholds` must be"),
+    ],
+)
+def test_invalid_options(build, message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        build()
+
+
+@pytest.mark.parametrize(
+    "name", ["classwise", "ace", "tace", "brier_parts", "confusion", "per_class"]
+)
+def test_the_number_of_classes_is_checked(name: str) -> None:
+    with pytest.raises(ValueError, match="`preds` must have 5 columns"):
+        CASES[name][0]().update(*batch(10, 3))
+
+
+@every
+def test_a_device_without_float64_leaves_the_metric_where_it_is(name: str) -> None:
+    def to_device(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype == torch.float64:
+            raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
+        return tensor.to("meta")
+
+    build, function = CASES[name]
+    metric = build()._apply(to_device)
+    assert metric.device.type == "cpu"
+    assert_same(computed(metric, batch(50)), function(*batch(50)))
+
+
+def classes() -> list[type]:
+    return [
+        value
+        for value in vars(M).values()
+        if inspect.isclass(value) and value.__name__ in M.__all__
+    ]
+
+
+@pytest.mark.parametrize("cls", classes(), ids=lambda cls: cls.__name__)
+def test_first_docstring_line_names_the_source(cls: type) -> None:
+    line = cls.__doc__.splitlines()[0]
+    assert len(line) <= 96
+    assert line.endswith(").")
+
+
+def test_every_class_has_its_function_and_is_covered_here() -> None:
+    metrics = [
+        cls
+        for cls in classes()
+        if issubclass(cls, CalibrationMetric) and not inspect.isabstract(cls)
+    ]
+    covered = {type(build()) for build, _ in CASES.values()} | {M.OutOfDistribution}
+    assert set(metrics) == covered
+    assert sum(not inspect.isclass(getattr(M, name)) for name in M.__all__) == len(covered) + 1

@@ -1,0 +1,98 @@
+"""Smooth errors: laws, the grid for many examples, the linear program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from calibench import metrics as M
+from calibench.metrics.lipschitz import largest_correlation
+from calibench.metrics.smooth_kernels import (
+    interpolate,
+    round_to_grid,
+    smooth_open,
+    smooth_reflected,
+)
+from tests.metrics.cases import batch
+from tests.metrics.test_calibration_error import pairs
+
+
+@pytest.mark.parametrize("kernel", ["reflected", "logit"])
+def test_the_grid_for_many_examples_changes_little(
+    kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preds, target = batch(9000)
+    exact = float(M.smooth_calibration_error(preds, target, kernel=kernel))
+    thrice = preds.repeat(2, 1), target.repeat(2)
+    monkeypatch.setattr(M.smooth, "_NODES", 100_000)
+    whole = float(M.smooth_calibration_error(*thrice, kernel=kernel))
+    monkeypatch.undo()
+    assert float(M.smooth_calibration_error(*thrice, kernel=kernel)) == pytest.approx(
+        whole, rel=1e-5
+    )
+    assert whole == pytest.approx(exact, rel=1e-3)  # relplot's softening depends on N
+
+
+def test_convolutions_are_numpys() -> None:
+    values = torch.rand(2, 101, dtype=torch.float64)
+    offset = np.linspace(0, 1, 101) - 0.5
+    taps = np.exp(-(offset**2) / (2 * 0.07**2)) / (0.07 * np.sqrt(2 * np.pi))
+    smoothed = smooth_reflected(values, 0.07)
+    for row, result in zip(values.numpy(), smoothed.numpy(), strict=True):
+        mirrored = np.concatenate([row[::-1][:-1], row, row[::-1][1:]])
+        expected = np.convolve(mirrored, taps, "valid")[50 : 50 + 101]
+        np.testing.assert_allclose(result, expected, atol=1e-10)
+    for row, result in zip(values.numpy(), smooth_open(values, 0.07).numpy(), strict=True):
+        np.testing.assert_allclose(result, np.convolve(row, taps, "same"), atol=1e-10)
+
+
+def test_rounding_to_a_grid_keeps_mass_and_mean() -> None:
+    position, weight = torch.rand(50, dtype=torch.float64), torch.rand(2, 50, dtype=torch.float64)
+    grid = round_to_grid(position, weight, 11)
+    points = torch.linspace(0, 1, 11, dtype=torch.float64)
+    torch.testing.assert_close(grid.sum(1), weight.sum(1))
+    torch.testing.assert_close(grid @ points, weight @ position)
+    torch.testing.assert_close(interpolate(points[None], position)[0], position)
+
+
+@pytest.mark.parametrize("accuracy", [0.2, 0.5, 0.9])
+def test_lipschitz_error_of_one_confidence_is_the_gap(accuracy: float) -> None:
+    hits = int(100 * accuracy)
+    preds, target = pairs([0.8] * 100, [1] * hits + [0] * (100 - hits))
+    value = float(M.lipschitz_calibration_error(preds, target))
+    assert value == pytest.approx(abs(0.8 - accuracy), abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lipschitz_error_is_bounded_by_binned_errors(seed: int) -> None:
+    preds, target = batch(400, seed=seed)
+    value = float(M.lipschitz_calibration_error(preds, target))
+    for n_bins in (5, 15, 50):
+        ece = float(M.calibration_error(preds, target, n_bins=n_bins))
+        assert 0 <= value <= ece + 1 / n_bins
+    confidence, predicted = preds.max(1)
+    _, run = confidence.unique(return_inverse=True)
+    residual = confidence.double() - (predicted == target).double()
+    distinct = torch.zeros(int(run.max()) + 1, dtype=torch.float64).index_add_(0, run, residual)
+    assert value <= float(distinct.abs().sum()) / 400 + 1e-12
+
+
+def test_linear_program_beats_every_lipschitz_function_tried() -> None:
+    generator = np.random.default_rng(0)
+    values = np.sort(generator.random(40))
+    residuals = generator.normal(size=40) / 40
+    best = largest_correlation(values, residuals)
+    for _ in range(300):  # random 1-Lipschitz functions with values in [-1, 1]
+        slopes = generator.choice([-1, 1], 39) * np.diff(values)
+        w = np.clip(np.concatenate([[0], np.cumsum(slopes)]) + generator.uniform(-1, 1), -1, 1)
+        assert w @ residuals <= best + 1e-12
+    assert largest_correlation(np.array([0.1, 0.4]), np.array([-1.0, 1.0])) == pytest.approx(0.3)
+
+
+def test_ks_depends_on_no_order_among_ties() -> None:
+    """The authors' code says 0.1 or 0.025 here, by order."""
+    preds, target = pairs([0.9] * 40, [1] * 35 + [0] * 5)
+    for order in (torch.arange(40), torch.arange(39, -1, -1)):
+        value = float(M.kolmogorov_smirnov_calibration_error(preds[order], target[order]))
+        assert value == pytest.approx(0.025, abs=1e-6)

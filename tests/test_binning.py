@@ -1,0 +1,77 @@
+"""Bins against numpy's and torch's own functions, at every edge."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from calibench.binning import (
+    check_n_bins,
+    equal_mass_cuts,
+    equal_width_bin,
+    order_statistic_cuts,
+    reference_mass_cuts,
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n_bins", [*range(1, 31), 50, 99, 100, 255])
+def test_equal_width_bins_are_those_of_bucketize(n_bins: int, dtype: torch.dtype) -> None:
+    edges = torch.linspace(0, 1, n_bins + 1)
+    beside = [torch.nextafter(edges, torch.tensor(float(to))) for to in (2, -1)]
+    values = torch.cat([edges, *beside, torch.rand(500), torch.tensor([0, -0.0, 1.00001, -1e-9])])
+    values = values.to(dtype)
+    expected = torch.bucketize(values, edges[1:-1].to(dtype))
+    assert torch.equal(equal_width_bin(values, n_bins), expected)
+    column = values.unsqueeze(1)
+    assert torch.equal(equal_width_bin(column, n_bins), expected.unsqueeze(1))
+
+
+def test_an_edge_belongs_to_the_bin_below_and_both_ends_to_real_bins() -> None:
+    values = torch.tensor([0.0, 0.1, 0.2, 0.5, 0.50001, 1.0])
+    assert equal_width_bin(values, 2).tolist() == [0, 0, 0, 0, 1, 1]
+    assert equal_width_bin(torch.tensor([0.998, 0.999]).bfloat16(), 15).tolist() == [14, 14]
+    assert equal_width_bin(torch.empty(0, 3), 4).shape == (0, 3)
+
+
+def test_bins_made_in_inference_mode_serve_outside() -> None:
+    with torch.inference_mode():
+        equal_width_bin(torch.rand(3), 77)
+    values = torch.rand(3, requires_grad=True)
+    assert equal_width_bin(values, 77).shape == (3,)
+
+
+@pytest.mark.parametrize("n", [1, 2, 14, 15, 16, 100, 101])
+def test_equal_mass_without_ties_is_array_split(n: int) -> None:
+    ordered = torch.rand(n).sort().values
+    sizes = [end - start for start, end in pairwise(equal_mass_cuts(ordered, 15))]
+    assert sizes == [len(part) for part in np.array_split(np.arange(n), 15)] if n >= 15 else True
+    assert sum(sizes) == n
+    assert n >= 15 or [size for size in sizes if size] == [1] * n
+
+
+def test_equal_mass_never_splits_equal_values() -> None:
+    ordered = torch.tensor([0.1] * 3 + [0.2] * 9 + [0.3] * 2 + [0.9] * 6)
+    cuts = equal_mass_cuts(ordered, 5)
+    assert set(cuts) <= {0, 3, 12, 14, 20}
+    assert cuts[-1] == 20
+    assert equal_mass_cuts(torch.full((50,), 0.4), 7) == [0] + [50] * 7
+
+
+@pytest.mark.parametrize("n", [1, 5, 40, 333])
+def test_reference_bins_are_numpys_interpolation(n: int) -> None:
+    ordered = (torch.rand(n) * 20).round().div(20).sort().values
+    values = ordered.numpy()
+    edges = np.interp(np.linspace(0, n, 16), np.arange(n), values).astype(np.float32)
+    assert reference_mass_cuts(ordered, 15) == [int((values <= edge).sum()) for edge in edges]
+    edges = [values[k * (n // 15)] for k in range(15)] + [1.0]
+    assert order_statistic_cuts(ordered, 15) == [int((values <= edge).sum()) for edge in edges]
+
+
+@pytest.mark.parametrize("bad", [0, -3, 1.5, True, None])
+def test_n_bins_is_checked(bad: object) -> None:
+    with pytest.raises(ValueError, match="`n_bins` must be a positive integer"):
+        check_n_bins(bad)  # type: ignore[arg-type]
