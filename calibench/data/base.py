@@ -47,11 +47,13 @@ class ClassificationDataModule(LightningDataModule, ABC):
         transform: Stored inputs to network inputs.
         test_transform: Another transform for the test split alone; None for the same.
         augmentation: Random change of stored training inputs, or None.
+        decode: For splits beyond memory, whose stored inputs are file numbers: reads them.
     """
 
     transform: Transform = staticmethod(identity)
     test_transform: Transform | None = None
     augmentation: Augmentation | None = None
+    decode: Transform | None = None
     class_counts: Tensor
     fingerprint: str
 
@@ -135,27 +137,34 @@ class ClassificationDataModule(LightningDataModule, ABC):
             device=self._device(),
             transform=self.transform,
             augmentation=self.augmentation,
+            decode=self.decode,
         )
 
     def val_dataloader(self) -> ResidentLoader:
         """Batches of the validation split in dataset order."""
-        return self._ordered(self.splits.val)
+        return self._ordered(self.splits.val, decode=self.decode)
 
     def test_dataloader(self) -> list[ResidentLoader]:
         """One loader per name of `test_names`."""
-        test = self._ordered(self.splits.test, self.test_transform)
+        test = self._ordered(self.splits.test, self.test_transform, self.decode)
         return [test, *(self._ordered(part.examples) for part in self.evaluation_sets.values())]
 
     def predict_dataloader(self) -> list[ResidentLoader]:
         """The validation loader, then the test loaders."""
         return [self.val_dataloader(), *self.test_dataloader()]
 
-    def _ordered(self, examples: Examples, transform: Transform | None = None) -> ResidentLoader:
+    def _ordered(
+        self,
+        examples: Examples,
+        transform: Transform | None = None,
+        decode: Transform | None = None,
+    ) -> ResidentLoader:
         return ResidentLoader(
             examples,
             batch_size=self.batch_size,
             device=self._device(),
             transform=transform or self.transform,
+            decode=decode,
         )
 
     def _device(self) -> torch.device:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import torch
+from torch import Tensor
 
 from calibench.data.batch import Examples, Splits
 from calibench.data.cache import cached
@@ -23,8 +23,10 @@ class ImageFolderDataModule(ImageDataModule):
     """Your own images, a folder per class (torchvision's ImageFolder layout).
 
     Either `folder/<class>/<image>`, which is split at random and stratified, or
-    `folder/{train,val,test}/<class>/<image>`. Images are decoded once, to RGB squares in memory,
-    and kept in `folder/.calibench` where that can be written to.
+    `folder/{train,val,test}/<class>/<image>`. Images become RGB squares. They are decoded once and
+    kept in `folder/.calibench` where that can be written to; if they would take more memory than
+    `memory_limit`, they are decoded as they are used, and the fingerprint covers the splits and
+    labels but not the pixels.
 
     Args:
         folder: The folder.
@@ -39,6 +41,7 @@ class ImageFolderDataModule(ImageDataModule):
             ~/.cache/calibench.
         mean: Mean of each channel on the [0, 1] scale; ImageNet's by default.
         std: Standard deviation of each channel on the [0, 1] scale; ImageNet's by default.
+        memory_limit: Gibibytes that the decoded images may take; beyond, they stream.
         augment: Random crops (zero padding 4) and horizontal flips of training images.
 
     Raises:
@@ -60,6 +63,7 @@ class ImageFolderDataModule(ImageDataModule):
         root: str | None = None,
         mean: tuple[float, float, float] = IMAGENET_MEAN,
         std: tuple[float, float, float] = IMAGENET_STD,
+        memory_limit: float = 8.0,
         augment: bool = True,
     ) -> None:
         if side < 1:
@@ -90,11 +94,17 @@ class ImageFolderDataModule(ImageDataModule):
             augment=augment,
         )
         self.val_fraction, self.test_fraction = val_fraction, test_fraction
+        self._files: list[Path] = []  # of a folder that streams; stored inputs are numbers in it
+        parts = self._split_folders or [""]
+        count = sum(len(_images(self.folder / part / name)) for part in parts for name in names)
+        if count * 3 * side**2 > memory_limit * 2**30:
+            self.decode = self._decode
 
     def prepare_data(self) -> None:
         """Decode once, before several processes want the images."""
-        for part in self._split_folders or [""]:
-            self._read(part)
+        if self.decode is None:
+            for part in self._split_folders or [""]:
+                self._read(part)
 
     def load_splits(self, seed: int) -> Splits:
         """Read the folders that there are, and split the training images for the others."""
@@ -114,12 +124,19 @@ class ImageFolderDataModule(ImageDataModule):
             for label, name in enumerate(self.class_names)
             for path in _images(self.folder / part / name)
         }
+        target = torch.tensor(list(files.values()))
+        if self.decode is not None:
+            self._files += files
+            return Examples(torch.arange(len(self._files) - len(files), len(self._files)), target)
         cache = self.folder / ".calibench" / f"{part or 'all'}-{self.side}.npz"
         arrays = cached(
             cache, files, lambda: {"pixels": decode_images(list(files), side=self.side)}
         )
-        pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
-        return Examples(pixels, torch.from_numpy(np.array(list(files.values()), dtype=np.int64)))
+        return Examples(torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2), target)
+
+    def _decode(self, numbers: Tensor) -> Tensor:
+        files = [self._files[number] for number in numbers.tolist()]
+        return torch.from_numpy(decode_images(files, side=self.side)).permute(0, 3, 1, 2)
 
 
 def _classes(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Loaders over a split that lives in memory, on the device that uses it.
+"""Loaders over a split that lives in memory, on the device that uses it, or is read as it is used.
 
 A loader yields this process's slice of each *global* batch, cut as `torch.tensor_split` cuts it:
 every process takes the same number of steps, no row is padded or repeated, and what a batch holds
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ class ResidentLoader:
         batch_size: Rows of a global batch; at least 1.
         device: Where the split is kept and batches are made.
         transform: From stored inputs (n, ...) to network inputs.
+        decode: For a split beyond memory, whose stored inputs are file numbers (n,): reads them.
+            The next batch is then read while the last one is used.
     """
 
     def __init__(
@@ -45,19 +48,25 @@ class ResidentLoader:
         batch_size: int,
         device: torch.device | str = "cpu",
         transform: Transform = identity,
+        decode: Transform | None = None,
     ) -> None:
         self.examples = Examples(*(part.to(device) for part in examples))
         self.batch_size = batch_size
         self.device = torch.device(device)
-        self.transform = transform
+        self.transform, self.decode = transform, decode
 
     def __len__(self) -> int:
         return math.ceil(len(self.examples.target) / self.batch_size)
 
     def __iter__(self) -> Iterator[Batch]:
         order = torch.arange(len(self.examples.target), device=self.device)
-        for step in range(len(self)):
-            yield self._batch(self._rows(order, step))
+        yield from self._batches(order, range(len(self)))
+
+    def _batches(self, order: Tensor, steps: range) -> Iterator[Batch]:
+        def make(step: int) -> Batch:
+            return self._batch(self._rows(order, step))
+
+        return map(make, steps) if self.decode is None else one_ahead(make, steps)
 
     def _rows(self, order: Tensor, step: int) -> Tensor:
         return order[step * self.batch_size : (step + 1) * self.batch_size]
@@ -69,8 +78,9 @@ class ResidentLoader:
         return Batch(inputs, self.examples.target[mine], mine, len(rows))
 
     def _read(self, index: Tensor) -> Tensor:
-        """The stored inputs at the given positions."""
-        return self.examples.inputs[index]
+        """The stored inputs at the given positions, decoded."""
+        stored = self.examples.inputs[index]
+        return stored if self.decode is None else self.decode(stored.cpu()).to(self.device)
 
 
 class ShuffledLoader(ResidentLoader):
@@ -88,6 +98,7 @@ class ShuffledLoader(ResidentLoader):
         device: Where the split is kept and batches are made.
         transform: From stored inputs (n, ...) to network inputs, after the augmentation.
         augmentation: Random change of the stored inputs; None for none.
+        decode: As for `ResidentLoader`.
     """
 
     batch_sampler = None
@@ -101,10 +112,13 @@ class ShuffledLoader(ResidentLoader):
         device: torch.device | str = "cpu",
         transform: Transform = identity,
         augmentation: Augmentation | None = None,
+        decode: Transform | None = None,
     ) -> None:
-        super().__init__(examples, batch_size=batch_size, device=device, transform=transform)
+        super().__init__(
+            examples, batch_size=batch_size, device=device, transform=transform, decode=decode
+        )
         self.seed, self.augmentation = seed, augmentation
-        if augmentation is not None:
+        if augmentation is not None and decode is None:
             prepared = augmentation.prepare(self.examples.inputs)
             self.examples = self.examples._replace(inputs=prepared)
         self.epoch, self._step, self._first_step = 0, 0, 0
@@ -131,9 +145,10 @@ class ShuffledLoader(ResidentLoader):
         # A generator, so that nothing is drawn before Lightning has set the epoch of a resumed run.
         order = self._start_epoch()
         start, self._first_step = self._first_step, 0
-        for step in range(start, len(self)):
-            self._step = step + 1
-            yield self._batch(self._rows(order, step))
+        batches = self._batches(order, range(start, len(self)))
+        for handed_out, batch in enumerate(batches, start=start + 1):
+            self._step = handed_out
+            yield batch
 
     def _start_epoch(self) -> Tensor:
         generator = torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch))
@@ -146,7 +161,11 @@ class ShuffledLoader(ResidentLoader):
     def _read(self, index: Tensor) -> Tensor:
         if self.augmentation is None or self._draws is None:
             return super()._read(index)
-        return self.augmentation(self.examples.inputs, index, self._draws[index])
+        if self.decode is None:
+            return self.augmentation(self.examples.inputs, index, self._draws[index])
+        images = self.augmentation.prepare(super()._read(index))
+        every = torch.arange(len(index), device=self.device)
+        return self.augmentation(images, every, self._draws[index])
 
 
 def epoch_seed(seed: int, epoch: int) -> int:
@@ -155,3 +174,13 @@ def epoch_seed(seed: int, epoch: int) -> int:
     Hashed to 32 bits, because torch's CPU generator ignores the higher ones.
     """
     return int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0])
+
+
+def one_ahead(make: Callable[[int], Batch], steps: range) -> Iterator[Batch]:
+    """`make(step)` for each step; the next one is under way while the caller uses the last."""
+    with ThreadPoolExecutor(1) as pool:
+        ready: Future[Batch] | None = None
+        for step in steps:
+            current = ready or pool.submit(make, step)
+            ready = pool.submit(make, step + 1) if step + 1 in steps else None
+            yield current.result()

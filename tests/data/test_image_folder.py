@@ -72,6 +72,36 @@ def test_new_images_are_noticed(tmp_path: Path) -> None:
     assert after.fingerprint != before.fingerprint
 
 
+def test_images_beyond_memory_stream_to_the_same_batches(tmp_path: Path) -> None:
+    for part, n in (("train", 12), ("test", 5)):
+        for name in COLOURS:
+            for i in range(n):
+                pixels = fakes.pixels(1, seed=n * i, side=40)[0]
+                path = tmp_path / part / name / f"{i}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(pixels).save(path)
+    resident = images(tmp_path, batch_size=5)
+    streamed = images(tmp_path, batch_size=5, memory_limit=1e-6)
+    assert streamed.splits.train.inputs.dtype == torch.int64
+    pairs = [(resident.train_dataloader(), streamed.train_dataloader())]
+    pairs += zip(resident.predict_dataloader(), streamed.predict_dataloader(), strict=True)
+    for whole, parts in pairs:
+        for a, b in zip(whole, parts, strict=True):
+            assert all(torch.equal(x, y) for x, y in zip(a[:3], b[:3], strict=True))
+
+
+def test_a_streaming_epoch_resumes(tmp_path: Path) -> None:
+    fill(tmp_path)
+    data = images(tmp_path, batch_size=5, memory_limit=0.0)
+    whole = [batch.index.tolist() for batch in data.train_dataloader()]
+    begun, resumed = data.train_dataloader(), data.train_dataloader()
+    first = iter(begun)
+    next(first), next(first)
+    resumed.load_state_dict(begun.state_dict())
+    assert [batch.index.tolist() for batch in resumed] == whole[2:]
+    first.close()
+
+
 def test_bad_folders_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere is missing: a folder of images per class"):
         images(tmp_path / "nowhere")
