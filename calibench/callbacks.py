@@ -15,9 +15,8 @@ from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
-from calibench.config import ExpectedFailure
 from calibench.data import ClassificationDataModule
-from calibench.module import ClassificationModule
+from calibench.module import ClassificationModule, NonFiniteLoss
 from calibench.runs import Predictions, write_atomically
 
 
@@ -66,10 +65,6 @@ class TrainingCurve(Checkpoint):
         writer.writeheader()
         writer.writerows(self.rows)
         write_atomically(self.path, text.getvalue().encode())
-
-
-class NonFiniteLoss(ExpectedFailure):
-    """The training loss became NaN or infinite."""
 
 
 class NaNGuard(Callback):
@@ -155,19 +150,6 @@ class EpochReport(Callback):
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Report an epoch."""
         self.report(trainer.current_epoch + 1, trainer.max_epochs or 0)
-
-
-class Interruption(Callback):
-    """Remembers what ended a run: Lightning turns Ctrl-C and SIGTERM into exit codes of its own."""
-
-    def __init__(self) -> None:
-        self.exception: BaseException | None = None
-
-    def on_exception(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
-    ) -> None:
-        """Keep the first exception."""
-        self.exception = self.exception or exception
 
 
 class SavePredictions(Callback):

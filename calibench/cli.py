@@ -91,9 +91,12 @@ def _training(verb: str, arguments: list[str]) -> int:
     arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
     from rich.console import Console
 
-    from calibench import training
+    from calibench import inference, training
 
-    getattr(training, verb)(arguments, console=Console())
+    functions: dict[str, Callable[..., object]] = {
+        "fit": training.fit, "validate": inference.validate, "test": inference.test, "predict": inference.predict,
+    }  # fmt: skip
+    functions[verb](arguments, console=Console())
     return 0
 
 

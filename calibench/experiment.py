@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import json
+import logging
 import os
-import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import lightning.pytorch as L
 import torch
@@ -20,128 +19,20 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from calibench.backbones import Backbone
-from calibench.calibrators import Calibrator
 from calibench.checkpoints import AtomicCheckpointIO
 from calibench.config import (
     UsageError,
     merge_files,
-    near_matches,
-    short_name,
     split_arguments,
     without_replaced_classes,
 )
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
-from calibench.losses import CalibrationLoss
 from calibench.module import ClassificationModule
+from calibench.parser import Parser, one_line, unknown_option
 from calibench.runs import Cell, Run
 
 DEFAULT_ROOT = "results"
-
-# The classes a configuration names, by the key that names them: what a misspelt name is compared with.
-_FAMILIES = {
-    "loss": CalibrationLoss,
-    "backbone": Backbone,
-    "data": ClassificationDataModule,
-    "calibrators": Calibrator,
-    "optimizer": torch.optim.Optimizer,
-    "lr_scheduler": torch.optim.lr_scheduler.LRScheduler,
-}
-
-
-def _subclasses(base: type) -> Iterator[type]:
-    subclass: type
-    for subclass in base.__subclasses__():
-        yield subclass
-        yield from _subclasses(subclass)
-
-
-def _family(key: str) -> dict[str, type]:
-    """The classes that may stand at a dotted key, by short name; longest match from the right."""
-    for part in reversed(key.split(".")):
-        if part in _FAMILIES:
-            return {cls.__name__: cls for cls in _subclasses(_FAMILIES[part])}
-    return {}
-
-
-def _unknown_option(name: str, options: Sequence[str], where: str = "") -> str:
-    dashes = "--" if name.startswith("--") else ""
-    full = f"{where}.{name}" if where else name
-    known = [dashes + option.lstrip("-") for option in options]
-    return f"unknown option `{full}`{near_matches(full, known)}"
-
-
-# What a parser's long message looks like, and the line that says the same.
-_MESSAGES: tuple[tuple[str, Callable[[re.Match[str], str, Sequence[str]], str]], ...] = (
-    (
-        r"[Uu]nrecognized arguments: ([^\s=]+)",
-        lambda found, _, options: _unknown_option(found[1], options),
-    ),
-    (
-        r"Expected a dot import path string: ([\w.]+)",
-        lambda found, key, _: _unknown_class(found[1], key),
-    ),
-    (
-        r"has no attribute '\w+'\. Got value: ([\w.]+)",
-        lambda found, key, _: _unknown_class(found[1], key),
-    ),
-    (
-        r"No module named '[\w.]+'.*Got value: ([\w.]+)",
-        lambda found, key, _: _unknown_class(found[1], key),
-    ),
-    (
-        r"Group '([\w.]+)' does not accept option '([\w.]+)'",
-        lambda found, _, options: _unknown_option(found[2], options, found[1]),
-    ),
-    (r"Option '([\w.]+)' is not accepted", lambda found, key, _: _unknown_argument(found[1], key)),
-    (
-        r"Expected a <class '(?!NoneType)([\w.]+)'>.*Given value: (\S+)",
-        lambda found, key, _: f"`{key}`: {found[1]} expected, got {found[2]}",
-    ),
-)
-
-
-def _unknown_argument(name: str, key: str) -> str:
-    arguments = {
-        argument for cls in _family(key).values() for argument in inspect.signature(cls).parameters
-    }
-    return f"`{key}`: no argument `{name}`{near_matches(name, sorted(arguments))}"
-
-
-def _unknown_class(name: str, key: str) -> str:
-    return f"`{key}`: no class `{name}`{near_matches(short_name(name), _family(key))}"
-
-
-def one_line(message: str, options: Sequence[str] = ()) -> str:
-    """The cause at the end of a parser's long message, with near matches for a wrong name.
-
-    Args:
-        message: What jsonargparse says.
-        options: The options there are.
-    """
-    keys = [key for key in re.findall(r'[Kk]ey "([\w.\[\]]+)"', message) if key != "config"]
-    key = keys[0] if keys else ""
-    flat = " ".join(message.split())
-    for pattern, rephrase in _MESSAGES:
-        found = re.search(pattern, flat)
-        if found:
-            return rephrase(found, key, options)
-    union = message.partition("Errors:")[2]  # a union's first member is the one that was meant
-    lines = [line.strip(" -|\t") for line in (union or message).splitlines() if line.strip(" -|\t")]
-    cause = re.sub(r'^Parser key "[\w.]+":\s*', "", lines[0 if union else -1]) if lines else flat
-    return f"`{key}`: {cause}" if key and key not in cause else cause
-
-
-class Parser(LightningArgumentParser):
-    """Says what is wrong in one line, where the stock parser prints its whole usage first."""
-
-    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Raise a UsageError with the cause."""
-        if not self.exit_on_error:  # a nested parser: its caller goes on with the exception
-            super().error(message, ex)
-        options = [option for action in self._actions for option in action.option_strings]
-        raise UsageError(one_line(message, options)) from ex
 
 
 def load_plugins() -> None:
@@ -153,6 +44,23 @@ def load_plugins() -> None:
             warnings.warn(
                 f"the plug-in {entry.name} ({entry.value}) cannot be loaded: {error}", stacklevel=2
             )
+
+
+def _quiet() -> None:
+    """Keep Lightning's tips and device lines, and the warnings that are about our own choices, off the terminal."""
+    for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.seed"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for text in (
+        ".*does not have many workers.*",
+        ".*LeafSpec.*is deprecated.*",
+        "Checkpoint directory .* exists and is not empty.*",
+        ".*there is no last checkpoint available.*",
+        ".*is smaller than the logging interval.*",
+        ".*sync_dist=True.*",  # what we log is computed from all processes already
+        ".*callbacks used to create the checkpoint need to be provided.*",
+        ".*JsonargparseDeprecationWarning.*",
+    ):
+        warnings.filterwarnings("ignore", text)
 
 
 class Experiment(LightningCLI):
@@ -174,6 +82,7 @@ class Experiment(LightningCLI):
                 0, os.getcwd()
             )  # a console script lacks the current folder; plug-ins may lie there
         load_plugins()
+        _quiet()
         names, rest = split_arguments(arguments)
         self.merged = without_replaced_classes(merge_files(names), rest)
         super().__init__(
@@ -196,7 +105,7 @@ class Experiment(LightningCLI):
         known = {action.dest.partition(".")[0] for action in parser._actions}
         for key in self.merged:  # an unknown key without content would pass in silence
             if key not in known:
-                raise UsageError(_unknown_option(key, sorted(known)))
+                raise UsageError(unknown_option(key, sorted(known)))
         self.config = parser.parse_args(args)
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:

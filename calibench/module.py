@@ -8,14 +8,20 @@ import lightning.pytorch as L
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.trainer.states import TrainerFn
+from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
 from calibench.backbones import Backbone
+from calibench.config import ExpectedFailure
 from calibench.data import Batch
 from calibench.distributed import gather_batch, gather_rows, slice_sizes, world
 from calibench.evaluation import OOD_SCORES, log_probabilities, update_metrics
 from calibench.losses import CalibrationLoss
 from calibench.metrics import OutOfDistribution, calibration_metrics
+
+
+class NonFiniteLoss(ExpectedFailure):
+    """The training loss became NaN or infinite; the text says where."""
 
 
 class Outputs(NamedTuple):
@@ -105,6 +111,15 @@ class ClassificationModule(L.LightningModule):
 
     # --- training ---
 
+    def on_train_start(self) -> None:
+        """Say what gradient accumulation means for a loss."""
+        batches = self.trainer.accumulate_grad_batches
+        if batches > 1:
+            rank_zero_warn(
+                f"gradients are accumulated over {batches} batches: "
+                "a batch-coupled loss sees each of them alone, not their union."
+            )
+
     def on_train_epoch_start(self) -> None:
         """Tell the loss the epoch."""
         self.loss.on_train_epoch_start(self.current_epoch, self.trainer.max_epochs or 0)
@@ -113,7 +128,10 @@ class ClassificationModule(L.LightningModule):
         """The loss of the global batch."""
         sizes = slice_sizes(batch.size, world()[0])
         logits, target = gather_batch(self(batch.inputs), batch.target, sizes=sizes)
-        loss: Tensor = self.loss(logits, target)
+        try:
+            loss: Tensor = self.loss(logits, target)
+        except ValueError as error:  # a loss may look at its input where that is free
+            raise self._explained(error, logits) from error
         self._loss_sum = self._loss_sum.to(loss.device) + loss.detach() * batch.size
         self._loss_rows += batch.size
         if (
@@ -121,6 +139,13 @@ class ClassificationModule(L.LightningModule):
         ):  # Lightning divides by the number of accumulated batches; a sum is not divided
             return loss * (batch.size * self.trainer.accumulate_grad_batches)
         return loss
+
+    def _explained(self, error: ValueError, logits: Tensor) -> Exception:
+        if not logits.isnan().any():
+            return error
+        return NonFiniteLoss(
+            f"the logits are NaN at epoch {self.current_epoch}, step {self.global_step + 1}."
+        )
 
     def on_train_epoch_end(self) -> None:
         """Log the training loss of the epoch: the mean over rows, whatever `loss_scale`."""

@@ -1,17 +1,11 @@
-"""The verbs that run a network: fit (train, collect logits, evaluate), validate, test, predict."""
+"""`calibench fit`: train, collect logits, evaluate them, write the run folder."""
 
 from __future__ import annotations
 
-import argparse
-import logging
-import signal
-import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Literal
 
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning_utilities.core.rank_zero import rank_zero_only
@@ -19,61 +13,21 @@ from rich.console import Console
 
 from calibench.callbacks import (
     EpochReport,
-    Interruption,
     NaNGuard,
     SavePredictions,
     Timing,
     TrainingCurve,
 )
 from calibench.checkpoints import LastCheckpoint
-from calibench.config import Terminated, UsageError
 from calibench.environment import environment
 from calibench.evaluation import Report
 from calibench.experiment import Experiment
+from calibench.interruption import interruptible
 from calibench.progress import EpochProgress
 from calibench.runs import FORMAT, CorruptRun, Predictions, Run, read_json, settings, write_json
 from calibench.tables import report_table
 
 Outcome = Literal["done", "skipped"]
-
-
-@contextmanager
-def _signals() -> Iterator[Interruption]:
-    """Let SIGTERM unwind like Ctrl-C; give the callback that tells what ended a run inside the trainer."""
-
-    def terminate(*_: Any) -> NoReturn:
-        raise Terminated
-
-    interruption = Interruption()
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
-        yield interruption
-        return
-    previous = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield interruption
-    except SystemExit as error:  # Lightning's answer to Ctrl-C
-        raise (
-            KeyboardInterrupt if isinstance(interruption.exception, KeyboardInterrupt) else error
-        ) from None
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
-def _quiet() -> None:
-    """Keep Lightning's tips and device lines, and the warnings that are about our own choices, off the terminal."""
-    for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.seed"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    for text in (
-        ".*does not have many workers.*",
-        ".*LeafSpec.*is deprecated.*",
-        "Checkpoint directory .* exists and is not empty.*",
-        ".*there is no last checkpoint available.*",
-        ".*is smaller than the logging interval.*",
-        ".*sync_dist=True.*",  # what we log is computed from all processes already
-        ".*callbacks used to create the checkpoint need to be provided.*",
-        ".*JsonargparseDeprecationWarning.*",
-    ):
-        warnings.filterwarnings("ignore", text)
 
 
 def fit(
@@ -99,7 +53,6 @@ def fit(
         UsageError: For a mistake in the arguments.
         BlockingIOError: If another process has the run.
     """
-    _quiet()
     experiment = Experiment(arguments)
     run = experiment.run
     lead = rank_zero_only.rank == 0  # type: ignore[attr-defined]
@@ -158,7 +111,7 @@ def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] 
         callbacks.append(EpochReport(report))
     elif config.trainer.enable_progress_bar is not False:
         callbacks.append(EpochProgress())
-    with _signals() as interruption:
+    with interruptible() as interruption:
         experiment.build([*callbacks, interruption])
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         if trainer.is_global_zero:
@@ -251,97 +204,3 @@ def _show(run: Run, console: Console | None, what: str) -> None:
     for caveat in content["caveats"]:
         console.print(f"note: {caveat}")
     console.print(f"{run.folder} {what}.", highlight=False, soft_wrap=True)
-
-
-# --- validate, test, predict ---
-
-
-def _checkpoint(experiment: Experiment) -> str:
-    """The checkpoint asked for; without one, or with `last`, the run folder's own."""
-    path = experiment.config.ckpt_path
-    if path not in (None, "last"):
-        if not Path(path).is_file():
-            raise UsageError(f"`--ckpt_path {path}`: no such file.")
-        return str(path)
-    own = experiment.run.checkpoints / "last.ckpt"
-    if not own.is_file():
-        raise UsageError(
-            f"`--ckpt_path FILE` is needed: this configuration has no checkpoint of its own at {own}."
-        )
-    return str(own)
-
-
-def _prepared(
-    arguments: Sequence[str], callbacks: Sequence[Callback] = ()
-) -> tuple[Experiment, str]:
-    _quiet()
-    experiment = Experiment(arguments)
-    path = _checkpoint(experiment)
-    experiment.build(callbacks)
-    return experiment, path
-
-
-def validate(arguments: Sequence[str], console: Console) -> None:
-    """Print the validation metrics of a checkpoint."""
-    with _signals() as interruption:
-        experiment, path = _prepared(arguments, [interruption])
-        values = experiment.trainer.validate(
-            experiment.model,
-            datamodule=experiment.datamodule,
-            ckpt_path=path,
-            verbose=False,
-            weights_only=True,
-        )
-        _print_values(values, console, experiment)
-
-
-def test(arguments: Sequence[str], console: Console) -> None:
-    """Print the metrics of a checkpoint on the test set and the OOD and shift sets."""
-    with _signals() as interruption:
-        experiment, path = _prepared(arguments, [interruption])
-        values = experiment.trainer.test(
-            experiment.model,
-            datamodule=experiment.datamodule,
-            ckpt_path=path,
-            verbose=False,
-            weights_only=True,
-        )
-        _print_values(values, console, experiment)
-
-
-def _print_values(
-    values: Sequence[Mapping[str, float]], console: Console, experiment: Experiment
-) -> None:
-    if not experiment.trainer.is_global_zero:
-        return
-    merged = {name: value for part in values for name, value in part.items()}
-    for name, value in sorted(merged.items()):
-        console.print(f"{name:40s} {value:.6f}", highlight=False)
-
-
-def predict(arguments: Sequence[str], console: Console) -> None:
-    """Write the logits of a checkpoint on every split and set as .npz files into `--output DIR`."""
-    output, arguments = _take(arguments, "--output", "predictions")
-    save = SavePredictions(Path(output))
-    with _signals() as interruption:
-        experiment, path = _prepared(arguments, [save, interruption])
-        experiment.trainer.predict(
-            experiment.model,
-            datamodule=experiment.datamodule,
-            ckpt_path=path,
-            return_predictions=False,
-            weights_only=True,
-        )
-    for name, predictions in save.saved.items():
-        console.print(
-            f"{save.folder / name}.npz  {predictions.logits.shape[0]} x {predictions.logits.shape[1]}",
-            highlight=False,
-        )
-
-
-def _take(arguments: Sequence[str], option: str, default: str) -> tuple[str, list[str]]:
-    """Take an option of a verb's own out of the command line."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument(option, dest="value", default=default)
-    options, rest = parser.parse_known_args(list(arguments))
-    return str(options.value), rest

@@ -153,3 +153,11 @@ def test_two_processes_train_what_one_trains(how: list[str], options: list[str],
     for name in ("val", "test", "noise", "photos"):
         first, second = (np.load(next((tmp_path / folder).rglob(f"{name}.npz")))["logits"] for folder in ("one", "two"))
         np.testing.assert_allclose(second, first, rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_accumulation_is_explained_in_one_line(tmp_path: Path) -> None:
+    from calibench import training
+
+    arguments = ["--config", "digits_lt", "--trainer.fast_dev_run", "true", "--trainer.accumulate_grad_batches", "2", "--trainer.default_root_dir", str(tmp_path)]
+    with pytest.warns(UserWarning, match="a batch-coupled loss sees each of them alone"):
+        training.fit([*arguments, "--trainer.enable_progress_bar", "false"])

@@ -16,10 +16,10 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 
 from calibench import training
-from calibench.callbacks import NonFiniteLoss
 from calibench.cli import main
 from calibench.config import UsageError
 from calibench.experiment import Experiment
+from calibench.module import NonFiniteLoss
 from calibench.runs import Predictions, Run
 
 QUICK = ["--config", "digits_lt", "--trainer.max_epochs", "2", "--trainer.enable_progress_bar", "false"]
@@ -258,6 +258,15 @@ def test_a_loss_that_becomes_nan_ends_the_run_and_says_where(tmp_path: Path, cap
     assert "not finite at epoch 1, step 10" in status["reason"]
     assert main(["fit", *given]) == 1
     assert capsys.readouterr().err.splitlines() == ["calibench: the training loss is not finite at epoch 1, step 10."]
+
+
+def test_diverging_training_ends_and_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", *arguments(tmp_path, "--model.optimizer.lr", "1e30")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "at epoch 0, step" in line
+    status = json.loads(next(tmp_path.rglob("status.json")).read_text())
+    assert status["status"] == "failed"
+    assert "at epoch 0, step" in status["reason"]
 
 
 def test_the_three_moments(tmp_path: Path) -> None:

@@ -1,0 +1,128 @@
+"""The parser that says what is wrong with a configuration in one line, with near matches."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
+
+import torch
+from lightning.pytorch.cli import LightningArgumentParser
+
+from calibench.backbones import Backbone
+from calibench.calibrators import Calibrator
+from calibench.config import UsageError, near_matches, short_name
+from calibench.data import ClassificationDataModule
+from calibench.losses import CalibrationLoss
+
+# The classes a configuration names, by the key that names them: what a misspelt name is compared with.
+_FAMILIES = {
+    "loss": CalibrationLoss,
+    "backbone": Backbone,
+    "data": ClassificationDataModule,
+    "calibrators": Calibrator,
+    "optimizer": torch.optim.Optimizer,
+    "lr_scheduler": torch.optim.lr_scheduler.LRScheduler,
+}
+
+
+def _subclasses(base: type) -> Iterator[type]:
+    subclass: type
+    for subclass in base.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
+
+
+def _family(key: str) -> dict[str, type]:
+    """The classes that may stand at a dotted key, by short name; longest match from the right."""
+    for part in reversed(key.split(".")):
+        if part in _FAMILIES:
+            return {cls.__name__: cls for cls in _subclasses(_FAMILIES[part])}
+    return {}
+
+
+def unknown_option(name: str, options: Sequence[str], where: str = "") -> str:
+    """One line about an option that does not exist.
+
+    Args:
+        name: What was given, with or without dashes.
+        options: The options there are.
+        where: The group it was looked for in.
+    """
+    dashes = "--" if name.startswith("--") else ""
+    full = f"{where}.{name}" if where else name
+    known = [dashes + option.lstrip("-") for option in options]
+    return f"unknown option `{full}`{near_matches(full, known)}"
+
+
+# What a parser's long message looks like, and the line that says the same.
+_MESSAGES: tuple[tuple[str, Callable[[re.Match[str], str, Sequence[str]], str]], ...] = (
+    (
+        r"[Uu]nrecognized arguments: ([^\s=]+)",
+        lambda found, _, options: unknown_option(found[1], options),
+    ),
+    (
+        r"Expected a dot import path string: ([\w.]+)",
+        lambda found, key, _: _unknown_class(found[1], key),
+    ),
+    (
+        r"has no attribute '\w+'\. Got value: ([\w.]+)",
+        lambda found, key, _: _unknown_class(found[1], key),
+    ),
+    (
+        r"No module named '[\w.]+'.*Got value: ([\w.]+)",
+        lambda found, key, _: _unknown_class(found[1], key),
+    ),
+    (
+        r"Group '([\w.]+)' does not accept option '([\w.]+)'",
+        lambda found, _, options: unknown_option(found[2], options, found[1]),
+    ),
+    (r"Option '([\w.]+)' is not accepted", lambda found, key, _: _unknown_argument(found[1], key)),
+    (
+        r"Expected a <class '(?!NoneType)([\w.]+)'>.*Given value: (\S+)",
+        lambda found, key, _: f"`{key}`: {found[1]} expected, got {found[2]}",
+    ),
+)
+
+
+def _unknown_argument(name: str, key: str) -> str:
+    arguments = {
+        argument for cls in _family(key).values() for argument in inspect.signature(cls).parameters
+    }
+    return f"`{key}`: no argument `{name}`{near_matches(name, sorted(arguments))}"
+
+
+def _unknown_class(name: str, key: str) -> str:
+    return f"`{key}`: no class `{name}`{near_matches(short_name(name), _family(key))}"
+
+
+def one_line(message: str, options: Sequence[str] = ()) -> str:
+    """The cause at the end of a parser's long message, with near matches for a wrong name.
+
+    Args:
+        message: What jsonargparse says.
+        options: The options there are.
+    """
+    keys = [key for key in re.findall(r'[Kk]ey "([\w.\[\]]+)"', message) if key != "config"]
+    key = keys[0] if keys else ""
+    flat = " ".join(message.split())
+    for pattern, rephrase in _MESSAGES:
+        found = re.search(pattern, flat)
+        if found:
+            return rephrase(found, key, options)
+    union = message.partition("Errors:")[2]  # a union's first member is the one that was meant
+    lines = [line.strip(" -|\t") for line in (union or message).splitlines() if line.strip(" -|\t")]
+    cause = re.sub(r'^Parser key "[\w.]+":\s*', "", lines[0 if union else -1]) if lines else flat
+    return f"`{key}`: {cause}" if key and key not in cause else cause
+
+
+class Parser(LightningArgumentParser):
+    """Says what is wrong in one line, where the stock parser prints its whole usage first."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Raise a UsageError with the cause."""
+        if not self.exit_on_error:  # a nested parser: its caller goes on with the exception
+            super().error(message, ex)
+        options = [option for action in self._actions for option in action.option_strings]
+        raise UsageError(one_line(message, options)) from ex
