@@ -70,19 +70,18 @@ class VectorScaling(Affine):
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         scale = 1 / nll_temperature(logits, target)
-        start = [logits.new_full((2, logits.shape[1]), 0.0)]
-        start[0][0] = scale
+        start = torch.stack([logits.new_full(logits.shape[1:], scale), torch.zeros_like(logits[0])])
         factor = _diagonal_factor(logits, scale)
 
+        def moved(parameters: Tensor) -> Tensor:
+            return start + torch.einsum("kij,jk->ik", factor, parameters)
+
         def objective(parameters: Sequence[Tensor]) -> tuple[float, Sequence[Tensor]]:
-            weight, bias = start[0] + torch.einsum("kij,jk->ik", factor, parameters[0])
-            value, gradient = diagonal_nll(logits, target, weight, bias)
+            value, gradient = diagonal_nll(logits, target, *moved(parameters[0]))
             return value, [torch.einsum("kij,ik->jk", factor, gradient)]
 
-        (found,) = minimised(objective, [torch.zeros_like(start[0])], max_iter=VECTOR_ITERATIONS)
-        self.weight, self.bias = (
-            (start[0] + torch.einsum("kij,jk->ik", factor, found)).clone().unbind()
-        )
+        (found,) = minimised(objective, [torch.zeros_like(start)], max_iter=VECTOR_ITERATIONS)
+        self.weight, self.bias = moved(found).clone().unbind()
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
         """`{"weight": [...], "bias": [...]}`."""

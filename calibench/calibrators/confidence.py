@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -11,9 +9,6 @@ from calibench.binning import equal_width_bin
 
 # Bytes of a block of rows: scale, exp and sum then run in the cache. Measured on 5,000 x 100.
 BLOCK = 1 << 19
-
-# Below this exp is invisible beside 1; in float32 it soon is subnormal, and 30 times slower.
-LOWEST = -80.0
 
 
 def rows_per_block(logits: Tensor) -> int:
@@ -29,31 +24,6 @@ def below_top(logits: Tensor) -> Tensor:
 def is_correct(logits: Tensor, target: Tensor) -> Tensor:
     """Whether the argmax is the target: (N, K), (N,) -> (N,) bool."""
     return logits.argmax(dim=1) == target
-
-
-def confidences(shifted: Tensor, temperatures: Sequence[float]) -> Tensor:
-    """Largest softmax probability at each of several temperatures; without gradients.
-
-    Args:
-        shifted: Logits minus the row's largest, (N, K).
-        temperatures: Temperatures, T of them.
-
-    Returns:
-        Confidences in [1/K, 1], (T, N).
-    """
-    sums = shifted.new_empty(len(temperatures), len(shifted))
-    size = rows_per_block(shifted)
-    memory = torch.empty_like(shifted[:size])
-    # A block stays in the cache for all temperatures.
-    for start in range(0, len(shifted), size):
-        rows = shifted[start : start + size]
-        lowest, scaled = rows.min().item(), memory[: len(rows)]
-        for i, temperature in enumerate(temperatures):
-            torch.mul(rows, 1 / temperature, out=scaled)
-            if lowest < LOWEST * temperature:
-                scaled.clamp_(min=LOWEST)
-            torch.sum(scaled.exp_(), dim=1, out=sums[i, start : start + size])
-    return sums.reciprocal_()
 
 
 def top_confidence(shifted: Tensor, inverse_temperature: Tensor) -> Tensor:

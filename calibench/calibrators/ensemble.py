@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -62,7 +63,7 @@ class EnsembleTemperatureScaling(Calibrator):
         member = torch.logaddexp(
             (logits / self.temperature).log_softmax(dim=1) + scaled, logits.log_softmax(dim=1) + raw
         )
-        return torch.logaddexp(member, uniform - torch.tensor(logits.shape[1]).log())
+        return torch.logaddexp(member, uniform - math.log(logits.shape[1]))
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
         """`{"temperature": T, "weights": [scaled, raw, uniform]}`."""
@@ -72,11 +73,9 @@ class EnsembleTemperatureScaling(Calibrator):
 def brier_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
     """Weights (3,) of the smallest Brier score, a quadratic in the weights."""
     gram, hits = np.zeros((3, 3)), np.zeros(3)
-    size = rows_per_block(logits)
-    for rows, labels in zip(torch.split(logits, size), torch.split(target, size), strict=True):
-        members = _members(rows, temperature)
+    for members, of_target in _members(logits, target, temperature):
         gram += torch.einsum("ink,jnk->ij", members, members).cpu().numpy()
-        hits += members[:, torch.arange(len(rows)), labels].sum(dim=1).cpu().numpy()
+        hits += of_target.sum(dim=1).cpu().numpy()
     gram, hits = gram / len(logits), hits / len(logits)
     return _simplex_minimum(
         lambda w: float(w @ gram @ w - 2 * hits @ w), lambda w: 2 * (gram @ w - hits)
@@ -85,25 +84,21 @@ def brier_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
 
 def nll_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
     """Weights (3,) of the smallest NLL, which is convex in the weights."""
-    size = rows_per_block(logits)
-    of_target = torch.cat(
-        [
-            _members(rows, temperature)[:, torch.arange(len(rows)), labels].T
-            for rows, labels in zip(
-                torch.split(logits, size), torch.split(target, size), strict=True
-            )
-        ]
-    )
-    probs = of_target.cpu().numpy().clip(min=np.finfo(np.float64).tiny)
+    parts = [of_target.T for _, of_target in _members(logits, target, temperature)]
+    probs = torch.cat(parts).cpu().numpy().clip(min=np.finfo(np.float64).tiny)
     return _simplex_minimum(
         lambda w: float(-np.log(probs @ w).mean()),
         lambda w: -(probs / (probs @ w)[:, None]).mean(axis=0),
     )
 
 
-def _members(logits: Tensor, temperature: float) -> Tensor:
-    scaled, raw = (logits / temperature).softmax(dim=1), logits.softmax(dim=1)
-    return torch.stack([scaled, raw, torch.full_like(raw, 1 / raw.shape[1])])
+def _members(logits: Tensor, target: Tensor, temperature: float) -> Iterator[tuple[Tensor, Tensor]]:
+    """Blocks of the three members' probabilities (3, n, K), and those of the targets (3, n)."""
+    size = rows_per_block(logits)
+    for rows, labels in zip(torch.split(logits, size), torch.split(target, size), strict=True):
+        scaled, raw = (rows / temperature).softmax(dim=1), rows.softmax(dim=1)
+        members = torch.stack([scaled, raw, torch.full_like(raw, 1 / raw.shape[1])])
+        yield members, members.gather(2, labels.expand(3, -1).unsqueeze(2)).squeeze(2)
 
 
 def _simplex_minimum(f: Callable[[Array], float], gradient: Callable[[Array], Array]) -> Array:

@@ -101,10 +101,10 @@ class BetaCalibration(ClasswiseSigmoid):
     def __init__(self, *, parameters: Literal["abm", "am", "ab"] = "abm") -> None:
         super().__init__()
         choose("parameters", parameters, FITS)
-        self.parameters_name = parameters
+        self.family = parameters  # `parameters` is a method of every module
 
     def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
-        return FITS[self.parameters_name](log_p, log_rest, hit)
+        return FITS[self.family](log_p, log_rest, hit)
 
 
 def _fit_abm(log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from calibench.calibrators import confidence
 from calibench.calibrators.confidence import (
     below_top,
     calibration_error,
-    confidences,
     is_correct,
     top_confidence,
 )
@@ -14,24 +14,20 @@ from calibench.calibrators.confidence import (
 from .conftest import drawn
 
 
-def test_confidences_are_the_softmax_maxima(monkeypatch) -> None:
+def test_top_confidence_is_the_softmax_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
     logits, _ = drawn(100, 7, 3.0)
-    temperatures = [0.05, 1.0, 20.0]
-    expected = torch.stack([(logits / t).softmax(1).amax(1) for t in temperatures])
-    torch.testing.assert_close(confidences(below_top(logits), temperatures), expected)
-    monkeypatch.setattr(confidence, "BLOCK", 7 * 8 * 13)  # blocks of 13 rows, the last one shorter
-    torch.testing.assert_close(confidences(below_top(logits), temperatures), expected)
-    per_row = torch.linspace(0.1, 5, 100, dtype=torch.float64)
-    torch.testing.assert_close(
-        top_confidence(below_top(logits), per_row.reciprocal()),
-        (logits / per_row.unsqueeze(1)).softmax(1).amax(1),
-    )
+    temperature = torch.linspace(0.05, 20, 100, dtype=torch.float64)
+    expected = (logits / temperature.unsqueeze(1)).softmax(1).amax(1)
+    for block in (confidence.BLOCK, 7 * 8 * 13):  # blocks of 13 rows, the last one shorter
+        monkeypatch.setattr(confidence, "BLOCK", block)
+        found = top_confidence(below_top(logits), temperature.reciprocal())
+        torch.testing.assert_close(found, expected)
 
 
 def test_extreme_logits_stay_finite() -> None:
     logits = torch.tensor([[1e4, -1e4, 0.0], [-1e4, -1e4, -1e4]])
-    found = confidences(below_top(logits), [0.1, 10.0])
-    torch.testing.assert_close(found, torch.tensor([[1.0, 1 / 3], [1.0, 1 / 3]]))
+    found = top_confidence(below_top(logits), torch.full((2,), 10.0))
+    torch.testing.assert_close(found, torch.tensor([1.0, 1 / 3]))
 
 
 def test_calibration_error_by_hand() -> None:

@@ -10,7 +10,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from calibench.calibrators import TemperatureScaling
-from calibench.calibrators.confidence import calibration_error, confidences
+from calibench.calibrators.confidence import (
+    below_top,
+    calibration_error,
+    is_correct,
+    top_confidence,
+)
 from calibench.calibrators.temperature import GRID, MAX_TEMPERATURE, MIN_TEMPERATURE
 
 from .conftest import drawn
@@ -64,6 +69,15 @@ def test_scaled_logits_scale_the_temperature(objective: str, scale: float) -> No
     )
 
 
+def ece_curve(logits: Tensor, target: Tensor, n_bins: int) -> Tensor:
+    """The ECE at every temperature of the grid, (100,)."""
+    shifted, hits = below_top(logits).float(), is_correct(logits, target).float()
+    confidence = torch.stack(
+        [top_confidence(shifted, torch.full((len(shifted),), 1 / t)) for t in GRID]
+    )
+    return calibration_error(confidence, confidence - hits, n_bins)
+
+
 def test_ece_grid_is_the_papers(ph10: dict[str, Tensor], numbers: dict[str, Any]) -> None:
     logits, target = ph10["val_logits"], ph10["val_target"]
     expected = numbers["temperature"]
@@ -76,11 +90,16 @@ def test_ece_grid_is_the_papers(ph10: dict[str, Tensor], numbers: dict[str, Any]
 
 def test_ece_curve_is_the_reference_loops(ph10: dict[str, Tensor]) -> None:
     logits = ph10["val_logits"]
-    confidence = confidences(logits - logits.amax(1, keepdim=True), GRID)
-    residual = confidence - (logits.argmax(1) == ph10["val_target"]).float()
-    torch.testing.assert_close(
-        calibration_error(confidence, residual, 15), ph10["fc_val_ece_curve"], atol=2e-6, rtol=0
-    )
+    curve = ece_curve(logits, ph10["val_target"], 15)
+    torch.testing.assert_close(curve, ph10["fc_val_ece_curve"], atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_ece_search_is_the_whole_grids_minimum(seed: int) -> None:
+    truth = 10 ** (-1 + 0.2 * seed)
+    logits, target = drawn(60 if seed % 2 else 400, 3 + seed, truth, seed=seed)
+    found = fitted(logits, target, objective="ece", n_bins=5 + seed)
+    assert found == GRID[int(ece_curve(logits, target, 5 + seed).argmin())]
 
 
 def test_smallest_temperature_wins_a_tie(numbers: dict[str, Any]) -> None:
