@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import ModuleType
 from typing import NoReturn
 
 from calibench import __version__
@@ -28,6 +28,7 @@ read
   leaderboard  the ranked table of a results folder
   report       a self-contained HTML page of a results folder
   plot         reliability diagrams and other pictures
+  data         what data there is, where it is expected, how to get it
   list         what there is: losses, metrics, calibrators, backbones, data, benchmarks
 
 start here
@@ -111,23 +112,23 @@ def _sweep(arguments: list[str]) -> int:
     return sweep.run(options)
 
 
-def _leaderboard(arguments: list[str]) -> int:
-    from calibench import leaderboard
+# Verbs that are a room's own: `add_arguments(parser)` says the options, `run(options)` gives the exit code.
+ROOMS = {
+    "leaderboard": "calibench.leaderboard",
+    "report": "calibench.report",
+    "plot": "calibench.plots.command",
+    "data": "calibench.data.command",
+}
 
-    return _parsed(leaderboard, "leaderboard", arguments)
 
-
-def _parsed(room: ModuleType, verb: str, arguments: list[str]) -> int:
-    """Run a room that brings its own options: `add_arguments(parser)` and `run(options) -> exit code`."""
+def _room(verb: str, arguments: list[str]) -> int:
+    room = importlib.import_module(ROOMS[verb])
     parser = _parser(verb)
     room.add_arguments(parser)
     options = parser.parse_args(arguments)
     try:
         return int(room.run(options))
-    except (
-        ValueError,
-        FileNotFoundError,
-    ) as error:  # what these rooms raise for a wrong argument or folder
+    except (ValueError, FileNotFoundError) as error:  # raised for a wrong argument or folder
         raise UsageError(str(error)) from error
 
 
@@ -167,7 +168,7 @@ def _list(arguments: list[str]) -> int:
 VERBS: dict[str, Callable[[list[str]], int]] = {
     **{verb: partial(_training, verb) for verb in TRAINING_HELP},
     "sweep": _sweep,
-    "leaderboard": _leaderboard,
+    **{verb: partial(_room, verb) for verb in ROOMS},
     "list": _list,
 }
 
