@@ -25,7 +25,7 @@ Objective = tuple[
 class EnsembleTemperatureScaling(Calibrator):
     """Ensemble temperature scaling, w1 softmax(z / T) + w2 softmax(z) + w3 / K (Zhang et al. 2020).
 
-    T is fitted first, then the weights, w >= 0 with sum 1, both to the same objective (eq. 8).
+    T is fitted first, then the weights, w >= 0 with sum 1, both to the same objective.
 
     Args:
         objective: `"brier"`, the default of the authors' code, or `"nll"`.

@@ -35,10 +35,10 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 
 
 class SplineCalibration(TopLabel):
-    """Spline calibration of the top-label confidence (Gupta et al. 2021, section 4).
+    """Spline calibration of the top-label confidence (Gupta et al. 2021).
 
     A natural cubic spline is fitted by least squares to the difference of cumulative accuracy and
-    cumulative confidence over the sorted scores (eq. 8); its derivative is what a score is
+    cumulative confidence over the sorted scores; its derivative is what a score is
     corrected by. Between the scores of the calibration set the corrected scores are interpolated,
     and clipped to [0, 1]. Tied scores get the mean of their corrections. The map need not be
     increasing.
