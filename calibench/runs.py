@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from calibench.config import flatten, short_name
+from calibench.config import ExpectedFailure, flatten, short_name
 
 FORMAT = 1
 
@@ -37,7 +37,7 @@ WITHOUT_EFFECT = (
 )  # fmt: skip
 
 
-class CorruptRun(ValueError):
+class CorruptRun(ExpectedFailure, ValueError):
     """A file of a run folder that cannot be read; the message names it."""
 
 

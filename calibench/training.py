@@ -185,8 +185,15 @@ def _evaluate_again(experiment: Experiment, run: Run) -> None:
         unavailable, fast = before["unavailable"], before["fast_dev_run"]
     except (CorruptRun, KeyError, TypeError):
         unavailable, fast = {}, False
-    files = sorted((run.folder / "predictions").glob("*.npz"))
-    sets = {path.stem: Predictions.load(path) for path in files}
+    sets = {
+        path.stem: Predictions.load(path)
+        for path in sorted((run.folder / "predictions").glob("*.npz"))
+    }
+    missing = {"val", "test"} - set(sets)
+    if missing:
+        raise CorruptRun(
+            f"{run.folder} is done, but its logits of {' and '.join(sorted(missing))} are gone."
+        )
     order = ["val", "test", *(name for name in sets if name not in ("val", "test"))]
     experiment.build_evaluation()
     _write_metrics(experiment, run, {name: sets[name] for name in order}, unavailable, fast)

@@ -110,6 +110,14 @@ def test_other_calibrators_are_evaluated_from_the_saved_logits(finished: Run, tm
     assert new["test", "nll"] == old["test", "nll"]
 
 
+@pytest.mark.parametrize(("damage", "message"), [(lambda path: path.write_bytes(b"PK"), "test.npz is not a prediction file"), (lambda path: path.unlink(), "its logits of test are gone")])
+def test_damaged_logits_are_named(damage: Any, message: str, finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damage(copy(finished, tmp_path).predictions("test"))
+    assert main(["fit", *arguments(tmp_path, "--evaluation.n_bins", "[7]")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
 def test_what_is_logged_is_what_the_file_yields(finished: Run) -> None:
     experiment = Experiment(["--config", str(finished.folder / "config.yaml"), "--trainer.enable_progress_bar", "false"])
     experiment.build()
