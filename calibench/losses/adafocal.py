@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from calibench.binning import check_n_bins
 from calibench.losses.arguments import non_negative, positive
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.focal import focal_weight
+from calibench.losses.focal import focal_power
 from calibench.losses.softmax import cross_entropy_loss, log_probabilities
 from calibench.losses.validation_bins import (
     bin_gaps,
@@ -25,7 +25,9 @@ def signed_focal_weight(ce: Tensor, gamma: Tensor) -> Tensor:
         ce: -log p_y, shape (N,).
         gamma: Shape () or (N,).
     """
-    return focal_weight(ce, gamma.abs(), sign=torch.where(gamma < 0, -1.0, 1.0))
+    sign = gamma.sign().to(ce.dtype)
+    base = torch.addcmul(1 - sign, sign, -torch.expm1(-ce))  # 1 - p_y, or 2 - (1 - p_y)
+    return focal_power(base, gamma.abs())
 
 
 def signed_focal_loss(logits: Tensor, target: Tensor, *, gamma: Tensor) -> Tensor:
@@ -68,7 +70,7 @@ class AdaptiveGamma(nn.Module):
         """Return the gamma of each probability's bin [lower, upper): (N,) -> (N,) float32."""
         inner = self.edges[1:-1].to(probability.dtype)
         index = torch.bucketize(probability.detach(), inner, right=True)
-        return self.gamma.float()[index]  # the authors' code rounds here too
+        return self.gamma.float().index_select(0, index)  # the authors' code rounds here too
 
     def step(self, gap: Tensor) -> None:
         """Move each bin's gamma by its gap, confidence minus accuracy, (n_bins,)."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from calibench.losses.arguments import at_least, non_negative, one_of
 from calibench.losses.base import PerExampleLoss
+from calibench.losses.focal import focal_power
 from calibench.losses.softmax import cross_entropy_and_distance
 
 Form = Callable[[float, float], tuple[float, float]]
@@ -40,7 +40,7 @@ def brier_weighted_loss(
     """-||p - Y||_beta^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
     order, power = form(gamma, beta)
     ce, total = cross_entropy_and_distance(logits, target, order=order)
-    weight = total.clamp_min(torch.finfo(total.dtype).tiny).pow(power)
+    weight = focal_power(total, power)
     return (weight.detach() if detach else weight) * ce
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibench.losses.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.focal import focal_weight
+from calibench.losses.focal import focal_power
 from calibench.losses.softmax import surprisal
 
 RunnerUp = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -54,12 +54,17 @@ def dual_focal_terms(
     return ce, torch.exp(-other) * exists
 
 
+def dual_focal_weight(ce: Tensor, other: Tensor, gamma: float) -> Tensor:
+    """(1 - p_y + p_j)^gamma from -log p_y and p_j, (N,)."""
+    return focal_power(other - torch.expm1(-ce), gamma)
+
+
 def dual_focal_loss(
     logits: Tensor, target: Tensor, *, gamma: float, runner_up: RunnerUp = below_target
 ) -> Tensor:
     """-(1 - p_y + p_j)^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
     ce, other = dual_focal_terms(logits, target, runner_up)
-    return focal_weight(ce, gamma, other=other) * ce
+    return dual_focal_weight(ce, other, gamma) * ce
 
 
 class DualFocalLoss(PerExampleLoss):

@@ -3,60 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from calibench.losses.arguments import non_negative
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.softmax import cross_entropy_loss
 
 
-class _FocalWeight(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, ce: Tensor, other: Tensor | None, gamma: float | Tensor, sign: float | Tensor
-    ) -> Tensor:
-        below_one = torch.expm1(-ce)  # p_y - 1, and 0 exactly where ce is
-        base = 1 - sign - sign * below_one
-        if other is not None:
-            base = base + other
-        ctx.save_for_backward(below_one, base)
-        ctx.gamma, ctx.sign = gamma, sign
-        return base.pow(gamma)
+def focal_power(base: Tensor, gamma: float | Tensor) -> Tensor:
+    """base^gamma with a finite derivative at 0, (N,).
 
-    @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
-        below_one, base = ctx.saved_tensors
-        # 0 where it is infinite: ce is 0 there, and the limit of the product is 0
-        slope = base.pow(ctx.gamma - 1).nan_to_num_(posinf=0.0).mul_(grad).mul_(ctx.gamma)
-        to_other = slope if ctx.needs_input_grad[1] else None
-        return slope * below_one.add(1).mul_(ctx.sign), to_other, None, None
-
-
-def focal_weight(
-    ce: Tensor,
-    gamma: float | Tensor,
-    *,
-    sign: float | Tensor = 1.0,
-    other: Tensor | None = None,
-) -> Tensor:
-    """The focal factor (1 - sign p_y + p_other)^gamma from ce = -log p_y, (N,).
-
-    For 0 < gamma < 1 the derivative diverges at p_y = 1; it is taken as 0 there, the limit of its
-    product with cross-entropy. Differentiable once, in `ce` and `other`.
-
-    Args:
-        ce: Cross-entropy, shape (N,).
-        gamma: Exponent, a number, () or (N,).
-        sign: 1 for focal, -1 for inverse focal; a number or (N,).
-        other: A probability to add, shape (N,).
+    For 0 < gamma < 1 it diverges there; the base is 0 only where cross-entropy is, and the limit of
+    their product, 0, is what the clamp leaves.
     """
-    weight: Tensor = _FocalWeight.apply(ce, other, gamma, sign)  # type: ignore[no-untyped-call]
-    return weight
+    if isinstance(gamma, Tensor) or gamma < 1:
+        base = base.clamp_min(torch.finfo(base.dtype).tiny)
+    return base.pow(gamma)
+
+
+def focal_weight(ce: Tensor, gamma: float | Tensor) -> Tensor:
+    """The focal factor (1 - p_y)^gamma from ce = -log p_y, (N,)."""
+    return focal_power(-torch.expm1(-ce), gamma)
 
 
 def focal_loss(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:
@@ -103,4 +72,6 @@ class FocalLoss(PerExampleLoss):
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's focal loss, (N,)."""
-        return focal_loss(logits, target, gamma=self.gamma)
+        # a plain number, where it is one, spares torch a general power
+        gamma = self.gamma if self.schedule else self.initial_gamma
+        return focal_loss(logits, target, gamma=gamma)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibench.losses.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.dual_focal import dual_focal_terms
+from calibench.losses.dual_focal import dual_focal_terms, dual_focal_weight
 from calibench.losses.flsd import flsd_gamma
 from calibench.losses.focal import focal_weight
 from calibench.losses.softmax import cross_entropy_loss
@@ -39,7 +39,7 @@ def dual_focal_gra_loss(
     """
     ce, other = dual_focal_terms(logits, target)
     weighed = ce.detach() if detach_own else ce
-    return focal_weight(weighed, gamma, other=other.detach()) * ce
+    return dual_focal_weight(weighed, other.detach(), gamma) * ce
 
 
 class FocalGRALoss(PerExampleLoss):

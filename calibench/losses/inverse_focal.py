@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.focal import focal_weight
 from calibench.losses.softmax import cross_entropy_loss
 
 
 def inverse_focal_loss(logits: Tensor, target: Tensor, *, gamma: float) -> Tensor:
     """-(1 + p_y)^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
     ce = cross_entropy_loss(logits, target)
-    return focal_weight(ce, gamma, sign=-1.0) * ce
+    return torch.exp(-ce).add(1).pow(gamma) * ce
 
 
 class InverseFocalLoss(PerExampleLoss):

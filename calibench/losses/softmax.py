@@ -57,6 +57,18 @@ def cross_entropy_loss(logits: Tensor, target: Tensor) -> Tensor:
     return ce
 
 
+def _powers(difference: Tensor, order: float) -> Tensor:
+    return difference * difference if order == 2 else difference.abs().pow_(order)
+
+
+def _signed_powers(difference: Tensor, order: float) -> Tensor:
+    """|r|^order with r's sign, finite at r = 0 (where the caller multiplies by r)."""
+    if order == 1:
+        return difference
+    tiny = torch.finfo(difference.dtype).tiny
+    return difference.abs().clamp_min_(tiny).pow_(order).copysign_(difference)
+
+
 class _CrossEntropyAndDistance(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor, order: float) -> tuple[Tensor, Tensor]:
@@ -65,7 +77,7 @@ class _CrossEntropyAndDistance(torch.autograd.Function):
         log_own = log_probs.gather(1, index)
         # p_y - 1 as expm1(log p_y): 0 exactly where the cross-entropy is
         difference = log_probs.exp_().scatter_(1, index, torch.expm1(log_own))
-        distance = difference.abs().pow_(order).sum(dim=1)
+        distance = _powers(difference, order).sum(dim=1)
         ctx.save_for_backward(difference, distance, index)
         ctx.order = order
         ctx.set_materialize_grads(False)
@@ -80,15 +92,15 @@ class _CrossEntropyAndDistance(torch.autograd.Function):
         if grad_distance is None:
             return (None if grad_ce is None else difference * grad_ce.unsqueeze(1)), None, None
         # Through the softmax, d/dz_m = p_m (h_m - sum_k p_k h_k) with h_k the slope of |r_k|^order.
-        # Since r_k h_k = order |r_k|^order and p = r + Y, the sum is order * distance + h_y, and p_m h_m
-        # needs no slope at r_m = 0, where it may diverge.
+        # Since r_k h_k = order |r_k|^order and p = r + Y, the sum is order * distance + h_y.
         order, scale = ctx.order, grad_distance.unsqueeze(1)
         own = difference.gather(1, index).abs_().clamp_min_(torch.finfo(difference.dtype).tiny)
         total = (order * distance).unsqueeze(1)
         weight = scale * (order * own.pow_(order - 1) - total)
         if grad_ce is not None:
             weight = weight + grad_ce.unsqueeze(1)
-        grad = difference.abs().pow_(order).mul_(order * scale).addcmul_(difference, weight)
+        slope = _signed_powers(difference, order - 1)
+        grad = torch.addcmul(weight, slope, order * scale).mul_(difference)
         return grad.scatter_add_(1, index, -scale * total), None, None
 
 
