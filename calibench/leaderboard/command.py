@@ -14,8 +14,8 @@ from calibench.leaderboard.against import add_published, paper_columns
 from calibench.leaderboard.columns import COSTS, DEFAULT_COLUMNS, METRICS, VAL, Column
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.records import Problem, Results, read_results
-from calibench.leaderboard.resampling import AUTOMATIC_BYTES, Bootstrap, total_size
-from calibench.leaderboard.significance import Test, mark_ties, over_seeds
+from calibench.leaderboard.resampling import TESTS
+from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Table, build_tables
 from calibench.leaderboard.text import csv_text, json_text, latex, markdown
 from calibench.published import PAPERS
@@ -111,25 +111,6 @@ def leaderboard(
     return Leaderboard(
         tables, read, [[*footer(table, read.bins), *_trials(read, table)] for table in tables]
     )
-
-
-def _bootstrap(read: Results) -> Test:
-    return Bootstrap(read.bins)
-
-
-def _seeds(read: Results) -> Test:
-    return over_seeds
-
-
-def _auto(read: Results) -> Test:
-    return Bootstrap(read.bins) if 0 < total_size(read.records) <= AUTOMATIC_BYTES else over_seeds
-
-
-TESTS: dict[str, Callable[[Results], Test]] = {
-    "auto": _auto,
-    "seeds": _seeds,
-    "bootstrap": _bootstrap,
-}
 
 
 def _check_known(read: Results, columns: Sequence[Column]) -> None:

@@ -47,9 +47,11 @@ def _bins(table: Table, bins: Bins) -> Iterator[str]:
 
 
 def _sets(table: Table) -> Iterator[str]:
-    for column in dict.fromkeys(c for c in table.columns if c.metric in table.sets and not c.split):
-        score, splits = table.sets[column.metric]
-        yield f"{column.title}: mean over {', '.join(splits)} (score: {column.score or score})"
+    for metric, (score, splits) in table.sets.items():
+        columns = [c for c in table.columns if c.metric == metric and not c.split]
+        if columns:
+            scores = ", ".join(dict.fromkeys(c.score or str(score) for c in columns))
+            yield f"{columns[0].info.title}: mean over {', '.join(splits)} (score: {scores})"
 
 
 def _calibrators(table: Table) -> Iterator[str]:

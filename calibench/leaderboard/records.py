@@ -76,8 +76,8 @@ class Results:
     bins: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
 
 
-class _Unusable(Exception):
-    """Why a run has no usable numbers."""
+class UnusableRun(Exception):
+    """Why a run has no usable numbers (this package)."""
 
 
 def run_folders(results: Path) -> Iterator[str]:
@@ -137,11 +137,11 @@ class _Reader:
             return  # not a run folder's place or name
         try:
             self._add(identity, folder)
-        except _Unusable as why:
+        except UnusableRun as why:
             self.results.problems.append(Problem(identity, folder, str(why)))
 
     def _add(self, identity: Identity, folder: str) -> None:
-        status = _read(folder, "status.json")
+        status = read_json_object(folder, "status.json")
         state = status.get("status")
         if state != "done":
             reason = (
@@ -150,7 +150,7 @@ class _Reader:
             problem = Problem(identity, folder, str(reason), warn=state != "running")
             self.results.problems.append(problem)
             return
-        content = _read(folder, "metrics.json")
+        content = read_json_object(folder, "metrics.json")
         if content.get("fast_dev_run"):
             reason = "a trial (fast_dev_run), left out"
             self.results.problems.append(
@@ -162,7 +162,7 @@ class _Reader:
             record = self._record(identity, folder, content)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
-            raise _Unusable(text) from error
+            raise UnusableRun(text) from error
         self.results.records.append(record)
 
     def _record(self, identity: Identity, folder: str, content: Mapping[str, Any]) -> Record:
@@ -220,20 +220,21 @@ class _Reader:
         digest = hashlib.sha256(text.encode()).hexdigest()[: len(identity.key)]
         if digest != identity.key:
             said = f"its configuration gives the key {digest}, its folder says {identity.key}"
-            raise _Unusable(said)
+            raise UnusableRun(said)
         return self._settings.setdefault(identity.key, settings)
 
 
-def _read(folder: str, name: str) -> dict[str, Any]:
+def read_json_object(folder: str, name: str) -> dict[str, Any]:
+    """Read a JSON object of a run folder; raises UnusableRun saying why it cannot be."""
     try:
         with open(f"{folder}/{name}", "rb") as file:
             content = json.loads(file.read())
     except FileNotFoundError:
-        raise _Unusable(f"no {name}") from None
+        raise UnusableRun(f"no {name}") from None
     except (OSError, ValueError) as error:
-        raise _Unusable(f"{name} cannot be read ({error})") from error
+        raise UnusableRun(f"{name} cannot be read ({error})") from error
     if not isinstance(content, dict):
-        raise _Unusable(f"{name} is not a JSON object")
+        raise UnusableRun(f"{name} is not a JSON object")
     return content
 
 
@@ -241,14 +242,14 @@ def _check_identity(identity: Identity, content: Mapping[str, Any]) -> None:
     for name, expected in identity._asdict().items():
         said = content.get(name)
         if str(said).replace("/", "_") != str(expected):
-            raise _Unusable(f"metrics.json is of {name} {said}, its folder says {expected}")
+            raise UnusableRun(f"metrics.json is of {name} {said}, its folder says {expected}")
 
 
 def _costs(folder: str) -> dict[Key, float]:
     """Seconds and memory of a run; a run without a readable environment.json just has none."""
     try:
-        environment = _read(folder, "environment.json")
-    except _Unusable:
+        environment = read_json_object(folder, "environment.json")
+    except UnusableRun:
         return {}
     named = {name: environment.get(name) for name in COSTS} | {
         "seconds": environment.get("wall_seconds")

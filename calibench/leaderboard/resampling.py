@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibench.leaderboard.columns import RAW, TEST, Column
-from calibench.leaderboard.records import Record
+from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.significance import Test, over_seeds
 from calibench.leaderboard.table import Row
 from calibench.statistics import WILCOXON_SEEDS
@@ -165,4 +165,25 @@ METRICS: dict[str, Callable[[Predictions, int, Resamples], Floats]] = {
     "nll": _nll,
     "brier": _brier,
     "ece": _ece,
+}
+
+
+def _auto(read: Results) -> Test:
+    small = 0 < total_size(read.records) <= AUTOMATIC_BYTES
+    return Bootstrap(read.bins) if small else over_seeds
+
+
+def _bootstrap(read: Results) -> Test:
+    return Bootstrap(read.bins)
+
+
+def _seeds(read: Results) -> Test:
+    return over_seeds
+
+
+# What decides bold. `auto` is the bootstrap where the prediction files are there and small.
+TESTS: dict[str, Callable[[Results], Test]] = {
+    "auto": _auto,
+    "seeds": _seeds,
+    "bootstrap": _bootstrap,
 }

@@ -47,3 +47,18 @@ def draw_confusion(
             axes.text(column, row, text, ha="center", va="center", fontsize=5, color=shade)
     axes.set(xlabel="predicted", ylabel="true", title=title)
     return plain(axes)
+
+
+def shot_groups(errors: npt.NDArray[np.float64], class_counts: Sequence[int]) -> dict[str, float]:
+    """Mean class error of the thirds with most, middling and fewest training examples.
+
+    Empty without the counts; NaN for a group without a class that has test examples.
+    """
+    if len(class_counts) != len(errors):
+        return {}
+    order = np.argsort(-np.asarray(class_counts), kind="stable")
+    thirds = zip(("head", "middle", "tail"), np.array_split(errors[order], 3), strict=True)
+    return {
+        name: float(np.nanmean(part)) if np.isfinite(part).any() else float("nan")
+        for name, part in thirds
+    }

@@ -1,0 +1,5 @@
+"""A results folder as one self-contained HTML page."""
+
+from calibench.report.command import add_arguments, run, write_report
+
+__all__ = ["add_arguments", "run", "write_report"]

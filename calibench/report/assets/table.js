@@ -1,0 +1,86 @@
+// The sortable, filterable table. `state` is all there is to know; `draw` follows from it.
+const state = {
+  text: "", benchmark: "", backbone: "", calibrator: "raw", spread: true,
+  sort: "rank", down: false, columns: new Set(), chosen: new Set(),
+};
+const HIDDEN = new Set(["ood_fpr95", "mce", "accuracy", "seconds_per_epoch", "peak_memory_mb", "temperature"]);
+
+function cellOf(row, metric, calibrator = state.calibrator) {
+  return row.cells[`${metric.key}|${metric.cost ? "raw" : calibrator}`];
+}
+function visible() {
+  const words = state.text.toLowerCase().split(/\s+/).filter(Boolean);
+  return DATA.rows.filter((row) => {
+    const text = `${row.benchmark} ${row.backbone} ${row.label}`.toLowerCase();
+    return (!state.benchmark || row.benchmark === state.benchmark)
+      && (!state.backbone || row.backbone === state.backbone) && words.every((w) => text.includes(w));
+  });
+}
+function sortValue(row) {
+  const metric = METRIC.get(state.sort);
+  if (metric) { const cell = cellOf(row, metric); return cell ? number(cell[0]) : NaN; }
+  if (state.sort === "rank") return row.rank ?? NaN;
+  return row[state.sort];
+}
+function sorted(rows) {
+  const sign = state.down ? -1 : 1;
+  const place = (row) => `${row.benchmark}\n${row.backbone}`;
+  return [...rows].sort((a, b) => {
+    const [x, y] = [sortValue(a), sortValue(b)];
+    const [p, q] = [Number.isNaN(x), Number.isNaN(y)];
+    if (state.sort === "rank" && place(a) !== place(b)) return place(a).localeCompare(place(b));
+    if (p || q) return p - q; // holes last, whichever way
+    return sign * (typeof x === "string" ? x.localeCompare(y) : x === y ? 0 : x - y);
+  });
+}
+function heading(key, text, className = "") {
+  const sort = state.sort === key ? (state.down ? "descending" : "ascending") : "none";
+  const click = () => {
+    const direction = METRIC.get(key)?.direction === 1;
+    state.down = state.sort === key ? !state.down : direction;
+    state.sort = key;
+    drawTable();
+  };
+  return el("th", { "aria-sort": sort, class: className, scope: "col", "data-key": key }, el("button", { onclick: click, type: "button" }, text));
+}
+function drawTable() {
+  const rows = sorted(visible());
+  const metrics = DATA.metrics.filter((m) => state.columns.has(m.key));
+  const several = (key) => new Set(DATA.rows.map((r) => r[key])).size > 1;
+  const places = ["benchmark", "backbone"].filter(several);
+  const table = document.getElementById("table");
+  table.tHead.replaceChildren(el("tr", {}, heading("label", "loss", "text name"),
+    heading("rank", "#"), ...places.map((p) => heading(p, p, "text")), heading("seeds", "seeds"), ...metrics.map((m) => heading(m.key, titleOf(m)))));
+  table.tBodies[0].replaceChildren(...rows.map((row) => tableRow(row, places, metrics)));
+  document.getElementById("shown").textContent = `${rows.length} of ${DATA.rows.length} rows`;
+  drawRuns(rows);
+  drawTradeoff(rows);
+}
+function tableRow(row, places, metrics) {
+  const id = DATA.rows.indexOf(row);
+  const toggle = (on) => { on ? state.chosen.add(id) : state.chosen.delete(id); drawTable(); drawViews(); };
+  const box = el("input", { type: "checkbox", checked: state.chosen.has(id), "aria-label": `show ${row.label}`, onchange: (e) => toggle(e.target.checked) });
+  return el("tr", { class: state.chosen.has(id) ? "chosen" : "" },
+    el("td", { class: "text name", title: row.label }, el("label", {}, box, row.label)),
+    el("td", {}, row.rank ?? "—"), ...places.map((p) => el("td", { class: "text" }, row[p])),
+    el("td", { class: row.seeds.includes("/") ? "hole" : "" }, row.seeds), ...metrics.map((m) => tableCell(row, m)));
+}
+function tableCell(row, metric) {
+  const cell = cellOf(row, metric);
+  if (!cell) return el("td", { class: "hole" }, "—");
+  const spread = state.spread && cell[1] != null ? el("small", {}, ` ±${show(metric, cell[1])}`) : null;
+  return el("td", { class: cell[2] ? "tied" : "" }, show(metric, cell[0]), spread);
+}
+function drawFilters() {
+  const all = (key, text) => [["", `all ${text}`], ...[...new Set(DATA.rows.map((r) => r[key]))].sort().map((v) => [v, v])];
+  const set = (key) => (value) => { state[key] = value; drawTable(); };
+  const search = el("input", { type: "search", id: "search", placeholder: "filter by words", "aria-label": "filter by words", oninput: (e) => set("text")(e.target.value) });
+  fill("filters", search,
+    select("", all("benchmark", "benchmarks"), "", set("benchmark")), select("", all("backbone", "backbones"), "", set("backbone")),
+    select("after", DATA.calibrators.map((c) => [c, c === "raw" ? "no calibration (raw)" : c]), "raw", set("calibrator")),
+    check("± over seeds", true, set("spread")));
+  fill("columns", ...DATA.metrics.map((m) => check(titleOf(m), state.columns.has(m.key), (on) => {
+    on ? state.columns.add(m.key) : state.columns.delete(m.key);
+    drawTable();
+  })));
+}

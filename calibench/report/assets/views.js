@@ -1,0 +1,133 @@
+// What is drawn of the chosen rows, each view from the data alone.
+const chosenRows = () => [...state.chosen].sort((a, b) => a - b).map((i) => DATA.rows[i]);
+const nameOf = (row) => (new Set(DATA.rows.map((r) => `${r.benchmark}/${r.backbone}`)).size > 1 ? `${row.label} · ${row.benchmark}/${row.backbone}` : row.label);
+const view = { roc: "", shift: "error", curves: "val/nll", x: "error", y: "ece" };
+
+function drawReliability(rows) {
+  const known = rows.filter((r) => r.reliability);
+  fill("reliability", ...(known.length ? known.map(reliabilityPanel) : [empty("no saved logits of these rows")]));
+}
+function reliabilityPanel(row) {
+  const r = row.reliability;
+  const n = r.count.length;
+  const total = r.count.reduce((a, b) => a + b, 0);
+  const chart = new Chart({ width: 260, height: 250, x: [0, 1], y: [0, 1], xTitle: "confidence", yTitle: "accuracy" });
+  r.count.forEach((c, i) => chart.bar(i / n, (i + 1) / n, c / total, { class: "bar" }));
+  chart.line([0, 1], [0, 1], { class: "axis", "stroke-dasharray": "4 3" });
+  const seen = r.confidence.map((v, i) => i).filter((i) => r.confidence[i] != null);
+  const pick = (values) => seen.map((i) => values[i]);
+  chart.area(pick(r.confidence), pick(r.low), pick(r.high), { fill: colorOf(0), opacity: 0.2 });
+  chart.line(pick(r.confidence), pick(r.accuracy), { stroke: colorOf(0) });
+  seen.forEach((i) => chart.dot(r.confidence[i], r.accuracy[i], 2.6, { fill: colorOf(0) }, `${r.count[i]} examples, accuracy ${(100 * r.accuracy[i]).toFixed(1)} %`));
+  return el("figure", {}, el("figcaption", {}, nameOf(row), el("br"), el("span", { class: "quiet" }, `ECE ${(100 * r.ece).toFixed(2)} %, ${n} bins, ${total} examples; bars: share of examples; band: 95 % bootstrap`)), chart.svg);
+}
+function drawRisk(rows) {
+  const known = rows.filter((r) => r.risk);
+  if (!known.length) return fill("risk", empty("no saved logits of these rows"));
+  const high = extent(known.flatMap((r) => r.risk.y.map((v) => 100 * v)), true);
+  const chart = new Chart({ x: [0, 1], y: high, xTitle: "coverage", yTitle: "error % of the covered" });
+  known.forEach((r, i) => chart.line(r.risk.x, r.risk.y.map((v) => 100 * v), stroke(i)));
+  fill("risk", chart.svg, legend(known.map((r) => `${nameOf(r)} (AURC ${(100 * r.risk.area).toFixed(2)} %)`)));
+}
+function drawRoc(rows) {
+  const sets = [...new Set(rows.flatMap((r) => Object.keys(r.roc ?? {})))];
+  if (!sets.length) { fill("roc-controls"); return fill("roc", empty("no out-of-distribution logits of these rows")); }
+  if (!sets.includes(view.roc)) view.roc = sets[0];
+  fill("roc-controls", select("set", sets.map((s) => [s, s]), view.roc, (v) => { view.roc = v; drawRoc(rows); }));
+  const known = rows.filter((r) => r.roc?.[view.roc]);
+  const chart = new Chart({ x: [0, 1], y: [0, 1], xTitle: "false alarms", yTitle: "detected" });
+  chart.line([0, 1], [0, 1], { class: "axis", "stroke-dasharray": "4 3" });
+  known.forEach((r, i) => chart.line(r.roc[view.roc].x, r.roc[view.roc].y, stroke(i)));
+  fill("roc", chart.svg, legend(known.map((r) => `${nameOf(r)} (AUROC ${(100 * r.roc[view.roc].area).toFixed(1)} %)`)));
+}
+function drawShift(rows) {
+  const metrics = [...new Set(rows.flatMap((r) => Object.keys(r.shift)))];
+  if (!metrics.length) { fill("shift-controls"); return fill("shift", empty("no labelled shifted sets in these runs")); }
+  if (!metrics.includes(view.shift)) view.shift = metrics[0];
+  const metric = METRIC.get(view.shift);
+  fill("shift-controls", select("metric", metrics.map((m) => [m, titleOf(METRIC.get(m))]), view.shift, (v) => { view.shift = v; drawShift(rows); }));
+  const known = rows.filter((r) => r.shift[view.shift]);
+  const names = [...new Set(known.flatMap((r) => Object.keys(r.shift[view.shift])))];
+  const scale = metric.percent ? 100 : 1;
+  const values = known.map((r) => names.map((n) => scale * number(r.shift[view.shift][n])));
+  const chart = new Chart({ x: [-0.2, names.length - 0.8], y: extent(values.flat(), true), xTitle: "", yTitle: titleOf(metric), xNames: names });
+  known.forEach((r, i) => chart.line(names.map((_, k) => k), values[i], stroke(i)));
+  fill("shift", chart.svg, legend(known.map(nameOf)));
+}
+function drawCurves(rows) {
+  const names = [...new Set(rows.flatMap((r) => Object.keys(r.curves)))];
+  if (!names.length) { fill("curves-controls"); return fill("curves", empty("no training curves of these rows")); }
+  if (!names.includes(view.curves)) view.curves = names[0];
+  fill("curves-controls", select("logged", names.map((n) => [n, n]), view.curves, (v) => { view.curves = v; drawCurves(rows); }));
+  const known = rows.filter((r) => r.curves[view.curves]);
+  const runs = known.map((r) => r.curves[view.curves]);
+  const chart = new Chart({ x: extent(runs.flat().flatMap((c) => c[0])), y: extent(runs.flat().flatMap((c) => c[1].map(number))), xTitle: "epoch", yTitle: view.curves });
+  runs.forEach((seeds, i) => seeds.forEach((c) => chart.line(c[0], c[1], { ...stroke(i), "stroke-width": 1.2 })));
+  fill("curves", chart.svg, legend(known.map((r) => `${nameOf(r)} (${r.curves[view.curves].length} seeds)`)));
+}
+function drawClasses(rows) {
+  const known = rows.filter((r) => r.classes);
+  fill("classes", ...(known.length ? known.map(classPanel) : [empty("no saved logits of these rows")]));
+}
+function classPanel(row) {
+  const { names, counts, errors, groups } = row.classes;
+  const order = names.map((_, i) => i).sort((a, b) => (counts[b] ?? 0) - (counts[a] ?? 0));
+  const chart = new Chart({ width: 260, height: 210, x: [-0.5, names.length - 0.5], y: extent(errors.map((e) => 100 * number(e)), true), xTitle: "classes, most training examples first", yTitle: "error %" });
+  order.forEach((k, place) => {
+    if (errors[k] == null) return;
+    chart.bar(place - 0.4, place + 0.4, 100 * errors[k], { fill: colorOf(0) });
+    chart.svg.lastChild.append(el("title", {}, `${names[k]}: ${(100 * errors[k]).toFixed(1)} %, ${counts[k] ?? "?"} training examples`));
+  });
+  const text = Object.entries(groups).filter(([, v]) => v != null).map(([k, v]) => `${k} ${(100 * v).toFixed(1)} %`).join(", ");
+  return el("figure", {}, el("figcaption", {}, nameOf(row), el("br"), el("span", { class: "quiet" }, text)), chart.svg);
+}
+function drawConfusion(rows) {
+  const known = rows.filter((r) => r.classes?.confusion);
+  fill("confusion", ...(known.length ? known.map(confusionPanel) : [empty("no confusion matrix of these rows (shown up to 20 classes)")]));
+}
+function confusionPanel(row) {
+  const { names, confusion } = row.classes;
+  const [k, left, size] = [names.length, 60, 190];
+  const cell = size / k;
+  const svg = el("svg", { viewBox: `0 0 ${left + size + 8} ${size + 66}`, role: "img", "aria-label": `confusion matrix of ${row.label}` });
+  const short = (name) => (name.length > 9 ? `${name.slice(0, 8)}…` : name);
+  confusion.forEach((line, i) => {
+    svg.append(el("text", { x: left - 4, y: 6 + (i + 0.5) * cell + 3, "text-anchor": "end", style: "font-size:8px" }, short(names[i])));
+    svg.append(el("text", { transform: `translate(${left + (i + 0.5) * cell + 3},${size + 12}) rotate(-60)`, "text-anchor": "end", style: "font-size:8px" }, short(names[i])));
+    line.forEach((share, j) => svg.append(el("rect", { x: left + j * cell, y: 6 + i * cell, width: cell - 0.5, height: cell - 0.5, fill: share == null ? "none" : "var(--accent)", "fill-opacity": share == null ? 0 : 0.04 + 0.96 * share },
+      el("title", {}, share == null ? "no examples" : `${names[i]} taken for ${names[j]}: ${(100 * share).toFixed(1)} %`))));
+  });
+  svg.append(el("text", { x: left + size / 2, y: size + 62, "text-anchor": "middle" }, "predicted (rows: true)"));
+  return el("figure", {}, el("figcaption", {}, nameOf(row)), svg);
+}
+function drawTradeoff(rows) {
+  const options = DATA.metrics.map((m) => [m.key, titleOf(m)]);
+  const again = (axis) => (v) => { view[axis] = v; drawTradeoff(sorted(visible())); };
+  fill("tradeoff-controls", select("x", options, view.x, again("x")), select("y", options, view.y, again("y")));
+  const [mx, my] = [METRIC.get(view.x) ?? DATA.metrics[0], METRIC.get(view.y) ?? DATA.metrics[0]];
+  const value = (row, m) => { const cell = cellOf(row, m); return cell ? (m.percent ? 100 : 1) * number(cell[0]) : NaN; };
+  const points = rows.map((r) => [value(r, mx), value(r, my), r]).filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
+  if (!points.length) return fill("tradeoff", empty("no row has both"));
+  const losses = [...new Set(points.map(([, , r]) => r.loss))];
+  const chart = new Chart({ width: 760, height: 380, x: extent(points.map((p) => p[0])), y: extent(points.map((p) => p[1]), true), xTitle: titleOf(mx), yTitle: titleOf(my) });
+  for (const [x, y, r] of points) chart.dot(x, y, 5, { fill: colorOf(losses.indexOf(r.loss)), "fill-opacity": 0.8 }, `${nameOf(r)}\n${titleOf(mx)} ${x.toFixed(2)}, ${titleOf(my)} ${y.toFixed(2)}`);
+  fill("tradeoff", chart.svg, legend(losses));
+}
+function drawRuns(rows) {
+  const shown = new Set(rows.map((r) => DATA.rows.indexOf(r)));
+  fill("runs", ...DATA.runs.filter((run) => shown.has(run.row)).map((run) => {
+    const details = el("details", { class: "run", ontoggle: () => {
+      if (!details.open || details.childElementCount > 1) return; // written when first opened
+      details.append(el("h4", {}, "configuration"), el("pre", {}, lines(run.settings)), el("h4", {}, "environment"), el("pre", {}, lines(run.environment)));
+    } }, el("summary", {}, run.folder));
+    return details;
+  }));
+}
+const lines = (object) => Object.entries(object).map(([k, v]) => `${k}: ${typeof v === "string" ? v : JSON.stringify(v)}`).join("\n");
+function drawNotes() {
+  fill("notes", ...Object.entries(DATA.notes).flatMap(([title, notes]) => [el("h4", {}, title), el("ul", {}, ...notes.map((n) => el("li", {}, n)))]));
+}
+function drawViews() {
+  const rows = chosenRows();
+  for (const draw of [drawReliability, drawRisk, drawRoc, drawShift, drawCurves, drawClasses, drawConfusion]) draw(rows);
+}

@@ -1,0 +1,77 @@
+"""`calibench report`: a folder of runs as one HTML page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+DESCRIPTION = """\
+Writes one self-contained HTML page of a folder of runs: sortable and filterable tables, reliability
+diagrams side by side, risk-coverage and OOD curves, error against calibration, shift, classes,
+training curves, and every run's configuration. It needs no network and can be sent by mail."""
+
+EPILOG = """\
+examples:
+  calibench report results/ -o report.html
+  calibench report results/digits_lt -o digits.html --title "Long-tailed digits" """
+
+
+def write_report(results: Path, output: Path, *, title: str | None = None, bins: int = 15) -> None:
+    """Write the page.
+
+    Args:
+        results: Folder of runs.
+        output: The HTML file.
+        title: Of the page; by default the folder's name.
+        bins: Bins of the reliability diagrams.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If it holds no run, or `bins` is not positive.
+    """
+    from calibench.report.content import report_content
+    from calibench.report.page import render_page
+
+    if bins < 1:
+        raise ValueError(f"`bins` must be a positive integer, got {bins}.")
+    name = title or f"calibench: {results.resolve().name}"
+    page = render_page(report_content(results, title=name, n_bins=bins))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(page, encoding="utf-8")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `calibench report`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "results",
+        type=Path,
+        nargs="?",
+        default=Path("results"),
+        help="folder of runs (default: results)",
+    )
+    parser.add_argument(
+        "--output",
+        "-o",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="(default: report.html)",
+    )
+    parser.add_argument("--title", help="title of the page (default: the folder's name)")
+    parser.add_argument(
+        "--bins", type=int, default=15, help="bins of reliability diagrams (default: 15)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the report and say where it is. Returns the exit status, 0.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If it holds no run, or an argument is wrong.
+    """
+    write_report(args.results, args.output, title=args.title, bins=args.bins)
+    print(f"{args.output} ({args.output.stat().st_size / 1e6:.1f} MB)")
+    return 0

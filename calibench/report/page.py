@@ -1,0 +1,45 @@
+"""One HTML page that needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+_SCRIPTS = ("format.js", "table.js", "chart.js", "views.js", "main.js")
+# What could end a script element, or mean something in it, is written as an escape.
+_ESCAPES = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+    "\u2029": "\\u2029",
+}
+
+
+def render_page(content: Mapping[str, Any]) -> str:
+    """The page of a report's content. Names in it are text wherever they appear."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    template = environment.from_string(_asset("page.html"))
+    return template.render(
+        content=content,
+        style=Markup(_asset("style.css")),
+        script=Markup("\n".join(map(_asset, _SCRIPTS))),
+        data=Markup(embedded(content)),
+    )
+
+
+def embedded(content: Mapping[str, Any]) -> str:
+    """JSON that can stand inside a script element."""
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    return text
+
+
+def _asset(name: str) -> str:
+    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")

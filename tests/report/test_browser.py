@@ -1,0 +1,135 @@
+"""The page in a real browser: it loads without an error, sorts, filters and stays on a phone."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibench.report import write_report
+from tests.report.test_content import HOSTILE
+from tests.run_folders import write_predictions, write_run
+
+BROWSER = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--virtual-time-budget=4000",
+)  # fmt: skip
+
+# Runs before the page's own script: every error is kept.
+WATCH = "<script>window.errors=[];addEventListener('error',e=>errors.push(e.message));</script>"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine"),
+]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = tmp_path_factory.mktemp("browser")
+    for benchmark in ("digits", "letters"):
+        for loss, nll, error in (("A", 0.3, 0.1), ("B", 0.1, 0.3), ("C", 0.2, 0.2)):
+            for seed in (1, 2):
+                values = {"nll": nll, "error": error, "nll@TemperatureScaling": 0.4 - nll}
+                folder = write_run(
+                    root / "r", loss=loss, seed=seed, benchmark=benchmark, values=values
+                )
+                write_predictions(folder)
+                (folder / "metrics.csv").write_text("epoch,step,val/nll\n0,1,2.0\n1,2,1.0\n")
+    write_run(root / "r", loss="D", benchmark="letters", changes={"caveats": [HOSTILE]})
+    write_report(root / "r", root / "x.html", title=HOSTILE)
+    return (root / "x.html").read_text(encoding="utf-8")
+
+
+def after(page: str, script: str, folder: Path, *, size: str = "1280,900") -> Any:
+    """Load the page, run a script in it, and give back the JSON of what the script returns."""
+    probe = (
+        f"<script>const outcome=(()=>{{{script}}})();"
+        "const out=document.createElement('pre');out.id='outcome';"
+        "out.textContent=JSON.stringify([window.errors,outcome]);"
+        "document.body.append(out);</script>"
+    )
+    text = page.replace("<head>", f"<head>{WATCH}").replace("</body>", f"{probe}</body>")
+    (folder / "page.html").write_text(text, encoding="utf-8")
+    command = [
+        str(BROWSER), *FLAGS, f"--window-size={size}", f"--user-data-dir={folder / 'profile'}",
+        "--dump-dom", (folder / "page.html").as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    found = re.search(r'<pre id="outcome">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found, done.stderr[-2000:]
+    errors, outcome = json.loads(html.unescape(found[1]))
+    assert errors == []
+    return outcome
+
+
+LOSSES = "[...document.querySelectorAll('#table tbody tr')].map(r=>r.cells[0].textContent)"
+CLICK = "document.querySelector('th[data-key={key}] button').click();"
+
+
+def test_it_loads_and_draws(page: str, tmp_path: Path) -> None:
+    counts = after(
+        page,
+        "return [document.documentElement.dataset.ready, "
+        "...['reliability','risk','roc','curves','classes','confusion','tradeoff']"
+        ".map(id=>document.querySelectorAll(`#${id} svg`).length), window.bad ?? null]",
+        tmp_path,
+    )
+    assert counts == ["true", 4, 1, 1, 1, 4, 4, 1, None]
+
+
+def test_it_sorts_both_ways_with_holes_last(page: str, tmp_path: Path) -> None:
+    click = CLICK.format(key="error")
+    up, down = after(page, f"{click}const a={LOSSES};{click}return [a,{LOSSES}]", tmp_path)
+    assert "".join(up).replace("D", "") == "AACCBB"
+    assert "".join(down).replace("D", "") == "BBCCAA"
+
+
+def test_it_filters_by_words_and_by_benchmark(page: str, tmp_path: Path) -> None:
+    script = (
+        "const s=document.getElementById('search');s.value='letters b';"
+        f"s.dispatchEvent(new Event('input'));const a={LOSSES};s.value='';"
+        "s.dispatchEvent(new Event('input'));const b=document.querySelector('#filters select');"
+        f"b.value='digits';b.dispatchEvent(new Event('change'));return [a,{LOSSES},"
+        "document.getElementById('shown').textContent]"
+    )
+    assert after(page, script, tmp_path) == [["B"], ["B", "C", "A"], "3 of 7 rows"]
+
+
+def test_the_calibrator_changes_the_numbers(page: str, tmp_path: Path) -> None:
+    script = (
+        "const c=[...document.querySelectorAll('#filters select')].at(-1);"
+        "c.value='TemperatureScaling';c.dispatchEvent(new Event('change'));"
+        + CLICK.format(key="nll")
+        + f"return {LOSSES}"
+    )
+    assert "".join(after(page, script, tmp_path)).replace("D", "") == "AACCBB"
+
+
+def test_ticked_rows_are_drawn_and_a_run_opens(page: str, tmp_path: Path) -> None:
+    script = (
+        "document.querySelectorAll('#table tbody input')[0].click();"
+        "const run=document.querySelector('details.run');run.open=true;"
+        "run.dispatchEvent(new Event('toggle'));"
+        "return [document.querySelectorAll('#reliability svg').length, run.textContent]"
+    )
+    panels, text = after(page, script, tmp_path)
+    assert panels == 3
+    assert "trainer.max_epochs: 30" in text
+    assert "device: cpu" in text
+
+
+def test_a_phone_scrolls_only_the_table(page: str, tmp_path: Path) -> None:
+    script = "return [document.documentElement.scrollWidth, innerWidth]"
+    width, screen = after(page, script, tmp_path, size="390,800")
+    assert width <= screen
