@@ -1,4 +1,4 @@
-"""A temperature for each confidence bin (GCE paper, section 4.4)."""
+"""A temperature for each confidence bin (Zhan et al. 2026, section 4.4)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RULES: dict[str, Rule] = {
 
 
 class AdaptiveTemperatureScaling(Calibrator):
-    """Adaptive temperature scaling, one T per confidence bin (GCE paper, section 4.4).
+    """Adaptive temperature scaling, one T per confidence bin (Zhan et al. 2026, section 4.4).
 
     The validation set's confidences at T = 1 are cut into equal-mass bins. In each round every
     bin's temperature moves up if its mean confidence exceeds its accuracy and down otherwise; the
