@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from calibench.state import MovedNotCast
 
 T = TypeVar("T")
 
 
-class Calibrator(nn.Module, ABC):
+class Calibrator(MovedNotCast, ABC):
     """A map from logits to probabilities, fitted on held-out logits.
 
     A subclass implements `_fit` and `_log_prob`, which get float64 logits; every class can be built
@@ -98,15 +100,6 @@ class Calibrator(nn.Module, ABC):
                 device = saved.device if buffer is None else buffer.device
                 self._buffers[name] = torch.empty_like(saved, device=device)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Self:
-        # nn.Module.to(dtype) casts floating buffers; what was fitted is moved, never cast.
-        def move(tensor: Tensor) -> Tensor:
-            moved = fn(tensor)
-            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
-
-        super()._apply(move, *args, **kwargs)  # type: ignore[no-untyped-call]
-        return self
 
 
 def keep_argmax(values: Tensor, logits: Tensor) -> Tensor:
