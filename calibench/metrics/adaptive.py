@@ -12,7 +12,14 @@ from torch import Tensor
 from calibench.binning import check_n_bins, equal_mass_cuts, reference_mass_cuts
 from calibench.metrics.base import choice
 from calibench.metrics.per_example import sort_rows
-from calibench.metrics.top_label import CHUNK, TopLabelMetric, checked_top_label, pack, unpack
+from calibench.metrics.top_label import (
+    CHUNK,
+    TopLabelMetric,
+    checked_top_label,
+    pack,
+    unpack,
+    unpack_confidence,
+)
 
 Cuts = Callable[[Tensor, int], list[int]]
 CUTS: dict[str, Cuts] = {"exact": equal_mass_cuts, "reference": reference_mass_cuts}
@@ -30,7 +37,7 @@ def residual_sum(packed: Tensor) -> Tensor:
 def adaptive_error(packed: Tensor, n_bins: int, cuts: Cuts) -> Tensor:
     """Adaptive calibration error of packed examples; NaN without examples."""
     ordered = sort_rows(packed)
-    ends = cuts(unpack(ordered)[0], n_bins)
+    ends = cuts(unpack_confidence(ordered), n_bins)
     gaps = [residual_sum(ordered[start:end]).abs() for start, end in pairwise(ends)]
     return torch.stack(gaps).sum() / len(packed)
 

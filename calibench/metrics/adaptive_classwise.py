@@ -17,13 +17,18 @@ from calibench.metrics.base import (
     choice,
 )
 from calibench.metrics.per_example import PerExampleMetric
-from calibench.metrics.top_label import pack, unpack
+from calibench.metrics.top_label import pack, unpack, unpack_confidence
 
 
 def pack_classes(preds: Tensor, target: Tensor) -> Tensor:
     """Pack each p_k (in float32) with whether k is the target: (N, K), (N,) -> (N, K) int32."""
     classes = torch.arange(preds.shape[1], device=preds.device)
     return pack(preds, target.unsqueeze(1) == classes)
+
+
+def columns(packed: Tensor) -> list[Tensor]:
+    """Copies of the columns, which may be sorted apart."""
+    return [column.clone() for column in packed.unbind(1)]
 
 
 def checked_classes(preds: Tensor, target: Tensor) -> Tensor:
@@ -37,15 +42,15 @@ CUTS: dict[str, Cuts] = {"exact": equal_mass_cuts, "reference": order_statistic_
 
 def adaptive_classwise_error(packed: Tensor, n_bins: int, cuts: Cuts) -> Tensor:
     """Mean over classes of the adaptive error of packed columns (N, K)."""
-    errors = [adaptive_error(column, n_bins, cuts) for column in packed.unbind(1)]
+    errors = [adaptive_error(column, n_bins, cuts) for column in columns(packed)]
     return torch.stack(errors).mean()
 
 
 def thresholded_error(packed: Tensor, n_bins: int, threshold: float) -> Tensor:
     """Mean over classes of the adaptive error of the examples with p_k > threshold."""
     errors = []
-    for column in packed.unbind(1):
-        kept = column[unpack(column)[0] > threshold]
+    for column in columns(packed):
+        kept = column[unpack_confidence(column) > threshold]
         errors.append(adaptive_error(kept, n_bins, equal_mass_cuts) if len(kept) else kept.sum())
     nothing = torch.nan if len(packed) == 0 else 0.0
     return torch.stack([error.double() for error in errors]).mean() + nothing

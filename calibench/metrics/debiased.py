@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibench.binning import check_n_bins, equal_mass_cuts
-from calibench.metrics.adaptive_classwise import pack_classes
+from calibench.metrics.adaptive_classwise import columns, pack_classes
 from calibench.metrics.base import check_probabilities, choice, top_label
 from calibench.metrics.per_example import PerExampleMetric, sort_rows
 from calibench.metrics.top_label import pack, unpack
@@ -67,7 +67,7 @@ def debiased_error(packed: Tensor, p: int, n_bins: int) -> Tensor:
     estimator = choice("p", p, ESTIMATORS)
     if len(packed) == 0:
         return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
-    errors = [estimator(_bins(column, n_bins)) for column in packed.unbind(1)]
+    errors = [estimator(_bins(column, n_bins)) for column in columns(packed)]
     return torch.stack(errors).mean().pow(1 / p)
 
 

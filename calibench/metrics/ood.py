@@ -67,8 +67,8 @@ def detection_rates(inside: Tensor, outside: Tensor) -> dict[str, Tensor]:
     """Rates of telling `outside` (positive, higher scores) from `inside`; ties count exactly.
 
     Args:
-        inside: Scores of in-distribution examples, shape (N,).
-        outside: Scores of out-of-distribution examples, shape (M,).
+        inside: Scores of in-distribution examples, shape (N,); may be sorted in place.
+        outside: Scores of out-of-distribution examples, shape (M,); likewise.
 
     Returns:
         `auroc`; `aupr_in` and `aupr_out` (average precision with either side positive); `fpr95`,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Protocol
 
 import torch
@@ -22,13 +23,14 @@ class Residuals:
 
     def __init__(self, position: Tensor, weight: Tensor) -> None:
         self.position, self.weight = position, weight
-        self._grids: dict[int, Tensor] = {}
+        self._spectra: dict[int, Tensor] = {}
 
-    def on_grid(self, points: int) -> Tensor:
-        """The weights shared between the nearest of `points` on [0, 1], (2, points)."""
-        if points not in self._grids:  # all kernels wider than 0.01 use the same grid
-            self._grids[points] = round_to_grid(self.position, self.weight, points)
-        return self._grids[points]
+    def even_spectrum(self, points: int) -> Tensor:
+        """`even_spectrum` of the weights on a grid of `points`."""
+        if points not in self._spectra:  # all kernels wider than 0.01 use the same grid
+            grid = round_to_grid(self.position, self.weight, points)
+            self._spectra[points] = even_spectrum(grid)
+        return self._spectra[points]
 
 
 class SmoothingKernel(Protocol):
@@ -50,7 +52,8 @@ class ReflectedKernel:
 
     def error(self, residuals: Residuals, width: float) -> float:
         """See `SmoothingKernel`."""
-        smoothed = smooth_reflected(residuals.on_grid(_grid_points(width)), width)
+        points = _grid_points(width)
+        smoothed = smooth_even(residuals.even_spectrum(points), points, width)
         residual, mass = interpolate(smoothed, _evaluation_points(width, smoothed))
         return float(residual.abs().sum() / (mass + _SOFTENING).sum())
 
@@ -113,35 +116,46 @@ def interpolate(values: Tensor, position: Tensor) -> Tensor:
     return values[:, below] * (1 - fraction) + values[:, below + 1] * fraction
 
 
-def smooth_reflected(values: Tensor, width: float) -> Tensor:
-    """Convolve rows on a grid of [0, 1] with a Gaussian, cut at +-1/2 and reflected at 0 and 1.
+def even_spectrum(values: Tensor) -> Tensor:
+    """Fourier transform of rows on a grid of [0, 1] that are reflected at 0 and 1."""
+    spectrum: Tensor = torch.fft.rfft(torch.cat([values, values[:, 1:-1].flip(1)], dim=1))
+    return spectrum
+
+
+def smooth_even(spectrum: Tensor, points: int, width: float) -> Tensor:
+    """Convolve reflected rows with a Gaussian cut at +-1/2; from `even_spectrum` to (C, points).
 
     Reflected once at both ends the rows are even and periodic, so the convolution is a product of
     Fourier transforms.
     """
-    points = values.shape[1]
-    even = torch.cat([values, values[:, 1:-1].flip(1)], dim=1)
-    return _convolve(even, _taps(values, width), points // 2)[:, :points]
+    period = 2 * (points - 1)
+    kernel = _kernel_spectrum(points, period, points // 2, width, spectrum.device)
+    smoothed: Tensor = torch.fft.irfft(spectrum * kernel, n=period)
+    return smoothed[:, :points]
 
 
 def smooth_open(values: Tensor, width: float) -> Tensor:
     """Convolve rows on a grid of [0, 1] with a Gaussian cut at +-1/2; outside there is nothing."""
     points = values.shape[1]
-    padded = torch.nn.functional.pad(values, (0, points))
-    return _convolve(padded, _taps(values, width), (points - 1) // 2)[:, :points]
+    kernel = _kernel_spectrum(points, 2 * points, (points - 1) // 2, width, values.device)
+    smoothed: Tensor = torch.fft.irfft(torch.fft.rfft(values, n=2 * points) * kernel, n=2 * points)
+    return smoothed[:, :points]
 
 
-def _taps(values: Tensor, width: float) -> Tensor:
-    offset = torch.linspace(-0.5, 0.5, values.shape[1], dtype=values.dtype, device=values.device)
+def _kernel_spectrum(
+    points: int, period: int, center: int, width: float, device: torch.device
+) -> Tensor:
+    squares = _squared_distances(points, period, center, device)
     height = 1 / (width * math.sqrt(2 * math.pi))
-    return height * torch.exp(-offset.square() / (2 * width**2))
+    spectrum: Tensor = torch.fft.rfft(height * torch.exp(squares * (-0.5 / width**2)))
+    return spectrum
 
 
-def _convolve(rows: Tensor, taps: Tensor, center: int) -> Tensor:
-    """Periodic convolution of rows (C, P) with taps whose tap `center` is at distance 0."""
-    period = rows.shape[1]
-    index = (torch.arange(len(taps), device=rows.device) - center) % period
-    kernel = torch.zeros(period, dtype=rows.dtype, device=rows.device).index_add_(0, index, taps)
-    product = torch.fft.rfft(rows) * torch.fft.rfft(kernel)
-    smoothed: Tensor = torch.fft.irfft(product, n=period)
-    return smoothed
+@lru_cache(maxsize=16)
+def _squared_distances(points: int, period: int, center: int, device: torch.device) -> Tensor:
+    """Squared distances of a kernel's `points` taps, tap `center` first, in a period; else inf."""
+    with torch.inference_mode(False):
+        offset = torch.linspace(-0.5, 0.5, points, dtype=torch.float64, device=device)
+        squares = torch.full((period,), torch.inf, dtype=torch.float64, device=device)
+        squares[(torch.arange(points, device=device) - center) % period] = offset.square()
+        return squares

@@ -9,10 +9,11 @@ import torch
 from calibench import metrics as M
 from calibench.metrics.lipschitz import largest_correlation
 from calibench.metrics.smooth_kernels import (
+    even_spectrum,
     interpolate,
     round_to_grid,
+    smooth_even,
     smooth_open,
-    smooth_reflected,
 )
 from tests.metrics.cases import batch
 from tests.metrics.test_calibration_error import pairs
@@ -38,7 +39,7 @@ def test_convolutions_are_numpys() -> None:
     values = torch.rand(2, 101, dtype=torch.float64)
     offset = np.linspace(0, 1, 101) - 0.5
     taps = np.exp(-(offset**2) / (2 * 0.07**2)) / (0.07 * np.sqrt(2 * np.pi))
-    smoothed = smooth_reflected(values, 0.07)
+    smoothed = smooth_even(even_spectrum(values), 101, 0.07)
     for row, result in zip(values.numpy(), smoothed.numpy(), strict=True):
         mirrored = np.concatenate([row[::-1][:-1], row, row[::-1][1:]])
         expected = np.convolve(mirrored, taps, "valid")[50 : 50 + 101]

@@ -1,0 +1,171 @@
+"""CPU time of the metrics, beside their peers and the floor `logits.softmax(1).max(1)` in one piece.
+
+    OMP_NUM_THREADS=1 python benchmarks/speed/metrics.py [--rows 100000] [--classes 10] [--repeats 7]
+
+One thread, one process, interleaved repeats, medians of process time. Everything is streamed in
+batches from logits, its softmax included. Peers (torchmetrics, torch-uncertainty, netcal, relplot) are
+run where they are installed. Aims: the collection at most 2x the floor from 100,000 rows on and 4x at
+10,000; batches of 128 at most 1.5x slower than of 1,000; ClasswiseECE at most 1.5x the floor; memory
+growth below 10 MB at 1,000,000 rows.
+
+MEASURED
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibench import metrics as M
+
+torch.set_num_threads(1)
+Run = Callable[[Tensor, Tensor], Any]
+
+
+def synthetic(n: int, k: int) -> tuple[Tensor, Tensor]:
+    """Logits of an over-confident model with some 90% (K = 10) to 80% (K = 100) accuracy."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(n, k, generator=generator)
+    target = torch.randint(k, (n,), generator=generator)
+    logits[torch.arange(n), target] += 4
+    return 1.5 * logits, target
+
+
+def floor(logits: Tensor, target: Tensor) -> Tensor:
+    return logits.softmax(1).max(1).values
+
+
+def collection(metric: M.CalibrationMetrics, size: int, logits: Tensor, target: Tensor) -> Any:
+    """As evaluation feeds it: log-probabilities, and probabilities from them."""
+    metric.reset()
+    for start in range(0, len(target), size):
+        log_probs = logits[start : start + size].log_softmax(1)
+        labels = target[start : start + size]
+        metric.update(preds=log_probs.exp(), target=labels, log_probs=log_probs)
+    return metric.compute()
+
+
+def stream(metric: Any, logits: Tensor, target: Tensor) -> Any:
+    metric.reset()
+    for start in range(0, len(target), 1000):
+        metric.update(logits[start : start + 1000].softmax(1), target[start : start + 1000])
+    return metric.compute()
+
+
+def ours(k: int) -> dict[str, Run]:
+    checked, unchecked = (M.calibration_metrics(k, (15,), validate_args=v) for v in (True, False))
+    two = M.calibration_metrics(k, (15, 20), validate_args=False)
+    single: dict[str, Any] = {
+        "ECE": M.CalibrationError(validate_args=False),
+        "AdaECE": M.AdaptiveCalibrationError(validate_args=False),
+        "ClasswiseECE": M.ClasswiseCalibrationError(k, validate_args=False),
+        "smECE": M.SmoothCalibrationError(validate_args=False),
+    }
+    return {
+        "floor": floor,
+        "all 7, batches of 1000": partial(collection, unchecked, 1000),
+        "all 7, batches of 128": partial(collection, unchecked, 128),
+        "all 7, 1000, checked": partial(collection, checked, 1000),
+        "all 10 (15 and 20 bins), 1000": partial(collection, two, 1000),
+    } | {name: partial(stream, metric) for name, metric in single.items()}
+
+
+def torchmetrics_runs(k: int) -> dict[str, Run]:
+    module = importlib.import_module("torchmetrics.classification")
+    metric = module.MulticlassCalibrationError(k, n_bins=15, validate_args=False)
+    return {"ECE torchmetrics": partial(stream, metric)}
+
+
+def torch_uncertainty_runs(k: int) -> dict[str, Run]:
+    module = importlib.import_module("torch_uncertainty.metrics.classification")
+    smooth = module.SmoothCalibrationError(kernel_type="reflected")
+    adaptive = module.AdaptiveCalibrationError(task="multiclass", num_bins=15, num_classes=k)
+    return {
+        "AdaECE torch-uncertainty": partial(stream, adaptive),
+        "smECE torch-uncertainty": partial(stream, smooth),
+    }
+
+
+def netcal_runs(k: int) -> dict[str, Run]:
+    ece = importlib.import_module("netcal.metrics").ECE(15)
+    return {
+        "ECE netcal": lambda logits, target: ece.measure(logits.softmax(1).numpy(), target.numpy())
+    }
+
+
+def relplot_runs(k: int) -> dict[str, Run]:
+    relplot = importlib.import_module("relplot")
+
+    def smooth(logits: Tensor, target: Tensor) -> Any:
+        confidence, predicted = logits.softmax(1).max(1)
+        return relplot.smECE(confidence.double().numpy(), (predicted == target).double().numpy())
+
+    return {"smECE relplot": smooth}
+
+
+def peers(k: int) -> dict[str, Run]:
+    runs: dict[str, Run] = {}
+    for build in (torchmetrics_runs, torch_uncertainty_runs, netcal_runs, relplot_runs):
+        try:
+            runs |= build(k)
+        except ImportError as missing:
+            print(f"skipped {build.__name__.removesuffix('_runs')}: {missing}")
+    return runs
+
+
+def cpu_ms(run: Run, logits: Tensor, target: Tensor) -> float:
+    start = time.process_time()
+    run(logits, target)
+    return 1e3 * (time.process_time() - start)
+
+
+def memory_growth(k: int, n: int) -> float:
+    """Growth of the process's peak memory in MB while `n` rows stream through the collection."""
+    metric = M.calibration_metrics(k, (15,), validate_args=False)
+    logits, target = synthetic(10_000, k)
+    collection(metric, 1000, logits, target)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    metric.reset()
+    for step in range(n // 1000):
+        rows = slice(1000 * (step % 10), 1000 * (step % 10) + 1000)
+        log_probs = logits[rows].log_softmax(1)
+        metric.update(preds=log_probs.exp(), target=target[rows], log_probs=log_probs)
+    metric.compute()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="CPU time of the metrics.")
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--classes", type=int, nargs="+", default=[10, 100])
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--memory-rows", type=int, default=1_000_000, help="0 leaves memory out")
+    arguments = parser.parse_args()
+    for k in arguments.classes if arguments.memory_rows else ():
+        growth = memory_growth(k, arguments.memory_rows)
+        print(f"peak memory growth, {arguments.memory_rows} rows, K = {k}: {growth:.1f} MB")
+    for k in arguments.classes:
+        for n in arguments.rows:
+            data, runs = synthetic(n, k), ours(k) | peers(k)
+            times: dict[str, list[float]] = {name: [] for name in runs}
+            for _ in range(arguments.repeats + 1):
+                for name, run in runs.items():
+                    times[name].append(cpu_ms(run, *data))
+            lowest = statistics.median(times["floor"][1:])
+            print(f"\nN = {n}, K = {k}")
+            for name, values in times.items():
+                median = statistics.median(values[1:])
+                print(f"  {name:32s} {median:9.2f} ms  {median / lowest:6.2f}x the floor")
+
+
+if __name__ == "__main__":
+    main()
