@@ -83,7 +83,8 @@ class AdaptiveGamma(nn.Module):
     @torch.no_grad()
     def update(self, logits: Tensor, target: Tensor) -> None:
         """Take new bins and new gammas from the validation set's logits (N, K) and targets (N,)."""
-        confidence, correct = top_label(log_probabilities(logits), target)
+        device = self.edges.device  # a module may collect a large validation set on the CPU
+        confidence, correct = top_label(log_probabilities(logits.to(device)), target.to(device))
         self.edges = equal_mass_edges(confidence, len(self.gamma))
         self.step(bin_gaps(confidence, correct, self.edges))
 

@@ -57,7 +57,8 @@ class ECEWeightedLoss(CalibrationLoss):
     @torch.no_grad()
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
         """Measure the three calibration errors."""
-        log_probs = log_probabilities(logits)
+        device = self.edges.device  # a module may collect a large validation set on the CPU
+        log_probs, target = log_probabilities(logits.to(device)), target.to(device)
         confidence, correct = top_label(log_probs, target)
         self.width_gaps = bin_gaps(confidence, correct, self.edges)
         edges = equal_mass_edges(confidence, self.n_bins)
