@@ -12,7 +12,7 @@ from torch import Tensor
 from calibench.losses.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import focal_power
-from calibench.losses.softmax import surprisal
+from calibench.losses.softmax import full_precision, surprisal
 
 RunnerUp = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -20,6 +20,7 @@ RunnerUp = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 @torch.no_grad()
 def below_target(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """The class of the largest probability strictly below p_y, and whether there is one; (N,)."""
+    logits = full_precision(logits)  # bfloat16 would round distances together
     distance = logits.gather(1, target.unsqueeze(1)) - logits
     nearest, index = F.threshold(distance, 0.0, torch.inf, inplace=True).min(dim=1)
     return index, nearest < torch.inf

@@ -44,9 +44,17 @@ class WeightedNorm:
     """Added under the root."""
 
 
-PUBLISHED = WeightedNorm(factor=lambda pairs: 1 / pairs, floor=0.0)
-# The code takes means over the pairs and divides by their number once more, in float32.
-REFERENCE = WeightedNorm(factor=lambda pairs: 1 / (pairs.float() + 1e-5) / pairs, floor=1e-10)
+def _once(pairs: Tensor) -> Tensor:
+    return 1 / pairs
+
+
+def _twice(pairs: Tensor) -> Tensor:
+    """The code takes means over the pairs and divides by their number once more, in float32."""
+    return 1 / (pairs.float() + 1e-5) / pairs
+
+
+PUBLISHED = WeightedNorm(factor=_once, floor=0.0)
+REFERENCE = WeightedNorm(factor=_twice, floor=1e-10)
 
 
 def weighted_mmce_penalty(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import io
+import pickle
 
 import pytest
 import torch
@@ -143,6 +144,14 @@ def test_state_survives_a_cast_and_a_checkpoint(name: str) -> None:
         assert torch.equal(buffer, before[buffer_name])
         assert buffer.dtype == before[buffer_name].dtype
     assert torch.equal(restored[0](logits, target), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_travels_to_another_process(name: str) -> None:
+    """Spawning launchers pickle the module."""
+    loss = live(fresh_losses()[name])
+    copied = pickle.loads(pickle.dumps(loss))
+    assert torch.equal(copied(*batch()), loss(*batch()))
 
 
 def test_training_needs_no_host_synchronisation() -> None:
