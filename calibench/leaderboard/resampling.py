@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from calibench.runs import Predictions
     from calibench.statistics.bootstrap import Resamples
 
     Floats = npt.NDArray[np.floating]
@@ -58,7 +58,7 @@ class Bootstrap:
         self._bins = bins
         self._n_resamples = n_resamples
         self._otherwise = otherwise
-        self._loaded: dict[str, Predictions | None] = {}
+        self._loaded: dict[str, Examples | None] = {}
         self._replicates: dict[tuple[str, Column], Floats | None] = {}
 
     def __call__(self, column: Column, best: Row, other: Row) -> tuple[float, str] | None:
@@ -95,76 +95,93 @@ class Bootstrap:
         key = (record.folder, column)
         found = self._replicates.get(key)
         if found is None:
-            predictions = self._load(record)
-            assert predictions is not None
+            examples = self._load(record)
+            assert examples is not None  # _p_value has looked
             n_bins = max(self._bins.get((record.identity.benchmark, column.metric), {15}))
             metric = METRICS[column.metric.removesuffix("_20")]
-            found = self._replicates[key] = metric(predictions, n_bins, resamples)
+            found = self._replicates[key] = metric(examples, n_bins, resamples)
         return found
 
-    def _load(self, record: Record) -> Predictions | None:
+    def _load(self, record: Record) -> Examples | None:
         if record.folder not in self._loaded:
-            self._loaded[record.folder] = _predictions(test_file(record))
+            self._loaded[record.folder] = load_examples(test_file(record))
         return self._loaded[record.folder]
 
 
-def _predictions(path: Path) -> Predictions | None:
+@dataclass(frozen=True)
+class Examples:
+    """What metrics need of each test example, (N,) each."""
+
+    target: npt.NDArray[np.int64]
+    correct: npt.NDArray[np.bool_]
+    confidence: Floats
+    nll: Floats
+    brier: Floats
+
+
+def load_examples(path: Path) -> Examples | None:
+    """The examples of a prediction file; None if there is none or it cannot be read."""
+    import numpy as np
+
     from calibench.runs import CorruptRun, Predictions
 
     try:
-        return Predictions.load(path)
+        predictions = Predictions.load(path)
     except (CorruptRun, FileNotFoundError):
         return None
+    logits, target = predictions.logits.astype(np.float64), predictions.target
+    rows = np.arange(len(target))
+    logits -= logits.max(axis=1, keepdims=True)
+    probs = np.exp(logits)
+    total = probs.sum(axis=1)
+    probs /= total[:, None]
+    brier = (probs**2).sum(axis=1) - 2 * probs[rows, target] + 1
+    nll = np.log(total) - logits[rows, target]
+    correct = predictions.logits.argmax(axis=1) == target
+    return Examples(target, correct, 1 / total, nll, brier)
 
 
-def _same(one: Predictions, other: Predictions) -> bool:
+def _same(one: Examples, other: Examples) -> bool:
     """Whether two files are of the same examples."""
     return one.target.shape == other.target.shape and bool((one.target == other.target).all())
 
 
-def log_probabilities(predictions: Predictions) -> Floats:
-    """Log-softmax of the logits in double precision, (N, K)."""
+def _error(examples: Examples, n_bins: int, resamples: Resamples) -> Floats:
+    return resamples.means((~examples.correct)[None].astype(float))
+
+
+def _nll(examples: Examples, n_bins: int, resamples: Resamples) -> Floats:
+    return resamples.means(examples.nll[None])
+
+
+def _brier(examples: Examples, n_bins: int, resamples: Resamples) -> Floats:
+    return resamples.means(examples.brier[None])
+
+
+def _ece(examples: Examples, n_bins: int, resamples: Resamples) -> Floats:
     import numpy as np
 
-    logits = predictions.logits.astype(np.float64)
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    result: Floats = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return result
+    bins = np.digitize(examples.confidence, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
+    return resamples.binned_gaps((examples.confidence - examples.correct)[None], bins[None])
 
 
-def _error(predictions: Predictions, n_bins: int, resamples: Resamples) -> Floats:
-    wrong = predictions.logits.argmax(axis=1) != predictions.target
-    return resamples.means(wrong[None].astype(float))
-
-
-def _nll(predictions: Predictions, n_bins: int, resamples: Resamples) -> Floats:
-    log_probs = log_probabilities(predictions)
-    return resamples.means(-log_probs[None, range(len(log_probs)), predictions.target])
-
-
-def _brier(predictions: Predictions, n_bins: int, resamples: Resamples) -> Floats:
+def _adaptive_ece(examples: Examples, n_bins: int, resamples: Resamples) -> Floats:
+    """With the equal-mass bins of the whole test set in every resample."""
     import numpy as np
 
-    residual = np.exp(log_probabilities(predictions))
-    residual[range(len(residual)), predictions.target] -= 1
-    return resamples.means((residual**2).sum(axis=1)[None])
-
-
-def _ece(predictions: Predictions, n_bins: int, resamples: Resamples) -> Floats:
-    import numpy as np
-
-    confidence = np.exp(log_probabilities(predictions).max(axis=1))
-    correct = predictions.logits.argmax(axis=1) == predictions.target
-    bins = np.digitize(confidence, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
-    return resamples.binned_gaps((confidence - correct)[None], bins[None])
+    n = len(examples.target)
+    bins = np.empty(n, dtype=np.int64)
+    bins[np.argsort(examples.confidence, kind="stable")] = np.arange(n) * n_bins // n
+    return resamples.binned_gaps((examples.confidence - examples.correct)[None], bins[None])
 
 
 # Each gives (1, n_resamples) values of one run.
-METRICS: dict[str, Callable[[Predictions, int, Resamples], Floats]] = {
+METRICS: dict[str, Callable[[Examples, int, Resamples], Floats]] = {
     "error": _error,
     "nll": _nll,
     "brier": _brier,
     "ece": _ece,
+    "adaptive_ece": _adaptive_ece,
 }
 
 

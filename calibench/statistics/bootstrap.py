@@ -55,18 +55,11 @@ class Resamples:
         Returns:
             (S, n_resamples).
         """
-        orders = np.argsort(bins, axis=1, kind="stable")
-        ordered = np.take_along_axis(bins, orders, axis=1)
-        starts = [np.flatnonzero(np.r_[True, row[1:] != row[:-1]]) for row in ordered]
-        gaps = np.empty((len(bins), self.n_resamples))
-        done = 0
-        for counts in self.counts():
-            for seed, (order, start) in enumerate(zip(orders, starts, strict=True)):
-                weighted = (counts * residuals[seed])[:, order]
-                sums = np.add.reduceat(weighted, start, axis=1)
-                gaps[seed, done : done + len(counts)] = np.abs(sums).sum(axis=1)
-            done += len(counts)
-        return gaps / self.n_examples
+        spread = np.zeros((*bins.shape, int(bins.max()) + 1))  # (S, N, n_bins), one bin an example
+        np.put_along_axis(spread, bins[..., None], residuals[..., None], axis=2)
+        sums = [np.stack([counts @ seed for seed in spread]) for counts in self.counts()]
+        gaps: Floats = np.abs(np.concatenate(sums, axis=1)).sum(axis=2) / self.n_examples
+        return gaps
 
     def over_seeds(self, replicates: Floats) -> Floats:
         """Mean over resampled seeds: (S, n_resamples) -> (n_resamples,)."""

@@ -10,7 +10,7 @@ from calibench.leaderboard.resampling import NAME, Bootstrap
 from calibench.runs import Predictions
 from tests.run_folders import write_run
 
-CHECKED = ("error", "nll", "brier", "ece")
+CHECKED = ("error", "nll", "brier", "ece", "adaptive_ece")
 
 
 def write(root: Path, loss: str, noise: float, *, seeds: int = 2, n: int = 300) -> None:
@@ -40,8 +40,8 @@ def test_two_seeds_tell_what_the_examples_show(tmp_path: Path) -> None:
     assert tied(tmp_path) == {"A": True, "B": False, "Close": True}
     board = leaderboard(tmp_path)
     rule = next(line for line in board.lines[0] if line.startswith("bold:"))
-    assert f"{NAME} (Error %, NLL, Brier, ECE %)" in rule
-    assert "t-test over seeds" in rule
+    assert f"paired one-sided {NAME}; t-test over seeds" in rule
+    assert "(ClasswiseECE %, smECE %, ECE % +TS, ECE % +ATS, OOD AUROC %)" in rule
 
 
 def test_one_seed_is_tested_over_examples(tmp_path: Path) -> None:

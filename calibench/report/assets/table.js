@@ -61,9 +61,13 @@ function tableRow(row, places, metrics) {
   const toggle = (on) => { on ? state.chosen.add(id) : state.chosen.delete(id); drawTable(); drawViews(); };
   const box = el("input", { type: "checkbox", checked: state.chosen.has(id), "aria-label": `show ${row.label}`, onchange: (e) => toggle(e.target.checked) });
   return el("tr", { class: state.chosen.has(id) ? "chosen" : "" },
-    el("td", { class: "text name", title: row.label }, el("label", {}, box, row.label)),
+    el("td", { class: "text name", title: row.label }, el("label", {}, box, broken(row.label))),
     el("td", {}, row.rank ?? "—"), ...places.map((p) => el("td", { class: "text" }, row[p])),
     el("td", { class: row.seeds.includes("/") ? "hole" : "" }, row.seeds), ...metrics.map((m) => tableCell(row, m)));
+}
+function broken(label) { // a long name may break before a capital
+  const parts = label.split(/(?<=[a-z])(?=[A-Z])/);
+  return el("span", {}, ...parts.flatMap((part, i) => (i ? [el("wbr"), part] : [part])));
 }
 function tableCell(row, metric) {
   const cell = cellOf(row, metric);
