@@ -34,6 +34,7 @@ from calibench.metrics.over_under import (
     overconfidence_error,
     underconfidence_error,
 )
+from calibench.metrics.probabilities import probabilities
 from calibench.metrics.proper_scores import (
     BrierScore,
     NegativeLogLikelihood,
@@ -83,6 +84,7 @@ __all__ = [
     "out_of_distribution",
     "overconfidence_error",
     "per_class_error",
+    "probabilities",
     "risk_coverage",
     "smooth_calibration_error",
     "thresholded_adaptive_calibration_error",

@@ -18,7 +18,7 @@ from calibench.metrics.proper_scores import BrierScore, NegativeLogLikelihood
 from calibench.metrics.row_block import RowBlock
 from calibench.metrics.smooth import SmoothCalibrationError
 
-_BLOCK_ELEMENTS = 1 << 18  # probabilities that are evaluated at once: 1 MB
+_BLOCK_ELEMENTS = 1 << 19  # probabilities that are evaluated at once: 2 MB
 _BLOCK_ROWS = (1024, 8192)
 
 

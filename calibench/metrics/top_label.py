@@ -10,7 +10,7 @@ from torch import Tensor
 from calibench.metrics.base import check_probabilities, top_label
 from calibench.metrics.per_example import PerExampleMetric
 
-CHUNK = 1 << 16  # examples evaluated at once, so that temporaries stay small
+CHUNK = 1 << 14  # examples evaluated at once, so that temporaries stay small
 
 
 def checked_top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

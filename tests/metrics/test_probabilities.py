@@ -1,0 +1,28 @@
+"""Our softmax and log-softmax against torch's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from calibench.metrics import probabilities
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [1.0, 50.0, 1e4])
+@pytest.mark.parametrize("k", [2, 7, 100])
+def test_torch(dtype: torch.dtype, scale: float, k: int) -> None:
+    logits = (scale * torch.randn(200, k)).to(dtype)
+    before = logits.clone()
+    probs, log_probs = probabilities(logits)
+    wide = before if dtype == torch.float64 else before.float()
+    torch.testing.assert_close(probs, wide.softmax(1))
+    torch.testing.assert_close(log_probs, wide.log_softmax(1))
+    assert torch.equal(logits, before)
+
+
+def test_shapes() -> None:
+    assert probabilities(torch.zeros(0, 3))[0].shape == (0, 3)
+    probs, log_probs = probabilities(torch.zeros(2, 1))
+    assert probs.tolist() == [[1.0], [1.0]]
+    assert log_probs.tolist() == [[0.0], [0.0]]
