@@ -21,6 +21,7 @@ from torch import Tensor
 import calibench.losses as L
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+WARM_UP = 2
 
 
 def public_focal(logits: Tensor, target: Tensor) -> Tensor:
@@ -161,13 +162,12 @@ def ratios(n: int, k: int, repeats: int, names: list[str]) -> dict[str, tuple[fl
         if public is not None:
             timed[f"{name} public"] = public
     times: dict[str, list[float]] = {name: [] for name in timed}
-    for repeat in range(repeats + 3):
+    for repeat in range(repeats + WARM_UP):
         for name, loss in timed.items():
-            # in the small cases one call is shorter than the clock is fine
-            inner = 1 if "public" in name else 5
-            elapsed = [seconds(loss, logits, target) for _ in range(inner)]
-            if repeat >= 3:
-                times[name].append(min(elapsed) if inner == 1 else median(elapsed))
+            seconds(loss, logits, target)  # the first call in turn finds the caches of another loss
+            elapsed = [seconds(loss, logits, target) for _ in range(3)]
+            if repeat >= WARM_UP:
+                times[name] += elapsed
     base = median(times["baseline"])
     print(f"B={n} K={k}: F.cross_entropy {1e3 * base:.3f} ms")
     return {

@@ -137,4 +137,4 @@ class AdaFocalLoss(PerExampleLoss):
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""
         ce = cross_entropy_loss(logits, target)
-        return signed_focal_weight(ce, self.focus(torch.exp(-ce))) * ce
+        return signed_focal_weight(ce, self.focus(torch.exp(-ce.detach()))) * ce

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.losses.arguments import one_of, unit_interval
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.softmax import full_precision
+from calibench.losses.softmax import cross_entropy_loss
 
 
 def label_smoothing_loss(logits: Tensor, target: Tensor, *, smoothing: float) -> Tensor:
     """Cross-entropy against (1 - smoothing) Y + smoothing / K: (N, K) and (N,) -> (N,)."""
-    return F.cross_entropy(
-        full_precision(logits), target, reduction="none", label_smoothing=smoothing
-    )
+    return cross_entropy_loss(logits, target, smoothing=smoothing)
 
 
 def _uniform_share(smoothing: float, num_classes: int) -> float:

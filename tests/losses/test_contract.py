@@ -179,6 +179,7 @@ NAN = torch.tensor([[0.0, 1.0, torch.nan, 0.0, 0.0, 0.0], [0.0, 1.0, 2.0, 3.0, 4
         (torch.zeros(0, K), TWO[:0], ValueError, "at least one example"),
         (torch.zeros(2, K), TWO + 5, ValueError, r"lie in \[0, 6\), got values from 5 to 6"),
         (torch.zeros(2, K), TWO - 1, ValueError, "got values from -1 to 0"),
+        (torch.zeros(2, K), TWO * -100, ValueError, "got values from -100 to 0"),
         (NAN, TWO, ValueError, "must not contain NaN, got it in 1 of 2 rows"),
     ],
 )
