@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import threading
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -55,7 +56,7 @@ def _read(cache: Path, key: str) -> Arrays | None:
 
 
 def _write(cache: Path, key: str, arrays: Arrays) -> None:
-    temporary = cache.with_name(f"{cache.name}.{os.getpid()}.tmp")
+    temporary = cache.with_name(f"{cache.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:

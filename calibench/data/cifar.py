@@ -32,9 +32,8 @@ class _CIFARDataModule(ImageDataModule, ABC):
     """What both have in common.
 
     Args:
-        imbalance_factor: rho, the largest training class over the smallest, at least 1. Class k
-        keeps
-            n_max * rho^(-k / (K-1)) images.
+        imbalance_factor: rho, the largest training class over the smallest, at least 1. Class
+            k keeps n_max * rho^(-k / (K-1)) images.
         val_size: Validation images of the reference split (a seeded shuffle, not stratified).
         split_seed: What chooses the splits; 1 is the papers' split, "run" follows the run's seed.
         recipe: Where the long tail and its validation set come from. "published" samples the tail

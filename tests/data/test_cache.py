@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -74,3 +76,17 @@ def test_a_folder_that_cannot_be_written_to_is_no_error(tmp_path: Path, source: 
     decode = Decoder()
     assert cached(blocked / "images.npz", [source], decode)["pixels"][0, 0] == 1
     assert cached(blocked / "images.npz", [source], decode)["pixels"][0, 0] == 2
+
+
+def test_several_may_start_at_once(tmp_path: Path, source: Path) -> None:
+    cache, start = tmp_path / "kept" / "images.npz", threading.Barrier(8)
+
+    def decode() -> dict[str, np.ndarray]:
+        start.wait(timeout=10)  # all have looked for the file before anyone writes it
+        return {"pixels": np.full((200, 300), 7, dtype=np.uint8)}
+
+    with ThreadPoolExecutor(8) as pool:
+        results = [pool.submit(cached, cache, [source], decode) for _ in range(8)]
+    assert all((result.result()["pixels"] == 7).all() for result in results)
+    assert [path.name for path in cache.parent.iterdir()] == ["images.npz"]
+    assert (cached(cache, [source], Decoder())["pixels"] == 7).all()

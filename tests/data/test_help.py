@@ -1,0 +1,32 @@
+"""The docstrings are the command line's help."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from jsonargparse import ArgumentParser
+
+from calibench import data
+
+MODULES = [
+    module
+    for name in data.__all__
+    if name.endswith("DataModule") and not inspect.isabstract(module := getattr(data, name))
+]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_every_argument_has_a_help_text_and_a_type(module: type) -> None:
+    parser = ArgumentParser()
+    added = parser.add_class_arguments(module, "data")
+    assert "data.batch_size" in added
+    texts = {action.dest: action.help for action in parser._actions if action.dest in added}
+    assert [name for name in added if not texts[name]] == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_first_line_is_short_and_names_its_source(module: type) -> None:
+    first = inspect.getdoc(module).splitlines()[0]
+    assert first.endswith(").")
+    assert len(first) <= 95
