@@ -52,11 +52,13 @@ class FocalCalibrationLoss(PerExampleLoss):
         self.gamma = non_negative("gamma", gamma)
         self.weight = non_negative("weight", weight)
         self.order = one_of("norm", norm, {"l2": 2.0, "l1": 1.0})
-        self.over_classes = one_of("class_reduction", class_reduction, {"sum": False, "mean": True})
+        self.mean_over_classes = one_of(
+            "class_reduction", class_reduction, {"sum": False, "mean": True}
+        )
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""
-        weight = self.weight / logits.shape[1] if self.over_classes else self.weight
+        weight = self.weight / logits.shape[1] if self.mean_over_classes else self.weight
         return focal_calibration_loss(
             logits, target, gamma=self.gamma, weight=weight, order=self.order
         )
