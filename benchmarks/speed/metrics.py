@@ -8,7 +8,17 @@ batches from logits: ours through `probabilities`, the peers through torch's sof
 collection at most 2x the floor from 100,000 rows on and 4x at 10,000; batches of 128 at most 1.5x
 slower than of 1,000; ClasswiseECE at most 1.5x the floor; memory growth below 10 MB at 1,000,000 rows.
 
-MEASURED
+Measured 2026-11-21 on 2 shared Xeon cores (torch 2.15, 5 repeats), times the floor of 2.1, 20.1, 2.1 and
+40.5 ms; AdaECE and smECE beside torch-uncertainty 0.13 and relplot 1.0.3:
+
+    N, K        all 7  B = 128  15+20 bins  ECE (torchmetrics)  cwECE  AdaECE (t-u)  smECE (relplot)
+    1e4, 10     3.70   4.52     4.21        0.93 (1.53)         1.18   0.95 (1.58)   1.69 (4.46)
+    1e5, 10     1.85   3.08     2.39        0.83 (1.43)         1.12   0.72 (1.54)   0.88 (2.39)
+    1e4, 100    6.05   6.24     7.51        1.83 (2.24)         2.54   1.80 (1.58)   2.51 (4.45)
+    1e5, 100    2.29   2.57     3.07        0.88 (1.12)         1.38   0.79 (0.82)   0.87 (1.75)
+
+Memory growth 9.2 MB (K = 10) and 7.4 MB (K = 100). Missed: 2x and 4x at K = 100, B = 128 at K = 10 (1.67x
+slower than 1,000), ClasswiseECE at 1e4, 100.
 """
 
 from __future__ import annotations

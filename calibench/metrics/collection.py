@@ -90,9 +90,11 @@ class CalibrationMetrics(MetricCollection):
         true_class = (probs if log_probs is None else log_probs.detach()).gather(1, target[:, None])
         log_likelihood = true_class.log() if log_probs is None else true_class.to(probs.dtype)
         rows = probs, target, log_likelihood.squeeze(1)
-        if not self._waiting.accepts(*rows):
+        fits = self._waiting.accepts(*rows)
+        if not fits:
             self.evaluate_waiting_rows()
-        if self._waiting.accepts(*rows) and len(target):
+            fits = self._waiting.accepts(*rows)
+        if fits and len(target):
             self._waiting.append(*rows)
         else:
             self._evaluate(*rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-
 _SHORT_ROW = 32  # classes; torch's kernels have a slow path below
 
 

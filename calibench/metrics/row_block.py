@@ -26,7 +26,7 @@ class RowBlock:
                     for shape, column in zip(shapes, rows, strict=True)
                 ]
         for block, column in zip(self._columns, rows, strict=True):
-            block[self.count : end] = column
+            block.narrow(0, self.count, len(column)).copy_(column)
         self.count = end
 
     def accepts(self, *rows: Tensor) -> bool:
