@@ -49,7 +49,7 @@ def classwise_residuals(preds: Tensor, target: Tensor, n_bins: int, *, count_zer
 
 def _above_first_bin(preds: Tensor, n_bins: int) -> tuple[Tensor, Tensor]:
     """Flat indices and values of at least all probabilities above the first bin."""
-    flat = preds.reshape(-1)
+    flat = preds.detach().reshape(-1)
     if flat.device.type != "cpu":  # a selection would wait for the device
         return torch.arange(len(flat), device=flat.device), flat
     index = torch.from_numpy(np.flatnonzero(flat.numpy() > 0.999 / n_bins))

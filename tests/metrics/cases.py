@@ -98,5 +98,5 @@ def computed(metric: Metric, *batches: tuple[Tensor, Tensor]) -> Tensor:
 def assert_same(actual: Any, expected: Any, *, atol: float = 1e-12) -> None:
     """Equal within `atol`, NaN equal to NaN."""
     torch.testing.assert_close(
-        flat(actual).double(), flat(expected).double(), rtol=0, atol=atol, equal_nan=True
+        flat(actual).detach().double(), flat(expected).double(), rtol=0, atol=atol, equal_nan=True
     )

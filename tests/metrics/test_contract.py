@@ -197,8 +197,10 @@ def test_inference_mode_before_and_after(name: str) -> None:
 @every
 def test_gradients_are_not_kept(name: str) -> None:
     preds, target = batch(60)
-    metric = CASES[name][0]()
-    metric.update(preds.requires_grad_(), target)
+    build, function = CASES[name]
+    metric = build()
+    assert_same(function(preds.requires_grad_(), target), function(preds.detach(), target))
+    metric.update(preds, target)
     assert not any(
         tensor.requires_grad
         for state in metric.metric_state.values()
