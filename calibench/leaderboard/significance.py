@@ -72,6 +72,7 @@ def _mark(column: Column, rows: Sequence[Row], test: Test) -> list[str]:
     p_values = dict(zip(tested, adjusted, strict=True))
     for row in rows:
         equal = badness[id(row)] == badness[id(best)]
+        row.cells[column].p_value = p_values.get(id(row))
         row.cells[column].tied = equal or p_values.get(id(row), 0.0) >= LEVEL
     return [name for _, name in tested.values()]
 

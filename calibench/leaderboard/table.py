@@ -34,11 +34,13 @@ class Cell:
         seeds: The value of each seed that has one.
         tied: Whether it is the column's best or cannot be told from it: printed in bold.
         given: Mean and standard deviation of a published number, which has no seeds.
+        p_value: Of "worse than the column's best", Holm-adjusted; None if it was not tested.
     """
 
     seeds: Mapping[int, float]
     tied: bool = False
     given: tuple[float, float] | None = None
+    p_value: float | None = None
 
     @cached_property
     def _mean_std(self) -> tuple[float, float]:

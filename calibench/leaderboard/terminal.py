@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import IO, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from calibench.leaderboard.columns import Column
@@ -30,66 +31,23 @@ class Piece(NamedTuple):
 
 Line = list[Piece]
 Grid = list[list[list[Line]]]  # the heading and the rows; a cell is a list of lines
-Layout = Callable[[Piece, Piece | None], list[Line]]  # puts a mean and its deviation into a cell
 
 
-def show(table: Table, lines: Sequence[str], file: IO[str]) -> None:
-    """Print a table and the lines under it; bold becomes a star where the output is no terminal."""
-    console = Console(file=file, highlight=False)
-    starred = not console.is_terminal
-    if starred:
-        console = Console(file=file, highlight=False, width=PIPE_WIDTH)
-    console.print(Text(table.title, style="bold"))
-    for part in fitting(table, console.width, starred=starred):
-        console.print(part, soft_wrap=True)
-    for line in lines:
-        said = line.replace("bold:", "bold (*):", 1) if starred else line
-        console.print(Padding(Text(said, style="dim"), (0, 0, 0, 1), expand=False))
-    console.print()
+@dataclass(frozen=True)
+class Layout:
+    """How headings, labels and cells become lines.
 
+    Attributes:
+        title: Lines of a column's heading.
+        label: Lines of a row's label.
+        cell: Lines of a mean and its deviation, if there is one.
+        seeds: Heading of the number of seeds.
+    """
 
-def fitting(table: Table, width: int, *, starred: bool) -> Iterator[Text]:
-    """The table in one piece if it fits, else with cells on two lines, else in parts as well."""
-    wide = _grid(table, table.columns, _one_line, starred)
-    if sum(_widths(wide)) <= width:
-        yield _drawn(wide)
-    else:
-        yield from _parts(table, table.columns, width, starred)
-
-
-def _parts(table: Table, columns: Sequence[Column], width: int, starred: bool) -> Iterator[Text]:
-    narrow = _grid(table, columns, _two_lines, starred)
-    if len(columns) < 2 or sum(_widths(narrow)) <= width:
-        yield _drawn(narrow)
-        return
-    middle = (len(columns) + 1) // 2
-    yield from _parts(table, columns[:middle], width, starred)
-    yield from _parts(table, columns[middle:], width, starred)
-
-
-def _one_line(mean: Piece, std: Piece | None) -> list[Line]:
-    return [[mean, Piece(" "), std] if std else [mean]]
-
-
-def _two_lines(mean: Piece, std: Piece | None) -> list[Line]:
-    return [[mean], [std]] if std else [[mean]]
-
-
-def _grid(table: Table, columns: Sequence[Column], layout: Layout, starred: bool) -> Grid:
-    wide = layout is _one_line
-    titles = [[column.title] if wide else stacked(column.title) for column in columns]
-    heads = [["#"], ["loss"], ["seeds" if wide else "n"], *titles]
-    height = max(map(len, heads))
-    grid = [[_plain([""] * (height - len(head)) + head, "bold") for head in heads]]
-    for row in table.rows:
-        label = [row.label] if wide else wrapped(row.label, LABEL_WIDTH)
-        cells = [_cell(column, row.cells[column], layout, starred) for column in columns]
-        grid.append([_plain([str(row.rank or HOLE)]), _plain(label), _seeds(row), *cells])
-    return grid
-
-
-def _plain(lines: Sequence[str], style: str = "") -> list[Line]:
-    return [[Piece(line, style)] for line in lines]
+    title: Callable[[str], list[str]]
+    label: Callable[[str], list[str]]
+    cell: Callable[[Piece, Piece | None], list[Line]]
+    seeds: str
 
 
 def stacked(title: str) -> list[str]:
@@ -111,6 +69,79 @@ def wrapped(label: str, width: int) -> list[str]:
     return [line for line in lines if line]
 
 
+def _one_line(mean: Piece, std: Piece | None) -> list[Line]:
+    return [[mean, Piece(" "), std] if std else [mean]]
+
+
+def _two_lines(mean: Piece, std: Piece | None) -> list[Line]:
+    return [[mean], [std]] if std else [[mean]]
+
+
+WIDE = Layout(lambda title: [title], lambda label: [label], _one_line, "seeds")
+NARROW = Layout(stacked, lambda label: wrapped(label, LABEL_WIDTH), _two_lines, "n")
+
+
+def show(table: Table, lines: Sequence[str], file: IO[str]) -> None:
+    """Print a table and the lines under it; bold becomes a star where the output is no terminal."""
+    console = Console(file=file, highlight=False)
+    starred = not console.is_terminal
+    if starred:
+        console = Console(file=file, highlight=False, width=PIPE_WIDTH)
+    console.print(Text(table.title, style="bold"))
+    for part in fitting(table, console.width, starred=starred):
+        console.print(part, soft_wrap=True)
+    for line in lines:
+        said = line.replace("bold:", "bold (*):", 1) if starred else line
+        for part in textwrap.wrap(said, console.width - 1):
+            console.print(Text(f" {part}", style="dim"), soft_wrap=True)
+    console.print()
+
+
+def fitting(table: Table, width: int, *, starred: bool) -> Iterator[Text]:
+    """The table in one piece if it fits, else with cells on two lines, else in parts as well."""
+    first = _grid(table, table.columns, WIDE, starred, rows=table.rows[:1])
+    if sum(_widths(first)) <= width:  # a cheap look first: tables are many where runs are
+        wide = _grid(table, table.columns, WIDE, starred)
+        if sum(widths := _widths(wide)) <= width:
+            yield _drawn(wide, widths)
+            return
+    yield from _parts(table, table.columns, width, starred)
+
+
+def _parts(table: Table, columns: Sequence[Column], width: int, starred: bool) -> Iterator[Text]:
+    narrow = _grid(table, columns, NARROW, starred)
+    widths = _widths(narrow)
+    if len(columns) < 2 or sum(widths) <= width:
+        yield _drawn(narrow, widths)
+        return
+    middle = (len(columns) + 1) // 2
+    yield from _parts(table, columns[:middle], width, starred)
+    yield from _parts(table, columns[middle:], width, starred)
+
+
+def _grid(
+    table: Table,
+    columns: Sequence[Column],
+    layout: Layout,
+    starred: bool,
+    *,
+    rows: Sequence[Row] | None = None,
+) -> Grid:
+    heads = [["#"], ["loss"], [layout.seeds], *(layout.title(column.title) for column in columns)]
+    height = max(map(len, heads))
+    grid = [[_plain([""] * (height - len(head)) + head, "bold") for head in heads]]
+    for row in table.rows if rows is None else rows:
+        cells = [_cell(column, row.cells[column], layout, starred) for column in columns]
+        grid.append(
+            [_plain([str(row.rank or HOLE)]), _plain(layout.label(row.label)), _seeds(row), *cells]
+        )
+    return grid
+
+
+def _plain(lines: Sequence[str], style: str = "") -> list[Line]:
+    return [[Piece(line, style)] for line in lines]
+
+
 def _seeds(row: Row) -> list[Line]:
     return _plain([row.count], "yellow" if row.missing else "")
 
@@ -121,7 +152,7 @@ def _cell(column: Column, cell: Cell, layout: Layout, starred: bool) -> list[Lin
     star = ("*" if cell.tied else " ") if starred else ""
     mean = Piece(f"{column.show(cell.mean)}{star}", "bold" if cell.tied else "")
     std = None if math.isnan(cell.std) else Piece(f"±{column.show(cell.std)}", "dim")
-    return layout(mean, std)
+    return layout.cell(mean, std)
 
 
 def _length(line: Line) -> int:
@@ -134,8 +165,7 @@ def _widths(grid: Grid) -> list[int]:
     return [max(_length(line) for cell in column for line in cell) + 1 for column in columns]
 
 
-def _drawn(grid: Grid) -> Text:
-    widths = _widths(grid)
+def _drawn(grid: Grid, widths: Sequence[int]) -> Text:
     text = Text(no_wrap=True)
     for number, row in enumerate(grid):
         for lines in zip_longest(*row, fillvalue=[Piece("")]):

@@ -143,7 +143,8 @@ def _json_table(table: Table, notes: Sequence[str]) -> dict[str, Any]:
 
 def _json_cell(cell: Cell) -> dict[str, Any]:
     seeds = {str(seed): _plain(value) for seed, value in cell.seeds.items()}
-    return {"mean": _plain(cell.mean), "std": _plain(cell.std), "tied": cell.tied, "seeds": seeds}
+    spread = {"mean": _plain(cell.mean), "std": _plain(cell.std)}
+    return {**spread, "tied": cell.tied, "p_value": cell.p_value, "seeds": seeds}
 
 
 def _plain(value: float) -> float | str | None:

