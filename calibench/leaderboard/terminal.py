@@ -92,8 +92,8 @@ def show(table: Table, lines: Sequence[str], file: IO[str]) -> None:
         console.print(part, soft_wrap=True)
     for line in lines:
         said = line.replace("bold:", "bold (*):", 1) if starred else line
-        for part in textwrap.wrap(said, console.width - 1):
-            console.print(Text(f" {part}", style="dim"), soft_wrap=True)
+        for wrapped_line in textwrap.wrap(said, console.width - 1):
+            console.print(Text(f" {wrapped_line}", style="dim"), soft_wrap=True)
     console.print()
 
 
