@@ -7,6 +7,7 @@ import pytest
 
 from calibench.leaderboard import Column, leaderboard
 from tests.leaderboard.test_table import write
+from tests.run_folders import write_run
 
 NLL = Column("nll")
 
@@ -77,3 +78,26 @@ def test_a_fitted_temperature_has_no_best(tmp_path: Path) -> None:
     (table,) = leaderboard(tmp_path, metrics=[column]).tables
     assert not any(row.cells[Column.parse(column)].tied for row in table.rows)
     assert table.rows[0].cells[Column.parse(column)].mean == pytest.approx(1.3)
+
+
+def test_less_is_worse_for_auroc(tmp_path: Path) -> None:
+    column = Column("ood_auroc")
+    for seed, (a, b) in enumerate([(0.90, 0.80), (0.92, 0.83), (0.88, 0.77)], start=1):
+        write_run(tmp_path, loss="A", seed=seed, sets={"noise": a})
+        write_run(tmp_path, loss="B", seed=seed, sets={"noise": b})
+    (table,) = leaderboard(tmp_path, metrics=["ood_auroc"], sort="ood_auroc").tables
+    assert [(row.loss, row.cells[column].tied) for row in table.rows] == [("A", True), ("B", False)]
+    p_value = table.rows[1].cells[column].p_value
+    assert p_value is not None
+    assert p_value < 0.05
+
+
+def test_of_equal_bests_the_one_with_more_seeds_is_compared(tmp_path: Path) -> None:
+    write(tmp_path, "A", 0.2)
+    write(tmp_path, "B", 0.1, 0.2, 0.3)
+    write(tmp_path, "C", 0.13, 0.22, 0.31)
+    (table,) = leaderboard(tmp_path).tables
+    of = {row.loss: row.cells[NLL] for row in table.rows}
+    assert of["A"].tied
+    assert of["B"].tied
+    assert of["C"].p_value is not None

@@ -65,3 +65,10 @@ def test_improvement_by_hand() -> None:
     assert outcome.p_value == 3 / 5
     assert improvement(np.zeros(9)).p_value == 1.0
     assert improvement(np.ones(999)).p_value == 0.001
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    first = Resamples(50, 20, seed=7).counts.copy()
+    other = Resamples(50, 20, seed=8).counts.copy()  # also empties the cache of one
+    assert (Resamples(50, 20, seed=7).counts == first).all()
+    assert (other != first).any()
