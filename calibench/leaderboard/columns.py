@@ -117,6 +117,15 @@ class Column:
         """The same column with a paper's numbers."""
         return replace(self, paper=paper)
 
+    def holds(self, key: Key) -> bool:
+        """Whether a number of a run belongs into this column."""
+        return (
+            key.metric == self.metric
+            and self.calibrator in (ANY, key.calibrator)
+            and self.split in (None, key.split)
+            and self.score in (None, key.score)
+        )
+
     @property
     def info(self) -> Metric:
         """How the metric is printed; a metric this package does not know is shown as it is."""

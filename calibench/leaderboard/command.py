@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import TextIO
 
 from calibench.leaderboard.against import add_published, paper_columns
-from calibench.leaderboard.columns import COSTS, DEFAULT_COLUMNS, METRICS, VAL, Column
+from calibench.leaderboard.columns import (
+    ANY,
+    COSTS,
+    DEFAULT_COLUMNS,
+    METRICS,
+    VAL,
+    Column,
+    Key,
+)
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.records import Problem, Results, read_results
 from calibench.leaderboard.resampling import TESTS
@@ -91,6 +99,8 @@ def leaderboard(
         ValueError: If it holds no run, or no run has one of the metrics.
     """
     by = Column.parse(sort)
+    if by.calibrator == ANY:
+        raise ValueError(f"`sort` must be one column, got `{sort}`.")
     asked = None if metrics is None else [Column.parse(text) for text in metrics]
     columns = asked or (
         paper_columns(against) if against else list(map(Column.parse, DEFAULT_COLUMNS))
@@ -114,12 +124,19 @@ def leaderboard(
 
 
 def _check_known(read: Results, columns: Sequence[Column]) -> None:
-    seen = {key.metric for record in read.records for key in record.values} | set(COSTS)
-    unknown = [str(column) for column in columns if column.metric not in seen]
-    if read.records and unknown:
-        raise ValueError(
-            f"no run has the metric {', '.join(unknown)} (there are: {', '.join(METRICS)})."
-        )
+    """Raise if a column that was asked for is in no run."""
+    seen: set[Key] = set().union(*(record.values for record in read.records))
+    unknown = [c for c in columns if not any(c.holds(key) for key in seen)]
+    if not read.records or not unknown:
+        return
+    named = {key.metric for key in seen}
+    if unknown[0].metric not in named | set(COSTS):
+        there = f"metrics: {', '.join(METRICS)}"
+    else:
+        of = [key for key in seen if key.metric == unknown[0].metric]
+        places = {k.split for k in of} | {k.calibrator for k in of} | {k.score or "" for k in of}
+        there = f"sets, calibrators and scores: {', '.join(sorted(places - {''}))}"
+    raise ValueError(f"no run has the column {unknown[0]} ({there}).")
 
 
 def _trials(read: Results, table: Table) -> list[str]:

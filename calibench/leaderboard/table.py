@@ -204,7 +204,7 @@ def shared_sets(records: Sequence[Record]) -> dict[str, Sets]:
     scores: dict[str, str] = {}
     for record in records:
         measured = [key for key in record.values if key.score]
-        for metric, split in {key[:2] for key in measured}:
+        for metric, split in dict.fromkeys(key[:2] for key in measured):
             counts[metric][split] += 1
         for key in measured:
             scores.setdefault(key.metric, str(key.score))

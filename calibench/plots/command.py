@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -282,10 +283,12 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         FileNotFoundError: If a folder or a prediction file is missing.
-        ValueError: If the picture cannot be drawn from these runs.
+        ValueError: If the picture cannot be drawn from these runs, or without matplotlib.
     """
     if args.output.suffix not in (".png", ".svg", ".pdf"):
         raise ValueError(f"`output` must end in .png, .svg or .pdf, got {args.output.name}.")
+    if find_spec("matplotlib") is None:
+        raise ValueError("pictures need matplotlib: pip install 'calibench[plot]'.")
     metric = Column.parse(args.metric or DEFAULT_METRICS.get(args.kind, "ece"))
     tables = build_tables(
         read_results(args.results), [Column("error"), Column("nll"), metric], Column("nll")

@@ -4,6 +4,7 @@ import argparse
 import csv
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -177,3 +178,23 @@ def test_the_plain_leaderboard_is_light(results: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_text_does_not_depend_on_hashes(results: Path) -> None:
+    """The same bytes from processes whose strings hash differently."""
+    code = (
+        "import argparse; from calibench import leaderboard as l;"
+        "p = argparse.ArgumentParser(); l.add_arguments(p);"
+        f"l.run(p.parse_args([{str(results)!r}, '--format', 'markdown',"
+        "'--metrics', 'nll', 'ood_auroc', 'ece@*']))"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(texts) == 1

@@ -121,7 +121,20 @@ def test_nan_is_a_hole_in_its_column_only(tmp_path: Path) -> None:
 
 def test_an_unknown_column_is_told(tmp_path: Path) -> None:
     write(tmp_path, "A", 0.1)
-    with pytest.raises(ValueError, match="no run has the metric nlll"):
+    with pytest.raises(ValueError, match=r"no run has the column nlll \(metrics: error, nll"):
         leaderboard(tmp_path, metrics=["nlll"])
-    with pytest.raises(ValueError, match="no run has the metric eec"):
+    with pytest.raises(ValueError, match="no run has the column eec"):
         leaderboard(tmp_path, sort="eec")
+
+
+@pytest.mark.parametrize("column", ["ece@TemperatureScalin", "ood_auroc/svhn", "ood_auroc:energy"])
+def test_a_place_that_no_run_has_is_told(tmp_path: Path, column: str) -> None:
+    write(tmp_path, "A", 0.1)
+    with pytest.raises(ValueError, match=r"no run has the column .*TemperatureScaling"):
+        leaderboard(tmp_path, metrics=[column])
+
+
+def test_ranks_need_one_column(tmp_path: Path) -> None:
+    write(tmp_path, "A", 0.1)
+    with pytest.raises(ValueError, match="`sort` must be one column"):
+        leaderboard(tmp_path, sort="ece@*")

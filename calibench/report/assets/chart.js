@@ -1,5 +1,5 @@
 // Charts: axes and marks in SVG.
-function ticks(low, high, count = 5) {
+function ticks(low, high, count = 7) {
   const raw = (high - low) / count || 1;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((s) => s * power).find((s) => s >= raw * 0.999);
