@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 
 from calibench.config import UsageError, available, near_matches
 
 _PACKAGE = Path(__file__).parent
-ROOMS = ("losses", "metrics", "calibrators", "backbones", "data")
-KINDS = (*ROOMS, "benchmarks")
+# What can be listed, and the class that everything of the kind descends from.
+CONTRACTS = {
+    "losses": "CalibrationLoss",
+    "metrics": "CalibrationMetric",
+    "calibrators": "Calibrator",
+    "backbones": "Backbone",
+    "data": "ClassificationDataModule",
+}
+KINDS = (*CONTRACTS, "benchmarks")
 
 
 def _exported(room: Path) -> list[str]:
@@ -24,12 +31,12 @@ def _exported(room: Path) -> list[str]:
     return []
 
 
-def _definitions(room: Path) -> Iterator[tuple[str, str]]:
-    """(class name, first docstring line) of the concrete classes of a package."""
-    for path in sorted(room.glob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not _is_abstract(node):
-                yield node.name, (ast.get_docstring(node) or "").partition("\n")[0]
+def _definitions(room: Path) -> dict[str, ast.ClassDef]:
+    """The classes that a package defines."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted(room.glob("*.py")))
+    return {
+        node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)
+    }
 
 
 def _is_abstract(node: ast.ClassDef) -> bool:
@@ -41,12 +48,26 @@ def _is_abstract(node: ast.ClassDef) -> bool:
     )
 
 
-def classes(room: str) -> dict[str, str]:
-    """The exported classes of `losses`, `metrics`, ... with one line on each."""
-    exported = set(_exported(_PACKAGE / room))
-    return dict(
-        sorted((name, line) for name, line in _definitions(_PACKAGE / room) if name in exported)
+def _descends(name: str, contract: str, defined: Mapping[str, ast.ClassDef]) -> bool:
+    bases = (
+        [base.id for base in defined[name].bases if isinstance(base, ast.Name)]
+        if name in defined
+        else []
     )
+    return contract in bases or any(_descends(base, contract, defined) for base in bases)
+
+
+def classes(room: str) -> dict[str, str]:
+    """The exported classes that fulfil the contract of `losses`, `metrics`, ..., with one line on each."""
+    defined = _definitions(_PACKAGE / room)
+    chosen = (
+        name
+        for name in sorted(_exported(_PACKAGE / room))
+        if name in defined
+        and _descends(name, CONTRACTS[room], defined)
+        and not _is_abstract(defined[name])
+    )
+    return {name: (ast.get_docstring(defined[name]) or "").partition("\n")[0] for name in chosen}
 
 
 def benchmarks() -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn
@@ -23,6 +24,9 @@ train
   validate     metrics of a checkpoint on the validation set
   test         metrics of a checkpoint on the test, OOD and shift sets
   predict      write a checkpoint's logits as .npz files
+
+from logits
+  evaluate     every metric of saved logits, raw and after each calibrator, with intervals
 
 read
   leaderboard  the ranked table of a results folder
@@ -118,6 +122,7 @@ ROOMS = {
     "report": "calibench.report",
     "plot": "calibench.plots.command",
     "data": "calibench.data.command",
+    "evaluate": "calibench.evaluation.command",
 }
 
 
@@ -146,22 +151,17 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _list(arguments: list[str]) -> int:
-    from rich.console import Console
-    from rich.table import Table
-
     from calibench.catalogue import KINDS, entries
 
     if not arguments or arguments[0] in ("-h", "--help"):
         print(
-            f"usage: calibench list {'|'.join(KINDS)}\n\nSays what there is, one line each with the paper it is from."
+            f"usage: calibench list {'|'.join(KINDS)}\n\nSays what there is, one line each with its source."
         )
         return 0 if arguments else 2
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for name, line in entries(arguments[0]).items():
-        table.add_row(name, line)
-    Console().print(table, highlight=False, markup=False)
+    found = entries(arguments[0])
+    width = max(map(len, found), default=0)
+    for name, line in found.items():
+        print(f"{name:{width}}  {line}")
     return 0
 
 
@@ -199,6 +199,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
+    if not debug:
+        warnings.showwarning = _warn  # type: ignore[assignment]
     try:
         return _dispatch([argument for argument in given if argument != "--debug"])
     except BaseException as error:
@@ -207,6 +209,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(line, file=sys.stderr)
         return code
+
+
+def _warn(message: Warning | str, *_: object) -> None:
+    """A warning as one line, without the place in the source that a user has no use for."""
+    print(f"calibench: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _verdict(error: BaseException) -> tuple[int, str | None]:

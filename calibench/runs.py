@@ -29,7 +29,8 @@ FORMAT = 1
 # training: a finished run is re-evaluated from its logits when it is asked for with other calibrators.
 WITHOUT_EFFECT = (
     "config", "benchmark", "seed_everything", "ckpt_path", "weights_only", "verbose", "overwrite", "evaluation",
-    "data.init_args.root", "data.init_args.num_workers", "data.init_args.pin_memory",
+    "data.init_args.root", "data.init_args.checksum", "data.init_args.download", "data.init_args.memory_limit",
+    "data.init_args.num_workers", "data.init_args.pin_memory",
     "trainer.default_root_dir", "trainer.logger", "trainer.profiler",
     "trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy",
     "trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.enable_checkpointing",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from math import isnan
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from calibench.state import MovedNotCast
 
 
-class CalibrationLoss(nn.Module, ABC):
+class CalibrationLoss(MovedNotCast, ABC):
     """A training loss: logits and targets in, one scalar out (this package).
 
     Subclasses implement `forward`. A loss sees the *global* batch (all processes' rows), talks to
@@ -72,15 +73,6 @@ class CalibrationLoss(nn.Module, ABC):
         if _values_are_free_to_read(loss) and isnan(loss.detach()):
             check_not_nan(logits)
         return loss
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> CalibrationLoss:
-        # nn.Module.to(dtype) casts floating buffers; a loss's state is moved, never cast.
-        def move(tensor: Tensor) -> Tensor:
-            moved = fn(tensor)
-            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
-
-        super()._apply(move, *args, **kwargs)  # type: ignore[no-untyped-call]
-        return self
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         for name, buffer in self.named_buffers(recurse=False):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from calibench.state import MovedNotCast
+
 Option = TypeVar("Option")
 IS_REFERENCE = {"exact": False, "reference": True}  # values of `variant`
 
 
-class CalibrationMetric(Metric):
+class CalibrationMetric(MovedNotCast, Metric):
     """The base of all metrics of this package (this package).
 
     Sums are float64 and stay so when a parent module is cast (`.to(torch.bfloat16)`, Lightning's
@@ -65,19 +67,12 @@ class CalibrationMetric(Metric):
         confidence, correct = known
         return confidence.to(self.device), correct.to(self.device)
 
-    def _apply(
-        self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any
-    ) -> CalibrationMetric:
-        def move(tensor: Tensor) -> Tensor:
-            moved = fn(tensor)
-            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
-
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Self:
         try:
             fn(torch.zeros(1, dtype=torch.float64))
         except TypeError:  # no float64 on the device
             return self
-        super()._apply(move, *args, **kwargs)
-        return self
+        return super()._apply(fn, *args, **kwargs)
 
 
 def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
