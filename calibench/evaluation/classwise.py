@@ -1,0 +1,61 @@
+"""Classwise calibration errors of resampled test sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.sparse import csr_matrix
+from torch import Tensor
+
+from calibench.binning import equal_width_bin
+
+Floats = npt.NDArray[np.float64]
+
+
+class ClasswiseResamples:
+    """Residuals p_k - 1[y = k] of a test set, in a form whose binned sums a vector of counts gives fast.
+
+    Nearly all probabilities lie in the first bin of their class. The few that do not make a sparse matrix of
+    (example, occupied cell), a cell being a later bin of a class; the first bin of each class gets what all examples
+    sum to, less its other cells. That total is one product of matrices, in float32.
+
+    Args:
+        probs: Probabilities (N, K).
+        target: Class indices (N,).
+        n_bins: Bin counts.
+    """
+
+    def __init__(self, probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> None:
+        self._n, self._classes = probs.shape
+        self._residual = probs.float().scatter_add(
+            1, target.unsqueeze(1), probs.new_full((self._n, 1), -1.0, dtype=torch.float32)
+        )
+        self._cells = [self._later_bins(probs, number) for number in n_bins]
+
+    def __call__(self, counts: Floats) -> list[Floats]:
+        """Classwise ECE for each number of bins, (R,) each, of resamples with counts (R, N)."""
+        totals = (torch.from_numpy(counts).float() @ self._residual).numpy().astype(np.float64)
+        return [self._error(totals, counts, *cells) for cells in self._cells]
+
+    def _error(
+        self, totals: Floats, counts: Floats, residuals: csr_matrix, classes: csr_matrix
+    ) -> Floats:
+        later = (residuals.T @ counts.T).T
+        first = totals - later @ classes
+        error: Floats = np.abs(later).sum(axis=1) + np.abs(first).sum(axis=1)
+        return error / (self._n * self._classes)
+
+    def _later_bins(self, probs: Tensor, n_bins: int) -> tuple[csr_matrix, csr_matrix]:
+        """Residuals (N, cells) of what lies above the first bin, and the class of each cell (cells, K)."""
+        bound = 0.999 / n_bins  # a little low: what is in the first bin after all is dropped below
+        rows, columns = np.nonzero(probs.numpy() > bound)
+        bins = equal_width_bin(probs[rows, columns], n_bins).numpy()
+        rows, columns, bins = (part[bins > 0] for part in (rows, columns, bins))
+        occupied, cell = np.unique(columns * n_bins + bins, return_inverse=True)
+        values = self._residual[rows, columns].double().numpy()
+        residuals = csr_matrix((values, (rows, cell)), shape=(self._n, len(occupied)))
+        own = (np.ones(len(occupied)), (np.arange(len(occupied)), occupied // n_bins))
+        return residuals, csr_matrix(own, shape=(len(occupied), self._classes))

@@ -1,0 +1,285 @@
+"""`calibench evaluate`: every metric of saved logits, raw and after each calibrator."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from calibench.evaluation.files import FORMATS, SCORES, Reader
+from calibench.evaluation.intervals import summarised
+from calibench.evaluation.pooling import pooled
+from calibench.evaluation.report import Evaluation, Watch
+from calibench.evaluation.scoring import RAW, Row
+from calibench.evaluation.selection import DEFAULT, calibrators_named
+from calibench.evaluation.sheet import csv_text, sheets
+from calibench.runs import FORMAT, Predictions, write_atomically, write_json
+
+DESCRIPTION = """\
+Scores saved logits of any framework: error, NLL, Brier score and calibration errors of the test set, raw and after
+each calibrator. Calibrators are fitted on the validation set only. Every number has a 95 % bootstrap interval over
+test examples; bold are the best value and those that the same resamples cannot tell from it."""
+
+EPILOG = f"""\
+examples:
+  calibench evaluate --val val.npz --test test.npz
+  calibench evaluate --val val.csv --test test.csv --calibrators TemperatureScaling VectorScaling
+  calibench evaluate --val val_logits.npy:val_labels.npy --test logits.npy:labels.npy --output report.md
+  calibench evaluate --val val.npz --test test.npz --ood svhn=svhn.npz --shift fog5=fog5.npz --output report.json
+  calibench evaluate --val a/val.npz b/val.npz --test a/test.npz b/test.npz       a deep ensemble of two
+
+{FORMATS}
+
+calibrators by default:
+  {", ".join(DEFAULT[:4])},
+  {", ".join(DEFAULT[4:])}
+(`calibench list calibrators` names all). Intervals are of the resampled set's own metric, but for smECE, which keeps
+the whole set's kernel width; AUPR and FPR@95 have none. An infinite NLL is shown as inf: histogram and isotonic
+calibration can give an exact 0."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `calibench evaluate`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument(
+        "--val", nargs="+", required=True, metavar="FILE", help="validation predictions"
+    )
+    parser.add_argument("--test", nargs="+", required=True, metavar="FILE", help="test predictions")
+    each = "NAME=FILE, for an ensemble NAME=FILE,FILE,..."
+    parser.add_argument(
+        "--ood", nargs="+", default=[], metavar="SET", help=f"out-of-distribution sets: {each}"
+    )
+    parser.add_argument(
+        "--shift", nargs="+", default=[], metavar="SET", help=f"labelled shifted sets: {each}"
+    )
+    parser.add_argument(
+        "--calibrators",
+        nargs="+",
+        default=["default"],
+        metavar="NAME",
+        help="names, default, all or none",
+    )
+    parser.add_argument(
+        "--n_bins",
+        nargs="+",
+        type=int,
+        default=[15, 20],
+        help="(default: 15 20; tables: the first)",
+    )
+    parser.add_argument(
+        "--bootstrap", type=int, default=1000, help="resamples, 0 for none (default: 1000)"
+    )
+    parser.add_argument("--scores", choices=SCORES, help="what CSV and .npy files hold")
+    parser.add_argument(
+        "--clip", type=float, default=0.0, help="smallest probability that is read (default: 0)"
+    )
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help=".json, .md or .csv")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was evaluated, and every number."""
+
+    options: argparse.Namespace
+    sizes: Mapping[str, int]
+    fitted: Mapping[str, Any]
+    rows: Sequence[Row]
+
+    def markdown(self) -> str:
+        """The tables and what is to be known of them."""
+        return "\n".join([*(sheet.markdown() for sheet in sheets(self.rows)), self.footer, ""])
+
+    @property
+    def footer(self) -> str:
+        """What the numbers are of."""
+        sets = ", ".join(f"{name} {size}" for name, size in self.sizes.items())
+        interval = f"; 95 % intervals from {self.options.bootstrap} resamples of the test examples"
+        return (
+            f"Examples: {sets}; calibrators fitted on val; binned errors with {self.options.n_bins[0]} bins"
+            f"{interval if self.options.bootstrap else ''}."
+        )
+
+    def content(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        named = ("val", "test", "ood", "shift", "n_bins", "bootstrap", "scores", "clip")
+        return {
+            "format": FORMAT,
+            "arguments": {name: getattr(self.options, name) for name in named},
+            "examples": dict(self.sizes),
+            "calibrators": dict(self.fitted),
+            "rows": list(self.rows),
+        }
+
+
+def _write_json(path: Path, result: Result) -> None:
+    write_json(path, result.content())
+
+
+def _write_markdown(path: Path, result: Result) -> None:
+    write_atomically(path, result.markdown().encode())
+
+
+def _write_csv(path: Path, result: Result) -> None:
+    write_atomically(path, csv_text(result.rows).encode())
+
+
+WRITERS: dict[str, Callable[[Path, Result], None]] = {
+    ".json": _write_json,
+    ".md": _write_markdown,
+    ".csv": _write_csv,
+}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Evaluate, print the tables, write the report; 0.
+
+    Raises:
+        ValueError: For a mistake in the arguments or files, before anything is computed.
+        FileNotFoundError: If a file is not there.
+    """
+    output: Path | None = options.output
+    if output and output.suffix not in WRITERS:
+        raise ValueError(f"`--output {output}`: a file {', '.join(WRITERS)} is expected.")
+    if options.bootstrap < 0:
+        raise ValueError(f"`--bootstrap` must not be negative, got {options.bootstrap}.")
+    evaluation = Evaluation(calibrators_named(options.calibrators), options.n_bins)
+    result = _evaluated(evaluation, options, models(options))
+    console = Console()
+    for sheet in sheets(result.rows):
+        console.print(sheet.rich())
+    console.print(result.footer, highlight=False)
+    if output:
+        WRITERS[output.suffix](output, result)
+        console.print(f"{output} is written.", highlight=False)
+    return 0
+
+
+def _evaluated(
+    evaluation: Evaluation,
+    options: argparse.Namespace,
+    models: Mapping[str, Mapping[str, Predictions]],
+) -> Result:
+    rows: list[Row] = []
+    fitted = {}
+    for model, sets in models.items():
+        with _bars(model if len(models) > 1 else "", [*evaluation.named(), RAW]) as watch:
+            report = evaluation(sets, bootstrap=options.bootstrap, watch=watch)
+        rows += [{"model": model, **row} for row in report.rows]
+        fitted[model] = report.calibrators
+    sizes = {name: len(part.target) for name, part in next(iter(models.values())).items()}
+    return Result(options, sizes, fitted, summarised(rows))
+
+
+STAGES = ("fit", "score", "resample", "done")
+
+
+@contextmanager
+def _bars(model: str, names: Sequence[str]) -> Iterator[Watch]:
+    """A progress bar per calibrator on stderr; none where that is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[stage]}"))
+    bars = Progress(
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    tasks = {
+        name: bars.add_task(f"{model} {name}".strip(), start=False, total=len(STAGES) - 1, stage="")
+        for name in names
+    }
+
+    def watch(name: str, stage: str) -> None:
+        bars.start_task(tasks[name])
+        bars.update(tasks[name], completed=STAGES.index(stage), stage=stage)
+
+    with bars:
+        yield watch
+
+
+def models(options: argparse.Namespace) -> dict[str, dict[str, Predictions]]:
+    """The sets of each model by name; several files a side are the members of an ensemble, which comes first.
+
+    Raises:
+        ValueError: If the files do not belong together.
+    """
+    read = Reader(options.scores, options.clip)
+    files = {"val": options.val, "test": options.test}
+    kinds = {"val": "val", "test": "test"}
+    for kind in ("ood", "shift"):
+        for text in getattr(options, kind):
+            name, equals, paths = text.partition("=")
+            if not (name and equals and paths) or name in files:
+                raise ValueError(f"`--{kind}` takes NAME=FILE with a new NAME each, got `{text}`.")
+            files[name], kinds[name] = paths.split(","), kind
+    sets = {
+        name: [labelled_as(read(path), name, kinds[name], path) for path in paths]
+        for name, paths in files.items()
+    }
+    _check_together(sets)
+    members = {
+        name: {which: parts[position] for which, parts in sets.items()}
+        for position, name in enumerate(_names(options.test))
+    }
+    if len(members) == 1:
+        return {"model": next(iter(members.values()))}
+    ensemble = {which: pooled(parts) for which, parts in sets.items()}
+    return {f"ensemble of {len(members)}": ensemble, **members}
+
+
+def labelled_as(predictions: Predictions, split: str, kind: str, path: str) -> Predictions:
+    """Predictions as the kind that the command line says they are.
+
+    Raises:
+        ValueError: If a file says that it is something else, or lacks the labels it needs.
+    """
+    fixed = ("val", "test")
+    if kind in fixed and predictions.kind not in ("", kind):
+        raise ValueError(
+            f"{path} says it is the {predictions.kind} set `{predictions.split}`: it cannot be `--{kind}`."
+        )
+    if kind != "ood" and len(predictions.target) and predictions.target.min() < 0:
+        raise ValueError(f"{path} has examples without a label, which `--{kind}` needs.")
+    return replace(predictions, metadata={**predictions.metadata, "split": split, "kind": kind})
+
+
+def _check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
+    """Raise unless all sets are of the same members and classes, and validation is not the test set."""
+    first = sets["test"][0]
+    for name, parts in sets.items():
+        if len(parts) != len(sets["test"]):
+            raise ValueError(
+                f"`{name}` has {len(parts)} files and `test` {len(sets['test'])}: one a member is needed."
+            )
+        for part in parts:
+            if part.logits.shape[1] != first.logits.shape[1]:
+                raise ValueError(
+                    f"`{name}` has {part.logits.shape[1]} classes, `test` {first.logits.shape[1]}."
+                )
+            if len(part.target) == 0:
+                raise ValueError(f"`{name}` holds no examples.")
+    for val, test in zip(sets["val"], sets["test"], strict=True):
+        if np.array_equal(val.logits, test.logits):
+            raise ValueError(
+                "`--val` and `--test` hold the same predictions: that would fit on the test set."
+            )
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """A short name of each file: its stem, or its whole path where stems agree."""
+    stems = [Path(path).stem for path in paths]
+    if len(set(stems)) == len(paths):
+        return stems
+    return (
+        list(paths)
+        if len(set(paths)) == len(paths)
+        else [f"member {i + 1}" for i in range(len(paths))]
+    )

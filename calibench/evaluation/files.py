@@ -1,0 +1,148 @@
+"""Predictions from files of any framework: .npz, a CSV of probabilities, a pair of .npy files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.config import near_matches
+from calibench.runs import CorruptRun, Predictions
+
+FORMATS = """\
+files:
+  x.npz                    `logits` (N, K) and `target` (N,), as calibench writes them, or `probs` and `target`
+  x.csv                    a header, one column of each class and one named `label`; probabilities, see --scores
+  logits.npy:labels.npy    two arrays (N, K) and (N,); logits, see --scores; an OOD set needs no labels
+Whether numbers are logits or probabilities is said by the key of an .npz file and by --scores elsewhere, never
+guessed. Probabilities p enter as logits log p: rows must sum to 1 within 0.01 and are normalised."""
+
+LABEL_COLUMNS = ("label", "target")
+SUM_TOLERANCE = 0.01  # a table printed with four decimals has rows that sum to 1 no better
+
+Floats = npt.NDArray[np.floating]
+Arrays = tuple[Floats, npt.NDArray[np.integer] | None, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How files are read.
+
+    Attributes:
+        scores: What CSV and .npy files hold, a key of `SCORES`; by default CSV files hold probabilities, .npy logits.
+        clip: Probabilities below this count as this much. Without it an exact 0 stays 0: the NLL is infinite where it
+            is the true class's, and calibrators, which need finite logits, refuse the file.
+    """
+
+    scores: str | None = None
+    clip: float = 0.0
+
+    def __call__(self, text: str) -> Predictions:
+        """Read a file, or a pair `logits.npy:labels.npy`.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            CorruptRun: If it cannot be read or holds something else.
+            ValueError: If its format is unknown.
+        """
+        path = Path(text.partition(":")[0] if ".npy:" in text else text)
+        suffix = path.suffix.lower()
+        if suffix not in _READERS:
+            raise ValueError(
+                f"`{text}`: a file .npz, .csv or .npy is expected{near_matches(suffix, _READERS)}"
+            )
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}")
+        try:
+            return _READERS[suffix](self, text)
+        except CorruptRun:
+            raise
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise CorruptRun(f"{text}: {' '.join(str(error).split())}") from error
+
+    def logits(self, values: Floats, default: str) -> Floats:
+        """Logits from what a file holds."""
+        return SCORES[self.scores or default](values, self.clip)
+
+
+def _given(values: Floats, clip: float) -> Floats:
+    return values
+
+
+def _log(values: Floats, clip: float) -> Floats:
+    """Logarithms of probabilities (N, K); ValueError if they are none."""
+    if values.ndim != 2 or not (values >= 0).all():
+        raise ValueError("probabilities must be a table of numbers >= 0 without NaN.")
+    sums = values.sum(axis=1, dtype=np.float64)
+    worst = np.abs(sums - 1).max(initial=0.0)
+    if worst > SUM_TOLERANCE:
+        raise ValueError(
+            f"rows of probabilities must sum to 1, one is off by {worst:.3g} "
+            "(say `--scores logits` if these are logits)."
+        )
+    with np.errstate(divide="ignore"):
+        logarithms: Floats = np.log(np.maximum(values, clip).astype(np.float64))
+    return logarithms
+
+
+SCORES: dict[str, Callable[[Floats, float], Floats]] = {"logits": _given, "probs": _log}
+
+
+def _npz(reader: Reader, text: str) -> Predictions:
+    with np.load(text, allow_pickle=False) as arrays:
+        if "probs" not in arrays or "logits" in arrays:
+            return Predictions.load(text)
+        probs, target = arrays["probs"], arrays["target"]
+    return Predictions(_log(probs, reader.clip), target, _metadata(text))
+
+
+def _metadata(path: str) -> dict[str, Any]:
+    import json
+
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(json.loads(str(arrays["metadata"]))) if "metadata" in arrays else {}
+
+
+def _csv(reader: Reader, text: str) -> Predictions:
+    with Path(text).open(encoding="utf-8-sig") as file:
+        names = [name.strip().strip('"') for name in file.readline().split(",")]
+        table = np.loadtxt(file, delimiter=",", ndmin=2)
+    labels = [position for position, name in enumerate(names) if name.lower() in LABEL_COLUMNS]
+    if len(labels) > 1:
+        raise ValueError("the header names more than one column `label` or `target`.")
+    target = _integers(table[:, labels[0]]) if labels else None
+    classes = [position for position in range(len(names)) if position not in labels]
+    metadata = {"class_names": [names[position] for position in classes]}
+    return _predictions(reader.logits(table[:, classes], "probs"), target, metadata)
+
+
+def _npy(reader: Reader, text: str) -> Predictions:
+    logits, _, labels = text.partition(":")
+    scores = np.load(logits, allow_pickle=False)
+    target = np.load(labels, allow_pickle=False) if labels else None
+    return _predictions(reader.logits(scores, "logits"), target, {})
+
+
+def _integers(values: Floats) -> npt.NDArray[np.int64]:
+    integers = values.astype(np.int64)
+    if (integers != values).any():
+        raise ValueError("the column of labels must hold class indices 0, 1, ...")
+    return integers
+
+
+def _predictions(
+    logits: Floats, target: npt.NDArray[np.integer] | None, metadata: dict[str, Any]
+) -> Predictions:
+    known = np.full(len(logits), -1) if target is None else target
+    return Predictions(np.asarray(logits, np.float32), np.asarray(known), metadata)
+
+
+_READERS: dict[str, Callable[[Reader, str], Predictions]] = {
+    ".npz": _npz,
+    ".csv": _csv,
+    ".npy": _npy,
+}

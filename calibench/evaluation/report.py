@@ -1,0 +1,169 @@
+"""All sets of one model, raw and after each calibrator: what a run and `calibench evaluate` report."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibench.calibrators import AdaptiveTemperatureScaling, Calibrator, TemperatureScaling
+from calibench.evaluation.intervals import Replicates, ood_replicates, replicates
+from calibench.evaluation.scoring import (
+    RAW,
+    Row,
+    fit_calibrator,
+    labelled_rows,
+    ood_rows,
+    predicted_log_probabilities,
+)
+from calibench.runs import Predictions
+from calibench.statistics.bootstrap import Resamples
+
+LABELLED = ("", "val", "test", "shift")
+OUTSIDE = ("ood", "shift")
+
+Watch = Callable[[str, str], None]
+"""Called with a calibrator's name and what is done for it now: "fit", "score", "resample", "done"."""
+
+
+def default_calibrators() -> list[Calibrator]:
+    """The benchmark's calibrators, unfitted."""
+    return [TemperatureScaling(), AdaptiveTemperatureScaling()]
+
+
+@dataclass
+class Report:
+    """Every number of a run.
+
+    Attributes:
+        rows: Tidy rows, as `evaluate` gives them.
+        calibrators: What each calibrator fitted.
+        unavailable: Sets that could not be had, with the reason.
+    """
+
+    rows: list[Row]
+    calibrators: dict[str, dict[str, Any]]
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+    def value(
+        self, metric: str, *, split: str = "test", calibrator: str = RAW, score: str | None = None
+    ) -> float:
+        """One number; KeyError if it is not there."""
+        for row in self.rows:
+            found = (
+                row["metric"] == metric
+                and row["split"] == split
+                and row["calibrator"] == calibrator
+            )
+            if found and row.get("score") in (None, score):
+                return float(row["value"])
+        raise KeyError(f"no {metric} of {split} after {calibrator}")
+
+
+@dataclass
+class Evaluation:
+    """What is computed from a run's logits.
+
+    Attributes:
+        calibrators: Calibrators to fit on validation; by default temperature and adaptive temperature scaling.
+        n_bins: Bin counts of the binned metrics; tables print the first.
+    """
+
+    calibrators: list[Calibrator] | None = None
+    n_bins: list[int] = field(default_factory=lambda: [15, 20])
+
+    def fitted(self, val: Predictions, watch: Watch | None = None) -> dict[str, Calibrator]:
+        """Fresh copies of the calibrators, fitted on `val`, by unique name."""
+        fitted = {}
+        for name, calibrator in self.named().items():
+            if watch:
+                watch(name, "fit")
+            fitted[name] = fit_calibrator(copy.deepcopy(calibrator), val)
+        return fitted
+
+    def named(self) -> dict[str, Calibrator]:
+        """The calibrators, unfitted, by unique name."""
+        chosen = default_calibrators() if self.calibrators is None else self.calibrators
+        named: dict[str, Calibrator] = {}
+        for calibrator in chosen:
+            name, copies = type(calibrator).__name__, 1
+            while name in named:
+                copies += 1
+                name = f"{type(calibrator).__name__}#{copies}"
+            named[name] = calibrator
+        return named
+
+    def __call__(
+        self,
+        sets: Mapping[str, Predictions],
+        unavailable: Mapping[str, str] | None = None,
+        *,
+        bootstrap: int = 0,
+        watch: Watch | None = None,
+    ) -> Report:
+        """Evaluate the sets `val`, `test` and any OOD and shift sets, raw and after each calibrator.
+
+        Args:
+            sets: Predictions by name.
+            unavailable: Sets that could not be had, with the reason.
+            bootstrap: Resamples of the test examples; with some, rows of labelled sets (but `val`) and AUROC rows
+                hold their `replicates`, which `intervals.summarised` turns into intervals.
+            watch: Told what is being done.
+        """
+        calibrators = self.fitted(sets["val"], watch)
+        rows: list[Row] = []
+        for name, calibrator in {RAW: None, **calibrators}.items():
+            watched = watch or (lambda *_: None)
+            watched(name, "score")
+            log_probs = {
+                set_name: predicted_log_probabilities(predictions, calibrator)
+                for set_name, predictions in sets.items()
+            }
+            found = self._rows(sets, log_probs)
+            if bootstrap:
+                watched(name, "resample")
+                self._add_replicates(found, sets, log_probs, bootstrap)
+            rows += [{**row, "calibrator": name} for row in found]
+            watched(name, "done")
+        fitted = {name: calibrator.parameters_dict() for name, calibrator in calibrators.items()}
+        return Report(rows, fitted, dict(unavailable or {}))
+
+    def _rows(self, sets: Mapping[str, Predictions], log_probs: Mapping[str, Tensor]) -> list[Row]:
+        rows: list[Row] = []
+        for name, predictions in sets.items():
+            label = {"split": predictions.split or name, "calibrator": RAW}
+            found: list[Row] = []
+            if predictions.kind in LABELLED:
+                target = torch.from_numpy(predictions.target)
+                found += labelled_rows(log_probs[name], target, n_bins=self.n_bins)
+            if predictions.kind in OUTSIDE:
+                found += ood_rows(log_probs["test"], log_probs[name])
+            rows += [{**label, **row} for row in found]
+        return rows
+
+    def _add_replicates(
+        self,
+        rows: list[Row],
+        sets: Mapping[str, Predictions],
+        log_probs: Mapping[str, Tensor],
+        n_resamples: int,
+    ) -> None:
+        inside = Resamples(len(sets["test"].target), n_resamples)
+        for name, predictions in sets.items():
+            found: Replicates = {}
+            drawn = Resamples(len(predictions.target), n_resamples)
+            if predictions.kind in LABELLED and name != "val":
+                target = torch.from_numpy(predictions.target)
+                found |= replicates(log_probs[name], target, self.n_bins, drawn)
+            if predictions.kind in OUTSIDE:
+                outside = Resamples(len(predictions.target), n_resamples, seed=1)
+                found |= ood_replicates(log_probs["test"], log_probs[name], inside, outside)
+            split = predictions.split or name
+            for row in rows:
+                key = row["metric"], row.get("score")
+                if row["split"] == split and key in found:
+                    row["replicates"] = found[key]

@@ -1,0 +1,141 @@
+"""The metrics of one split or set, raw or after a calibrator, as tidy rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric, MetricCollection
+
+from calibench.calibrators import Calibrator
+from calibench.metrics import OutOfDistribution, calibration_metrics
+from calibench.runs import Predictions
+
+Row = dict[str, Any]
+
+RAW = "raw"
+OOD_SCORES = ("entropy", "msp")
+_BLOCK = 1 << 20  # probabilities that are scored at once
+
+
+def log_probabilities(logits: Tensor, calibrator: Calibrator | None = None) -> Tensor:
+    """Log-probabilities (N, K): the calibrator's, or the logits' own log-softmax."""
+    return logits.log_softmax(dim=1) if calibrator is None else calibrator.log_prob(logits)
+
+
+def predicted_log_probabilities(
+    predictions: Predictions, calibrator: Calibrator | None = None
+) -> Tensor:
+    """`log_probabilities` of a prediction file."""
+    return log_probabilities(torch.from_numpy(predictions.logits), calibrator)
+
+
+def update_metrics(metrics: MetricCollection, log_probs: Tensor, target: Tensor) -> None:
+    """Feed a batch to a collection: probabilities, and log-probabilities to what needs them."""
+    metrics.update(preds=log_probs.exp(), target=target, log_probs=log_probs)
+
+
+def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrator:
+    """Fit on held-out predictions.
+
+    Raises:
+        ValueError: If they are a test, shift or out-of-distribution set: that would be a leak.
+    """
+    if predictions.kind not in ("", "val"):
+        raise ValueError(
+            f"a calibrator is fitted on validation predictions, got the {predictions.kind} set `{predictions.split}`."
+        )
+    return calibrator.fit(
+        torch.from_numpy(predictions.logits), torch.from_numpy(predictions.target)
+    )
+
+
+def evaluate(
+    predictions: Predictions,
+    calibrator: Calibrator | None = None,
+    metrics: MetricCollection | None = None,
+    *,
+    n_bins: Sequence[int] = (15, 20),
+) -> list[Row]:
+    """Score one labelled split.
+
+    Args:
+        predictions: Logits and targets.
+        calibrator: A fitted calibrator; raw probabilities if None.
+        metrics: A collection to use instead of the benchmark's.
+        n_bins: Bin counts of the benchmark's binned metrics.
+
+    Returns:
+        One row per metric: `split`, `calibrator`, `metric`, `n_bins` (where it has bins) and `value`.
+    """
+    log_probs = predicted_log_probabilities(predictions, calibrator)
+    label = {"split": predictions.split or "test", "calibrator": _name(calibrator)}
+    target = torch.from_numpy(predictions.target)
+    return [{**label, **row} for row in labelled_rows(log_probs, target, metrics, n_bins=n_bins)]
+
+
+def labelled_rows(
+    log_probs: Tensor,
+    target: Tensor,
+    metrics: MetricCollection | None = None,
+    *,
+    n_bins: Sequence[int],
+) -> list[Row]:
+    """`evaluate` of log-probabilities (N, K) and targets (N,); the rows lack `split` and `calibrator`."""
+    own = metrics is None
+    collection = (
+        calibration_metrics(log_probs.shape[1], n_bins=n_bins)
+        if metrics is None
+        else metrics.clone()
+    )
+    collection.reset()
+    for metric in collection.values():
+        _alone(metric)
+    # In blocks, or the collection would hold temporaries of the size of all probabilities.
+    size = max(1, _BLOCK // log_probs.shape[1]) if own else max(1, len(target))
+    for rows, labels in zip(torch.split(log_probs, size), torch.split(target, size), strict=True):
+        update_metrics(collection, rows, labels)
+    return [
+        {"metric": name, **_bins(collection[name]), "value": float(value)}
+        for name, value in collection.compute().items()
+    ]
+
+
+def evaluate_ood(
+    test: Predictions, outside: Predictions, calibrator: Calibrator | None = None
+) -> list[Row]:
+    """Score how well uncertainty tells a set from the test set (out-of-distribution is the positive class)."""
+    label = {"split": outside.split, "calibrator": _name(calibrator)}
+    sides = (predicted_log_probabilities(part, calibrator) for part in (test, outside))
+    return [{**label, **row} for row in ood_rows(*sides)]
+
+
+def ood_rows(inside: Tensor, outside: Tensor) -> list[Row]:
+    """`evaluate_ood` of log-probabilities (N, K) and (M, K); the rows lack `split` and `calibrator`."""
+    rows = []
+    for score in OOD_SCORES:
+        metric = OutOfDistribution(score=score)
+        _alone(metric)
+        metric.update(inside, False)
+        metric.update(outside, True)
+        rows += [
+            {"metric": f"ood_{name}", "score": score, "value": float(value)}
+            for name, value in metric.compute().items()
+        ]
+    return rows
+
+
+def _name(calibrator: Calibrator | None) -> str:
+    return RAW if calibrator is None else type(calibrator).__name__
+
+
+def _alone(metric: Metric) -> None:
+    """Keep a metric from asking other processes: a file is evaluated where it is, also after training on many."""
+    metric.distributed_available_fn = lambda: False
+
+
+def _bins(metric: object) -> Row:
+    n_bins = getattr(metric, "n_bins", None)
+    return {} if n_bins is None else {"n_bins": int(n_bins)}

@@ -1,0 +1,131 @@
+"""The tables of `calibench evaluate`: one a labelled set, with intervals and the best in bold."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from calibench.evaluation.scoring import Row
+from calibench.tables import METRICS, format_value
+
+CSV_COLUMNS = (
+    "model", "split", "calibrator", "metric", "score", "n_bins", "value", "low", "high", "best",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric of a set as a table shows it."""
+
+    label: str
+    split: str
+    metric: str
+    score: str | None = None
+    percent: bool = True
+
+    def cell(self, row: Row | None) -> tuple[str, str, bool]:
+        """Value, interval and whether it is among the best, as text."""
+        if row is None:
+            return "", "", False
+        value = _text(row["value"], self.percent)
+        ends = [_text(row[end], self.percent) for end in ("low", "high") if end in row]
+        return value, f"[{', '.join(ends)}]" if ends else "", bool(row.get("best"))
+
+
+def _text(value: float, percent: bool) -> str:
+    return format_value(value, percent=percent) if math.isfinite(value) else str(value)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table: what each model with each calibrator scores.
+
+    Attributes:
+        title: What is tabled.
+        columns: The metrics.
+        lines: (model, calibrator) of each line.
+        rows: By column and line.
+        with_model: Whether there are several models to name.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    lines: Sequence[tuple[str, str]]
+    rows: dict[tuple[str, str, str | None, str, str], Row]
+    with_model: bool
+
+    def cell(self, column: Column, line: tuple[str, str]) -> tuple[str, str, bool]:
+        """Value, interval and whether it is among the best."""
+        return column.cell(self.rows.get((column.split, column.metric, column.score, *line)))
+
+    def markdown(self) -> str:
+        """GitHub Markdown."""
+        names = ["model", "calibrator"] if self.with_model else ["calibrator"]
+        header = [*names, *(column.label for column in self.columns)]
+        rule = ["---"] * len(names) + ["---:"] * len(self.columns)
+        table = [header, rule, *(self._markdown_line(line) for line in self.lines)]
+        return f"### {self.title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in table)
+
+    def _markdown_line(self, line: tuple[str, str]) -> list[str]:
+        cells = list(line if self.with_model else line[1:])
+        for column in self.columns:
+            value, interval, best = self.cell(column, line)
+            cells.append(f"{f'**{value}**' if best else value} {interval}".strip())
+        return cells
+
+    def rich(self) -> Table:
+        """A table for a terminal, intervals under their values."""
+        table = Table(title=self.title, box=box.SIMPLE_HEAD, pad_edge=False)
+        if self.with_model:
+            table.add_column("model", overflow="fold")
+        table.add_column("", no_wrap=True)
+        for column in self.columns:
+            table.add_column(column.label, justify="right", no_wrap=True)
+        for line in self.lines:
+            cells = [_styled(*self.cell(column, line)) for column in self.columns]
+            table.add_row(*(line if self.with_model else line[1:]), *cells)
+        return table
+
+
+def _styled(value: str, interval: str, best: bool) -> Text:
+    text = Text(value, style="bold" if best else "")
+    return text.append(f"\n{interval}", style="dim not bold") if interval else text
+
+
+def sheets(rows: Sequence[Row]) -> list[Sheet]:
+    """A table for the test set and each shifted set, OOD AUROC (by entropy) in that of the test set."""
+    named = {
+        (row["split"], row["metric"], row.get("score"), row["model"], row["calibrator"]): row
+        for row in rows
+    }
+    lines = list(dict.fromkeys((row["model"], row["calibrator"]) for row in rows))
+    several = len({model for model, _ in lines}) > 1
+    labelled = dict.fromkeys(row["split"] for row in rows if row["metric"] == "nll")
+    labelled.pop("val", None)
+    outside = dict.fromkeys(row["split"] for row in rows if row["metric"] == "ood_auroc")
+    made = []
+    for split in labelled:
+        columns = [
+            Column(label, split, metric, percent=percent)
+            for metric, (label, percent) in METRICS.items()
+        ]
+        if split == "test":
+            columns += [Column(f"AUROC % {name}", name, "ood_auroc", "entropy") for name in outside]
+        made.append(Sheet(split, columns, lines, named, several))
+    return made
+
+
+def csv_text(rows: Sequence[Row]) -> str:
+    """All rows, one line each."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, CSV_COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
