@@ -21,7 +21,7 @@ from calibench.leaderboard.columns import (
     Key,
 )
 from calibench.leaderboard.footer import footer
-from calibench.leaderboard.records import Problem, Results, read_results
+from calibench.leaderboard.records import Results, read_results
 from calibench.leaderboard.resampling import TESTS
 from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Table, build_tables
@@ -63,15 +63,12 @@ class Leaderboard:
 
     @property
     def warnings(self) -> list[str]:
-        """One line for each run that was skipped because something is wrong with it."""
-        return [_told(problem) for problem in self.results.problems if problem.warn]
+        """One line for each run that was skipped, and for each file that could not be read."""
+        skipped = [f"skipped {p.folder}: {p.reason}" for p in self.results.problems if p.warn]
+        return skipped + self.results.warnings
 
 
 Format = Callable[[Leaderboard, TextIO], None]
-
-
-def _told(problem: Problem) -> str:
-    return f"{problem.folder}: {problem.reason}"
 
 
 def leaderboard(
@@ -224,7 +221,7 @@ def run(args: argparse.Namespace) -> int:
         args.results, metrics=args.metrics, sort=args.sort, against=args.against, test=args.test
     )
     for line in board.warnings:
-        print(f"warning: skipped {line}", file=sys.stderr)
+        print(f"warning: {line}", file=sys.stderr)
     buffer = io.StringIO() if args.output else sys.stdout
     FORMATS[args.format](board, buffer)
     if args.compare:

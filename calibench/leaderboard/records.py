@@ -8,7 +8,7 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,11 +69,13 @@ class Results:
         records: The finished ones, in the order of their folders.
         problems: The others.
         bins: Numbers of bins that a benchmark's metric was computed with.
+        warnings: What else is wrong, one line each.
     """
 
     records: list[Record] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     bins: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
+    warnings: list[str] = field(default_factory=list)
 
 
 class UnusableRun(Exception):
@@ -284,7 +286,7 @@ def without_strangers(results: Results) -> Results:
         if id(record) in strangers
     ]
     kept = [record for record in results.records if id(record) not in strangers]
-    return Results(kept, results.problems + flagged, results.bins)
+    return replace(results, records=kept, problems=results.problems + flagged)
 
 
 def _strangers(kind: list[Record]) -> Iterator[tuple[Record, str]]:

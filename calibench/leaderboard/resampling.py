@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 NAME = "bootstrap over test examples and seeds"
 AUTOMATIC_BYTES = 100_000_000  # prediction files that a leaderboard reads without being asked
-
-Bins = Mapping[tuple[str, str], set[int]]
 
 
 def test_file(record: Record) -> Path:
@@ -53,9 +51,9 @@ class Bootstrap:
     """
 
     def __init__(
-        self, bins: Bins, *, n_resamples: int = 1000, otherwise: Test = over_seeds
+        self, results: Results, *, n_resamples: int = 1000, otherwise: Test = over_seeds
     ) -> None:
-        self._bins = bins
+        self._results = results
         self._n_resamples = n_resamples
         self._otherwise = otherwise
         self._loaded: dict[str, Examples | None] = {}
@@ -97,14 +95,20 @@ class Bootstrap:
         if found is None:
             examples = self._load(record)
             assert examples is not None  # _p_value has looked
-            n_bins = max(self._bins.get((record.identity.benchmark, column.metric), {15}))
+            n_bins = max(self._results.bins.get((record.identity.benchmark, column.metric), {15}))
             metric = METRICS[column.metric.removesuffix("_20")]
             found = self._replicates[key] = metric(examples, n_bins, resamples)
         return found
 
     def _load(self, record: Record) -> Examples | None:
+        """A run's examples; None without a prediction file, and with a warning if it is corrupt."""
         if record.folder not in self._loaded:
-            self._loaded[record.folder] = load_examples(test_file(record))
+            self._loaded[record.folder] = None
+            path = test_file(record)
+            try:
+                self._loaded[record.folder] = load_examples(path) if path.exists() else None
+            except ValueError as error:  # CorruptRun
+                self._results.warnings.append(f"{error}; its seeds are compared instead")
         return self._loaded[record.folder]
 
 
@@ -119,16 +123,18 @@ class Examples:
     brier: Floats
 
 
-def load_examples(path: Path) -> Examples | None:
-    """The examples of a prediction file; None if there is none or it cannot be read."""
+def load_examples(path: Path) -> Examples:
+    """The examples of a prediction file.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        CorruptRun: If it cannot be read.
+    """
     import numpy as np
 
-    from calibench.runs import CorruptRun, Predictions
+    from calibench.runs import Predictions
 
-    try:
-        predictions = Predictions.load(path)
-    except (CorruptRun, FileNotFoundError):
-        return None
+    predictions = Predictions.load(path)
     logits, target = predictions.logits.astype(np.float64), predictions.target
     rows = np.arange(len(target))
     logits -= logits.max(axis=1, keepdims=True)
@@ -187,11 +193,11 @@ METRICS: dict[str, Callable[[Examples, int, Resamples], Floats]] = {
 
 def _auto(read: Results) -> Test:
     small = 0 < total_size(read.records) <= AUTOMATIC_BYTES
-    return Bootstrap(read.bins) if small else over_seeds
+    return Bootstrap(read) if small else over_seeds
 
 
 def _bootstrap(read: Results) -> Test:
-    return Bootstrap(read.bins)
+    return Bootstrap(read)
 
 
 def _seeds(read: Results) -> Test:

@@ -66,7 +66,10 @@ def report_content(results: Path, *, title: str, n_bins: int = 15) -> Json:
             for record in row.records.values()
         ],
         "notes": _notes({table.title: footer(table, read.bins) for table in tables}),
-        "warnings": [f"{_within(p.folder, results)}: {p.reason}" for p in read.problems if p.warn],
+        "warnings": [
+            *(f"{_within(p.folder, results)}: {p.reason}" for p in read.problems if p.warn),
+            *(line.replace(f"{results.resolve()}/", "") for line in read.warnings),
+        ],
     }
 
 

@@ -61,8 +61,12 @@ def test_other_test_examples_are_not_paired(tmp_path: Path) -> None:
 def test_a_corrupt_prediction_file_falls_back_to_seeds(tmp_path: Path) -> None:
     write(tmp_path, "A", 1.0)
     write(tmp_path, "B", 2.0)
-    next(tmp_path.rglob("B/*/seed=1/predictions/test.npz")).write_bytes(b"x")
-    assert NAME not in " ".join(leaderboard(tmp_path, metrics=["nll"]).lines[0])
+    file = next(tmp_path.rglob("B/*/seed=1/predictions/test.npz"))
+    file.write_bytes(b"x")
+    board = leaderboard(tmp_path, metrics=["nll"])
+    assert NAME not in " ".join(board.lines[0])
+    (warning,) = board.warnings
+    assert warning.startswith(f"{file.resolve()} is not a prediction file")
 
 
 @pytest.mark.parametrize("metric", CHECKED)
@@ -74,13 +78,14 @@ def test_the_bootstrap_scores_what_the_metric_scores(tmp_path: Path, metric: str
     from calibench.statistics.bootstrap import Resamples
 
     write(tmp_path, "A", 3.0, seeds=1, n=2000)
-    (record,) = read_results(tmp_path).records
+    read = read_results(tmp_path)
+    (record,) = read.records
     predictions = Predictions.load(Path(record.folder) / "predictions" / "test.npz")
     collection = calibration_metrics(4, n_bins=(15,))
     log_probs = torch.from_numpy(predictions.logits).log_softmax(dim=1)
     target = torch.from_numpy(predictions.target)
     collection.update(preds=log_probs.exp(), target=target, log_probs=log_probs)
-    values = Bootstrap({})._run(Column(metric), record, Resamples(2000))
+    values = Bootstrap(read)._run(Column(metric), record, Resamples(2000))
     assert values.shape == (1, 1000)
     # a resampled calibration error is a little larger: it has the noise twice
     assert values.mean() == pytest.approx(float(collection.compute()[metric]), rel=0.05)
