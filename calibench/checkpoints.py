@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
+import numpy as np
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
-from lightning.pytorch.callbacks import ModelCheckpoint
-from torch import Tensor
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
 from calibench.runs import write_atomically
 
@@ -30,8 +30,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 class LastCheckpoint(ModelCheckpoint):
     """Keeps `last.ckpt` at every epoch's end, from which a killed run resumes bit for bit.
 
-    A ModelCheckpoint, so that `--ckpt_path last` finds it. It carries the random state along, and restores it as
-    late as possible, since setting up draws from it as well.
+    A ModelCheckpoint, so that `--ckpt_path last` finds it.
 
     Args:
         dirpath: Folder of the checkpoints.
@@ -44,25 +43,32 @@ class LastCheckpoint(ModelCheckpoint):
             dirpath, filename="last", enable_version_counter=False, save_on_train_epoch_end=True
         )
         self.every_n_steps = every_n_steps
-        self._random_state: Tensor | None = None
-
-    def state_dict(self) -> dict[str, Any]:
-        """ModelCheckpoint's state and the CPU generator's."""
-        return {**super().state_dict(), "random_state": torch.get_rng_state()}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the state up again."""
-        self._random_state = state_dict.pop("random_state")
-        super().load_state_dict(state_dict)
-
-    def on_train_batch_start(self, *args: Any) -> None:
-        """Restore the random state before the first step after a resume."""
-        if self._random_state is not None:
-            torch.set_rng_state(self._random_state)
-            self._random_state = None
 
     def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
         """Save within an epoch, if asked to."""
         due = self.every_n_steps and trainer.global_step % self.every_n_steps == 0
         if due and not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
             self._save_topk_checkpoint(trainer, self._monitor_candidates(trainer))
+
+
+class SeededSteps(Callback):
+    """Makes what a training step draws (dropout) a function of the seed, the process, the epoch and the batch.
+
+    Then there is no random state to save: a resumed run draws what the uninterrupted one drew, on any device and in
+    every process.
+
+    Args:
+        seed: The run's seed.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Seed the generators of all devices; nothing waits for a device."""
+        sequence = np.random.SeedSequence(
+            (self.seed, trainer.global_rank, trainer.current_epoch, batch_idx)
+        )
+        torch.manual_seed(int(sequence.generate_state(1)[0]))

@@ -18,7 +18,7 @@ from calibench.callbacks import (
     Timing,
     TrainingCurve,
 )
-from calibench.checkpoints import LastCheckpoint
+from calibench.checkpoints import LastCheckpoint, SeededSteps
 from calibench.environment import environment
 from calibench.evaluation import Report
 from calibench.experiment import Experiment
@@ -100,6 +100,7 @@ def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] 
     best = _best_checkpoint(config.evaluated_checkpoint, run)
     save = SavePredictions(run.folder / "predictions")
     callbacks: list[Callback] = [
+        SeededSteps(config.seed_everything),
         NaNGuard(),
         timing,
         save,

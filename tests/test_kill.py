@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -14,10 +15,10 @@ from typing import Any
 import pytest
 
 
-def command(root: Path) -> list[str]:
+def command(root: Path, *more: str) -> list[str]:
     return [
         sys.executable, "-m", "calibench", "fit", "--config", "digits_lt", "--model.loss", "AdaFocalLoss", "--model.backbone.dropout", "0.3",
-        "--trainer.max_epochs", "20", "--checkpoint_every_n_steps", "3", "--ckpt_path", "last", "--trainer.default_root_dir", str(root),
+        "--trainer.max_epochs", "20", "--checkpoint_every_n_steps", "3", "--ckpt_path", "last", "--trainer.default_root_dir", str(root), *more,
     ]  # fmt: skip
 
 
@@ -47,3 +48,18 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         subprocess.run(command(root), check=True, capture_output=True)
         assert outcome(root) == expected
     assert kills >= 5
+
+
+@pytest.mark.slow
+def test_two_processes_killed_and_resumed(tmp_path: Path) -> None:
+    two = ("--trainer.devices", "2", "--trainer.strategy", "ddp", "--trainer.max_epochs", "6")
+    subprocess.run(command(tmp_path / "whole", *two), check=True, capture_output=True, timeout=300)
+    process = subprocess.Popen(command(tmp_path / "cut", *two), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    end = time.monotonic() + 120
+    while not list((tmp_path / "cut").rglob("last.ckpt")):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    subprocess.run(command(tmp_path / "cut", *two), check=True, capture_output=True, timeout=300)
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
