@@ -133,7 +133,7 @@ class _Reader:
     def read(self, folder: str) -> None:
         """Add the run of one folder."""
         try:
-            benchmark, backbone, loss, key, last = Path(folder).parts[-5:]
+            benchmark, backbone, loss, key, last = folder.split(os.sep)[-5:]
             identity = Identity(benchmark, backbone, loss, key, int(last.removeprefix(_SEED)))
         except ValueError:
             return  # not a run folder's place or name

@@ -33,10 +33,10 @@ def test_file(record: Record) -> Path:
 
 def total_size(records: Iterable[Record]) -> int:
     """Bytes of the prediction files that these runs have."""
-    return sum(_size(test_file(record)) for record in records)
+    return sum(_size(f"{record.folder}/predictions/test.npz") for record in records)
 
 
-def _size(path: Path) -> int:
+def _size(path: str) -> int:
     try:
         return os.stat(path).st_size
     except OSError:

@@ -161,9 +161,10 @@ def build_table(
     records = [record for row in rows for record in row.records.values()]
     sets = shared_sets(records)
     shown = list(_expanded(columns, records))
-    for row in rows:
-        for column in dict.fromkeys([*shown, sort]):
-            row.cells[column] = _cell(row, column, sets)
+    for column in dict.fromkeys([*shown, sort]):
+        keys = keys_of(column, sets)
+        for row in rows:
+            row.cells[column] = _cell(row, keys)
     _rank(rows, sort)
     table = Table(*place, shown, sort, rows, sets)
     table.notes += [*_left_out(records, sets), *_caveats(records)]
@@ -216,19 +217,23 @@ def shared_sets(records: Sequence[Record]) -> dict[str, Sets]:
     }
 
 
-def _cell(row: Row, column: Column, sets: Mapping[str, Sets]) -> Cell:
-    values = {seed: record_value(record, column, sets) for seed, record in row.records.items()}
+def _cell(row: Row, keys: Sequence[Key]) -> Cell:
+    values = {seed: value_at(record, keys) for seed, record in row.records.items()}
     return Cell({seed: value for seed, value in values.items() if not math.isnan(value)})
 
 
-def record_value(record: Record, column: Column, sets: Mapping[str, Sets]) -> float:
-    """A run's value in a column; for a metric of sets the mean over them; NaN if there is none."""
+def keys_of(column: Column, sets: Mapping[str, Sets]) -> list[Key]:
+    """The numbers of a run whose mean is a column's value: one, or that of every set."""
     of = sets.get(column.metric, TEST_SPLIT)
     splits = [column.split] if column.split else of.splits
     score = column.score or of.score
-    keys = [Key(column.metric, split, column.calibrator, score) for split in splits]
+    return [Key(column.metric, split, column.calibrator, score) for split in splits]
+
+
+def value_at(record: Record, keys: Sequence[Key]) -> float:
+    """Mean of a run's numbers at `keys`; NaN if one is missing."""
     found = [record.values[key] for key in keys if key in record.values]
-    return sum(found) / len(found) if found and len(found) == len(splits) else math.nan
+    return sum(found) / len(found) if found and len(found) == len(keys) else math.nan
 
 
 def _rank(rows: list[Row], sort: Column) -> None:

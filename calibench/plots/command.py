@@ -223,9 +223,10 @@ def _sets_with(table: Table, column: Column) -> list[str]:
 
 
 def _mean(row: Row, column: Column) -> float:
-    from calibench.leaderboard.table import record_value
+    from calibench.leaderboard.table import keys_of, value_at
 
-    values = [record_value(record, column, {}) for record in row.records.values()]
+    keys = keys_of(column, {})
+    values = [value_at(record, keys) for record in row.records.values()]
     scale = 100 if column.info.percent else 1
     return scale * math.fsum(values) / len(values)
 
