@@ -27,6 +27,8 @@ train
 
 from logits
   evaluate     every metric of saved logits, raw and after each calibrator, with intervals
+  calibrate    fit a calibrator on saved logits, or apply one
+  export       a trained network and its calibrator as one torch.export program
 
 read
   leaderboard  the ranked table of a results folder
@@ -80,10 +82,11 @@ Prints the metrics of a checkpoint on the test set and on the OOD and shift sets
 (default: the run folder's last.ckpt).
 """,
     "predict": """\
-usage: calibench predict --config RUN/config.yaml [--ckpt_path FILE] [--output DIR]
+usage: calibench predict --config RUN/config.yaml [--ckpt_path FILE] [--output DIR] [--calibrator NAME]
 
 Writes the logits of a checkpoint on val, test and every OOD and shift set as DIR/<name>.npz
-(default: ./predictions).
+(default: ./predictions). With --calibrator also DIR/NAME/<name>.npz, the probabilities after a
+calibrator fitted on val, and DIR/NAME/calibrator.pt, the calibrator.
 """,
 }
 
@@ -123,6 +126,8 @@ ROOMS = {
     "plot": "calibench.plots.command",
     "data": "calibench.data.command",
     "evaluate": "calibench.evaluation.command",
+    "calibrate": "calibench.calibrate",
+    "export": "calibench.export",
 }
 
 

@@ -11,10 +11,15 @@ import lightning.pytorch as L
 from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 
+from calibench.calibrate import save_calibrator, save_probabilities
+from calibench.calibrators import Calibrator
 from calibench.callbacks import SavePredictions
 from calibench.config import UsageError
+from calibench.evaluation import fit_calibrator
+from calibench.evaluation.selection import calibrator_named
 from calibench.experiment import Experiment
 from calibench.interruption import interruptible
+from calibench.runs import Predictions
 
 Values = Sequence[Mapping[str, float]]
 
@@ -30,15 +35,33 @@ def test(arguments: Sequence[str], console: Console) -> None:
 
 
 def predict(arguments: Sequence[str], console: Console) -> None:
-    """Write the logits of a checkpoint on every split and set as .npz files into `--output DIR`."""
+    """Write the logits of a checkpoint on every split and set as .npz files into `--output DIR`.
+
+    With `--calibrator NAME`, also the probabilities after a calibrator that is fitted on the validation logits, and
+    the calibrator itself, into `DIR/NAME`.
+    """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--output", type=Path, default=Path("predictions"))
+    parser.add_argument("--calibrator")
     options, rest = parser.parse_known_args(list(arguments))
+    calibrator = calibrator_named(options.calibrator) if options.calibrator else None
     save = SavePredictions(options.output)
     _run(rest, lambda trainer: trainer.predict, [save], return_predictions=False)
     for name, predictions in save.saved.items():
         rows, classes = predictions.logits.shape
         console.print(f"{options.output / name}.npz  {rows} x {classes}", highlight=False)
+    if calibrator is not None and save.saved:
+        folder = options.output / options.calibrator
+        _calibrate(calibrator, save.saved, folder)
+        console.print(f"{folder}  the calibrated probabilities", highlight=False)
+
+
+def _calibrate(calibrator: Calibrator, sets: Mapping[str, Predictions], folder: Path) -> None:
+    """Fit a calibrator on the validation logits; write it, and the probabilities of every set."""
+    fit_calibrator(calibrator, sets["val"])
+    save_calibrator(calibrator, folder / "calibrator.pt")
+    for name, predictions in sets.items():
+        save_probabilities(calibrator, predictions, folder / f"{name}.npz")
 
 
 def _run(
