@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
 from calibench.binning import check_n_bins
 from calibench.losses.arguments import non_negative, positive
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.focal import focal_power
-from calibench.losses.softmax import cross_entropy_loss, log_probabilities
+from calibench.losses.focal import power_and_slope
+from calibench.losses.softmax import log_probabilities
+from calibench.losses.surprisal import of_surprisals
 from calibench.losses.validation_bins import (
     bin_gaps,
     equal_mass_edges,
@@ -18,22 +21,29 @@ from calibench.losses.validation_bins import (
 )
 
 
-def signed_focal_weight(ce: Tensor, gamma: Tensor) -> Tensor:
-    """(1 - p_y)^gamma where gamma >= 0 and (1 + p_y)^|gamma| where it is negative, (N,).
+def signed_focal_factor(ce: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
+    """(1 - p_y)^gamma, or (1 + p_y)^|gamma| where gamma is negative, and its derivative by ce, (N,).
 
     Args:
         ce: -log p_y, shape (N,).
         gamma: Shape () or (N,).
     """
-    sign = gamma.sign().to(ce.dtype)
-    base = torch.addcmul(1 - sign, sign, -torch.expm1(-ce))  # 1 - p_y, or 2 - (1 - p_y)
-    return focal_power(base, gamma.abs())
+    log_own = -ce
+    own = torch.exp(log_own)
+    base = torch.where(gamma < 0, 1 + own, -torch.expm1(log_own))
+    factor, slope = power_and_slope(base, gamma.abs())
+    return factor, slope.copysign(gamma) * own
+
+
+def signed_focal_curve(ce: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
+    """Focal loss, or inverse focal where gamma is negative, and its derivative by ce, (N,)."""
+    factor, slope = signed_focal_factor(ce, gamma)
+    return factor * ce, factor + slope * ce
 
 
 def signed_focal_loss(logits: Tensor, target: Tensor, *, gamma: Tensor) -> Tensor:
     """Focal loss, or inverse focal where gamma is negative: (N, K) and (N,) -> (N,)."""
-    ce = cross_entropy_loss(logits, target)
-    return signed_focal_weight(ce, gamma) * ce
+    return of_surprisals(logits, partial(signed_focal_curve, gamma=gamma), target)
 
 
 class AdaptiveGamma(nn.Module):
@@ -136,5 +146,7 @@ class AdaFocalLoss(PerExampleLoss):
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""
-        ce = cross_entropy_loss(logits, target)
-        return signed_focal_weight(ce, self.focus(torch.exp(-ce.detach()))) * ce
+        return of_surprisals(logits, self._curve, target)
+
+    def _curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
+        return signed_focal_curve(ce, self.focus(torch.exp(-ce)))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.softmax import cross_entropy_and_distance
+from calibench.losses.distance import of_distance
+
+
+def _squared(ce: Tensor, squared: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return squared, torch.zeros_like(ce), torch.ones_like(squared)
 
 
 def brier_loss(logits: Tensor, target: Tensor) -> Tensor:
     """Squared distance of softmax to the one-hot target: (N, K) and (N,) -> (N,) in [0, 2]."""
-    _, squared = cross_entropy_and_distance(logits, target, order=2.0)
-    return squared
+    return of_distance(logits, target, _squared, order=2.0)
 
 
 class BrierLoss(PerExampleLoss):

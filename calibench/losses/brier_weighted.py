@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from calibench.losses.arguments import at_least, non_negative, one_of
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.focal import focal_power
-from calibench.losses.softmax import cross_entropy_and_distance
+from calibench.losses.distance import of_distance
+from calibench.losses.focal import power_and_slope
 
 Form = Callable[[float, float], tuple[float, float]]
 
@@ -28,6 +30,13 @@ def elementwise_form(gamma: float, beta: float) -> tuple[float, float]:
 FORMS: dict[str, Form] = {"vector": vector_form, "elementwise": elementwise_form}
 
 
+def _curve(
+    ce: Tensor, distance: Tensor, *, power: float, detach: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    weight, slope = power_and_slope(distance, power)
+    return weight * ce, weight, torch.zeros_like(ce) if detach else slope * ce
+
+
 def brier_weighted_loss(
     logits: Tensor,
     target: Tensor,
@@ -39,9 +48,7 @@ def brier_weighted_loss(
 ) -> Tensor:
     """-||p - Y||_beta^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
     order, power = form(gamma, beta)
-    ce, total = cross_entropy_and_distance(logits, target, order=order)
-    weight = focal_power(total, power)
-    return (weight.detach() if detach else weight) * ce
+    return of_distance(logits, target, partial(_curve, power=power, detach=detach), order=order)
 
 
 class BrierWeightedLoss(PerExampleLoss):

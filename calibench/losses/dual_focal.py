@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
@@ -11,8 +12,9 @@ from torch import Tensor
 
 from calibench.losses.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.focal import focal_power
-from calibench.losses.softmax import full_precision, surprisal
+from calibench.losses.focal import power_and_slope
+from calibench.losses.softmax import full_precision
+from calibench.losses.surprisal import of_surprisals
 
 RunnerUp = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -46,26 +48,38 @@ RUNNERS_UP: dict[str, RunnerUp] = {
 }
 
 
-def dual_focal_terms(
-    logits: Tensor, target: Tensor, runner_up: RunnerUp = below_target
-) -> tuple[Tensor, Tensor]:
-    """-log p_y and p_j of each example, (N,); p_j is 0 where there is no runner-up."""
-    index, exists = runner_up(logits, target)
-    ce, other = surprisal(logits, target, index)
-    return ce, torch.exp(-other) * exists
+def dual_focal_factor(
+    ce: Tensor, other: Tensor, *, exists: Tensor, gamma: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(1 - p_y + p_j)^gamma and its derivatives by -log p_y and -log p_j, (N,).
+
+    Args:
+        ce: -log p_y, shape (N,).
+        other: -log p_j, shape (N,).
+        exists: Whether there is a runner-up, shape (N,); where there is none p_j is 0.
+        gamma: Focusing parameter >= 0.
+    """
+    log_own = -ce
+    runner_up = torch.exp(-other) * exists
+    factor, slope = power_and_slope(runner_up - torch.expm1(log_own), gamma)
+    return factor, slope * torch.exp(log_own), -slope * runner_up
 
 
-def dual_focal_weight(ce: Tensor, other: Tensor, gamma: float) -> Tensor:
-    """(1 - p_y + p_j)^gamma from -log p_y and p_j, (N,)."""
-    return focal_power(other - torch.expm1(-ce), gamma)
+def dual_focal_curve(
+    ce: Tensor, other: Tensor, *, exists: Tensor, gamma: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The loss and its derivatives by ce = -log p_y and by -log p_j, (N,)."""
+    factor, by_own, by_other = dual_focal_factor(ce, other, exists=exists, gamma=gamma)
+    return factor * ce, factor + by_own * ce, by_other * ce
 
 
 def dual_focal_loss(
     logits: Tensor, target: Tensor, *, gamma: float, runner_up: RunnerUp = below_target
 ) -> Tensor:
     """-(1 - p_y + p_j)^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
-    ce, other = dual_focal_terms(logits, target, runner_up)
-    return dual_focal_weight(ce, other, gamma) * ce
+    index, exists = runner_up(logits, target)
+    curve = partial(dual_focal_curve, exists=exists, gamma=gamma)
+    return of_surprisals(logits, curve, target, index)
 
 
 class DualFocalLoss(PerExampleLoss):

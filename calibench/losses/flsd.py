@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.focal import focal_weight
-from calibench.losses.softmax import cross_entropy_loss
+from calibench.losses.focal import focal_curve
+from calibench.losses.surprisal import of_surprisals
 
 
 def flsd_gamma(ce: Tensor, gamma: float) -> Tensor:
     """Gamma of each example from ce = -log p_y, (N,): 5 below p_y = 0.2, 3 below 0.5."""
-    own = torch.exp(-ce.detach())
-    middle = torch.where(own < 0.5, 3.0, gamma)
-    return torch.where(own < 0.2, 5.0, middle).to(ce.dtype)
+    own = torch.exp(-ce)
+    return torch.full_like(own, gamma).masked_fill_(own < 0.5, 3.0).masked_fill_(own < 0.2, 5.0)
+
+
+def flsd_curve(ce: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
+    """The loss and its derivative by ce = -log p_y, (N,)."""
+    return focal_curve(ce, flsd_gamma(ce, gamma))
 
 
 def flsd_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tensor:
     """Sample-dependent focal loss of each example: (N, K) and (N,) -> (N,)."""
-    ce = cross_entropy_loss(logits, target)
-    return focal_weight(ce, flsd_gamma(ce, gamma)) * ce
+    return of_surprisals(logits, partial(flsd_curve, gamma=gamma), target)
 
 
 class FLSDLoss(PerExampleLoss):

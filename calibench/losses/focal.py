@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.softmax import cross_entropy_loss
+from calibench.losses.surprisal import of_surprisals
 
 
-def focal_power(base: Tensor, gamma: float | Tensor) -> Tensor:
-    """base^gamma with a finite derivative at 0, (N,).
+def power_and_slope(base: Tensor, gamma: float | Tensor) -> tuple[Tensor, Tensor]:
+    """base^gamma and its derivative by the base, finite at 0; (N,).
 
     For 0 < gamma < 1 it diverges there; the base is 0 only where cross-entropy is, and the limit of
     their product, 0, is what the clamp leaves.
     """
-    if isinstance(gamma, Tensor) or gamma < 1:
-        base = base.clamp_min(torch.finfo(base.dtype).tiny)
-    return base.pow(gamma)
+    base = base.clamp_min(torch.finfo(base.dtype).tiny)
+    return base.pow(gamma), base.pow(gamma - 1) * gamma
 
 
-def focal_weight(ce: Tensor, gamma: float | Tensor) -> Tensor:
-    """The focal factor (1 - p_y)^gamma from ce = -log p_y, (N,)."""
-    return focal_power(-torch.expm1(-ce), gamma)
+def focal_factor(ce: Tensor, gamma: float | Tensor) -> tuple[Tensor, Tensor]:
+    """The focal factor (1 - p_y)^gamma and its derivative by ce = -log p_y, (N,)."""
+    log_own = -ce
+    factor, slope = power_and_slope(-torch.expm1(log_own), gamma)
+    return factor, slope * torch.exp(log_own)
+
+
+def focal_curve(ce: Tensor, gamma: float | Tensor) -> tuple[Tensor, Tensor]:
+    """Focal loss and its derivative by ce = -log p_y, (N,)."""
+    factor, slope = focal_factor(ce, gamma)
+    return factor * ce, factor + slope * ce
 
 
 def focal_loss(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:
     """-(1 - p_y)^gamma log p_y of each example: (N, K) and (N,) -> (N,); gamma () or (N,)."""
-    ce = cross_entropy_loss(logits, target)
-    return focal_weight(ce, gamma) * ce
+    return of_surprisals(logits, partial(focal_curve, gamma=gamma), target)
 
 
 def check_schedule(schedule: Sequence[Sequence[float]]) -> list[tuple[int, float]]:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.focal import focal_weight
-from calibench.losses.softmax import cross_entropy_and_distance
+from calibench.losses.distance import of_distance
+from calibench.losses.focal import focal_curve
+
+
+def _curve(
+    ce: Tensor, distance: Tensor, *, gamma: float, weight: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    focal, slope = focal_curve(ce, gamma)
+    return focal + weight * distance, slope, torch.full_like(ce, weight)
 
 
 def focal_calibration_loss(
@@ -21,8 +30,7 @@ def focal_calibration_loss(
     order: float = 2.0,
 ) -> Tensor:
     """Focal loss + weight * sum_k |p_k - Y_k|^order of each example: (N, K) and (N,) -> (N,)."""
-    ce, distance = cross_entropy_and_distance(logits, target, order=order)
-    return focal_weight(ce, gamma) * ce + weight * distance
+    return of_distance(logits, target, partial(_curve, gamma=gamma, weight=weight), order=order)
 
 
 class FocalCalibrationLoss(PerExampleLoss):

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from calibench.losses.arguments import unit_interval
 from calibench.losses.base import CalibrationLoss
-from calibench.losses.softmax import generative_terms, log_probabilities
+from calibench.losses.generative import of_generative
+from calibench.losses.softmax import log_probabilities
+
+
+def _identity(ce: Tensor, generative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return generative, torch.zeros_like(ce), torch.ones_like(generative)
 
 
 def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
     """Batch-coupled: mean of -log(p_i[y_i] / sum_j p_j[y_i]), a scalar: (N, K), (N,) -> ()."""
-    _, generative, log_mass = generative_terms(logits, target)
-    loss = generative.mean()
+    loss = of_generative(logits, target, _identity).mean()
     if smoothing:
-        spread = log_mass.mean() - log_probabilities(logits).mean()
+        log_probs = log_probabilities(logits)
+        spread = log_probs.logsumexp(dim=0).mean() - log_probs.mean()
         loss = loss.lerp(spread, smoothing)
     return loss
 

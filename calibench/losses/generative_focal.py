@@ -8,29 +8,32 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from calibench.losses.adafocal import AdaptiveGamma, signed_focal_weight
+from calibench.losses.adafocal import AdaptiveGamma, signed_focal_curve, signed_focal_factor
 from calibench.losses.arguments import finite, one_of
 from calibench.losses.base import CalibrationLoss
-from calibench.losses.softmax import generative_terms
+from calibench.losses.generative import of_generative
 
-Modulation = Callable[[Tensor, Tensor, Tensor], Tensor]
-
-
-def on_total(ce: Tensor, generative: Tensor, gamma: Tensor) -> Tensor:
-    """w(p_y) (log S_y - log p_y), (N,)."""
-    return signed_focal_weight(ce, gamma) * generative
+Modulation = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+"""From ce, -log(p_y / S_y) and gamma to the loss and its derivatives by the first two, (N,)."""
 
 
-def on_ratio(ce: Tensor, generative: Tensor, gamma: Tensor) -> Tensor:
-    """w(r) (-log r) with the ratio r = p_y / S_y, (N,)."""
+def on_total(ce: Tensor, generative: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """w(p_y) (log S_y - log p_y)."""
+    factor, slope = signed_focal_factor(ce, gamma)
+    return factor * generative, slope * generative, factor
+
+
+def on_ratio(ce: Tensor, generative: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """w(r) (-log r) with the ratio r = p_y / S_y."""
     # r <= 1 because S_y holds p_y; rounding may leave a batch of one an ulp outside
-    generative = generative.clamp_min(0)
-    return signed_focal_weight(generative, gamma) * generative
+    loss, slope = signed_focal_curve(generative.clamp_min(0), gamma)
+    return loss, torch.zeros_like(ce), slope
 
 
-def on_ce(ce: Tensor, generative: Tensor, gamma: Tensor) -> Tensor:
-    """w(p_y) (-log p_y) + log S_y, (N,)."""
-    return generative - ce + signed_focal_weight(ce, gamma) * ce
+def on_ce(ce: Tensor, generative: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """w(p_y) (-log p_y) + log S_y."""
+    loss, slope = signed_focal_curve(ce, gamma)
+    return generative - ce + loss, slope - 1, torch.ones_like(generative)
 
 
 MODULATIONS: dict[str, Modulation] = {"total": on_total, "ratio": on_ratio, "ce": on_ce}
@@ -68,9 +71,11 @@ def generative_focal_loss(
         focus: Gives the exponents, () or (N,), for the true class's probabilities, (N,).
         modulation: What the focal factor multiplies.
     """
-    ce, generative, _ = generative_terms(logits, target)
-    gamma = focus(torch.exp(-ce.detach()))
-    return modulation(ce, generative, gamma).mean()
+
+    def curve(ce: Tensor, generative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return modulation(ce, generative, focus(torch.exp(-ce)))
+
+    return of_generative(logits, target, curve).mean()
 
 
 class GenerativeFocalLoss(CalibrationLoss):

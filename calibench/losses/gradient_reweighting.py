@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.dual_focal import dual_focal_terms, dual_focal_weight
+from calibench.losses.dual_focal import below_target, dual_focal_factor
 from calibench.losses.flsd import flsd_gamma
-from calibench.losses.focal import focal_weight
-from calibench.losses.softmax import cross_entropy_loss
+from calibench.losses.focal import focal_factor
+from calibench.losses.surprisal import of_surprisals
+
+
+def _focal_gra_curve(ce: Tensor, gamma: float | Tensor) -> tuple[Tensor, Tensor]:
+    weight, _ = focal_factor(ce, gamma)
+    return weight * ce, weight
+
+
+def _flsd_gra_curve(ce: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
+    return _focal_gra_curve(ce, flsd_gamma(ce, gamma))
+
+
+def _dual_focal_gra_curve(
+    ce: Tensor, other: Tensor, *, exists: Tensor, gamma: float, detach_own: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    weight, by_own, _ = dual_focal_factor(ce, other, exists=exists, gamma=gamma)
+    slope = weight if detach_own else weight + by_own * ce
+    return weight * ce, slope, torch.zeros_like(slope)
 
 
 def focal_gra_loss(logits: Tensor, target: Tensor, *, gamma: float) -> Tensor:
     """Cross-entropy times a constant (1 - p_y)^gamma: (N, K) and (N,) -> (N,)."""
-    ce = cross_entropy_loss(logits, target)
-    return focal_weight(ce.detach(), gamma) * ce
+    return of_surprisals(logits, partial(_focal_gra_curve, gamma=gamma), target)
 
 
 def flsd_gra_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tensor:
     """Cross-entropy times a constant FLSD factor: (N, K) and (N,) -> (N,)."""
-    ce = cross_entropy_loss(logits, target)
-    return focal_weight(ce.detach(), flsd_gamma(ce, gamma)) * ce
+    return of_surprisals(logits, partial(_flsd_gra_curve, gamma=gamma), target)
 
 
 def dual_focal_gra_loss(
@@ -37,9 +54,9 @@ def dual_focal_gra_loss(
         gamma: Focusing parameter >= 0.
         detach_own: Whether 1 - p_y is a constant as well, not only p_j.
     """
-    ce, other = dual_focal_terms(logits, target)
-    weighed = ce.detach() if detach_own else ce
-    return dual_focal_weight(weighed, other.detach(), gamma) * ce
+    index, exists = below_target(logits, target)
+    curve = partial(_dual_focal_gra_curve, exists=exists, gamma=gamma, detach_own=detach_own)
+    return of_surprisals(logits, curve, target, index)
 
 
 class FocalGRALoss(PerExampleLoss):

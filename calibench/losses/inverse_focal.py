@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.softmax import cross_entropy_loss
+from calibench.losses.focal import power_and_slope
+from calibench.losses.surprisal import of_surprisals
+
+
+def inverse_focal_curve(ce: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
+    """The loss and its derivative by ce = -log p_y, (N,)."""
+    own = torch.exp(-ce)
+    factor, slope = power_and_slope(1 + own, gamma)
+    return factor * ce, factor - slope * own * ce
 
 
 def inverse_focal_loss(logits: Tensor, target: Tensor, *, gamma: float) -> Tensor:
     """-(1 + p_y)^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
-    ce = cross_entropy_loss(logits, target)
-    return torch.exp(-ce).add(1).pow(gamma) * ce
+    return of_surprisals(logits, partial(inverse_focal_curve, gamma=gamma), target)
 
 
 class InverseFocalLoss(PerExampleLoss):

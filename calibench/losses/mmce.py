@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -11,27 +12,42 @@ from torch import Tensor
 
 from calibench.losses.arguments import at_least, non_negative, one_of
 from calibench.losses.base import CalibrationLoss
-from calibench.losses.laplacian import NARROWEST, laplacian_product
-from calibench.losses.softmax import surprisal
+from calibench.losses.laplacian import NARROWEST, kernel_energy
+from calibench.losses.surprisal import of_surprisals
+
+Penalty = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""From confidence and whether the top label is right, (N,) each, to a value and its slope, (N,)."""
+
+
+def _prediction(logits: Tensor) -> Tensor:
+    return logits.detach().max(dim=1).indices  # argmax takes twice as long
+
+
+def _combined(
+    logits: Tensor, target: Tensor, penalty: Penalty, *, weight: float, ce_weight: float = 1.0
+) -> Tensor:
+    """ce_weight * cross-entropy + weight * penalty, from one softmax; ()."""
+    prediction = _prediction(logits)
+
+    def curve(ce: Tensor, surprise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        confidence = torch.exp(-surprise)
+        value, slope = penalty(confidence, prediction == target)
+        by_ce = torch.full_like(ce, ce_weight / len(ce))
+        return ce_weight * ce.mean() + weight * value, by_ce, -weight * slope * confidence
+
+    return of_surprisals(logits, curve, target, prediction)
+
+
+def _mmce(confidence: Tensor, correct: Tensor, *, width: float) -> tuple[Tensor, Tensor]:
+    gap = (correct.to(confidence.dtype) - confidence).unsqueeze(0)
+    mixing = gap.new_full((1, 1), 1 / len(correct) ** 2)
+    return kernel_energy(confidence, gap, -torch.ones_like(gap), mixing, width=width)
 
 
 def mmce_penalty(logits: Tensor, target: Tensor, *, kernel_width: float = 0.4) -> Tensor:
     """Batch-coupled: squared MMCE, mean_ij (c_i - r_i)(c_j - r_j) k(r_i, r_j), a scalar >= 0."""
-    _, confidence, correct = _confidence(logits, target)
-    return _mmce(confidence, correct, kernel_width)
-
-
-def _confidence(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """-log p_y, top-label confidence and whether the top label is right, from one softmax; (N,)."""
-    prediction = logits.detach().max(dim=1).indices
-    ce, surprise = surprisal(logits, target, prediction)
-    return ce, torch.exp(-surprise), prediction == target
-
-
-def _mmce(confidence: Tensor, correct: Tensor, kernel_width: float) -> Tensor:
-    gap = correct.to(confidence.dtype) - confidence
-    smoothed = laplacian_product(confidence, gap.unsqueeze(0), width=kernel_width)
-    return (gap * smoothed[0]).mean() / len(gap)
+    penalty = partial(_mmce, width=kernel_width)
+    return _combined(logits, target, penalty, weight=1.0, ce_weight=0.0)
 
 
 @dataclass(frozen=True)
@@ -61,32 +77,35 @@ def weighted_mmce_penalty(
     logits: Tensor, target: Tensor, *, kernel_width: float = 0.4, norm: WeightedNorm = PUBLISHED
 ) -> Tensor:
     """Batch-coupled: weighted MMCE, a scalar >= 0; 0 if all predictions are right, or wrong."""
-    _, confidence, correct = _confidence(logits, target)
-    return _weighted_mmce(confidence, correct, kernel_width, norm)
+    penalty = partial(_weighted_mmce, width=kernel_width, norm=norm)
+    return _combined(logits, target, penalty, weight=1.0, ce_weight=0.0)
 
 
 def _weighted_mmce(
-    confidence: Tensor, correct: Tensor, kernel_width: float, norm: WeightedNorm
-) -> Tensor:
-    doubt = torch.where(correct, 1 - confidence, 0)
-    excess = torch.where(correct, 0, confidence)
-    smoothed = laplacian_product(confidence, torch.stack([doubt, excess]), width=kernel_width)
-    right = correct.sum().to(confidence.dtype)
+    confidence: Tensor, correct: Tensor, *, width: float, norm: WeightedNorm
+) -> tuple[Tensor, Tensor]:
+    is_right = correct.to(confidence.dtype)
+    hit = confidence * is_right
+    doubt_and_excess = torch.stack([is_right - hit, confidence - hit])
+    rates = torch.stack([-is_right, 1 - is_right])
+    right = is_right.sum()
     wrong = len(correct) - right
-    some_right, some_wrong = right.clamp_min(1), wrong.clamp_min(1)
-    square = (
-        (doubt * smoothed[0]).sum() * norm.factor(some_right * some_right)
-        + (excess * smoothed[1]).sum() * norm.factor(some_wrong * some_wrong)
-        - 2 * (doubt * smoothed[1]).sum() * norm.factor(some_right * some_wrong)
-    )
-    return _root(square, where=(right > 0) & (wrong > 0), floor=norm.floor)
+    counts = torch.stack([right, wrong])
+    some = counts.clamp_min(1)
+    sign = 2 * torch.eye(2, dtype=some.dtype, device=some.device) - 1
+    mixing = norm.factor(some * some.unsqueeze(1)) * sign
+    square, slope = kernel_energy(confidence, doubt_and_excess, rates, mixing, width=width)
+    return _root(square, slope, where=(counts > 0).all(), floor=norm.floor)
 
 
-def _root(square: Tensor, *, where: Tensor, floor: float) -> Tensor:
-    # The inner where keeps the root's infinite slope at 0 out of the backward pass.
+def _root(square: Tensor, slope: Tensor, *, where: Tensor, floor: float) -> tuple[Tensor, Tensor]:
+    """The root of square + floor and its slope; both 0 where it is not defined or not smooth."""
     lifted = square.clamp_min(0) + floor
     defined = where & (lifted > 0)
-    return torch.where(defined, torch.where(defined, lifted, 1.0).sqrt(), 0.0)
+    root = torch.where(defined, lifted, 1.0).sqrt()
+    # rounding may take the square below 0, where the clamp is flat
+    steep = defined & (square >= 0)
+    return torch.where(defined, root, 0.0), slope * torch.where(steep, 0.5 / root, 0.0)
 
 
 class MMCELoss(CalibrationLoss):
@@ -107,8 +126,8 @@ class MMCELoss(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * MMCE^2."""
-        ce, confidence, correct = _confidence(logits, target)
-        return self.weight * _mmce(confidence, correct, self.kernel_width) + ce.mean()
+        penalty = partial(_mmce, width=self.kernel_width)
+        return _combined(logits, target, penalty, weight=self.weight)
 
 
 class WeightedMMCELoss(CalibrationLoss):
@@ -142,6 +161,5 @@ class WeightedMMCELoss(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * weighted MMCE."""
-        ce, confidence, correct = _confidence(logits, target)
-        term = _weighted_mmce(confidence, correct, self.kernel_width, self.norm)
-        return self.weight * term + ce.mean()
+        penalty = partial(_weighted_mmce, width=self.kernel_width, norm=self.norm)
+        return _combined(logits, target, penalty, weight=self.weight)
