@@ -95,7 +95,11 @@ class Experiment(LightningCLI):
             seed_everything_default=1,
             trainer_defaults={"logger": False, "enable_model_summary": False},
             parser_class=Parser,
-            parser_kwargs={"allow_abbrev": False, "prog": "calibench"},
+            parser_kwargs={
+                "allow_abbrev": False,
+                "prog": "calibench fit",
+                "description": "Every key of a configuration; `calibench fit --help` is the short of it.",
+            },
             run=False,
             args=[*(["--config", json.dumps(self.merged)] if self.merged else []), *rest],
         )

@@ -17,7 +17,9 @@ class BecomesNaN(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         self.calls += 1
-        return torch.nn.functional.cross_entropy(logits, target) * (float("nan") if self.calls > self.step else 1.0)
+        return torch.nn.functional.cross_entropy(logits, target) * (
+            float("nan") if self.calls > self.step else 1.0
+        )
 
 
 class Recorder(CalibrationLoss):

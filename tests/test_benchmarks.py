@@ -16,12 +16,29 @@ from calibench.experiment import Experiment
 
 BENCHMARKS = sorted(name for name in available() if "/" not in name)
 LOSSES = sorted(name for name in available() if name.startswith("losses/"))
-NEED_FILES = {"cifar10", "cifar10_lt", "cifar100", "cifar100_lt", "svhn", "tiny_imagenet", "newsgroups", "ag_news"}
+NEED_FILES = {
+    "cifar10",
+    "cifar10_lt",
+    "cifar100",
+    "cifar100_lt",
+    "svhn",
+    "tiny_imagenet",
+    "newsgroups",
+    "ag_news",
+}
 
 
 def fast(root: Path, *files: str) -> list[str]:
     configs = [argument for name in files for argument in ("--config", name)]
-    return [*configs, "--trainer.fast_dev_run", "true", "--trainer.enable_progress_bar", "false", "--trainer.default_root_dir", str(root)]
+    return [
+        *configs,
+        "--trainer.fast_dev_run",
+        "true",
+        "--trainer.enable_progress_bar",
+        "false",
+        "--trainer.default_root_dir",
+        str(root),
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(set(BENCHMARKS) - NEED_FILES))
@@ -66,5 +83,10 @@ def test_a_wheel_carries_the_benchmarks(tmp_path: Path) -> None:
         wheel.extractall(tmp_path / "site")
     assert (tmp_path / "site" / "calibench" / "py.typed").is_file()
     code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); from calibench import config; print(config.find('digits_lt'), config.find('focal'))"
-    found = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path).stdout.split()
-    assert [Path(path).relative_to(tmp_path / "site").as_posix() for path in found] == ["calibench/_benchmarks/digits_lt.yaml", "calibench/_benchmarks/losses/focal.yaml"]
+    found = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    ).stdout.split()
+    assert [Path(path).relative_to(tmp_path / "site").as_posix() for path in found] == [
+        "calibench/_benchmarks/digits_lt.yaml",
+        "calibench/_benchmarks/losses/focal.yaml",
+    ]

@@ -28,7 +28,19 @@ def command(*arguments: str, cwd: Path | None = None, **environment: str) -> sub
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("line", ["--help", "--version", "list losses", "list benchmarks", "fit --help", "sweep --help", "leaderboard --help", "leaderboard nowhere"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--help",
+        "--version",
+        "list losses",
+        "list benchmarks",
+        "fit --help",
+        "sweep --help",
+        "leaderboard --help",
+        "leaderboard nowhere",
+    ],
+)
 def test_light_verbs_do_not_import_torch(line: str) -> None:
     code = """
         import sys
@@ -39,7 +51,12 @@ def test_light_verbs_do_not_import_torch(line: str) -> None:
             pass
         print([name for name in ("torch", "lightning", "scipy") if name in sys.modules], file=sys.stderr)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), *line.split()], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *line.split()],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stderr.splitlines()[-1] == "[]"
 
 
@@ -61,7 +78,9 @@ def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_list_says_what_there_is_with_its_source(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_says_what_there_is_with_its_source(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["list", kind]) == 0
     out = " ".join(capsys.readouterr().out.split())
     found = entries(kind)
@@ -74,7 +93,9 @@ def test_list_says_what_there_is_with_its_source(kind: str, capsys: pytest.Captu
 @pytest.mark.parametrize("kind", ["losses", "metrics", "calibrators"])
 def test_every_listed_method_names_its_source(kind: str) -> None:
     for name, line in classes(kind).items():
-        assert re.search(r"\(.*(\d{4}|this package|[a-z]+\.[a-z]+).*\)\.?$", line), f"{name}: {line}"
+        assert re.search(r"\(.*(\d{4}|this package|[a-z]+\.[a-z]+).*\)\.?$", line), (
+            f"{name}: {line}"
+        )
 
 
 CASES = {
@@ -106,7 +127,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("line", CASES, ids=lambda line: line.replace(" ", "_"))
-def test_a_users_mistake_is_one_line_and_exit_code_2(line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_mistake_is_one_line_and_exit_code_2(
+    line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(line.split()) == 2
     captured = capsys.readouterr()
@@ -123,11 +146,16 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(line: str, capsys: pytest.C
         ("modle:\n  loss: FocalLoss\n", "unknown option `modle`; did you mean model"),
         ("modell: {}\n", "unknown option `modell`; did you mean model"),
         ("model:\n  losss:\n    class_path: FocalLoss\n", "did you mean model.loss"),
-        ("model:\n  loss:\n    class_path: FocalLoss\n    init_args: {gama: 2}\n", "no argument `gama`; did you mean gamma"),
+        (
+            "model:\n  loss:\n    class_path: FocalLoss\n    init_args: {gama: 2}\n",
+            "no argument `gama`; did you mean gamma",
+        ),
         ("- 1\n", "a mapping of keys is expected"),
     ],
 )
-def test_a_typo_in_a_yaml_is_one_line(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_typo_in_a_yaml_is_one_line(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     overlay = tmp_path / "mine.yaml"
     overlay.write_text(text)
     assert main([*DIGITS, "--config", str(overlay)]) == 2
@@ -143,11 +171,25 @@ def test_debug_shows_the_traceback() -> None:
         main(["fit", "--config", "nowhere", "--debug"])
 
 
-def test_corrupt_files_of_a_run_are_named_not_fatal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_corrupt_files_of_a_run_are_named_not_fatal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from calibench import training
 
     for seed in ("1", "2"):
-        training.fit([*DIGITS[1:], "--trainer.max_epochs", "1", "--trainer.default_root_dir", str(tmp_path), "--seed_everything", seed, "--trainer.enable_progress_bar", "false"])
+        training.fit(
+            [
+                *DIGITS[1:],
+                "--trainer.max_epochs",
+                "1",
+                "--trainer.default_root_dir",
+                str(tmp_path),
+                "--seed_everything",
+                seed,
+                "--trainer.enable_progress_bar",
+                "false",
+            ]
+        )
     broken = next(tmp_path.rglob("seed=2/metrics.json"))
     broken.write_text("{")
     assert main(["leaderboard", str(tmp_path)]) == 0
@@ -163,9 +205,16 @@ def _until(condition: object, seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(("sent", "code", "reason"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")])
-def test_signals_end_a_fit_with_their_codes(sent: int, code: int, reason: str, tmp_path: Path) -> None:
-    process = command(*DIGITS, "--trainer.max_epochs", "5000", "--trainer.default_root_dir", str(tmp_path))
+@pytest.mark.parametrize(
+    ("sent", "code", "reason"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_signals_end_a_fit_with_their_codes(
+    sent: int, code: int, reason: str, tmp_path: Path
+) -> None:
+    process = command(
+        *DIGITS, "--trainer.max_epochs", "5000", "--trainer.default_root_dir", str(tmp_path)
+    )
     _until(lambda: list(tmp_path.rglob("last.ckpt")))
     process.send_signal(sent)
     _, error = process.communicate(timeout=60)
@@ -178,5 +227,7 @@ def test_signals_end_a_fit_with_their_codes(sent: int, code: int, reason: str, t
 
 
 def test_benchmarks_are_found_from_anywhere(tmp_path: Path) -> None:
-    done = command("list", "benchmarks", cwd=tmp_path, PYTHONPATH=str(Path(__file__).parent.parent)).communicate(timeout=60)[0]
+    done = command(
+        "list", "benchmarks", cwd=tmp_path, PYTHONPATH=str(Path(__file__).parent.parent)
+    ).communicate(timeout=60)[0]
     assert "digits_lt" in done

@@ -68,7 +68,12 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
 def test_two_processes_killed_and_resumed(tmp_path: Path) -> None:
     two = ("--trainer.devices", "2", "--trainer.strategy", "ddp", "--trainer.max_epochs", "6")
     subprocess.run(command(tmp_path / "whole", *two), check=True, capture_output=True, timeout=300)
-    process = subprocess.Popen(command(tmp_path / "cut", *two), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(
+        command(tmp_path / "cut", *two),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     end = time.monotonic() + 120
     while not list((tmp_path / "cut").rglob("last.ckpt")):
         assert time.monotonic() < end

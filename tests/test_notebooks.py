@@ -17,8 +17,18 @@ def test_notebook(path: Path, tmp_path: Path) -> None:
         nbformat = pytest.importorskip("nbformat")
         client = pytest.importorskip("nbclient").NotebookClient
         notebook = nbformat.read(path, as_version=4)
-        client(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
-    images = [output for cell in notebook.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+        client(
+            notebook,
+            timeout=300,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(tmp_path)}},
+        ).execute()
+    images = [
+        output
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if "image/png" in output.get("data", {})
+    ]
     assert images
     for cell in notebook.cells:
         for output in cell.get("outputs", []):

@@ -32,15 +32,31 @@ def package(tmp_path: Path) -> Path:
     info = tmp_path / "throwaway-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: throwaway\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[calibench.losses]\nThrowAwayLoss = throwaway:ThrowAwayLoss\n")
+    (info / "entry_points.txt").write_text(
+        "[calibench.losses]\nThrowAwayLoss = throwaway:ThrowAwayLoss\n"
+    )
     return tmp_path
 
 
 @pytest.mark.parametrize("name", ["ThrowAwayLoss", "throwaway.ThrowAwayLoss"])
 def test_a_loss_of_another_package(name: str, package: Path) -> None:
-    arguments = ["fit", "--config", "digits_lt", "--model.loss", name, "--model.loss.power", "2", "--trainer.fast_dev_run", "true", "--trainer.default_root_dir", "out"]
+    arguments = [
+        "fit",
+        "--config",
+        "digits_lt",
+        "--model.loss",
+        name,
+        "--model.loss.power",
+        "2",
+        "--trainer.fast_dev_run",
+        "true",
+        "--trainer.default_root_dir",
+        "out",
+    ]
     code = f"import sys; sys.path.insert(0, {str(package)!r}); from calibench.cli import main; sys.exit(main({arguments!r}))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=package, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=package, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert list((package / "out").rglob("ThrowAwayLoss/*/seed=1/metrics.json"))
 
@@ -49,9 +65,14 @@ def test_a_broken_plug_in_is_a_warning(tmp_path: Path, monkeypatch: pytest.Monke
     info = tmp_path / "broken-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[calibench.losses]\nBrokenLoss = no_such_module:BrokenLoss\n")
+    (info / "entry_points.txt").write_text(
+        "[calibench.losses]\nBrokenLoss = no_such_module:BrokenLoss\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.warns(UserWarning, match="the plug-in BrokenLoss .* cannot be loaded: No module named 'no_such_module'"):
+    with pytest.warns(
+        UserWarning,
+        match="the plug-in BrokenLoss .* cannot be loaded: No module named 'no_such_module'",
+    ):
         load_plugins()
 
 

@@ -20,7 +20,11 @@ def code(containing: str) -> str:
     """The Python block that contains a text, without its indentation."""
     import textwrap
 
-    (block,) = [textwrap.dedent(text) for language, text in BLOCKS if language == "python" and containing in text]
+    (block,) = [
+        textwrap.dedent(text)
+        for language, text in BLOCKS
+        if language == "python" and containing in text
+    ]
     return block
 
 
@@ -48,11 +52,25 @@ def test_own_loss_in_15_lines(tmp_path: Path) -> None:
     block = code("class PolyLoss")
     assert len([line for line in block.splitlines() if line.strip()]) <= 15
     (tmp_path / "mylosses.py").write_text(block)
-    arguments = ["fit", "--config", "digits_lt", "--model.loss", "mylosses.PolyLoss", "--model.loss.epsilon", "2", "--trainer.fast_dev_run", "true"]
-    executable = Path(sys.executable).with_name("calibench")  # the console script does not have the current folder on its path
+    arguments = [
+        "fit",
+        "--config",
+        "digits_lt",
+        "--model.loss",
+        "mylosses.PolyLoss",
+        "--model.loss.epsilon",
+        "2",
+        "--trainer.fast_dev_run",
+        "true",
+    ]
+    executable = Path(sys.executable).with_name(
+        "calibench"
+    )  # the console script does not have the current folder on its path
     if not executable.is_file():
         pytest.skip("the console script is not installed beside this Python")
-    done = subprocess.run([executable, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [executable, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "results").rglob("metrics.json"))
 
@@ -61,18 +79,35 @@ def test_only_logits() -> None:
     import numpy as np
 
     rng = np.random.default_rng(0)
-    names = {f"{split}_{kind}": value for split in ("val", "test") for kind, value in (("logits", rng.normal(size=(50, 3))), ("labels", rng.integers(3, size=50)))}
+    names = {
+        f"{split}_{kind}": value
+        for split in ("val", "test")
+        for kind, value in (
+            ("logits", rng.normal(size=(50, 3))),
+            ("labels", rng.integers(3, size=50)),
+        )
+    }
     exec(code("val_logits"), names)
-    assert {row["calibrator"] for row in names["rows"]} == {"raw", "TemperatureScaling", "AdaptiveTemperatureScaling"}
+    assert {row["calibrator"] for row in names["rows"]} == {
+        "raw",
+        "TemperatureScaling",
+        "AdaptiveTemperatureScaling",
+    }
 
 
 def test_no_path_of_a_machine_and_no_registry_is_named() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a git checkout")
-    banned = re.compile("|".join(("/wo" + "rk/", "/ro" + "ot/", "pypi" + r"\.org", "files\\.pythonhosted")))
+    banned = re.compile(
+        "|".join(("/wo" + "rk/", "/ro" + "ot/", "pypi" + r"\.org", "files\\.pythonhosted"))
+    )
     for name in listed.stdout.splitlines():
         path = ROOT / name
-        if path.suffix in (".py", ".md", ".yaml", ".toml", ".cff", ".ipynb", ".txt", ".json", ".csv") and path.is_file():
+        if (
+            path.suffix
+            in (".py", ".md", ".yaml", ".toml", ".cff", ".ipynb", ".txt", ".json", ".csv")
+            and path.is_file()
+        ):
             found = banned.search(path.read_text(encoding="utf-8"))
             assert found is None, f"{name}: {found}"

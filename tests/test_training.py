@@ -22,7 +22,14 @@ from calibench.experiment import Experiment
 from calibench.module import NonFiniteLoss
 from calibench.runs import Predictions, Run
 
-QUICK = ["--config", "digits_lt", "--trainer.max_epochs", "2", "--trainer.enable_progress_bar", "false"]
+QUICK = [
+    "--config",
+    "digits_lt",
+    "--trainer.max_epochs",
+    "2",
+    "--trainer.enable_progress_bar",
+    "false",
+]
 
 
 def arguments(root: Path, *more: str) -> list[str]:
@@ -51,7 +58,11 @@ def copy(run: Run, root: Path) -> Run:
 
 
 def test_the_run_folder(finished: Run) -> None:
-    files = {path.relative_to(finished.folder).as_posix() for path in finished.folder.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(finished.folder).as_posix()
+        for path in finished.folder.rglob("*")
+        if path.is_file()
+    }
     sets = ("val", "test", "noise", "photos")
     assert files == {
         "config.yaml", "environment.json", "metrics.json", "metrics.csv", "status.json", "checkpoints/last.ckpt",
@@ -59,8 +70,15 @@ def test_the_run_folder(finished: Run) -> None:
     }  # fmt: skip
     assert finished.done
     content = metrics(finished)
-    assert [content[key] for key in ("benchmark", "backbone", "loss", "seed")] == ["digits_lt", "SmallCNN", "CrossEntropyLoss", 1]
-    test = {(row["metric"], row["calibrator"]): row for row in content["rows"] if row["split"] == "test"}
+    assert [content[key] for key in ("benchmark", "backbone", "loss", "seed")] == [
+        "digits_lt",
+        "SmallCNN",
+        "CrossEntropyLoss",
+        1,
+    ]
+    test = {
+        (row["metric"], row["calibrator"]): row for row in content["rows"] if row["split"] == "test"
+    }
     calibrators = ["raw", "TemperatureScaling", "AdaptiveTemperatureScaling"]
     for metric in ("error", "nll", "brier", "smooth_ece", "ece", "adaptive_ece", "classwise_ece"):
         assert all((metric, calibrator) in test for calibrator in calibrators), metric
@@ -98,20 +116,44 @@ def test_a_done_run_is_not_trained_again(finished: Run, tmp_path: Path) -> None:
     assert metrics(run) == metrics(finished)
 
 
-def test_other_calibrators_are_evaluated_from_the_saved_logits(finished: Run, tmp_path: Path) -> None:
+def test_other_calibrators_are_evaluated_from_the_saved_logits(
+    finished: Run, tmp_path: Path
+) -> None:
     run = copy(finished, tmp_path)
-    outcome, same = training.fit(arguments(tmp_path, "--evaluation.calibrators", '[{"class_path": "VectorScaling"}]', "--evaluation.n_bins", "[10]"))
+    outcome, same = training.fit(
+        arguments(
+            tmp_path,
+            "--evaluation.calibrators",
+            '[{"class_path": "VectorScaling"}]',
+            "--evaluation.n_bins",
+            "[10]",
+        )
+    )
     assert (outcome, same.folder) == ("skipped", run.folder)
     content = metrics(run)
     assert list(content["calibrators"]) == ["VectorScaling"]
     assert {row.get("n_bins") for row in content["rows"]} == {None, 10}
-    old = {(r["split"], r["metric"]): r["value"] for r in metrics(finished)["rows"] if r["calibrator"] == "raw"}
-    new = {(r["split"], r["metric"]): r["value"] for r in content["rows"] if r["calibrator"] == "raw"}
+    old = {
+        (r["split"], r["metric"]): r["value"]
+        for r in metrics(finished)["rows"]
+        if r["calibrator"] == "raw"
+    }
+    new = {
+        (r["split"], r["metric"]): r["value"] for r in content["rows"] if r["calibrator"] == "raw"
+    }
     assert new["test", "nll"] == old["test", "nll"]
 
 
-@pytest.mark.parametrize(("damage", "message"), [(lambda path: path.write_bytes(b"PK"), "test.npz is not a prediction file"), (lambda path: path.unlink(), "its logits of test are gone")])
-def test_damaged_logits_are_named(damage: Any, message: str, finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.write_bytes(b"PK"), "test.npz is not a prediction file"),
+        (lambda path: path.unlink(), "its logits of test are gone"),
+    ],
+)
+def test_damaged_logits_are_named(
+    damage: Any, message: str, finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     damage(copy(finished, tmp_path).predictions("test"))
     assert main(["fit", *arguments(tmp_path, "--evaluation.n_bins", "[7]")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -119,23 +161,43 @@ def test_damaged_logits_are_named(damage: Any, message: str, finished: Run, tmp_
 
 
 def test_what_is_logged_is_what_the_file_yields(finished: Run) -> None:
-    experiment = Experiment(["--config", str(finished.folder / "config.yaml"), "--trainer.enable_progress_bar", "false"])
+    experiment = Experiment(
+        ["--config", str(finished.folder / "config.yaml"), "--trainer.enable_progress_bar", "false"]
+    )
     experiment.build()
     path = str(finished.checkpoints / "last.ckpt")
     trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
     logged = {
-        **trainer.validate(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)[0],
-        **{name: value for part in trainer.test(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True) for name, value in part.items()},
+        **trainer.validate(
+            module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True
+        )[0],
+        **{
+            name: value
+            for part in trainer.test(
+                module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True
+            )
+            for name, value in part.items()
+        },
     }
     rows = [row for row in metrics(finished)["rows"] if row["calibrator"] == "raw"]
-    names = [f"{row['split']}/{row['metric']}" + (f"_{row['score']}" if "score" in row else "") for row in rows]
+    names = [
+        f"{row['split']}/{row['metric']}" + (f"_{row['score']}" if "score" in row else "")
+        for row in rows
+    ]
     assert set(logged) == set(names)
     for name, row in zip(names, rows, strict=True):
         assert logged[name] == pytest.approx(row["value"], rel=1e-6, abs=1e-7), name
 
 
-def test_validate_test_and_predict_work_on_a_run_folder(finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = ["--config", str(finished.folder / "config.yaml"), "--trainer.enable_progress_bar", "false"]
+def test_validate_test_and_predict_work_on_a_run_folder(
+    finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = [
+        "--config",
+        str(finished.folder / "config.yaml"),
+        "--trainer.enable_progress_bar",
+        "false",
+    ]
     checkpoint = ["--ckpt_path", str(finished.checkpoints / "last.ckpt")]
     assert main(["validate", *config, *checkpoint]) == 0
     assert "val/nll" in capsys.readouterr().out
@@ -143,23 +205,45 @@ def test_validate_test_and_predict_work_on_a_run_folder(finished: Run, tmp_path:
     assert "photos/ood_auroc_entropy" in capsys.readouterr().out
     assert main(["predict", *config, *checkpoint, "--output", str(tmp_path / "out")]) == 0
     for name in ("val", "test", "noise", "photos"):
-        again, before = Predictions.load(tmp_path / "out" / f"{name}.npz"), Predictions.load(finished.predictions(name))
+        again, before = (
+            Predictions.load(tmp_path / "out" / f"{name}.npz"),
+            Predictions.load(finished.predictions(name)),
+        )
         np.testing.assert_array_equal(again.logits, before.logits)
 
 
-def test_without_a_checkpoint_of_its_own_one_must_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_checkpoint_of_its_own_one_must_be_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["test", *arguments(tmp_path)]) == 2
     assert "`--ckpt_path FILE` is needed" in capsys.readouterr().err
 
 
 def test_a_checkpoint_does_not_override_what_is_said(finished: Run) -> None:
-    given = ["--config", str(finished.folder / "config.yaml"), "--ckpt_path", str(finished.checkpoints / "last.ckpt")]
-    experiment = Experiment([*given, "--model.loss", "FocalLoss", "--model.loss.gamma", "7", "--model.optimizer.lr", "99"])
+    given = [
+        "--config",
+        str(finished.folder / "config.yaml"),
+        "--ckpt_path",
+        str(finished.checkpoints / "last.ckpt"),
+    ]
+    experiment = Experiment(
+        [
+            *given,
+            "--model.loss",
+            "FocalLoss",
+            "--model.loss.gamma",
+            "7",
+            "--model.optimizer.lr",
+            "99",
+        ]
+    )
     assert experiment.config.model.loss.init_args.gamma == 7
     assert experiment.config.model.optimizer.init_args.lr == 99
 
 
-def test_print_config_prints_a_config_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_config_prints_a_config_that_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = arguments(tmp_path, "--config", "losses/gce")
     with pytest.raises(SystemExit) as stopped:
         main(["fit", *given, "--print_config"])
@@ -172,11 +256,27 @@ def test_print_config_prints_a_config_that_runs(tmp_path: Path, capsys: pytest.C
 
 def test_another_class_brings_no_stale_arguments(tmp_path: Path) -> None:
     overlay = tmp_path / "adam.yaml"
-    overlay.write_text("model:\n  optimizer:\n    class_path: torch.optim.Adam\n    init_args: {lr: 1e-3}\n")
-    config = Experiment([*QUICK, "--config", "losses/focal", "--model.loss", "DualFocalLoss", "--model.loss.gamma", "5", "--config", str(overlay)]).config
+    overlay.write_text(
+        "model:\n  optimizer:\n    class_path: torch.optim.Adam\n    init_args: {lr: 1e-3}\n"
+    )
+    config = Experiment(
+        [
+            *QUICK,
+            "--config",
+            "losses/focal",
+            "--model.loss",
+            "DualFocalLoss",
+            "--model.loss.gamma",
+            "5",
+            "--config",
+            str(overlay),
+        ]
+    ).config
     assert config.model.loss.init_args.gamma == 5
     assert config.model.optimizer.init_args.weight_decay == 0
-    with pytest.raises(UsageError, match="gamma"):  # the focal overlay's gamma must not fill the gap
+    with pytest.raises(
+        UsageError, match="gamma"
+    ):  # the focal overlay's gamma must not fill the gap
         Experiment([*QUICK, "--config", "losses/focal", "--model.loss", "InverseFocalLoss"])
 
 
@@ -194,25 +294,55 @@ def test_the_users_files_are_never_written(tmp_path: Path) -> None:
     mine = tmp_path / "config.yaml"
     mine.write_text((Path(__file__).parent.parent / "benchmarks" / "digits_lt.yaml").read_text())
     before = mine.read_bytes()
-    run = training.fit(["--config", str(mine), "--trainer.default_root_dir", str(tmp_path), "--trainer.fast_dev_run", "true", "--trainer.enable_progress_bar", "false"])[1]
+    run = training.fit(
+        [
+            "--config",
+            str(mine),
+            "--trainer.default_root_dir",
+            str(tmp_path),
+            "--trainer.fast_dev_run",
+            "true",
+            "--trainer.enable_progress_bar",
+            "false",
+        ]
+    )[1]
     assert mine.read_bytes() == before
     assert run.folder.parts[-5] == "config"  # the benchmark is called as its file
     assert yaml.safe_load((run.folder / "config.yaml").read_text())["benchmark"] == "config"
 
 
-@pytest.mark.parametrize(("limit", "rows"), [(["--trainer.fast_dev_run", "true"], 64), (["--trainer.limit_test_batches", "2"], 128)])
-def test_limits_are_honoured_by_the_predictions(tmp_path: Path, limit: list[str], rows: int) -> None:
+@pytest.mark.parametrize(
+    ("limit", "rows"),
+    [(["--trainer.fast_dev_run", "true"], 64), (["--trainer.limit_test_batches", "2"], 128)],
+)
+def test_limits_are_honoured_by_the_predictions(
+    tmp_path: Path, limit: list[str], rows: int
+) -> None:
     run = fit(tmp_path, *limit)
     assert len(Predictions.load(run.predictions("test")).target) == rows
     assert metrics(run)["fast_dev_run"] == ("fast_dev_run" in limit[0])
 
 
 def test_the_best_checkpoint_is_evaluated_on_request(tmp_path: Path) -> None:
-    run = fit(tmp_path, "--evaluated_checkpoint", "best_nll", "--trainer.max_epochs", "3", "--model.optimizer.lr", "1.5")
-    best, last = (torch.load(run.checkpoints / f"{name}.ckpt", weights_only=True) for name in ("best", "last"))
+    run = fit(
+        tmp_path,
+        "--evaluated_checkpoint",
+        "best_nll",
+        "--trainer.max_epochs",
+        "3",
+        "--model.optimizer.lr",
+        "1.5",
+    )
+    best, last = (
+        torch.load(run.checkpoints / f"{name}.ckpt", weights_only=True) for name in ("best", "last")
+    )
     curve = np.genfromtxt(run.folder / "metrics.csv", delimiter=",", names=True, deletechars="")
     assert best["epoch"] == int(curve["val/nll"].argmin())
-    value = next(row["value"] for row in metrics(run)["rows"] if (row["split"], row["calibrator"], row["metric"]) == ("val", "raw", "nll"))
+    value = next(
+        row["value"]
+        for row in metrics(run)["rows"]
+        if (row["split"], row["calibrator"], row["metric"]) == ("val", "raw", "nll")
+    )
     assert value == pytest.approx(curve["val/nll"].min(), rel=1e-6)
     assert last["epoch"] == 2
 
@@ -236,28 +366,49 @@ class CrashAt(Callback):
 
 @pytest.mark.parametrize(
     ("hook", "count"),
-    [("on_train_batch_end", 3), ("on_train_batch_end", 9), ("on_validation_end", 3), ("on_train_epoch_end", 2), ("on_test_start", 1)],
+    [
+        ("on_train_batch_end", 3),
+        ("on_train_batch_end", 9),
+        ("on_validation_end", 3),
+        ("on_train_epoch_end", 2),
+        ("on_test_start", 1),
+    ],
 )
 def test_a_run_that_was_cut_short_resumes_to_the_same_numbers(
     hook: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def adafocal(root: Path) -> list[str]:
-        dropout = ["--model.backbone.dropout", "0.3", "--model.loss", "AdaFocalLoss", "--checkpoint_every_n_steps", "3"]
+        dropout = [
+            "--model.backbone.dropout",
+            "0.3",
+            "--model.loss",
+            "AdaFocalLoss",
+            "--checkpoint_every_n_steps",
+            "3",
+        ]
         return arguments(root, *dropout, "--trainer.max_epochs", "3", "--ckpt_path", "last")
 
     whole = training.fit(adafocal(tmp_path / "whole"))[1]
     build = Experiment.build
     with monkeypatch.context() as patch:
-        patch.setattr(Experiment, "build", lambda self, callbacks=(): build(self, [*callbacks, CrashAt(hook, count)]))
+        patch.setattr(
+            Experiment,
+            "build",
+            lambda self, callbacks=(): build(self, [*callbacks, CrashAt(hook, count)]),
+        )
         with pytest.raises(Crash):
             training.fit(adafocal(tmp_path / "cut"))
     assert not Experiment(adafocal(tmp_path / "cut")).run.done
     resumed = training.fit(adafocal(tmp_path / "cut"))[1]
     assert metrics(resumed) == metrics(whole)
-    assert (resumed.folder / "metrics.csv").read_text() == (whole.folder / "metrics.csv").read_text()
+    assert (resumed.folder / "metrics.csv").read_text() == (
+        whole.folder / "metrics.csv"
+    ).read_text()
 
 
-def test_a_loss_that_becomes_nan_ends_the_run_and_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_loss_that_becomes_nan_ends_the_run_and_says_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = arguments(tmp_path, "--model.loss", "tests.plugin.BecomesNaN", "--model.loss.step", "9")
     with pytest.raises(NonFiniteLoss, match="epoch 1, step 10"):
         training.fit(given)
@@ -265,10 +416,14 @@ def test_a_loss_that_becomes_nan_ends_the_run_and_says_where(tmp_path: Path, cap
     assert status["status"] == "failed"
     assert "not finite at epoch 1, step 10" in status["reason"]
     assert main(["fit", *given]) == 1
-    assert capsys.readouterr().err.splitlines() == ["calibench: the training loss is not finite at epoch 1, step 10."]
+    assert capsys.readouterr().err.splitlines() == [
+        "calibench: the training loss is not finite at epoch 1, step 10."
+    ]
 
 
-def test_diverging_training_ends_and_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diverging_training_ends_and_says_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["fit", *arguments(tmp_path, "--model.optimizer.lr", "1e30")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "at epoch 0, step" in line
@@ -285,11 +440,21 @@ def test_the_three_moments(tmp_path: Path) -> None:
     data = experiment.datamodule
     validation = ("validation", (len(data.splits.val.target), 10), data.splits.val.target.tolist())
     moments = experiment.model.loss.moments
-    assert moments[:5] == [("fit", data.class_counts.tolist()), ("epoch", 0, 2), validation, ("epoch", 1, 2), validation]
-    assert [moment for moment in moments[5:] if moment[0] != "fit"] == []  # neither sanity check nor `validate`
+    assert moments[:5] == [
+        ("fit", data.class_counts.tolist()),
+        ("epoch", 0, 2),
+        validation,
+        ("epoch", 1, 2),
+        validation,
+    ]
+    assert [
+        moment for moment in moments[5:] if moment[0] != "fit"
+    ] == []  # neither sanity check nor `validate`
 
 
-def test_an_unavailable_set_is_reported_not_fatal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_set_is_reported_not_fatal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from calibench.data import DigitsDataModule
     from calibench.data.source import DataError
 
@@ -312,7 +477,13 @@ def test_the_table_names_bins_and_temperatures(finished: Run, tmp_path: Path) ->
     console = Console(record=True, width=80)
     training.fit(arguments(tmp_path), console=console)
     text = console.export_text()
-    for expected in ("with 15 bins", "AdaptiveTemperatureScaling", "OOD AUROC % photos", "temperature", "is already done"):
+    for expected in (
+        "with 15 bins",
+        "AdaptiveTemperatureScaling",
+        "OOD AUROC % photos",
+        "temperature",
+        "is already done",
+    ):
         assert expected in text
     assert f"{metrics(finished)['calibrators']['TemperatureScaling']['temperature']:.3f}" in text
 
@@ -321,7 +492,9 @@ def test_devices_follow_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     experiment = Experiment([*QUICK, "--trainer.devices", "auto"])
-    monkeypatch.setattr(L.Trainer, "__init__", lambda self, **kwargs: kwargs and setattr(self, "given", kwargs))
+    monkeypatch.setattr(
+        L.Trainer, "__init__", lambda self, **kwargs: kwargs and setattr(self, "given", kwargs)
+    )
     experiment.build()
     given = experiment.trainer.given
     assert (given["devices"], given["strategy"], given["num_nodes"]) == (2, "ddp", 2)

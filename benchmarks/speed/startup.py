@@ -22,18 +22,32 @@ from calibench.module import ClassificationModule
 ClassificationModule.training_step = lambda *_: os._exit(0)
 cli.main(["fit", "--config", "digits_lt", "--trainer.enable_progress_bar", "false"])
 """
-LIGHT = {verb: f"from calibench.cli import main; main({verb.split()!r})" for verb in ("--help", "list losses")}
+LIGHT = {
+    verb: f"from calibench.cli import main; main({verb.split()!r})"
+    for verb in ("--help", "list losses")
+}
 
 
 def seconds(code: str, folder: str) -> float:
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], cwd=folder, stdout=subprocess.DEVNULL, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     return time.perf_counter() - start
 
 
 def main() -> None:
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-    commands = {"python -c pass": "pass", "import lightning.pytorch.cli": IMPORT, "fit, up to the first step": FIRST_STEP, **LIGHT}
+    commands = {
+        "python -c pass": "pass",
+        "import lightning.pytorch.cli": IMPORT,
+        "fit, up to the first step": FIRST_STEP,
+        **LIGHT,
+    }
     times: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(repeats):
         for name, code in commands.items():
@@ -41,7 +55,12 @@ def main() -> None:
                 times[name].append(seconds(code, folder))
     for name, values in times.items():
         print(f"{name:32s} {statistics.median(values):6.2f} s")
-    added = statistics.median(b - a for a, b in zip(times["import lightning.pytorch.cli"], times["fit, up to the first step"], strict=True))
+    added = statistics.median(
+        b - a
+        for a, b in zip(
+            times["import lightning.pytorch.cli"], times["fit, up to the first step"], strict=True
+        )
+    )
     print(f"{'fit adds':32s} {added:6.2f} s")
 
 
