@@ -83,6 +83,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.run} is not the folder of a finished run.")
     val = Predictions.load(source.predictions("val"))
     fit_calibrator(calibrator, val)
+    # A buffer each: torch.export warns of parameters that are views of one storage.
+    calibrator.load_state_dict(calibrator.state_dict())
     backbone, inputs = trained_network(source)
     model = CalibratedModel(backbone, calibrator).eval()
     notes = {

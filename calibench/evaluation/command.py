@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -75,6 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--bootstrap", type=int, default=1000, help="resamples, 0 for none (default: 1000)"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="calibrators at a time (default: cores)",
     )
     parser.add_argument("--scores", choices=SCORES, help="what CSV and .npy files hold")
     parser.add_argument(
@@ -149,6 +156,8 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"`--output {output}`: a file {', '.join(WRITERS)} is expected.")
     if options.bootstrap < 0:
         raise ValueError(f"`--bootstrap` must not be negative, got {options.bootstrap}.")
+    if options.jobs < 1:
+        raise ValueError(f"`--jobs` must be a positive integer, got {options.jobs}.")
     evaluation = Evaluation(calibrators_named(options.calibrators), options.n_bins)
     result = _evaluated(evaluation, options, models(options))
     console = Console()
@@ -170,7 +179,7 @@ def _evaluated(
     fitted = {}
     for model, sets in models.items():
         with _bars(model if len(models) > 1 else "", [*evaluation.named(), RAW]) as watch:
-            report = evaluation(sets, bootstrap=options.bootstrap, watch=watch)
+            report = evaluation(sets, bootstrap=options.bootstrap, jobs=options.jobs, watch=watch)
         rows += [{"model": model, **row} for row in report.rows]
         fitted[model] = report.calibrators
     sizes = {name: len(part.target) for name, part in next(iter(models.values())).items()}

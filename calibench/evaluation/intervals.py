@@ -7,7 +7,7 @@ each example was drawn, so every metric is computed from counts and per-example 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from torch import Tensor
 from calibench.evaluation.classwise import ClasswiseResamples
 from calibench.evaluation.scoring import OOD_SCORES, Row
 from calibench.evaluation.top_label import TopLabelResamples
+from calibench.metrics.base import first_largest
 from calibench.metrics.ood import SCORES
 from calibench.statistics.bootstrap import Resamples, improvement
 
@@ -46,13 +47,13 @@ def replicates(
         (n_resamples,) values by (metric, None).
     """
     probs = log_probs.exp()
-    metrics: dict[str, Callable[[Floats], Floats]] = dict(_means(log_probs, probs, target))
+    means = _Means(log_probs, probs, target)
     top = TopLabelResamples(probs, target)
     suffixes = ["", *(f"_{number}" for number in n_bins[1:])]
     classwise = ClasswiseResamples(probs, target, n_bins)
     parts: dict[str, list[Floats]] = {}
     for counts in _chunks(resamples):
-        found = {name: metric(counts) for name, metric in metrics.items()}
+        found = means(counts)
         weighted = top.weighted(counts)
         for number, suffix, error in zip(n_bins, suffixes, classwise(counts), strict=True):
             found[f"ece{suffix}"] = weighted.equal_width(number)
@@ -71,33 +72,25 @@ def _chunks(resamples: Resamples) -> Iterator[Floats]:
         yield counts[start : start + _CHUNK].astype(np.float64)
 
 
-def _means(
-    log_probs: Tensor, probs: Tensor, target: Tensor
-) -> Iterable[tuple[str, Callable[[Floats], Floats]]]:
+class _Means:
     """The metrics that are means over examples: error, NLL, Brier score."""
-    index = target.unsqueeze(1)
-    of_target = probs.gather(1, index).squeeze(1).double()
-    brier = probs.square().sum(1).double() - 2 * of_target + 1
-    wrong = torch.from_numpy(probs.numpy().argmax(1)) != target
-    values = {
-        "error": wrong.double(),
-        "nll": -log_probs.gather(1, index).squeeze(1).double(),
-        "brier": brier,
-    }
-    for name, value in values.items():
-        yield name, _mean(value.numpy())
 
+    def __init__(self, log_probs: Tensor, probs: Tensor, target: Tensor) -> None:
+        index = target.unsqueeze(1)
+        wrong = (first_largest(probs) != target).double()
+        nll = -log_probs.gather(1, index).squeeze(1).double()
+        of_target = probs.gather(1, index).squeeze(1).double()
+        brier = probs.square().sum(1).double() - 2 * of_target + 1
+        values = torch.stack([wrong, nll, brier], dim=1).numpy()
+        self._infinite = np.isinf(values)
+        self._finite = np.where(self._infinite, 0.0, values)
 
-def _mean(values: Floats) -> Callable[[Floats], Floats]:
-    """The mean of values under counts; infinite where an infinite one was drawn (0 x inf is no NaN here)."""
-    infinite = np.isinf(values)
-    finite = np.where(infinite, 0.0, values)
-
-    def mean(counts: Floats) -> Floats:
-        result: Floats = counts @ finite / len(values)
-        return np.where(counts @ infinite > 0, math.inf, result) if infinite.any() else result
-
-    return mean
+    def __call__(self, counts: Floats) -> dict[str, Floats]:
+        """(R,) each, of resamples with counts (R, N); infinite where an infinite value was drawn."""
+        means = counts @ self._finite / len(self._finite)
+        if self._infinite.any():  # 0 x inf would be NaN
+            means[counts @ self._infinite > 0] = np.inf
+        return dict(zip(("error", "nll", "brier"), means.T, strict=True))
 
 
 def ood_replicates(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from calibench.evaluation.scoring import (
     ood_rows,
     predicted_log_probabilities,
 )
+from calibench.evaluation.threads import in_threads
 from calibench.runs import Predictions
 from calibench.statistics.bootstrap import Resamples
 
@@ -28,6 +30,10 @@ OUTSIDE = ("ood", "shift")
 
 Watch = Callable[[str, str], None]
 """Called with a calibrator's name and what is done for it now: "fit", "score", "resample", "done"."""
+
+
+def _nobody(name: str, stage: str) -> None:
+    """Watches nothing."""
 
 
 def default_calibrators() -> list[Calibrator]:
@@ -76,15 +82,6 @@ class Evaluation:
     calibrators: list[Calibrator] | None = None
     n_bins: list[int] = field(default_factory=lambda: [15, 20])
 
-    def fitted(self, val: Predictions, watch: Watch | None = None) -> dict[str, Calibrator]:
-        """Fresh copies of the calibrators, fitted on `val`, by unique name."""
-        fitted = {}
-        for name, calibrator in self.named().items():
-            if watch:
-                watch(name, "fit")
-            fitted[name] = fit_calibrator(copy.deepcopy(calibrator), val)
-        return fitted
-
     def named(self) -> dict[str, Calibrator]:
         """The calibrators, unfitted, by unique name."""
         chosen = default_calibrators() if self.calibrators is None else self.calibrators
@@ -103,7 +100,8 @@ class Evaluation:
         unavailable: Mapping[str, str] | None = None,
         *,
         bootstrap: int = 0,
-        watch: Watch | None = None,
+        jobs: int = 1,
+        watch: Watch = _nobody,
     ) -> Report:
         """Evaluate the sets `val`, `test` and any OOD and shift sets, raw and after each calibrator.
 
@@ -112,25 +110,45 @@ class Evaluation:
             unavailable: Sets that could not be had, with the reason.
             bootstrap: Resamples of the test examples; with some, rows of labelled sets (but `val`) and AUROC rows
                 hold their `replicates`, which `intervals.summarised` turns into intervals.
+            jobs: Calibrators that are worked on at a time, each in a thread of its own.
             watch: Told what is being done.
         """
-        calibrators = self.fitted(sets["val"], watch)
-        rows: list[Row] = []
-        for name, calibrator in {RAW: None, **calibrators}.items():
-            watched = watch or (lambda *_: None)
-            watched(name, "score")
-            log_probs = {
-                set_name: predicted_log_probabilities(predictions, calibrator)
-                for set_name, predictions in sets.items()
-            }
-            found = self._rows(sets, log_probs)
-            if bootstrap:
-                watched(name, "resample")
-                self._add_replicates(found, sets, log_probs, bootstrap)
-            rows += [{**row, "calibrator": name} for row in found]
-            watched(name, "done")
-        fitted = {name: calibrator.parameters_dict() for name, calibrator in calibrators.items()}
-        return Report(rows, fitted, dict(unavailable or {}))
+        named = self.named()
+
+        def variant(name: str) -> tuple[list[Row], Calibrator | None]:
+            calibrator = copy.deepcopy(named.get(name))
+            if calibrator is not None:
+                watch(name, "fit")
+                fit_calibrator(calibrator, sets["val"])
+            found = self._scored(sets, calibrator, bootstrap, partial(watch, name))
+            return [{**row, "calibrator": name} for row in found], calibrator
+
+        done = list(in_threads(variant, [RAW, *named], jobs))
+        fitted = {
+            name: calibrator.parameters_dict()
+            for name, (_, calibrator) in zip([RAW, *named], done, strict=True)
+            if calibrator is not None
+        }
+        return Report([row for rows, _ in done for row in rows], fitted, dict(unavailable or {}))
+
+    def _scored(
+        self,
+        sets: Mapping[str, Predictions],
+        calibrator: Calibrator | None,
+        bootstrap: int,
+        watch: Callable[[str], None],
+    ) -> list[Row]:
+        watch("score")
+        log_probs = {
+            name: predicted_log_probabilities(predictions, calibrator)
+            for name, predictions in sets.items()
+        }
+        rows = self._rows(sets, log_probs)
+        if bootstrap:
+            watch("resample")
+            self._add_replicates(rows, sets, log_probs, bootstrap)
+        watch("done")
+        return rows
 
     def _rows(self, sets: Mapping[str, Predictions], log_probs: Mapping[str, Tensor]) -> list[Row]:
         rows: list[Row] = []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +11,7 @@ import torch
 from torch import Tensor
 
 from calibench.binning import equal_width_bin
+from calibench.evaluation.threads import one_thread
 from calibench.metrics.base import top_label
 from calibench.metrics.smooth import smooth_error
 from calibench.metrics.smooth_kernels import KERNELS, Residuals
@@ -21,17 +20,6 @@ from calibench.metrics.top_label import pack
 Floats = npt.NDArray[np.float64]
 _KERNEL = KERNELS["reflected"]
 _WIDTHS = 1024  # smECE's bisection stops at multiples of 1 / 1024
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Transforms of a few thousand points take ten times as long on threads that wait for a busy core."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class TopLabelResamples:
@@ -70,7 +58,7 @@ class TopLabelResamples:
         """
         weights = (self._residuals * torch.from_numpy(row) for row in counts)
         errors = (_KERNEL.error(Residuals(self._position, w), self._width) for w in weights)
-        with _one_thread():
+        with one_thread():
             return np.fromiter(errors, dtype=np.float64, count=len(counts))
 
 
@@ -116,5 +104,6 @@ class Weighted:
 
 
 def _summed(values: Floats) -> Floats:
-    result: Floats = np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0)))
-    return result
+    sums = np.zeros((len(values), values.shape[1] + 1))
+    np.cumsum(values, axis=1, out=sums[:, 1:])
+    return sums

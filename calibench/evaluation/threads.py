@@ -1,0 +1,44 @@
+"""Independent pieces of work, one thread each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+
+T = TypeVar("T")
+Result = TypeVar("Result")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch from splitting its operations over cores.
+
+    Operations of a few thousand numbers, one after the other, take up to ten times as long on threads that wait for a
+    core which another process uses.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def in_threads(work: Callable[[T], Result], items: Iterable[T], jobs: int) -> Iterator[Result]:
+    """`map` with up to `jobs` items at a time; torch's own threads only where there is one.
+
+    Torch, numpy and scikit-learn let go of the interpreter while they compute.
+    """
+    if jobs == 1:
+        yield from map(work, items)
+        return
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        with one_thread():
+            yield from pool.map(work, items)
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,91 @@
+"""Files of other frameworks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibench.evaluation.files import Reader
+from calibench.runs import CorruptRun
+
+from .examples import predictions
+
+MADE = predictions(20, 3)
+PROBS = np.exp(MADE.logits) / np.exp(MADE.logits).sum(1, keepdims=True)
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    return np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+
+
+def write_csv(path: Path, table: np.ndarray, header: str = "cat,dog,owl,label") -> str:
+    lines = [",".join(f"{value:.8f}" for value in row[:-1]) + f",{int(row[-1])}" for row in table]
+    path.write_text("\n".join([header, *lines]) + "\n")
+    return str(path)
+
+
+def test_npz_of_logits_and_of_probabilities(tmp_path: Path) -> None:
+    MADE.save(tmp_path / "logits.npz")
+    read = Reader()(str(tmp_path / "logits.npz"))
+    assert (read.logits == MADE.logits).all()
+    assert read.kind == "test"
+    np.savez(tmp_path / "probs.npz", probs=PROBS, target=MADE.target)
+    np.testing.assert_allclose(softmax(Reader()(str(tmp_path / "probs.npz")).logits), PROBS, rtol=1e-5)
+
+
+def test_csv_holds_probabilities_unless_said_otherwise(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "a.csv", np.c_[PROBS, MADE.target])
+    read = Reader()(path)
+    np.testing.assert_allclose(softmax(read.logits), PROBS, atol=1e-7)
+    assert (read.target == MADE.target).all()
+    assert read.metadata["class_names"] == ["cat", "dog", "owl"]
+    other = write_csv(tmp_path / "b.csv", np.c_[MADE.logits, MADE.target])
+    np.testing.assert_allclose(Reader(scores="logits")(other).logits, MADE.logits, atol=1e-6)
+    with pytest.raises(CorruptRun, match="numbers >= 0"):  # never guessed
+        Reader()(other)
+    moved = write_csv(tmp_path / "c.csv", np.c_[PROBS, MADE.target], header="cat,dog,owl,LABEL")
+    assert (Reader()(moved).target == MADE.target).all()
+
+
+def test_npy_pairs(tmp_path: Path) -> None:
+    np.save(tmp_path / "z.npy", MADE.logits)
+    np.save(tmp_path / "p.npy", PROBS)
+    np.save(tmp_path / "y.npy", MADE.target)
+    labels = tmp_path / "y.npy"
+    read = Reader()(f"{tmp_path / 'z.npy'}:{labels}")
+    assert (read.logits == MADE.logits).all()
+    assert (read.target == MADE.target).all()
+    assert (Reader()(str(tmp_path / "z.npy")).target == -1).all()
+    probs = Reader(scores="probs")(f"{tmp_path / 'p.npy'}:{labels}")
+    np.testing.assert_allclose(softmax(probs.logits), PROBS, rtol=1e-5)
+
+
+def test_an_exact_zero_stays_unless_it_is_clipped(tmp_path: Path) -> None:
+    np.savez(tmp_path / "p.npz", probs=np.array([[1.0, 0.0]]), target=np.array([0]))
+    assert Reader()(str(tmp_path / "p.npz")).logits.tolist() == [[0, -np.inf]]
+    assert Reader(clip=1e-6)(str(tmp_path / "p.npz")).logits[0, 1] == pytest.approx(np.log(1e-6))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", "", "a file .npz, .csv or .npy is expected"),
+        ("a.csv", "x,label\nb,c\n", "a.csv: "),
+        ("a.csv", "x,y,label\n0.5,0.4,0\n", "off by 0.1"),
+        ("a.csv", "x,y,label\n0.5,0.5,0.5\n", "class indices"),
+        ("a.csv", "label,y,target\n0,0.5,0\n", "more than one column"),
+        ("a.npz", "no archive", "a.npz"),
+        ("a.npy", "no array", "a.npy"),
+    ],
+)
+def test_what_is_no_such_file_is_named(name: str, content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        Reader()(str(tmp_path / name))
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere.csv"):
+        Reader()("nowhere.csv")
