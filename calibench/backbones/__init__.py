@@ -2,6 +2,7 @@
 
 from calibench.backbones.base import Backbone
 from calibench.backbones.densenet import CIFARDenseNet121
+from calibench.backbones.hugging_face import HuggingFaceBackbone
 from calibench.backbones.mlp import MLP
 from calibench.backbones.resnet import (
     CIFARResNet8,
@@ -13,6 +14,7 @@ from calibench.backbones.resnet import (
     WideResNet26x10,
 )
 from calibench.backbones.small_cnn import SmallCNN
+from calibench.backbones.text_cnn import GlobalPoolingCNN
 from calibench.backbones.timm_backbone import TimmBackbone
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "CIFARResNet20",
     "CIFARResNet50",
     "CIFARResNet110",
+    "GlobalPoolingCNN",
+    "HuggingFaceBackbone",
     "SmallCNN",
     "TimmBackbone",
     "TinyImageNetResNet50",

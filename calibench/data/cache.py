@@ -1,4 +1,4 @@
-"""Decoded images kept beside the data, so that only the first use pays for decoding."""
+"""Decoded images and tokens kept beside the data, so that only the first use pays for them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,21 @@ def cached(cache: Path, sources: Iterable[Path], decode: Callable[[], Arrays]) -
         sources: The files that are decoded; names, sizes and times of change make the key.
         decode: Makes the arrays.
     """
-    key = _key(sources)
+    return kept(cache, _key(sources), decode)
+
+
+def kept(cache: Path, key: str, make: Callable[[], Arrays]) -> Arrays:
+    """What `make` returns, from the file where an earlier call with the same key left it.
+
+    Args:
+        cache: The file; see `cached` for how it is written.
+        key: What the arrays are made from.
+        make: Makes the arrays.
+    """
     found = _read(cache, key)
     if found is not None:
         return found
-    arrays = decode()
+    arrays = make()
     with contextlib.suppress(OSError):
         _write(cache, key, arrays)
     return arrays

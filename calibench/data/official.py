@@ -83,7 +83,34 @@ TINY_IMAGENET_32 = Source(
     url="http://cs231n.stanford.edu/tiny-imagenet-200.zip, resized to 32x32",
 )
 
+NEWSGROUPS = Source(
+    name="newsgroups",
+    about="20 Newsgroups, by date: 11,314 + 7,532 posts to 20 groups (Lang 1995)",
+    folder="20news-bydate",
+    files={"20news-bydate-train": "", "20news-bydate-test": ""},
+    url="http://qwone.com/~jason/20Newsgroups/20news-bydate.tar.gz",
+)
+
+
+AG_NEWS = Source(
+    name="ag_news",
+    about="AG News: 120,000 + 7,600 news texts, 4 topics (Zhang et al. 2015)",
+    folder="ag_news_csv",
+    files={"train.csv": "", "test.csv": ""},
+    url="https://huggingface.co/datasets/fancyzhx/ag_news",
+)
+
+
 SOURCES = {
     source.name: source
-    for source in (CIFAR10, CIFAR100, SVHN, MNIST, TINY_IMAGENET, TINY_IMAGENET_32)
+    for source in (
+        CIFAR10,
+        CIFAR100,
+        SVHN,
+        MNIST,
+        TINY_IMAGENET,
+        TINY_IMAGENET_32,
+        NEWSGROUPS,
+        AG_NEWS,
+    )
 }

@@ -49,9 +49,15 @@ def complement(index: Tensor, n: int) -> Tensor:
 
 def hold_out(examples: Examples, fraction: float, seed: int) -> tuple[Examples, Examples]:
     """Cut a stratified `fraction` off: (the rest, the part held out), each in dataset order."""
-    counts = torch.bincount(examples.target).double().mul(fraction).round().long()
-    held = choose_per_class(examples.target, counts, seed)
-    return examples.take(complement(held, len(examples.target))), examples.take(held)
+    rest, held = hold_out_positions(examples.target, fraction, seed)
+    return examples.take(rest), examples.take(held)
+
+
+def hold_out_positions(target: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Positions (of the rest, of a stratified `fraction`), each in order."""
+    counts = torch.bincount(target).double().mul(fraction).round().long()
+    held = choose_per_class(target, counts, seed)
+    return complement(held, len(target)), held
 
 
 def stratified_fraction(examples: Examples, fraction: float, seed: int) -> Examples:

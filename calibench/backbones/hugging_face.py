@@ -1,0 +1,80 @@
+"""Any sequence classifier of Hugging Face's transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from calibench.backbones.base import Backbone
+
+
+class HuggingFaceBackbone(Backbone):
+    """Any sequence classifier of transformers, by its name or folder (Wolf et al. 2020).
+
+    It needs the extra `text` (`pip install 'calibench[text]'`) and a data module whose
+    `tokenizer_file` is the model's own `tokenizer.json`. Inputs are as data modules of texts make
+    them: 0 is padding, in front, and the model's token t is t + 1. The model sees each text from
+    position 0 on, with its own padding behind and an attention mask.
+
+    Args:
+        num_classes: Number of logits; a pretrained classification head of another size is replaced.
+        name: Name on the hub, or a local folder with a `config.json`.
+        pretrained: Load the pretrained weights (from the folder, the cache, or downloaded); False
+            draws them at random and needs the configuration only.
+        options: Entries of the model's configuration that are set to something else.
+
+    Raises:
+        ValueError: `transformers` is missing, or there is no such model.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        name: str,
+        pretrained: bool = True,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_classes = num_classes
+        self.network = _create(name, pretrained, {**(options or {}), "num_labels": num_classes})
+        self.padding = int(getattr(self.network.config, "pad_token_id", None) or 0)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits (N, num_classes) of token numbers (N, L)."""
+        if not len(inputs):  # reshapes inside models refuse no rows
+            anchor: Tensor = next(self.network.parameters())
+            return anchor.new_zeros(0, self.num_classes)
+        tokens, mask = self._left_aligned(inputs)
+        logits: Tensor = self.network(input_ids=tokens, attention_mask=mask).logits
+        return logits
+
+    def _left_aligned(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """The model's tokens (N, L) from position 0 on, and which of them count."""
+        order = (inputs == 0).long().argsort(dim=1, stable=True)
+        aligned = inputs.gather(1, order)
+        mask = aligned > 0
+        return torch.where(mask, aligned - 1, self.padding), mask.long()
+
+
+def _create(name: str, pretrained: bool, options: Mapping[str, Any]) -> nn.Module:
+    try:
+        from transformers import AutoConfig, AutoModelForSequenceClassification
+    except ImportError:
+        raise ValueError(
+            "`HuggingFaceBackbone` needs transformers: pip install 'calibench[text]'."
+        ) from None
+    kind: Any = AutoModelForSequenceClassification
+    try:
+        config = AutoConfig.from_pretrained(name, **options)
+        if not pretrained:
+            return kind.from_config(config)  # type: ignore[no-any-return]
+        return kind.from_pretrained(  # type: ignore[no-any-return]
+            name, config=config, ignore_mismatched_sizes=True
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise ValueError(f"the model `{name}` cannot be had: {reason}") from error

@@ -1,0 +1,96 @@
+"""The convolutional network of the papers' text experiments."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from calibench.backbones.base import Backbone
+
+
+class GlobalPoolingCNN(Backbone):
+    """Global-pooling CNN for texts (Lin et al. 2014; as in Kumar et al. 2018, MMCE).
+
+    Embedding, three convolutions of width 5 with ReLU, maximum pooling of width 5 and stride 1
+    after the first two, the global maximum, and two linear layers: 247,316 parameters without the
+    embedding for 20 classes. The layers are those of the public code of MMCE (`20ng_mmce.py`);
+    that code trains on the softmax plus 1e-10 in place of logits, and keeps 0.7 of the units with
+    dropout, where the code of MbLS has none.
+
+    Padding is in front and is number 0, whose embedding is zero and stays so. From 21 zeros on (the
+    receptive field) more of them change nothing: their windows all see the same.
+
+    Args:
+        num_classes: Number of logits.
+        vocab_size: Token numbers, 0 included, of a trained embedding, drawn from N(0, 1) as
+            `nn.Embedding` does; None if the inputs are word vectors already, as data modules of
+            texts make them with `vectors`.
+        embedding_dim: Numbers of a word vector.
+        width: Channels of the convolutions and of the linear layer.
+        dropout: Probability of dropping a unit before the last layer, in [0, 1); MMCE's is 0.3.
+
+    Attributes:
+        receptive_field: Positions that one output of the last convolution sees.
+    """
+
+    receptive_field = 21
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        vocab_size: int | None = 20_000,
+        embedding_dim: int = 100,
+        width: int = 128,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.num_classes, self.embedding_dim = num_classes, embedding_dim
+        self.embedding = (
+            None if vocab_size is None else nn.Embedding(vocab_size, embedding_dim, padding_idx=0)
+        )
+        self.features = nn.Sequential(
+            nn.Conv1d(embedding_dim, width, 5),
+            nn.ReLU(),
+            nn.MaxPool1d(5, stride=1),
+            nn.Conv1d(width, width, 5),
+            nn.ReLU(),
+            nn.MaxPool1d(5, stride=1),
+            nn.Conv1d(width, width, 5),
+            nn.ReLU(),
+        )
+        self.hidden = nn.Linear(width, width)
+        self.dropout = nn.Dropout(dropout)
+        self.fc = nn.Linear(width, num_classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits (N, num_classes) of token numbers (N, L), or of word vectors (N, L, D).
+
+        Shorter texts are padded in front to the receptive field.
+
+        Raises:
+            ValueError: The inputs are not of the kind that `vocab_size` says.
+        """
+        vectors = self._embed(inputs)
+        missing = max(0, self.receptive_field - inputs.shape[1])
+        vectors = F.pad(vectors, (0, 0, missing, 0))
+        pooled = self.features(vectors.transpose(1, 2)).amax(2)
+        logits: Tensor = self.fc(self.dropout(F.relu(self.hidden(pooled))))
+        return logits
+
+    def _embed(self, inputs: Tensor) -> Tensor:
+        if self.embedding is None:
+            if inputs.ndim != 3 or inputs.shape[2] != self.embedding_dim:
+                raise ValueError(
+                    f"`vocab_size` is None: inputs must be word vectors (N, L, "
+                    f"{self.embedding_dim}), got shape {tuple(inputs.shape)}; "
+                    "give the data module `vectors`, or the backbone a `vocab_size`."
+                )
+            return inputs
+        if inputs.ndim != 2:
+            raise ValueError(
+                f"inputs must be token numbers (N, L), got shape {tuple(inputs.shape)}; "
+                "for word vectors set `vocab_size` to None."
+            )
+        vectors: Tensor = self.embedding(inputs)
+        return vectors

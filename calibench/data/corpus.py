@@ -1,0 +1,65 @@
+"""Labelled texts in memory, before they are tokens."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from calibench.data.source import DataError
+
+
+class Corpus(NamedTuple):
+    """Texts (N of them) and their class indices (N,) int64, in the order of their files."""
+
+    texts: list[str]
+    target: Tensor
+
+    def take(self, index: Tensor) -> Corpus:
+        """The texts at the given positions."""
+        return Corpus([self.texts[i] for i in index.tolist()], self.target[index])
+
+    def __add__(self, other: object) -> Corpus:  # type: ignore[override]
+        """Both corpora, one after the other."""
+        if not isinstance(other, Corpus):
+            return NotImplemented
+        return Corpus(self.texts + other.texts, torch.cat([self.target, other.target]))
+
+
+class CorpusSplits(NamedTuple):
+    """The three splits of a corpus."""
+
+    train: Corpus
+    val: Corpus
+    test: Corpus
+
+
+def read_utf8(raw: bytes) -> tuple[str, int]:
+    """A file's text, and how many of its bytes are not UTF-8 (each becomes U+FFFD)."""
+    try:
+        return raw.decode("utf-8-sig"), 0
+    except UnicodeDecodeError:
+        text = raw.decode("utf-8-sig", errors="replace")
+        return text, text.count("\ufffd") - raw.count("\ufffd".encode())
+
+
+def from_hub(name: str, split: str) -> Corpus:
+    """A corpus of the Hugging Face hub with columns `text` and `label`, by the `datasets` library.
+
+    It comes from the library's cache, or is downloaded.
+
+    Raises:
+        DataError: The library or the corpus cannot be had.
+    """
+    try:
+        from datasets import load_dataset  # seconds, and only hub sources need it
+    except ImportError:
+        raise DataError(f"`{name}` of the hub needs the `datasets` library.") from None
+    try:
+        rows = load_dataset(name, split=split)
+    except Exception as error:
+        # The hub client's errors differ by version and by what is missing: network, files, rights.
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise DataError(f"`{name}` cannot be had from the Hugging Face hub: {reason}") from None
+    return Corpus(list(rows["text"]), torch.tensor(list(rows["label"])))

@@ -1,0 +1,130 @@
+"""From texts to token numbers: words of a fitted vocabulary, or the subwords of a tokenizer file."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from calibench.data.source import DataError
+
+# Keras' Tokenizer turns these into blanks, lowers the case and splits; a word is what is left between.
+_WORD = r"""[^ !"#$%&()*+,\-./:;<=>?@\[\\\]^_`{|}~\t\n]+"""
+
+
+class Tokenizer(ABC):
+    """Numbers the tokens of texts: 0 is padding, every token is at least 1.
+
+    Attributes:
+        settings: What distinguishes two tokenizers of a class, before `fit`, for the cache's key.
+        words: The words by number, `words[0]` for number 1, where the vocabulary is fitted.
+    """
+
+    settings: str
+    words: Sequence[str] = ()
+
+    @abstractmethod
+    def fit(self, texts: Iterable[str]) -> Self:
+        """Choose the vocabulary, where there is one to choose."""
+
+    @abstractmethod
+    def use(self, words: Iterable[str]) -> Self:
+        """Take the `words` of an equal tokenizer that was fitted before."""
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str], max_length: int) -> list[np.ndarray]:
+        """Token numbers of each text, int32, at most `max_length` of them."""
+
+
+class WordTokenizer(Tokenizer):
+    """The most frequent words of the texts it is fitted on, in Keras' manner.
+
+    Lower case, split at blanks and ASCII punctuation except the apostrophe (scikit-learn's analyser
+    with Keras' filter as its pattern); words are numbered by falling frequency from 1, ties by
+    first appearance; words without a number are left out; of a long text the end is kept, as
+    Keras' `pad_sequences` does.
+
+    Args:
+        vocab_size: Numbers in use, with 0 for padding: the `vocab_size - 1` most frequent words.
+    """
+
+    def __init__(self, *, vocab_size: int) -> None:
+        if vocab_size < 2:
+            raise ValueError(f"`vocab_size` must be at least 2, got {vocab_size}.")
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        self.vocab_size, self.settings = vocab_size, f"words {vocab_size} {_WORD}"
+        self._split = CountVectorizer(token_pattern=_WORD).build_analyzer()
+        self._number: dict[str, int] = {}
+
+    def fit(self, texts: Iterable[str]) -> Self:
+        """Number the most frequent words."""
+        counts = Counter(chain.from_iterable(map(self._split, texts)))
+        return self.use(word for word, _ in counts.most_common(self.vocab_size - 1))
+
+    def use(self, words: Iterable[str]) -> Self:
+        """Take the `words` of an equal tokenizer that was fitted before."""
+        self.words = list(words)
+        self._number = {word: number for number, word in enumerate(self.words, start=1)}
+        return self
+
+    def encode(self, texts: Sequence[str], max_length: int) -> list[np.ndarray]:
+        """Numbers of the last `max_length` known words of each text."""
+        return [self._encode(text, max_length) for text in texts]
+
+    def _encode(self, text: str, max_length: int) -> np.ndarray:
+        numbers = filter(None, map(self._number.get, self._split(text)))
+        return np.fromiter(numbers, np.int32)[-max_length:]
+
+
+class SubwordTokenizer(Tokenizer):
+    """A ready tokenizer from its `tokenizer.json`, by Hugging Face's `tokenizers`.
+
+    Its special tokens are added; of a long text the beginning is kept. A token's number is one
+    more than the file's, because 0 is padding here whatever the model pads with:
+    `HuggingFaceBackbone` takes the one off again.
+
+    Args:
+        file: The `tokenizer.json`.
+
+    Raises:
+        DataError: The library is missing, or the file cannot be read.
+    """
+
+    def __init__(self, *, file: str) -> None:
+        try:
+            from tokenizers import Tokenizer as Ready
+        except ImportError:
+            raise DataError(
+                "a tokenizer.json needs the `tokenizers` library: pip install 'calibench[text]'."
+            ) from None
+        try:
+            content = Path(file).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{file} cannot be read: {error}.") from None
+        try:
+            self._ready = Ready.from_str(content)
+        except Exception as error:  # the library raises Exception itself
+            raise DataError(f"{file} is not a tokenizer.json ({error}).") from None
+        self._ready.no_padding()
+        self.settings = f"subwords {hashlib.sha256(content.encode()).hexdigest()}"
+
+    def fit(self, texts: Iterable[str]) -> Self:
+        """Nothing: the vocabulary is the file's."""
+        return self
+
+    def use(self, words: Iterable[str]) -> Self:
+        """Nothing: the vocabulary is the file's."""
+        return self
+
+    def encode(self, texts: Sequence[str], max_length: int) -> list[np.ndarray]:
+        """Numbers of the first tokens of each text, special tokens included."""
+        self._ready.enable_truncation(max_length)
+        encodings = self._ready.encode_batch(list(texts))
+        return [np.asarray(encoding.ids, dtype=np.int32) + 1 for encoding in encodings]
