@@ -27,20 +27,20 @@ def equal_width_bin(values: Tensor, n_bins: int) -> Tensor:
     put it.
     """
     values = values.to(torch.promote_types(values.dtype, torch.float32))
-    lower, upper = _edges(n_bins, values.dtype, values.device)
-    # Rounding leaves this guess off by one at most; `torch.bucketize` takes three times as long.
-    guess = (values * n_bins).long().clamp_(0, n_bins - 1)
-    above_lower, above_upper = values > lower.take(guess), values > upper.take(guess)
-    return guess.add_(above_lower).add_(above_upper).sub_(1)
+    lower = _lower_edges(n_bins, values.dtype, values.device)
+    # The factor outweighs all rounding, so this guess is never too low, and too high by one at most;
+    # `torch.bucketize` takes three times as long.
+    guess = (values * (n_bins * (1 + 2**-21))).long().clamp_(0, n_bins - 1)
+    return guess.add_(values <= lower.take(guess), alpha=-1)
 
 
 @lru_cache(maxsize=64)
-def _edges(n_bins: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Lower and upper edges of equal-width bins; the outermost are infinite."""
+def _lower_edges(n_bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Lower edges of equal-width bins; the first is infinite."""
     with torch.inference_mode(False):
         edges = torch.linspace(0, 1, n_bins + 1, dtype=torch.float32, device=device).to(dtype)
-        edges[0], edges[-1] = -torch.inf, torch.inf
-        return edges[:-1].clone(), edges[1:].clone()
+        edges[0] = -torch.inf
+        return edges[:-1].clone()
 
 
 def equal_mass_cuts(ordered: Tensor, n_bins: int) -> list[int]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.binning import check_n_bins, equal_mass_cuts, reference_mass_cuts
@@ -25,12 +25,15 @@ Cuts = Callable[[Tensor, int], list[int]]
 CUTS: dict[str, Cuts] = {"exact": equal_mass_cuts, "reference": reference_mass_cuts}
 
 
-def residual_sum(packed: Tensor) -> Tensor:
-    """Sum of confidence - correct over packed examples, a float64 scalar."""
-    total = torch.zeros((), dtype=torch.float64, device=packed.device)
+def residual_sums(packed: Tensor, ends: list[int]) -> Tensor:
+    """Sums of confidence - correct over the packed examples before each of `ends`, float64."""
+    end = torch.tensor(ends, device=packed.device)
+    total = torch.zeros(len(ends), dtype=torch.float64, device=packed.device)
     for chunk in torch.split(packed, CHUNK):
         confidence, correct = unpack(chunk)
-        total += confidence.sum(dtype=torch.float64) - correct.sum()
+        residual = confidence.double().add_(correct, alpha=-1)
+        total += F.pad(residual.cumsum(0), (1, 0)).take(end.clamp(0, len(chunk)))
+        end -= len(chunk)
     return total
 
 
@@ -38,8 +41,7 @@ def adaptive_error(packed: Tensor, n_bins: int, cuts: Cuts) -> Tensor:
     """Adaptive calibration error of packed examples; NaN without examples."""
     ordered = sort_rows(packed)
     ends = cuts(unpack_confidence(ordered), n_bins)
-    gaps = [residual_sum(ordered[start:end]).abs() for start, end in pairwise(ends)]
-    return torch.stack(gaps).sum() / len(packed)
+    return residual_sums(ordered, ends).diff().abs().sum() / len(packed)
 
 
 def adaptive_calibration_error(

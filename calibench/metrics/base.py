@@ -86,7 +86,8 @@ def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         The largest probability (N,) and whether its class (the first one among ties) is the target,
         (N,) bool.
     """
-    return preds.amax(1), first_largest(preds) == target
+    predicted = first_largest(preds)
+    return preds.gather(1, predicted.unsqueeze(1)).squeeze(1), predicted == target
 
 
 def first_largest(preds: Tensor) -> Tensor:

@@ -18,8 +18,10 @@ from calibench.metrics.base import (
     choice,
 )
 
+_PIECE = 1 << 16  # probabilities
 
-def classwise_residuals(preds: Tensor, target: Tensor, n_bins: int, *, count_zeros: bool) -> Tensor:
+
+def classwise_residuals(preds: Tensor, target: Tensor, hits: Tensor, n_bins: int) -> Tensor:
     """Sum of p_k - 1[y = k] in each bin of each class.
 
     Most probabilities lie in the first bin, so it gets what the column sums leave over from the others.
@@ -27,24 +29,31 @@ def classwise_residuals(preds: Tensor, target: Tensor, n_bins: int, *, count_zer
     Args:
         preds: Probabilities, shape (N, K).
         target: Class indices, shape (N,).
+        hits: Number of examples of each class that lie in any bin, shape (K,) float64.
         n_bins: Number of equal-width bins.
-        count_zeros: Whether an example of class k with p_k = 0 counts in the first bin.
 
     Returns:
         (K, n_bins) float64.
     """
     num_classes = preds.shape[1]
     index, values = _above_first_bin(preds, n_bins)
-    true_class = preds.gather(1, target.unsqueeze(1)).squeeze(1)
-    cells = equal_width_bin(torch.cat([values, true_class]), n_bins)
-    cells.add_(torch.cat([index % num_classes, target]), alpha=n_bins)
+    row = index // num_classes
+    label = index.sub_(row, alpha=num_classes)
+    residual = torch.add(values.double(), label == target.take(row), alpha=-1)
+    cells = equal_width_bin(values, n_bins).add_(label, alpha=n_bins)
 
     sums = torch.zeros(num_classes, n_bins, dtype=torch.float64, device=preds.device)
-    sums.view(-1).index_add_(0, cells[: len(index)], values.double())
-    sums[:, 0] = preds.sum(0, dtype=torch.float64) - sums[:, 1:].sum(1)
-    hits = torch.ones_like(true_class) if count_zeros else true_class > 0
-    sums.view(-1).index_add_(0, cells[len(index) :], hits.double(), alpha=-1)
+    sums.view(-1).index_add_(0, cells, residual)
+    sums[:, 0] = column_sums(preds) - hits - sums[:, 1:].sum(1)
     return sums
+
+
+def column_sums(rows: Tensor) -> Tensor:
+    """Sums over the rows in float64, (N, K) -> (K,), in pieces whose wide copies fit into a cache."""
+    total = torch.zeros(rows.shape[1], dtype=torch.float64, device=rows.device)
+    for piece in torch.split(rows, max(1, _PIECE // rows.shape[1])):
+        total += piece.double().sum(0)
+    return total
 
 
 def _above_first_bin(preds: Tensor, n_bins: int) -> tuple[Tensor, Tensor]:
@@ -58,8 +67,18 @@ def _above_first_bin(preds: Tensor, n_bins: int) -> tuple[Tensor, Tensor]:
 
 def class_counts(target: Tensor, num_classes: int) -> Tensor:
     """Number of examples of each class, (K,) float64."""
-    counts = torch.zeros(num_classes, dtype=torch.float64, device=target.device)
-    return counts.index_add_(0, target, torch.ones_like(target, dtype=torch.float64))
+    return _sum_by_class(torch.ones_like(target, dtype=torch.float64), target, num_classes)
+
+
+def nonzero_counts(preds: Tensor, target: Tensor) -> Tensor:
+    """Number of examples of each class whose probability is not 0, (K,) float64."""
+    nonzero = preds.gather(1, target.unsqueeze(1)).squeeze(1) > 0
+    return _sum_by_class(nonzero.double(), target, preds.shape[1])
+
+
+def _sum_by_class(values: Tensor, target: Tensor, num_classes: int) -> Tensor:
+    sums = torch.zeros(num_classes, dtype=torch.float64, device=target.device)
+    return sums.index_add_(0, target, values)
 
 
 def classwise_error(residuals: Tensor, counts: Tensor, *, reference: bool) -> Tensor:
@@ -78,8 +97,10 @@ def classwise_calibration_error(
     reference = choice("variant", variant, IS_REFERENCE)
     check_probabilities(preds, target)
     probs = preds.to(torch.promote_types(preds.dtype, torch.float32))
-    residuals = classwise_residuals(probs, target, check_n_bins(n_bins), count_zeros=not reference)
-    return classwise_error(residuals, class_counts(target, preds.shape[1]), reference=reference)
+    counts = class_counts(target, preds.shape[1])
+    hits = nonzero_counts(probs, target) if reference else counts
+    residuals = classwise_residuals(probs, target, hits, check_n_bins(n_bins))
+    return classwise_error(residuals, counts, reference=reference)
 
 
 class ClasswiseCalibrationError(CalibrationMetric):
@@ -117,10 +138,10 @@ class ClasswiseCalibrationError(CalibrationMetric):
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         check_columns(preds, self.num_classes)
-        count_zeros = not self.reference
-        residuals = classwise_residuals(preds, target, self.n_bins, count_zeros=count_zeros)
-        self.accumulate("residuals", residuals)
-        self.accumulate("counts", class_counts(target, self.num_classes))
+        counts = class_counts(target, self.num_classes)
+        hits = nonzero_counts(preds, target) if self.reference else counts
+        self.accumulate("residuals", classwise_residuals(preds, target, hits, self.n_bins))
+        self.accumulate("counts", counts)
 
     def compute(self) -> Tensor:
         """The classwise calibration error, a float64 scalar."""

@@ -18,8 +18,8 @@ from calibench.metrics.proper_scores import BrierScore, NegativeLogLikelihood
 from calibench.metrics.row_block import RowBlock
 from calibench.metrics.smooth import SmoothCalibrationError
 
-_BLOCK_ELEMENTS = 1 << 19  # probabilities that are evaluated at once: 2 MB
-_BLOCK_ROWS = (1024, 8192)
+_BLOCK_ELEMENTS = 1 << 20  # probabilities that are evaluated at once: 4 MB
+_BLOCK_ROWS = (1024, 16384)
 
 
 def calibration_metrics(
@@ -87,17 +87,13 @@ class CalibrationMetrics(MetricCollection):
                 f"got {tuple(log_probs.shape)}."
             )
         probs = preds.detach().to(torch.promote_types(preds.dtype, torch.float32))
-        true_class = (probs if log_probs is None else log_probs.detach()).gather(1, target[:, None])
-        log_likelihood = true_class.log() if log_probs is None else true_class.to(probs.dtype)
-        rows = probs, target, log_likelihood.squeeze(1)
-        fits = self._waiting.accepts(*rows)
-        if not fits:
+        scores = probs if log_probs is None else log_probs.detach()
+        true_class = scores.gather(1, target.unsqueeze(1)).squeeze(1)
+        rows = probs, target, true_class.log() if log_probs is None else true_class.to(probs.dtype)
+        if not self._waiting.append(*rows):
             self.evaluate_waiting_rows()
-            fits = self._waiting.accepts(*rows)
-        if fits and len(target):
-            self._waiting.append(*rows)
-        else:
-            self._evaluate(*rows)
+            if not self._waiting.append(*rows):
+                self._evaluate(*rows)
 
     def evaluate_waiting_rows(self) -> None:
         """Evaluate the rows of small batches that wait for company."""

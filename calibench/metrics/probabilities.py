@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_SHORT_ROW = 32  # classes; torch's kernels have a slow path below
+_SHORT_ROW = 16  # classes; below, torch's kernel for rows takes a slow path on a CPU
 
 
 def probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Softmax and log-softmax, as the metrics want them.
 
-    The same values as torch's, up to rounding; with few classes torch's kernels take several times as
-    long on a CPU (K = 10: 8 times).
+    The same values as torch's, up to rounding. With fewer than 16 classes its kernel for columns is
+    several times as fast on a CPU as the one for rows (K = 10: 7 times).
 
     Args:
         logits: Unnormalised scores, shape (N, K); half precision is widened to float32.
@@ -21,10 +21,6 @@ def probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
         Probabilities and log-probabilities, (N, K) each.
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    if logits.shape[1] > _SHORT_ROW:
-        log_probs = logits.log_softmax(1)
-        return log_probs.exp(), log_probs
-    shifted = logits - logits.amax(1, keepdim=True)
-    probs = shifted.exp()
-    total = probs.sum(1, keepdim=True)
-    return probs.div_(total), shifted.sub_(total.log())
+    short = logits.shape[1] < _SHORT_ROW
+    log_probs = logits.t().log_softmax(0).t().contiguous() if short else logits.log_softmax(1)
+    return log_probs.exp(), log_probs

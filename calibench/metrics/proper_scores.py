@@ -25,8 +25,11 @@ def _wide(values: Tensor) -> Tensor:
 
 def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
     """Brier scores of (N, K) probabilities, summed over the examples; a float64 scalar."""
-    rows = probs.square().sum(1) - 2 * _true_class(probs, target) + 1
-    return rows.sum(dtype=torch.float64)
+    squares: Tensor = torch.linalg.vector_norm(
+        probs, dim=1
+    ).square()  # without a temporary of (N, K)
+    rows = squares.sub_(_true_class(probs, target), alpha=2)
+    return rows.sum(dtype=torch.float64) + len(target)
 
 
 def brier_score(preds: Tensor, target: Tensor) -> Tensor:

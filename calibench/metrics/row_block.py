@@ -13,26 +13,28 @@ class RowBlock:
         self.capacity = capacity
         self.count = 0
         self._columns: list[Tensor] = []
+        self._kinds: list[tuple[torch.dtype, torch.device]] = []
 
-    def append(self, *rows: Tensor) -> None:
-        """Copy rows (n, ...) of each column behind the others; they must fit."""
-        end = self.count + len(rows[0])
-        if not self._fits(rows):
-            # Outside of inference mode, or the block could not be written to after it.
-            with torch.inference_mode(False):
-                shapes = [(self.capacity, *column.shape[1:]) for column in rows]
-                self._columns = [
-                    torch.empty(shape, dtype=column.dtype, device=column.device)
-                    for shape, column in zip(shapes, rows, strict=True)
-                ]
+    def append(self, *rows: Tensor) -> bool:
+        """Copy rows (n, ...) of each column behind the others.
+
+        Returns:
+            False, and nothing is copied, if there are no rows, if they do not fit in, or if the waiting
+            ones have other types.
+        """
+        start, end = self.count, self.count + rows[0].shape[0]
+        if not start < end <= self.capacity:
+            return False
+        kinds = [(column.dtype, column.device) for column in rows]
+        if kinds != self._kinds:
+            if start:
+                return False
+            self._allocate(rows)
+            self._kinds = kinds
         for block, column in zip(self._columns, rows, strict=True):
-            block.narrow(0, self.count, len(column)).copy_(column)
+            block[start:end] = column
         self.count = end
-
-    def accepts(self, *rows: Tensor) -> bool:
-        """Whether these rows can be appended as things are."""
-        fits = self.count == 0 or self._fits(rows)
-        return fits and self.count + len(rows[0]) <= self.capacity
+        return True
 
     def take(self) -> list[Tensor]:
         """The waiting rows of each column, as views that the next `append` overwrites."""
@@ -40,8 +42,12 @@ class RowBlock:
         self.count = 0
         return rows
 
-    def _fits(self, rows: tuple[Tensor, ...]) -> bool:
-        return bool(self._columns) and all(
-            block.dtype == column.dtype and block.device == column.device
-            for block, column in zip(self._columns, rows, strict=True)
-        )
+    def _allocate(self, rows: tuple[Tensor, ...]) -> None:
+        # Outside of inference mode, or the block could not be written to after it.
+        with torch.inference_mode(False):
+            self._columns = [
+                torch.empty(
+                    (self.capacity, *column.shape[1:]), dtype=column.dtype, device=column.device
+                )
+                for column in rows
+            ]

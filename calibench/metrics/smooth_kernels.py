@@ -113,7 +113,8 @@ def interpolate(values: Tensor, position: Tensor) -> Tensor:
     scaled = position * (values.shape[1] - 1)
     below = scaled.long().clamp(max=values.shape[1] - 2)
     fraction = scaled - below
-    return values[:, below] * (1 - fraction) + values[:, below + 1] * fraction
+    lower, upper = values.index_select(1, below), values.index_select(1, below + 1)
+    return lower.lerp_(upper, fraction)
 
 
 def even_spectrum(values: Tensor) -> Tensor:
@@ -142,20 +143,15 @@ def smooth_open(values: Tensor, width: float) -> Tensor:
     return smoothed[:, :points]
 
 
+@lru_cache(maxsize=32)  # a search for the width begins with the same ones
 def _kernel_spectrum(
     points: int, period: int, center: int, width: float, device: torch.device
 ) -> Tensor:
-    squares = _squared_distances(points, period, center, device)
-    height = 1 / (width * math.sqrt(2 * math.pi))
-    spectrum: Tensor = torch.fft.rfft(height * torch.exp(squares * (-0.5 / width**2)))
-    return spectrum
-
-
-@lru_cache(maxsize=16)
-def _squared_distances(points: int, period: int, center: int, device: torch.device) -> Tensor:
-    """Squared distances of a kernel's `points` taps, tap `center` first, in a period; else inf."""
+    """Fourier transform of a Gaussian on `points` taps, tap `center` first, zero in the rest of a period."""
     with torch.inference_mode(False):
         offset = torch.linspace(-0.5, 0.5, points, dtype=torch.float64, device=device)
-        squares = torch.full((period,), torch.inf, dtype=torch.float64, device=device)
-        squares[(torch.arange(points, device=device) - center) % period] = offset.square()
-        return squares
+        height = 1 / (width * math.sqrt(2 * math.pi))
+        kernel = torch.zeros(period, dtype=torch.float64, device=device)
+        kernel[:points] = height * torch.exp(offset.square() * (-0.5 / width**2))
+        spectrum: Tensor = torch.fft.rfft(kernel.roll(-center))
+        return spectrum

@@ -183,12 +183,14 @@ def test_memory_of_the_state() -> None:
 
 def test_row_block() -> None:
     block = RowBlock(5)
-    block.append(torch.ones(2, 3), torch.arange(2))
-    assert block.accepts(torch.ones(3, 3), torch.arange(3))
-    assert not block.accepts(torch.ones(4, 3), torch.arange(4))
-    assert not block.accepts(torch.ones(1, 3).double(), torch.arange(1))
-    block.append(torch.zeros(1, 3), torch.tensor([7]))
+    assert block.append(torch.ones(2, 3), torch.arange(2))
+    assert not block.append(torch.zeros(4, 3), torch.arange(4))  # no room
+    assert not block.append(torch.zeros(0, 3), torch.arange(0))  # nothing
+    assert not block.append(torch.zeros(1, 3).double(), torch.arange(1))  # another type
+    assert block.append(torch.zeros(1, 3), torch.tensor([7]))
     ones, numbers = block.take()
     assert ones.sum() == 6
     assert numbers.tolist() == [0, 1, 7]
     assert block.count == 0
+    assert block.append(torch.ones(5, 2).double(), torch.arange(5))
+    assert block.take()[0].dtype == torch.float64

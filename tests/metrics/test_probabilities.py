@@ -10,7 +10,7 @@ from calibench.metrics import probabilities
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("scale", [1.0, 50.0, 1e4])
-@pytest.mark.parametrize("k", [2, 7, 100])
+@pytest.mark.parametrize("k", [2, 7, 15, 16, 100])
 def test_torch(dtype: torch.dtype, scale: float, k: int) -> None:
     logits = (scale * torch.randn(200, k)).to(dtype)
     before = logits.clone()
