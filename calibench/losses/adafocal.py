@@ -30,15 +30,16 @@ def signed_focal_factor(ce: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
     """
     log_own = -ce
     own = torch.exp(log_own)
-    base = torch.where(gamma < 0, 1 + own, -torch.expm1(log_own))
+    sign = gamma.sign().to(ce.dtype)
+    base = torch.addcmul(1 - sign, sign, -torch.expm1(log_own))  # 1 - p_y, or 2 - (1 - p_y)
     factor, slope = power_and_slope(base, gamma.abs())
-    return factor, slope.copysign(gamma) * own
+    return factor, slope * sign * own
 
 
 def signed_focal_curve(ce: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
     """Focal loss, or inverse focal where gamma is negative, and its derivative by ce, (N,)."""
     factor, slope = signed_focal_factor(ce, gamma)
-    return factor * ce, factor + slope * ce
+    return factor * ce, torch.addcmul(factor, slope, ce)
 
 
 def signed_focal_loss(logits: Tensor, target: Tensor, *, gamma: Tensor) -> Tensor:
@@ -79,7 +80,7 @@ class AdaptiveGamma(nn.Module):
     def forward(self, probability: Tensor) -> Tensor:
         """Return the gamma of each probability's bin [lower, upper): (N,) -> (N,) float32."""
         inner = self.edges[1:-1].to(probability.dtype)
-        index = torch.bucketize(probability.detach(), inner, right=True)
+        index = torch.bucketize(probability, inner, right=True)
         return self.gamma.float().index_select(0, index)  # the authors' code rounds here too
 
     def step(self, gap: Tensor) -> None:

@@ -12,16 +12,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from calibench.losses.softmax import full_precision
+from calibench.losses.softmax import log_probabilities
 
 DistanceCurve = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 """From -log p_y and the distance to a value and its slopes in the two, (N,) each."""
 
 
 def _power_sum(difference: Tensor, order: float) -> Tensor:
-    if order == 2:  # without an (N, K) temporary
-        return torch.linalg.vector_norm(difference, dim=1).square_()
-    return difference.abs().pow_(order).sum(dim=1)
+    powers = difference * difference if order == 2 else difference.abs().pow_(order)
+    return powers.sum(dim=1)
 
 
 def _signed_power(difference: Tensor, order: float) -> Tensor:
@@ -37,7 +36,7 @@ class _OfDistance(torch.autograd.Function):
     def forward(
         ctx: Any, logits: Tensor, target: Tensor, curve: DistanceCurve, order: float
     ) -> Tensor:
-        difference = torch.log_softmax(logits, dim=1)
+        difference = log_probabilities(logits)
         index = target.unsqueeze(1)
         log_own = difference.gather(1, index)
         # p_y - 1 as expm1(log p_y): 0 exactly where the cross-entropy is
@@ -78,6 +77,6 @@ def of_distance(logits: Tensor, target: Tensor, curve: DistanceCurve, *, order: 
         The value, (N,).
     """
     value: Tensor = _OfDistance.apply(  # type: ignore[no-untyped-call]
-        full_precision(logits), target, curve, order
+        logits, target, curve, order
     )
     return value

@@ -33,7 +33,7 @@ def focal_factor(ce: Tensor, gamma: float | Tensor) -> tuple[Tensor, Tensor]:
 def focal_curve(ce: Tensor, gamma: float | Tensor) -> tuple[Tensor, Tensor]:
     """Focal loss and its derivative by ce = -log p_y, (N,)."""
     factor, slope = focal_factor(ce, gamma)
-    return factor * ce, factor + slope * ce
+    return factor * ce, torch.addcmul(factor, slope, ce)
 
 
 def focal_loss(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from calibench.losses.softmax import full_precision
+from calibench.losses.softmax import log_probabilities
 
 GenerativeCurve = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 """From -log p_y and -log(p_y / S_y) to a value and its slopes in the two, (N,) each."""
@@ -21,7 +21,7 @@ GenerativeCurve = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 class _OfGenerative(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor, curve: GenerativeCurve) -> Tensor:
-        share = torch.log_softmax(logits, dim=1)
+        share = log_probabilities(logits)
         ce = share.gather(1, target.unsqueeze(1)).squeeze(1).neg_()
         top = share.amax(dim=0)  # the largest term of each sum, so that none underflows
         total = share.sub_(top).exp_().sum(dim=0)
@@ -61,6 +61,6 @@ def of_generative(logits: Tensor, target: Tensor, curve: GenerativeCurve) -> Ten
         The value, (N,).
     """
     value: Tensor = _OfGenerative.apply(  # type: ignore[no-untyped-call]
-        full_precision(logits), target, curve
+        logits, target, curve
     )
     return value

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from calibench.losses.softmax import full_precision
+from calibench.losses.softmax import log_probabilities
 
 Curve = Callable[..., tuple[Tensor, ...]]
 """From -log p of each class, (N,) each, to a value, () or (N,), and its slope in each of them."""
@@ -27,7 +27,7 @@ def _columns(vectors: Sequence[Tensor]) -> Tensor:
 class _OfSurprisals(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, curve: Curve, *classes: Tensor) -> Tensor:
-        log_probs = torch.log_softmax(logits, dim=1)
+        log_probs = log_probabilities(logits)
         index = _columns(classes)
         value, *slopes = curve(*log_probs.gather(1, index).neg_().unbind(dim=1))
         ctx.save_for_backward(log_probs, index, _columns(slopes))
@@ -40,7 +40,7 @@ class _OfSurprisals(torch.autograd.Function):
         slopes = slopes * grad.unsqueeze(-1)
         total = slopes if slopes.shape[1] == 1 else slopes.sum(dim=1, keepdim=True)
         by_logits = log_probs.exp().mul_(total).scatter_add_(1, index, slopes.neg_())
-        return by_logits, None, *(None for _ in range(index.shape[1]))
+        return by_logits, *([None] * (1 + index.shape[1]))
 
 
 def of_surprisals(logits: Tensor, curve: Curve, *classes: Tensor) -> Tensor:
@@ -56,6 +56,6 @@ def of_surprisals(logits: Tensor, curve: Curve, *classes: Tensor) -> Tensor:
         The value.
     """
     value: Tensor = _OfSurprisals.apply(  # type: ignore[no-untyped-call]
-        full_precision(logits), curve, *classes
+        logits, curve, *classes
     )
     return value
