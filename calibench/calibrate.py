@@ -19,7 +19,7 @@ from calibench.calibrators import Calibrator
 from calibench.catalogue import classes
 from calibench.config import near_matches
 from calibench.evaluation.command import labelled_as
-from calibench.evaluation.files import FORMATS, SCORES, Reader
+from calibench.evaluation.files import FORMATS, SCORES, Reader, check_fittable
 from calibench.evaluation.scoring import fit_calibrator
 from calibench.evaluation.selection import calibrator_named
 from calibench.runs import FORMAT, CorruptRun, Predictions, write_atomically
@@ -43,6 +43,11 @@ holds the class's name, its arguments and what was fitted; reading one runs no c
 
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
 _ATTRIBUTES = {"parameters": "family"}
+
+# What torch.load and a look into its result may raise for a file that is damaged or something else.
+UNREADABLE = (
+    OSError, RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile,
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
 def _fit(read: Reader, options: argparse.Namespace) -> str:
     calibrator = calibrator_named(options.calibrator)
     val = labelled_as(read(options.val), "val", "val", options.val)
+    check_fittable(val)
     save_calibrator(fit_calibrator(calibrator, val), options.output)
     numbers = {
         name: value
@@ -164,16 +170,7 @@ def load_calibrator(path: Path | str) -> Calibrator:
             raise ValueError(f"there is no calibrator `{name}`{near_matches(name, known)}")
         calibrator: Calibrator = getattr(calibrators, name)(**arguments)
         calibrator.load_state_dict(state)
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-        KeyError,
-        TypeError,
-        EOFError,
-        pickle.UnpicklingError,
-        zipfile.BadZipFile,
-    ) as error:
+    except UNREADABLE as error:
         raise CorruptRun(
             f"{path} is not a calibrator file: {' '.join(str(error).split())[:200]}"
         ) from error

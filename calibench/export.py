@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from calibench.calibrate import UNREADABLE
 from calibench.calibrators import Calibrator
 from calibench.config import ExpectedFailure, UsageError
 from calibench.evaluation.scoring import fit_calibrator
@@ -118,7 +119,7 @@ def trained_network(source: Run) -> tuple[nn.Module, Tensor]:
         state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
         own = {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
         backbone.load_state_dict(own)
-    except (RuntimeError, KeyError, EOFError) as error:
+    except UNREADABLE as error:
         raise ExpectedFailure(
             f"{path} cannot be read: {' '.join(str(error).split())[:200]}"
         ) from error

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from calibench.evaluation.files import FORMATS, SCORES, Reader
+from calibench.evaluation.files import FORMATS, SCORES, Reader, check_fittable
 from calibench.evaluation.intervals import summarised
 from calibench.evaluation.pooling import pooled
 from calibench.evaluation.report import Evaluation, Watch
 from calibench.evaluation.scoring import RAW, Row
 from calibench.evaluation.selection import DEFAULT, calibrators_named
-from calibench.evaluation.sheet import csv_text, sheets
+from calibench.evaluation.sheet import csv_text, sheets, show
 from calibench.runs import FORMAT, Predictions, write_atomically, write_json
 
 DESCRIPTION = """\
@@ -42,7 +43,8 @@ calibrators by default:
   {", ".join(DEFAULT[:4])},
   {", ".join(DEFAULT[4:])}
 (`calibench list calibrators` names all). Intervals are of the resampled set's own metric, but for smECE, which keeps
-the whole set's kernel width; AUPR and FPR@95 have none. An infinite NLL is shown as inf: histogram and isotonic
+the whole set's kernel width; AUPR and FPR@95 have none. A finite sample makes a calibration error too large; the
+interval corrects that, so it can lie below the number. An infinite NLL is shown as inf: histogram and isotonic
 calibration can give an exact 0."""
 
 
@@ -161,12 +163,11 @@ def run(options: argparse.Namespace) -> int:
     evaluation = Evaluation(calibrators_named(options.calibrators), options.n_bins)
     result = _evaluated(evaluation, options, models(options))
     console = Console()
-    for sheet in sheets(result.rows):
-        console.print(sheet.rich())
-    console.print(result.footer, highlight=False)
+    show(sheets(result.rows), console)
+    console.print(result.footer, highlight=False, soft_wrap=True)
     if output:
         WRITERS[output.suffix](output, result)
-        console.print(f"{output} is written.", highlight=False)
+        console.print(f"{output} is written.", highlight=False, soft_wrap=True)
     return 0
 
 
@@ -175,6 +176,8 @@ def _evaluated(
     options: argparse.Namespace,
     models: Mapping[str, Mapping[str, Predictions]],
 ) -> Result:
+    for sets in models.values() if evaluation.calibrators else ():
+        check_fittable(sets["val"])
     rows: list[Row] = []
     fitted = {}
     for model, sets in models.items():
@@ -283,12 +286,13 @@ def _check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
 
 
 def _names(paths: Sequence[str]) -> list[str]:
-    """A short name of each file: its stem, or its whole path where stems agree."""
-    stems = [Path(path).stem for path in paths]
-    if len(set(stems)) == len(paths):
-        return stems
-    return (
-        list(paths)
-        if len(set(paths)) == len(paths)
-        else [f"member {i + 1}" for i in range(len(paths))]
-    )
+    """A short name of each file: what its path does not share with the others', without the suffix."""
+    parts = [Path(path).with_suffix("").parts for path in paths]
+    first, last = _shared(parts), _shared([part[::-1] for part in parts])
+    names = ["/".join(part[first : len(part) - last]) for part in parts]
+    return names if len(set(names)) == len(paths) else [f"{i}" for i in range(1, len(paths) + 1)]
+
+
+def _shared(parts: Sequence[Sequence[str]]) -> int:
+    """How many leading parts all paths share."""
+    return len(list(takewhile(lambda column: len(set(column)) == 1, zip(*parts, strict=False))))

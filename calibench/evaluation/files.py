@@ -69,6 +69,15 @@ class Reader:
         return SCORES[self.scores or default](values, self.clip)
 
 
+def check_fittable(val: Predictions) -> None:
+    """Raise a ValueError that names the option if calibrators cannot be fitted on what was read."""
+    if not np.isfinite(val.logits).all():
+        raise ValueError(
+            "calibrators need finite logits, and `--val` holds a probability of exactly 0: "
+            "say with `--clip`, 1e-12 say, what it counts as."
+        )
+
+
 def _given(values: Floats, clip: float) -> Floats:
     return values
 

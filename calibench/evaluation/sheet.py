@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich import box
+from rich.cells import cell_len
+from rich.console import Console, ConsoleDimensions
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +21,8 @@ from calibench.tables import METRICS, format_value
 CSV_COLUMNS = (
     "model", "split", "calibrator", "metric", "score", "n_bins", "value", "low", "high", "best",
 )  # fmt: skip
+
+_UNBOUNDED = 10_000
 
 
 @dataclass(frozen=True)
@@ -80,23 +85,37 @@ class Sheet:
             cells.append(f"{f'**{value}**' if best else value} {interval}".strip())
         return cells
 
-    def rich(self) -> Table:
+    def rich(self, *, intervals: bool = True) -> Table:
         """A table for a terminal, intervals under their values."""
         table = Table(title=self.title, box=box.SIMPLE_HEAD, pad_edge=False)
         if self.with_model:
-            table.add_column("model", overflow="fold")
+            table.add_column("model", no_wrap=True)
         table.add_column("", no_wrap=True)
         for column in self.columns:
-            table.add_column(column.label, justify="right", no_wrap=True)
+            cells = [_styled(*self.cell(column, line), intervals) for line in self.lines]
+            width = max(cell_len(part) for cell in cells for part in cell.plain.split("\n"))
+            table.add_column(column.label, justify="right", min_width=width)
         for line in self.lines:
-            cells = [_styled(*self.cell(column, line)) for column in self.columns]
+            cells = [_styled(*self.cell(column, line), intervals) for column in self.columns]
             table.add_row(*(line if self.with_model else line[1:]), *cells)
         return table
 
 
-def _styled(value: str, interval: str, best: bool) -> Text:
+def _styled(value: str, interval: str, best: bool, intervals: bool) -> Text:
     text = Text(value, style="bold" if best else "")
-    return text.append(f"\n{interval}", style="dim not bold") if interval else text
+    if intervals and interval:  # without a space, at which it could be broken
+        text.append("\n" + interval.strip("[]").replace(", ", "-"), style="dim not bold")
+    return text
+
+
+def show(shown: Sequence[Sheet], console: Console) -> None:
+    """Print tables; where the terminal is too narrow, without their intervals."""
+    for sheet in shown:
+        full = sheet.rich()
+        width = Measurement.get(console, console.options.update(width=_UNBOUNDED), full).maximum
+        if not console.is_terminal:  # a file has no width
+            console.size = ConsoleDimensions(max(console.width, width), console.height)
+        console.print(sheet.rich(intervals=width <= console.width))
 
 
 def sheets(rows: Sequence[Row]) -> list[Sheet]:

@@ -87,5 +87,5 @@ def test_what_is_no_such_file_is_named(name: str, content: str, message: str, tm
 
 
 def test_a_missing_file_is_named() -> None:
-    with pytest.raises(FileNotFoundError, match="nowhere.csv"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
         Reader()("nowhere.csv")

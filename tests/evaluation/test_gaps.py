@@ -11,7 +11,13 @@ from scipy.optimize import lsq_linear
 
 from calibench.calibrators import TemperatureScaling
 from calibench.data import SyntheticGaussiansDataModule
-from calibench.evaluation import evaluate, fit_calibrator, post_processing_gap, posterior_confidence, temperature_gap
+from calibench.evaluation import (
+    evaluate,
+    fit_calibrator,
+    post_processing_gap,
+    posterior_confidence,
+    temperature_gap,
+)
 from calibench.evaluation.gaps import best_lipschitz_map
 from calibench.metrics import lipschitz_calibration_error
 

@@ -1,0 +1,165 @@
+"""`calibench evaluate` as a user meets it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibench import calibrators
+from calibench.calibrators import TemperatureScaling
+from calibench.cli import main
+from calibench.evaluation import Evaluation, evaluate, fit_calibrator, pooled
+from calibench.evaluation.selection import DEFAULT, calibrators_named
+from calibench.runs import Predictions
+
+from .examples import predictions, saved
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    return saved(tmp_path)
+
+
+def sides(files: dict[str, str]) -> list[str]:
+    return ["evaluate", "--val", files["val"], "--test", files["test"]]
+
+
+def test_every_metric_raw_and_after_each_calibrator(files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "report.json"
+    sets = ["--ood", f"far={files['far']}", "--shift", f"fog={files['fog']}"]
+    assert main([*sides(files), *sets, "--bootstrap", "60", "--output", str(output)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""  # no progress bar where there is no terminal
+    assert all(name in captured.out for name in ("raw", *DEFAULT))
+    report = json.loads(output.read_text())
+    assert report["examples"] == {"val": 300, "test": 300, "far": 300, "fog": 300}
+    assert list(report["calibrators"]["model"]) == list(DEFAULT)
+
+    val, test = (Predictions.load(files[name]) for name in ("val", "test"))
+    fitted = fit_calibrator(TemperatureScaling(), val)
+    for calibrator, name in ((None, "raw"), (fitted, "TemperatureScaling")):
+        for expected in evaluate(test, calibrator):
+            (row,) = [r for r in report["rows"] if (r["split"], r["calibrator"], r["metric"]) == ("test", name, expected["metric"])]
+            assert row["value"] == pytest.approx(expected["value"])
+            assert row["low"] <= row["high"]
+            assert isinstance(row["best"], bool)
+    kinds = {(row["split"], row["metric"]) for row in report["rows"]}
+    assert {("far", "ood_auroc"), ("fog", "ood_auroc"), ("fog", "ece_20"), ("val", "nll")} <= kinds
+    assert ("far", "nll") not in kinds
+    assert not [row for row in report["rows"] if row["split"] == "val" and "low" in row]
+
+
+def test_markdown_and_csv(files: dict[str, str], tmp_path: Path) -> None:
+    few = ["--calibrators", "TemperatureScaling", "HistogramBinning", "--bootstrap", "50"]
+    assert main([*sides(files), *few, "-o", str(tmp_path / "r.md")]) == 0
+    text = (tmp_path / "r.md").read_text()
+    assert "| calibrator | error % | NLL | Brier |" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("| TemperatureScaling")]
+    assert "**" in line.split("|")[3]  # the labels were drawn at half the logits: its NLL is the best
+    (raw,) = [line for line in text.splitlines() if line.startswith("| raw")]
+    assert "**" not in raw.split("|")[3]
+    assert main([*sides(files), *few, "-o", str(tmp_path / "r.csv")]) == 0
+    with (tmp_path / "r.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["calibrator"] for row in rows} == {"raw", "TemperatureScaling", "HistogramBinning"}
+    assert {row["n_bins"] for row in rows if row["metric"].startswith("ece")} == {"15", "20"}
+
+
+def test_an_infinite_nll_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    predictions(split="val").save(tmp_path / "val.npz")
+    np.savez(tmp_path / "test.npz", probs=np.array([[1.0, 0, 0, 0], [0, 1.0, 0, 0]]), target=np.array([0, 3]))
+    assert main(["evaluate", "--val", f"{tmp_path}/val.npz", "--test", f"{tmp_path}/test.npz", "--calibrators", "none", "--bootstrap", "50"]) == 0
+    assert "inf" in capsys.readouterr().out
+
+
+def test_a_deep_ensemble_is_pooled_then_calibrated_and_shown_beside_its_members(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    members = [saved(tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 1))]
+    arguments = [text for side in ("val", "test") for text in (f"--{side}", *(m[side] for m in members))]
+    far = f"far={members[0]['far']},{members[1]['far']}"
+    output = tmp_path / "r.json"
+    assert main(["evaluate", *arguments, "--ood", far, "--calibrators", "TemperatureScaling", "--bootstrap", "50", "-o", str(output)]) == 0
+    assert "ensemble of 2" in capsys.readouterr().out
+    report = json.loads(output.read_text())
+    assert list(report["calibrators"]) == ["ensemble of 2", "a", "b"]
+    val, test = (pooled([Predictions.load(member[side]) for member in members]) for side in ("val", "test"))
+    fitted = fit_calibrator(TemperatureScaling(), val)
+    assert report["calibrators"]["ensemble of 2"]["TemperatureScaling"]["temperature"] == pytest.approx(float(fitted.temperature), rel=1e-5)
+    expected = next(row["value"] for row in evaluate(test, fitted) if row["metric"] == "nll")
+    found = next(r["value"] for r in report["rows"] if (r["model"], r["split"], r["calibrator"], r["metric"]) == ("ensemble of 2", "test", "TemperatureScaling", "nll"))
+    assert found == pytest.approx(expected)
+
+
+def test_threads_change_nothing(files: dict[str, str]) -> None:
+    sets = {name: Predictions.load(files[name]) for name in ("val", "test", "far", "fog")}
+    evaluation = Evaluation(calibrators_named(["default"]))
+    one, two = (evaluation(sets, bootstrap=60, jobs=jobs) for jobs in (1, 3))
+    assert one.calibrators == two.calibrators
+    for row, other in zip(one.rows, two.rows, strict=True):
+        assert np.array_equal(row.pop("replicates", 0), other.pop("replicates", 0))
+        assert row == other or row["value"] != row["value"]
+
+
+MISTAKES = {
+    "--val {test} --test {test}": "it cannot be `--val`",
+    "--val {val} --test {val}": "it cannot be `--test`",
+    "--val {same} --test {test}": "that would fit on the test set",
+    "--val {val} --test nowhere.npz": "no file nowhere.npz",
+    "--val {val} --test {test} --calibrators TempScaling": "no calibrator `TempScaling`; did you mean TemperatureScaling",
+    "--val {val} --test {test} --output report.txt": "report.txt`: a file .json, .md, .csv is expected",
+    "--val {val} --test {test} --bootstrap -1": "`--bootstrap` must not be negative",
+    "--val {val} --test {test} --jobs 0": "`--jobs` must be a positive integer",
+    "--val {val} --test {test} --n_bins 0": "`n_bins` must be a positive integer",
+    "--val {val} --test {test} --ood {far}": "takes NAME=FILE",
+    "--val {val} --test {test} --shift fog={far}": "without a label",
+    "--val {val} {val} --test {test}": "one a member is needed",
+    "--val {val} --test {three}": "classes",
+    "--test {test}": "--val",
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_one_line_and_exit_code_2(line: str, files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    test = Predictions.load(files["test"])
+    Predictions(test.logits, test.target).save(tmp_path / "same.npz")
+    predictions(k=3).save(tmp_path / "three.npz")
+    named = {**files, "same": str(tmp_path / "same.npz"), "three": str(tmp_path / "three.npz")}
+    assert main(["evaluate", *line.format(**named).split()]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert MISTAKES[line] in captured.err
+
+
+def test_probabilities_with_zeros_say_what_to_do(files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    probs = np.eye(4)[rng.integers(4, size=50)] * 0.9 + np.array([0.1, 0, 0, 0])
+    np.savez(tmp_path / "zeros.npz", probs=probs, target=rng.integers(4, size=50))
+    line = ["evaluate", "--val", str(tmp_path / "zeros.npz"), "--test", files["test"], "--calibrators", "TemperatureScaling", "--bootstrap", "0"]
+    assert main(line) == 2
+    assert "--clip" in capsys.readouterr().err
+    assert main([*line, "--clip", "1e-6"]) == 0
+
+
+def test_all_calibrators_have_a_name() -> None:
+    assert {type(one).__name__ for one in calibrators_named(["all"])} == set(calibrators.__all__) - {"Calibrator"}
+    assert [type(one).__name__ for one in calibrators_named(["VectorScaling", "default"])][:2] == ["VectorScaling", "TemperatureScaling"]
+    assert calibrators_named(["none"]) == []
+
+
+def test_it_runs_on_the_output_of_calibrate(files: dict[str, str], tmp_path: Path) -> None:
+    fitted, probs = str(tmp_path / "cal.pt"), tmp_path / "probs.npz"
+    assert main(["calibrate", "--val", files["val"], "--output", fitted]) == 0
+    assert main(["calibrate", "--apply", fitted, "--input", files["test"], "--output", str(probs)]) == 0
+    output = tmp_path / "r.json"
+    assert main(["evaluate", "--val", files["val"], "--test", str(probs), "--calibrators", "none", "--bootstrap", "0", "-o", str(output)]) == 0
+    after = fit_calibrator(TemperatureScaling(), Predictions.load(files["val"]))
+    expected = next(row["value"] for row in evaluate(Predictions.load(files["test"]), after) if row["metric"] == "ece")
+    found = next(r["value"] for r in json.loads(output.read_text())["rows"] if (r["split"], r["metric"]) == ("test", "ece"))
+    assert found == pytest.approx(expected, abs=1e-5)
+    shutil.copy(probs, tmp_path / "val2.npz")
+    assert main(["evaluate", "--val", str(tmp_path / "val2.npz"), "--test", files["test"]]) == 2  # it says that it is the test set
