@@ -87,12 +87,39 @@ def test_only_logits() -> None:
             ("labels", rng.integers(3, size=50)),
         )
     }
-    exec(code("val_logits"), names)
+    exec(code("Evaluation()"), names)
     assert {row["calibrator"] for row in names["rows"]} == {
         "raw",
         "TemperatureScaling",
         "AdaptiveTemperatureScaling",
     }
+
+
+def test_a_calibrator_in_three_lines() -> None:
+    import torch
+
+    block = code("TemperatureScaling().fit")
+    assert len([line for line in block.splitlines() if line.strip()]) == 3
+    names = {f"{split}_logits": torch.randn(50, 3) for split in ("val", "test")} | {
+        "val_labels": torch.randint(3, (50,))
+    }
+    exec(block, names)
+    torch.testing.assert_close(names["probs"].sum(1), torch.ones(50))
+
+
+def test_options_in_commands_on_logits_exist() -> None:
+    import argparse
+
+    from calibench import calibrate, export
+    from calibench.evaluation import command
+
+    rooms = {"evaluate": command, "calibrate": calibrate, "export": export}
+    lines = re.findall(rf"^calibench ({'|'.join(rooms)}) ([^#\n]*)", README, re.MULTILINE)
+    assert {verb for verb, _ in lines} == set(rooms)
+    for verb, rest in lines:
+        parser = argparse.ArgumentParser(allow_abbrev=False)
+        rooms[verb].add_arguments(parser)
+        parser.parse_args(rest.split())
 
 
 def test_no_path_of_a_machine_and_no_registry_is_named() -> None:
