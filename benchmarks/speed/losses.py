@@ -1,6 +1,11 @@
 """Cost of each loss, forward and backward, as a multiple of F.cross_entropy's.
 
     python benchmarks/speed/losses.py [--repeats 30] [--batch 128 1024] [--classes 10 100 1000]
+    python benchmarks/speed/losses.py --step [--repeats 30] [--losses FocalLoss ...]
+
+With `--step` whole training steps of CIFAR ResNets (forward, backward, SGD) at B = 128 and K = 10: the
+time of a step as a multiple of one with F.cross_entropy, and, because a step's own time varies by
+more than any loss takes, how much longer the loss and its gradient take than cross-entropy's.
 
 One thread, CPU time (`process_time`), every loss timed in turn and the medians taken, so that a busy
 machine slows all alike. Beside ours stand the formulations of the same losses in public use, written
@@ -16,9 +21,10 @@ from statistics import median
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 import calibench.losses as L
+from calibench.backbones import CIFARResNet8, CIFARResNet20
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 WARM_UP = 2
@@ -29,31 +35,40 @@ def public_focal(logits: Tensor, target: Tensor) -> Tensor:
     return (-((1 - log_p.exp()) ** 3.0) * log_p).mean()
 
 
-def per_sample_gamma(probabilities: Tensor) -> Tensor:
-    """FLSD-53's table, looked up one example at a time."""
-    return torch.tensor([5.0 if p.item() < 0.2 else 3.0 for p in probabilities])
+def flsd_gamma(p: float) -> float:
+    """FLSD-53's gamma of one probability: that of the first of the sorted steps above it."""
+    if p >= 0.5:
+        return 3.0
+    steps = {0.5: 3.0, 0.2: 5.0}
+    return next(steps[step] for step in sorted(steps) if p < step)
 
 
 def public_flsd(logits: Tensor, target: Tensor) -> Tensor:
     log_p = F.log_softmax(logits, dim=1).gather(1, target.view(-1, 1)).view(-1)
     p = log_p.exp()
-    return (-((1 - p) ** per_sample_gamma(p)) * log_p).mean()
+    # one example at a time is picked out of the graph and read, as in the authors' code
+    gamma = torch.tensor([flsd_gamma(p[i].item()) for i in range(len(p))])
+    return (-((1 - p) ** gamma) * log_p).mean()
 
 
-def bin_gamma(p: float, bins: list[tuple[float, float]]) -> float:
-    """AdaFocal's gamma of one probability: the first bin that holds it."""
-    for lower, upper in bins:
-        if lower <= p < upper:
-            return 1.0
-    return 1.0
+BINS = {b: {"lower": b / 15, "upper": (b + 1) / 15, "gamma": 1.0} for b in range(15)}
+
+
+def adafocal_gamma(p: float) -> float:
+    """AdaFocal's gamma of one probability: that of the first bin that holds it."""
+    for number, bin_ in BINS.items():
+        below_all = number == 0 and p < bin_["upper"]
+        above_all = number == len(BINS) - 1 and p >= bin_["lower"]
+        if below_all or above_all or bin_["lower"] <= p < bin_["upper"]:
+            return bin_["gamma"]
+    raise ValueError(f"`p` must lie in [0, 1], got {p}.")
 
 
 def public_adafocal(logits: Tensor, target: Tensor) -> Tensor:
-    bins = [(b / 15, (b + 1) / 15) for b in range(15)]
     log_p = F.log_softmax(logits, dim=1).gather(1, target.view(-1, 1)).view(-1)
     p = log_p.exp()
-    gamma = torch.tensor([bin_gamma(value.item(), bins) for value in p])
-    return (-((1 - p + 1e-20) ** gamma) * log_p).mean()
+    gamma = torch.tensor([adafocal_gamma(p[i].item()) for i in range(len(p))])
+    return (-((1 - torch.sign(gamma) * p + 1e-20) ** gamma.abs()) * log_p).mean()
 
 
 def public_brier(logits: Tensor, target: Tensor) -> Tensor:
@@ -179,14 +194,63 @@ def ratios(n: int, k: int, repeats: int, names: list[str]) -> dict[str, tuple[fl
     }
 
 
+def training_step(
+    network: nn.Module, loss: Loss, images: Tensor, target: Tensor
+) -> tuple[float, float]:
+    """CPU seconds of one step of SGD, and of the loss and its gradient within it."""
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
+    start = time.process_time()
+    logits = network(images)
+    before = time.process_time()
+    (grad,) = torch.autograd.grad(loss(logits, target), logits, retain_graph=True)
+    after = time.process_time()
+    logits.backward(grad)
+    optimizer.step()
+    return time.process_time() - start, after - before
+
+
+def step_costs(network: nn.Module, repeats: int, names: list[str]) -> dict[str, str]:
+    """What a step costs with each loss, relative to one with F.cross_entropy."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(128, 3, 32, 32, generator=generator)
+    target = torch.randint(10, (128,), generator=generator)
+    timed: dict[str, Loss] = {"baseline": F.cross_entropy, **{n: LOSSES[n][0] for n in names}}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in timed}
+    training_step(network, F.cross_entropy, images, target)
+    for _ in range(repeats):
+        for name, loss in timed.items():
+            times[name].append(training_step(network, loss, images, target))
+    medians = {name: [median(part) for part in zip(*t, strict=True)] for name, t in times.items()}
+    step, share = medians.pop("baseline")
+    title = type(network).__name__
+    print(f"{title}: F.cross_entropy {1e3 * step:.1f} ms, {1e3 * share:.2f} of it the loss")
+    return {
+        name: f"{whole / step:.3f} / {100 * (part - share) / step:+.2f}%"
+        for name, (whole, part) in medians.items()
+    }
+
+
+def compare_steps(repeats: int, names: list[str]) -> None:
+    """Print what whole training steps cost."""
+    networks = [CIFARResNet8(num_classes=10), CIFARResNet20(num_classes=10)]
+    columns = [step_costs(network, repeats, names) for network in networks]
+    print("a step over one with F.cross_entropy / the loss's own time over its, of a step")
+    for name in names:
+        print(f"{name:24s}" + "".join(f"{column[name]:>20s}" for column in columns))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024])
     parser.add_argument("--classes", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--losses", nargs="+", default=list(LOSSES), choices=list(LOSSES))
+    parser.add_argument("--step", action="store_true", help="whole training steps")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.step:
+        compare_steps(options.repeats, options.losses)
+        return
     cases = [(n, k) for n in options.batch for k in options.classes]
     columns = {case: ratios(*case, options.repeats, options.losses) for case in cases}
     print("ours / public, as multiples of F.cross_entropy")

@@ -31,7 +31,8 @@ def signed_focal_factor(ce: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
     log_own = -ce
     own = torch.exp(log_own)
     sign = gamma.sign().to(ce.dtype)
-    base = torch.addcmul(1 - sign, sign, -torch.expm1(log_own))  # 1 - p_y, or 2 - (1 - p_y)
+    # 1 - p_y, or 2 - (1 - p_y), without rounding p_y near 1
+    base = torch.addcmul(1 - sign, sign, torch.expm1(log_own), value=-1)
     factor, slope = power_and_slope(base, gamma.abs())
     return factor, slope * sign * own
 
