@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from calibench.binning import check_n_bins
 from calibench.losses.arguments import non_negative, positive
-from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import power_and_slope
 from calibench.losses.softmax import log_probabilities
-from calibench.losses.surprisal import of_surprisals
+from calibench.losses.surprisal import SurprisalLoss, of_surprisals
 from calibench.losses.validation_bins import (
     bin_gaps,
     equal_mass_edges,
@@ -101,7 +100,7 @@ class AdaptiveGamma(nn.Module):
         self.step(bin_gaps(confidence, correct, self.edges))
 
 
-class AdaFocalLoss(PerExampleLoss):
+class AdaFocalLoss(SurprisalLoss):
     """AdaFocal: focal loss whose gamma follows each bin's calibration (Ghosh et al. 2022).
 
     An example's gamma is that of the bin of p_y; a negative one turns the loss into inverse focal.
@@ -146,9 +145,6 @@ class AdaFocalLoss(PerExampleLoss):
         """Update the bins and their gammas."""
         self.focus.update(logits, target)
 
-    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's loss, (N,)."""
-        return of_surprisals(logits, self._curve, target)
-
-    def _curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
+    def curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss and its derivative by ce = -log p_y, (N,) each."""
         return signed_focal_curve(ce, self.focus(torch.exp(-ce)))

@@ -8,15 +8,17 @@ import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative
-from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import focal_curve
-from calibench.losses.surprisal import of_surprisals
+from calibench.losses.surprisal import SurprisalLoss, of_surprisals
 
 
 def flsd_gamma(ce: Tensor, gamma: float) -> Tensor:
     """Gamma of each example from ce = -log p_y, (N,): 5 below p_y = 0.2, 3 below 0.5."""
     own = torch.exp(-ce)
-    return torch.full_like(own, gamma).masked_fill_(own < 0.5, 3.0).masked_fill_(own < 0.2, 5.0)
+    gammas = torch.full_like(own, gamma)
+    if gamma != 3:  # FLSD-53 has no step at 0.5
+        gammas.masked_fill_(own < 0.5, 3.0)
+    return gammas.masked_fill_(own < 0.2, 5.0)
 
 
 def flsd_curve(ce: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
@@ -29,7 +31,7 @@ def flsd_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tensor:
     return of_surprisals(logits, partial(flsd_curve, gamma=gamma), target)
 
 
-class FLSDLoss(PerExampleLoss):
+class FLSDLoss(SurprisalLoss):
     """Sample-dependent focal loss, FLSD-53 (Mukhoti et al. 2020).
 
     Gamma is a constant of each example chosen by p_y: 5 below 0.2, 3 in [0.2, 0.5), else `gamma`.
@@ -44,6 +46,6 @@ class FLSDLoss(PerExampleLoss):
         super().__init__()
         self.gamma = non_negative("gamma", gamma)
 
-    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's loss, (N,)."""
-        return flsd_loss(logits, target, gamma=self.gamma)
+    def curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss and its derivative by ce = -log p_y, (N,) each."""
+        return flsd_curve(ce, self.gamma)

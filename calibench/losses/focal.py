@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative
-from calibench.losses.base import PerExampleLoss
-from calibench.losses.surprisal import of_surprisals
+from calibench.losses.surprisal import SurprisalLoss, of_surprisals
 
 
 def power_and_slope(base: Tensor, gamma: float | Tensor) -> tuple[Tensor, Tensor]:
@@ -50,7 +49,7 @@ def check_schedule(schedule: Sequence[Sequence[float]]) -> list[tuple[int, float
     return pairs
 
 
-class FocalLoss(PerExampleLoss):
+class FocalLoss(SurprisalLoss):
     """Focal loss, -(1 - p_y)^gamma log p_y (Lin et al. 2017; Mukhoti et al. 2020).
 
     The factor is differentiated. Not proper for gamma > 0: its minimiser is less confident than the
@@ -77,8 +76,8 @@ class FocalLoss(PerExampleLoss):
         due = [gamma for start, gamma in self.schedule if start <= epoch]
         self.gamma.fill_(due[-1] if due else self.initial_gamma)
 
-    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's focal loss, (N,)."""
+    def curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss and its derivative by ce = -log p_y, (N,) each."""
         # a plain number, where it is one, spares torch a general power
         gamma = self.gamma if self.schedule else self.initial_gamma
-        return focal_loss(logits, target, gamma=gamma)
+        return focal_curve(ce, gamma)

@@ -13,7 +13,7 @@ from calibench.losses.base import PerExampleLoss
 from calibench.losses.dual_focal import below_target, dual_focal_factor
 from calibench.losses.flsd import flsd_gamma
 from calibench.losses.focal import focal_factor
-from calibench.losses.surprisal import of_surprisals
+from calibench.losses.surprisal import SurprisalLoss, of_surprisals
 
 
 def _focal_gra_curve(ce: Tensor, gamma: float | Tensor) -> tuple[Tensor, Tensor]:
@@ -59,7 +59,7 @@ def dual_focal_gra_loss(
     return of_surprisals(logits, curve, target, index)
 
 
-class FocalGRALoss(PerExampleLoss):
+class FocalGRALoss(SurprisalLoss):
     """FL-GRA: focal loss with a constant factor (Lin et al. 2025).
 
     Args:
@@ -70,12 +70,12 @@ class FocalGRALoss(PerExampleLoss):
         super().__init__()
         self.gamma = non_negative("gamma", gamma)
 
-    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's loss, (N,)."""
-        return focal_gra_loss(logits, target, gamma=self.gamma)
+    def curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss and its derivative by ce = -log p_y, (N,) each."""
+        return _focal_gra_curve(ce, self.gamma)
 
 
-class FLSDGRALoss(PerExampleLoss):
+class FLSDGRALoss(SurprisalLoss):
     """FLSD-GRA: sample-dependent focal loss with a constant factor (Lin et al. 2025).
 
     Args:
@@ -86,9 +86,9 @@ class FLSDGRALoss(PerExampleLoss):
         super().__init__()
         self.gamma = non_negative("gamma", gamma)
 
-    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's loss, (N,)."""
-        return flsd_gra_loss(logits, target, gamma=self.gamma)
+    def curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss and its derivative by ce = -log p_y, (N,) each."""
+        return _flsd_gra_curve(ce, self.gamma)
 
 
 class DualFocalGRALoss(PerExampleLoss):

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative
-from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import power_and_slope
-from calibench.losses.surprisal import of_surprisals
+from calibench.losses.surprisal import SurprisalLoss, of_surprisals
 
 
 def inverse_focal_curve(ce: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
@@ -25,7 +24,7 @@ def inverse_focal_loss(logits: Tensor, target: Tensor, *, gamma: float) -> Tenso
     return of_surprisals(logits, partial(inverse_focal_curve, gamma=gamma), target)
 
 
-class InverseFocalLoss(PerExampleLoss):
+class InverseFocalLoss(SurprisalLoss):
     """Inverse focal loss, -(1 + p_y)^gamma log p_y (Wang, Feng and Zhang 2021).
 
     The factor is differentiated. The paper's public code holds no inverse focal loss; this form is
@@ -39,6 +38,6 @@ class InverseFocalLoss(PerExampleLoss):
         super().__init__()
         self.gamma = non_negative("gamma", gamma)
 
-    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return each example's inverse focal loss, (N,)."""
-        return inverse_focal_loss(logits, target, gamma=self.gamma)
+    def curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss and its derivative by ce = -log p_y, (N,) each."""
+        return inverse_focal_curve(ce, self.gamma)

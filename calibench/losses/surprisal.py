@@ -7,6 +7,7 @@ is kept for the backward pass. Differentiable once.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from calibench.losses.base import PerExampleLoss
 from calibench.losses.softmax import log_probabilities
 
 Curve = Callable[..., tuple[Tensor, ...]]
@@ -59,3 +61,28 @@ def of_surprisals(logits: Tensor, curve: Curve, *classes: Tensor) -> Tensor:
         logits, curve, *classes
     )
     return value
+
+
+def _mean_of(curve: Curve) -> Curve:
+    def mean_curve(*surprisals: Tensor) -> tuple[Tensor, ...]:
+        value, *slopes = curve(*surprisals)
+        return value.mean(), *(slope / len(slope) for slope in slopes)
+
+    return mean_curve
+
+
+class SurprisalLoss(PerExampleLoss):
+    """A per-example loss that is a curve over -log p of the true class (this package)."""
+
+    @abstractmethod
+    def curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss and its derivative by ce = -log p_y, (N,) each."""
+
+    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
+        return of_surprisals(logits, self.curve, target)
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the mean over the batch."""
+        # the mean within the curve spares a node of the graph
+        return of_surprisals(logits, _mean_of(self.curve), target)
