@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -22,10 +23,11 @@ class GlobalPoolingCNN(Backbone):
 
     Args:
         num_classes: Number of logits.
-        vocab_size: Token numbers, 0 included, of a trained embedding, drawn from N(0, 1) as
-            `nn.Embedding` does; None if the inputs are word vectors already, as data modules of
-            texts make them with `vectors`.
+        vocab_size: Token numbers, 0 included, of a trained embedding; None if the inputs are word
+            vectors already, as data modules of texts make them with `vectors`.
         embedding_dim: Numbers of a word vector.
+        embedding_std: Standard deviation of the normal distribution that a trained embedding is
+            drawn from. `nn.Embedding`'s own 1 lets rare words, hardly trained, drown the others.
         width: Channels of the convolutions and of the linear layer.
         dropout: Probability of dropping a unit before the last layer, in [0, 1); MMCE's is 0.3.
 
@@ -41,13 +43,14 @@ class GlobalPoolingCNN(Backbone):
         num_classes: int,
         vocab_size: int | None = 20_000,
         embedding_dim: int = 100,
+        embedding_std: float = 0.05,
         width: int = 128,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.num_classes, self.embedding_dim = num_classes, embedding_dim
         self.embedding = (
-            None if vocab_size is None else nn.Embedding(vocab_size, embedding_dim, padding_idx=0)
+            None if vocab_size is None else _embedding(vocab_size, embedding_dim, embedding_std)
         )
         self.features = nn.Sequential(
             nn.Conv1d(embedding_dim, width, 5),
@@ -94,3 +97,10 @@ class GlobalPoolingCNN(Backbone):
             )
         vectors: Tensor = self.embedding(inputs)
         return vectors
+
+
+def _embedding(vocab_size: int, dim: int, std: float) -> nn.Embedding:
+    embedding = nn.Embedding(vocab_size, dim, padding_idx=0)
+    with torch.no_grad():
+        embedding.weight[1:].normal_(std=std)
+    return embedding

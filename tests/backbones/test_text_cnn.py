@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from calibench.backbones import GlobalPoolingCNN
+
+
+def network(**options) -> GlobalPoolingCNN:
+    torch.manual_seed(1)
+    options = {"num_classes": 20, "vocab_size": 50, "embedding_dim": 100, **options}
+    return GlobalPoolingCNN(**options).eval()
+
+
+def texts(lengths: list[int], width: int) -> torch.Tensor:
+    rows = [torch.randint(1, 50, (n,)) for n in lengths]
+    return torch.stack([F.pad(row, (width - len(row), 0)) for row in rows])
+
+
+def test_published_number_of_parameters() -> None:
+    """247,316 without the embedding: counted on the public code of MMCE and MbLS."""
+    counts = {name: p.numel() for name, p in network().named_parameters()}
+    assert counts.pop("embedding.weight") == 50 * 100
+    assert sum(counts.values()) == 247_316
+
+
+def test_padding_beyond_the_receptive_field_changes_nothing() -> None:
+    net, lengths = network(), [0, 1, 3, 20, 21, 64, 100]
+    full = texts(lengths, 1000)
+    bucket = full[:, -(max(lengths) + net.receptive_field) :]
+    torch.testing.assert_close(net(bucket), net(full), rtol=0, atol=1e-6)
+
+
+def test_less_padding_than_the_receptive_field_may_change_logits() -> None:
+    net = network()
+    full = texts([30], 1000)
+    assert (net(full[:, -30:]) - net(full)).abs().max() > 1e-4
+
+
+def test_the_receptive_field_is_what_the_last_convolution_sees() -> None:
+    net = network()
+    vectors = torch.randn(1, 100, 61, requires_grad=True)
+    out = net.features(vectors)
+    assert out.shape[2] == 61 - net.receptive_field + 1
+    seen = torch.zeros(61, dtype=torch.bool)
+    for _ in range(20):  # a maximum hides positions; other inputs show them
+        vectors = torch.randn(1, 100, 61, requires_grad=True)
+        (gradient,) = torch.autograd.grad(net.features(vectors)[:, :, 20].sum(), vectors)
+        seen |= gradient.abs().sum((0, 1)) > 0
+    positions = seen.nonzero().squeeze(1)
+    assert (int(positions[0]), int(positions[-1])) == (20, 20 + net.receptive_field - 1)
+
+
+def test_a_short_text_is_padded_to_the_receptive_field() -> None:
+    net, row = network(), texts([3], 3)
+    assert torch.equal(net(row), net(F.pad(row, (18, 0))))
+
+
+def test_word_vectors_give_the_logits_of_the_embedding_they_come_from() -> None:
+    trained, tokens = network(), texts([5, 30], 60)
+    frozen = network(vocab_size=None)
+    state = {k: v for k, v in trained.state_dict().items() if not k.startswith("embedding")}
+    frozen.load_state_dict(state)
+    assert torch.equal(frozen(trained.embedding(tokens)), trained(tokens))
+
+
+def test_the_paddings_vector_is_zero_and_stays_so() -> None:
+    net, tokens = network().train(), texts([5, 30], 60)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+    net(tokens).square().sum().backward()
+    optimizer.step()
+    assert not net.embedding.weight[0].any()
+    assert net.embedding.weight.grad.abs().sum() > 0
+
+
+def test_the_wrong_kind_of_inputs_says_what_to_change() -> None:
+    with pytest.raises(ValueError, match="`vocab_size` is None: inputs must be word vectors"):
+        network(vocab_size=None)(texts([5], 30))
+    with pytest.raises(ValueError, match="set `vocab_size` to None"):
+        network()(torch.randn(2, 30, 100))

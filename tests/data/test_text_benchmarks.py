@@ -1,0 +1,61 @@
+"""The text benchmarks: they run, on fakes, and say what the paper says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from calibench import training
+from calibench.config import merge_files
+from tests.data import fake_texts
+
+BENCHMARKS = {"newsgroups": ["--data.val_size=20"], "ag_news": []}
+
+
+def run(root: Path, *names: str, options: tuple[str, ...] = ()) -> str:
+    fake_texts.newsgroups(root)
+    fake_texts.ag_news(root)
+    configs = [argument for name in names for argument in ("--config", name)]
+    fast = ["--trainer.fast_dev_run=true", "--trainer.enable_progress_bar=false"]
+    where = [f"--data.root={root}", f"--trainer.default_root_dir={root / 'results'}"]
+    small = ["--data.batch_size=8", "--trainer.accelerator=cpu", *BENCHMARKS[names[0]]]
+    outcome, _ = training.fit([*configs, *fast, *where, *small, *options])
+    return outcome
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_benchmark_runs(name: str, tmp_path: Path) -> None:
+    assert run(tmp_path, name) == "done"
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_the_papers_protocol_and_settings_run(name: str, tmp_path: Path) -> None:
+    loss = f"losses/focal_calibration@{name}/global_pooling_cnn"
+    assert run(tmp_path, name, "protocols/fcl_text", loss) == "done"
+
+
+def test_word_vectors_run(tmp_path: Path) -> None:
+    (tmp_path / "glove.txt").write_text("alpha 1 0 0\nbeta 0 2 0\n")
+    backbone = ("--model.backbone.vocab_size=null", "--model.backbone.embedding_dim=3")
+    assert run(tmp_path, "ag_news", options=("--data.vectors=glove.txt", *backbone)) == "done"
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_the_papers_schedule(name: str) -> None:
+    merged = merge_files([name, "protocols/fcl_text"])
+    assert merged["model"]["backbone"]["class_path"] == "GlobalPoolingCNN"
+    assert merged["model"]["optimizer"] == {
+        "class_path": "torch.optim.Adam",
+        "init_args": {"lr": 1e-3, "betas": [0.9, 0.999]},
+    }
+    assert (merged["trainer"]["max_epochs"], merged["evaluated_checkpoint"]) == (50, "best_error")
+    assert merged["data"]["init_args"]["batch_size"] == 128
+
+
+@pytest.mark.parametrize(("name", "gamma", "weight"), [("newsgroups", 5, 4.5), ("ag_news", 4, 3)])
+def test_the_papers_hyper_parameters(name: str, gamma: float, weight: float) -> None:
+    """Liang et al. 2024, appendix A.10."""
+    loss = f"losses/focal_calibration@{name}/global_pooling_cnn"
+    arguments = merge_files([name, loss])["model"]["loss"]["init_args"]
+    assert (arguments["gamma"], arguments["weight"]) == (gamma, weight)
