@@ -13,6 +13,7 @@ from torch import Tensor
 from calibench.binning import equal_width_bin
 
 Floats = npt.NDArray[np.float64]
+_CHUNK = 100  # resamples at a time: bounds the memory of their cells
 
 
 class ClasswiseResamples:
@@ -35,13 +36,21 @@ class ClasswiseResamples:
         )
         self._cells = [self._later_bins(probs, number) for number in n_bins]
 
-    def __call__(self, counts: Floats) -> list[Floats]:
+    def __call__(self, counts: npt.NDArray[np.float32]) -> list[Floats]:
         """Classwise ECE for each number of bins, (R,) each, of resamples with counts (R, N)."""
-        totals = (torch.from_numpy(counts).float() @ self._residual).numpy().astype(np.float64)
-        return [self._error(totals, counts, *cells) for cells in self._cells]
+        totals = (torch.from_numpy(counts) @ self._residual).numpy()
+        rows = [slice(start, start + _CHUNK) for start in range(0, len(counts), _CHUNK)]
+        return [
+            np.concatenate([self._error(totals[some], counts[some], *cells) for some in rows])
+            for cells in self._cells
+        ]
 
     def _error(
-        self, totals: Floats, counts: Floats, residuals: csr_matrix, classes: csr_matrix
+        self,
+        totals: npt.NDArray[np.float32],
+        counts: npt.NDArray[np.float32],
+        residuals: csr_matrix,
+        classes: csr_matrix,
     ) -> Floats:
         later = (residuals.T @ counts.T).T
         first = totals - later @ classes

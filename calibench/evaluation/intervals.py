@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 Replicates = dict[tuple[str, str | None], Floats]
 
 LEVEL = 0.05
-_CHUNK = 50
+_CHUNK = 16  # resamples at a time: their running sums then stay in the cache
 HIGHER_IS_BETTER = ("ood_auroc",)
 
 
@@ -50,23 +50,24 @@ def replicates(
     means = _Means(log_probs, probs, target)
     top = TopLabelResamples(probs, target)
     suffixes = ["", *(f"_{number}" for number in n_bins[1:])]
-    classwise = ClasswiseResamples(probs, target, n_bins)
+    classwise = ClasswiseResamples(probs, target, n_bins)(resamples.counts)
     parts: dict[str, list[Floats]] = {}
     for counts in _chunks(resamples):
         found = means(counts)
         weighted = top.weighted(counts)
-        for number, suffix, error in zip(n_bins, suffixes, classwise(counts), strict=True):
+        for number, suffix in zip(n_bins, suffixes, strict=True):
             found[f"ece{suffix}"] = weighted.equal_width(number)
             found[f"adaptive_ece{suffix}"] = weighted.equal_mass(number)
-            found[f"classwise_ece{suffix}"] = error
         found["smooth_ece"] = top.smooth(counts)
         for name, values in found.items():
             parts.setdefault(name, []).append(values)
-    return {(name, None): np.concatenate(values) for name, values in parts.items()}
+    whole = {name: np.concatenate(values) for name, values in parts.items()}
+    whole |= {f"classwise_ece{suffix}": e for suffix, e in zip(suffixes, classwise, strict=True)}
+    return {(name, None): values for name, values in whole.items()}
 
 
 def _chunks(resamples: Resamples) -> Iterator[Floats]:
-    """Counts of some resamples at a time, (R, N): their running sums are not to be held for all."""
+    """Counts of some resamples at a time, (R, N)."""
     counts = resamples.counts
     for start in range(0, len(counts), _CHUNK):
         yield counts[start : start + _CHUNK].astype(np.float64)

@@ -31,9 +31,9 @@ def log_probs_and_target(n: int = 203, k: int = 4) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize(("n", "k"), [(203, 4), (203, 2), (7, 3), (1, 2)])
 def test_replicates_are_the_metrics_of_the_resampled_set(n: int, k: int) -> None:
     log_probs, target = log_probs_and_target(n, k)
-    resamples = Resamples(n, 60)  # more than a chunk
+    resamples = Resamples(n, 120)  # more than a chunk
     found = replicates(log_probs, target, N_BINS, resamples)
-    for number in (0, 49, 59):
+    for number in (0, 49, 119):
         drawn = np.repeat(np.arange(n), resamples.counts[number].astype(int))
         rows = labelled_rows(log_probs[drawn], target[drawn], n_bins=N_BINS)
         assert {(row["metric"], None) for row in rows} == set(found)
@@ -70,7 +70,7 @@ def test_threads_are_given_back() -> None:
 def test_classwise_cells_on_the_edge_of_the_first_bin() -> None:
     probs = torch.tensor([[1 / 15, 14 / 15], [0.0665, 0.9335], [0.0, 1.0], [0.5, 0.5]])
     target = torch.tensor([0, 0, 1, 0])
-    counts = np.array([[1.0, 1, 1, 1], [0, 3, 0, 1]])
+    counts = np.array([[1, 1, 1, 1], [0, 3, 0, 1]], dtype=np.float32)
     for value, weights in zip(ClasswiseResamples(probs, target, [15])(counts)[0], counts, strict=True):
         drawn = np.repeat(np.arange(4), weights.astype(int))
         rows = labelled_rows(probs[drawn].log(), target[drawn], n_bins=(15,))
