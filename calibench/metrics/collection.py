@@ -19,7 +19,7 @@ from calibench.metrics.row_block import RowBlock
 from calibench.metrics.smooth import SmoothCalibrationError
 
 _BLOCK_ELEMENTS = 1 << 20  # probabilities that are evaluated at once: 4 MB
-_BLOCK_ROWS = (1024, 16384)
+_BLOCK_ROWS = (1024, 10_240)
 
 
 def calibration_metrics(
