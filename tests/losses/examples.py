@@ -100,3 +100,23 @@ def value_and_grad(
     value.backward()
     assert leaf.grad is not None
     return value.detach(), leaf.grad
+
+
+def leaf(n: int = 9) -> tuple[Tensor, Tensor]:
+    """Like `batch`, the logits requiring a gradient."""
+    logits, target = batch(n)
+    return logits.requires_grad_(), target
+
+
+def gradients_agree(ours: Tensor, composed: Tensor, logits: Tensor) -> None:
+    """Compare two functions of the logits, and their gradients along a random direction."""
+    torch.testing.assert_close(ours, composed, rtol=1e-12, atol=1e-14)
+    along = torch.randn_like(ours)
+    (got,) = torch.autograd.grad(ours, logits, along)
+    (expected,) = torch.autograd.grad(composed, logits, along)
+    torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-13)
+
+
+def product(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """A function of two numbers with its slopes."""
+    return first * second, second, first

@@ -10,6 +10,7 @@ import torch
 import calibench.losses as L
 from calibench.losses.dual_focal import below_target, highest_other, second_largest
 from calibench.losses.flsd import flsd_gamma
+from calibench.losses.focal import focal_factor, power_and_slope
 
 
 def test_schedule_holds_from_its_epoch_on_and_survives_a_checkpoint() -> None:
@@ -122,3 +123,18 @@ def test_negative_gamma_is_refused(build: Any) -> None:
 def test_bad_arguments_are_named(build: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build()
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 3.0])
+def test_power_and_its_slope(gamma: float) -> None:
+    base = torch.rand(20, dtype=torch.float64, requires_grad=True)
+    power, slope = power_and_slope(base, gamma)
+    (expected,) = torch.autograd.grad(base.pow(gamma).sum(), base)
+    torch.testing.assert_close(power, base.pow(gamma))
+    torch.testing.assert_close(slope, expected)
+
+
+def test_focal_factor_and_its_slope_are_finite_at_certainty() -> None:
+    factor, slope = focal_factor(torch.zeros(3), 0.5)
+    assert factor.max() < 1e-18
+    assert slope.isfinite().all()
