@@ -10,6 +10,23 @@ more than any loss takes, how much longer the loss and its gradient take than cr
 One thread, CPU time (`process_time`), every loss timed in turn and the medians taken, so that a busy
 machine slows all alike. Beside ours stand the formulations of the same losses in public use, written
 here from their descriptions: a Python loop for a per-sample gamma, N x N kernels for MMCE.
+
+Measured on 2026-11-21, one thread of a 2-vCPU Xeon (avx512) under other load, torch 2.15 (ours / public):
+
+                            B128 K10       B128 K100       B1024 K10      B1024 K100
+    BrierLoss             2.57 / 1.8      3.37 / 2.3      0.89 / 1.4      1.95 / 2.6
+    FocalLoss             2.23 / 2.1      2.79 / 2.3      0.72 / 1.3      1.48 / 1.5
+    FLSDLoss              2.49 / 7.3      2.99 / 9.1      0.83 / 9.7     1.67 / 10.7
+    DualFocalLoss         3.56 / 3.5      4.75 / 5.5      1.33 / 2.3      2.82 / 5.0
+    AdaFocalLoss          3.11 / 9.1     4.07 / 10.7     1.11 / 12.9     2.03 / 13.4
+    BrierWeightedLoss     2.54 / 3.4      3.25 / 4.3      0.87 / 2.9      1.85 / 4.5
+    GenerativeCrossEntropy 2.48 / 2.1     3.32 / 2.5      0.81 / 1.5      2.13 / 2.4
+    MMCELoss             5.98 / 12.9     7.85 / 15.6    2.65 / 106.1    3.79 / 104.3
+    WeightedMMCELoss     9.20 / 19.1    11.33 / 24.2     3.64 / 75.1     5.14 / 87.2
+
+At B = 128 and K = 10 F.cross_entropy takes 57 us, and a loss is overhead: about 19 us for any backward
+pass, 25 with this package's checks, 90 with one more autograd.Function whose curve does nothing.
+With `--step` the losses' own extra time is 0.04 to 0.6% of a step of ResNet-8 or ResNet-20.
 """
 
 from __future__ import annotations
