@@ -46,7 +46,7 @@ def read_parquet(root: Path, part: str) -> tuple[Corpus, list[str]]:
 
 def read_hub(root: Path, part: str) -> tuple[Corpus, list[str]]:
     """`fancyzhx/ag_news` of the hub."""
-    return _counted(from_hub(HUB, part), part, [])
+    return _counted(from_hub(HUB, part, num_classes=len(CLASSES)), part, [])
 
 
 def _expected(path: Path) -> Path:

@@ -44,13 +44,13 @@ def read_utf8(raw: bytes) -> tuple[str, int]:
         return text, text.count("\ufffd") - raw.count("\ufffd".encode())
 
 
-def from_hub(name: str, split: str) -> Corpus:
+def from_hub(name: str, split: str, *, num_classes: int) -> Corpus:
     """A corpus of the Hugging Face hub with columns `text` and `label`, by the `datasets` library.
 
-    It comes from the library's cache, or is downloaded.
+    It comes from the library's cache, or is downloaded. A text that is null is empty.
 
     Raises:
-        DataError: The library or the corpus cannot be had.
+        DataError: The library or the corpus cannot be had, or a label is not in 0..num_classes-1.
     """
     try:
         from datasets import load_dataset  # seconds, and only hub sources need it
@@ -62,4 +62,11 @@ def from_hub(name: str, split: str) -> Corpus:
         # The hub client's errors differ by version and by what is missing: network, files, rights.
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise DataError(f"`{name}` cannot be had from the Hugging Face hub: {reason}") from None
-    return Corpus(list(rows["text"]), torch.tensor(list(rows["label"])))
+    labels = list(rows["label"])
+    for row, label in enumerate(labels, start=1):
+        if label not in range(num_classes):
+            raise DataError(
+                f"`{name}`, {split} row {row}: the label is {label}, "
+                f"0 to {num_classes - 1} were expected."
+            )
+    return Corpus([text or "" for text in rows["text"]], torch.tensor(labels))

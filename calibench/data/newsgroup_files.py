@@ -57,7 +57,8 @@ def read_raw(root: Path) -> Corpus:
 
 def read_hub() -> tuple[Corpus, Corpus]:
     """The by-date version of the hub, whose headers, footers and quotes are removed already."""
-    return from_hub(HUB, "train"), from_hub(HUB, "test")
+    train, test = (from_hub(HUB, part, num_classes=len(GROUPS)) for part in ("train", "test"))
+    return train, test
 
 
 def without_headers(post: str) -> str:

@@ -35,6 +35,8 @@ MODELS = {
     "GlobalPoolingCNN": ("global_pooling_cnn",),
 }
 
+DATASETS = {"newsgroups": "20newsgroups"}
+
 STAGES = {"raw": "pre", "TemperatureScaling": "post_ts", "AdaptiveTemperatureScaling": "post_ats"}
 
 
@@ -51,6 +53,6 @@ def model_names(backbone: str) -> tuple[str, ...]:
 def dataset_of(benchmark: str, settings: Mapping[str, Any]) -> str:
     """A benchmark in the papers' terms: `cifar10_lt` with imbalance factor 10 is `cifar10_lt10`."""
     if not benchmark.endswith("_lt"):
-        return benchmark
+        return DATASETS.get(benchmark, benchmark)
     factor = settings.get("data.init_args.imbalance_factor")
     return f"{benchmark}{factor:g}" if isinstance(factor, int | float) else benchmark

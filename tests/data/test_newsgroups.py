@@ -152,13 +152,21 @@ def test_the_hubs_posts(tmp_path: Path, monkeypatch) -> None:
     assert asked == [("SetFit/20_newsgroups", "train"), ("SetFit/20_newsgroups", "test")]
 
 
+@pytest.mark.parametrize("label", [-1, 20, None])
+def test_a_label_outside_the_classes_is_refused(tmp_path: Path, monkeypatch, label) -> None:
+    fakes = {"text": ["alpha", None] * 60, "label": [0, 1] * 59 + [label, 3]}
+    monkeypatch.setattr("datasets.load_dataset", lambda name, split: fakes)
+    with pytest.raises(DataError, match=f"train row 119: the label is {label}, 0 to 19 were"):
+        module(tmp_path, corpus="hub", split="bydate")
+
+
 def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch) -> None:
     def load(name: str, split: str) -> None:
         raise ConnectionError("offline\nmode")
 
     monkeypatch.setattr("datasets.load_dataset", load)
     with pytest.raises(DataError, match=r"`a/b` cannot be had .*: offline$"):
-        corpus.from_hub("a/b", "train")
+        corpus.from_hub("a/b", "train", num_classes=2)
     monkeypatch.setitem(__import__("sys").modules, "datasets", None)
     with pytest.raises(DataError, match="needs the `datasets` library"):
-        corpus.from_hub("a/b", "train")
+        corpus.from_hub("a/b", "train", num_classes=2)

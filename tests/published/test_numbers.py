@@ -78,4 +78,5 @@ def test_the_imbalance_factor_names_the_long_tailed_set() -> None:
     settings = {"data.init_args.imbalance_factor": 100.0}
     assert dataset_of("cifar10_lt", settings) == "cifar10_lt100"
     assert dataset_of("cifar10", settings) == "cifar10"
+    assert dataset_of("newsgroups", settings) == "20newsgroups"
     assert "cifar10_lt100" in {number.dataset for number in load("gce")}
