@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,6 +34,24 @@ class CorpusSplits(NamedTuple):
     train: Corpus
     val: Corpus
     test: Corpus
+
+
+def cut(corpus: Corpus, *, test_size: int, val_size: int, seed: int) -> tuple[Corpus, ...]:
+    """(train, val, test): a seeded shuffle's rest, the texts before its end, and its end.
+
+    Each part is in the corpus' order; not stratified. The rule of the public code of MMCE and MbLS,
+    whose shuffle is `np.random.seed(seed); np.random.shuffle`.
+
+    Raises:
+        ValueError: Nothing would be left to train on.
+    """
+    n = len(corpus.texts)
+    rest = n - test_size - val_size
+    if not (val_size > 0 and test_size >= 0 and rest > 0):
+        raise ValueError(f"`val_size` must leave some of {n} texts to train on, got {val_size}.")
+    order = torch.from_numpy(np.random.RandomState(seed).permutation(n))
+    parts = order[:rest], order[rest : rest + val_size], order[rest + val_size :]
+    return tuple(corpus.take(part.sort().values) for part in parts)
 
 
 def read_utf8(raw: bytes) -> tuple[str, int]:

@@ -11,8 +11,8 @@ from calibench.config import near_matches
 from calibench.data import newsgroup_files as files
 from calibench.data import text_sets
 from calibench.data.batch import EvaluationSet, Examples
-from calibench.data.corpus import Corpus, CorpusSplits
-from calibench.data.text import TextDataModule, cut
+from calibench.data.corpus import Corpus, CorpusSplits, cut
+from calibench.data.text import TextDataModule
 
 
 class NewsgroupsDataModule(TextDataModule):

@@ -13,7 +13,7 @@ from torch import Tensor
 from calibench.data import text_sets
 from calibench.data.base import ClassificationDataModule, run_seed
 from calibench.data.batch import EvaluationSet, Examples, Splits
-from calibench.data.corpus import Corpus, CorpusSplits
+from calibench.data.corpus import CorpusSplits
 from calibench.data.length_buckets import ShuffledTextLoader, TextLoader
 from calibench.data.resident import Transform
 from calibench.data.source import data_root
@@ -190,23 +190,3 @@ class TextDataModule(ClassificationDataModule, ABC):
             f"({100 * vectors.coverage:.1f}%), zeros for the others"
         )
         return vectors
-
-
-def cut(corpus: Corpus, *, test_size: int, val_size: int, seed: int) -> tuple[Corpus, ...]:
-    """(train, val, test): a seeded shuffle's rest, the texts before its end, and its end.
-
-    Each part is in the corpus' order; not stratified. The rule of the public code of MMCE and MbLS,
-    whose shuffle is `np.random.seed(seed); np.random.shuffle`.
-
-    Raises:
-        ValueError: Nothing would be left to train on.
-    """
-    import numpy as np
-
-    n = len(corpus.texts)
-    rest = n - test_size - val_size
-    if not (val_size > 0 and test_size >= 0 and rest > 0):
-        raise ValueError(f"`val_size` must leave some of {n} texts to train on, got {val_size}.")
-    order = torch.from_numpy(np.random.RandomState(seed).permutation(n))
-    parts = order[:rest], order[rest : rest + val_size], order[rest + val_size :]
-    return tuple(corpus.take(part.sort().values) for part in parts)

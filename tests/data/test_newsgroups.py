@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from calibench.data import DataError, NewsgroupsDataModule, corpus
-from calibench.data.corpus import Corpus
+from calibench.data.corpus import Corpus, cut
 from calibench.data.newsgroup_files import GROUPS, without_headers
 from tests.data import fake_texts
 
@@ -40,8 +40,6 @@ def test_the_by_date_split_keeps_its_test_posts(tmp_path: Path) -> None:
 
 def test_sizes_of_the_reference_split_of_the_original_posts() -> None:
     """15,098, 900 and 3,999 of 19,997 (MMCE's and MbLS' code)."""
-    from calibench.data.text import cut
-
     whole = Corpus([""] * 19_997, torch.zeros(19_997))
     parts = cut(whole, test_size=int(0.2 * 19_997), val_size=900, seed=1)
     assert [len(part.texts) for part in parts] == [15_098, 900, 3_999]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from lightning.pytorch import Trainer
 
 from calibench.backbones import GlobalPoolingCNN
 from calibench.data import NewsgroupsDataModule
-from calibench.data.corpus import Corpus
-from calibench.data.text import cut
+from calibench.data.corpus import Corpus, cut
+from calibench.losses import CrossEntropyLoss
+from calibench.module import ClassificationModule
 from tests.data import fake_texts
 
 
@@ -105,6 +108,24 @@ def test_both_paddings_give_the_network_the_same_logits(root: Path) -> None:
     torch.testing.assert_close(logits["bucket"], logits["published"], rtol=0, atol=1e-6)
 
 
+def test_logits_are_kept_in_dataset_order_although_batches_are_not(root: Path) -> None:
+    data = NewsgroupsDataModule(root=str(root), val_size=50, ood=(), batch_size=16, max_length=50)
+    network = GlobalPoolingCNN(num_classes=20, vocab_size=1000)
+    module = ClassificationModule(network, CrossEntropyLoss(), 20)
+    trainer = Trainer(
+        accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        enable_checkpointing=False, default_root_dir=str(root),
+    )  # fmt: skip
+    trainer.validate(module, datamodule=data, verbose=False)
+    val, kept = data.splits.val, module.outputs["val"]
+    batches = [batch.index for batch in data.val_dataloader()]
+    assert torch.cat(batches).diff().min() < 0
+    assert torch.equal(kept.target, val.target)
+    with torch.no_grad():
+        expected = network.eval()(val.inputs.long())
+    torch.testing.assert_close(kept.logits, expected, rtol=0, atol=1e-5)
+
+
 def test_word_vectors_replace_token_numbers(root: Path) -> None:
     (root / "vectors.txt").write_text("alpha 1 0 0\nbeta 0 2 0\n")
     data, tokens = module(root, vectors="vectors.txt"), module(root)
@@ -157,8 +178,6 @@ def test_bad_arguments(tmp_path: Path, options: dict, message: str) -> None:
 
 
 def test_cut_is_the_reference_codes() -> None:
-    import numpy as np
-
     corpus = Corpus([str(i) for i in range(100)], torch.arange(100))
     np_seeded = np.random.RandomState(3)
     order = np.arange(100)
