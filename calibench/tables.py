@@ -1,4 +1,4 @@
-"""How metrics are called and printed, and the table of one run."""
+"""The table of one run."""
 
 from __future__ import annotations
 
@@ -9,16 +9,7 @@ from typing import Any, Protocol
 from rich import box
 from rich.table import Table
 
-# label, and whether it is printed in percent
-METRICS: dict[str, tuple[str, bool]] = {
-    "error": ("error %", True),
-    "nll": ("NLL", False),
-    "brier": ("Brier", False),
-    "ece": ("ECE %", True),
-    "adaptive_ece": ("AdaECE %", True),
-    "classwise_ece": ("ClasswiseECE %", True),
-    "smooth_ece": ("smECE %", True),
-}
+from calibench.titles import METRICS, TEST_METRICS
 
 
 class _Report(Protocol):
@@ -67,8 +58,8 @@ def report_table(report: _Report) -> Table:
             label, *(format_value(row["value"], percent=percent) if row else "" for row in rows)
         )
 
-    for metric, (label, percent) in METRICS.items():
-        add(label, "test", metric, None, percent=percent)
+    for metric in TEST_METRICS:
+        add(METRICS[metric].label, "test", metric, None, percent=METRICS[metric].percent)
     for split in dict.fromkeys(row["split"] for row in report.rows if row["metric"] == "ood_auroc"):
         add(f"OOD AUROC % {split}", split, "ood_auroc", "entropy", percent=True)
     table.add_row("temperature", *(_fitted(report.calibrators.get(name, {})) for name in variants))

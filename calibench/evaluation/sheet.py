@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from calibench.evaluation.scoring import Row
-from calibench.tables import METRICS, format_value
+from calibench.tables import format_value
+from calibench.titles import METRICS, TEST_METRICS
 
 CSV_COLUMNS = (
     "model", "split", "calibrator", "metric", "score", "n_bins", "value", "low", "high", "best",
@@ -132,8 +133,8 @@ def sheets(rows: Sequence[Row]) -> list[Sheet]:
     made = []
     for split in labelled:
         columns = [
-            Column(label, split, metric, percent=percent)
-            for metric, (label, percent) in METRICS.items()
+            Column(METRICS[metric].label, split, metric, percent=METRICS[metric].percent)
+            for metric in TEST_METRICS
         ]
         if split == "test":
             columns += [Column(f"AUROC % {name}", name, "ood_auroc", "entropy") for name in outside]

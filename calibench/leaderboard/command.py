@@ -15,7 +15,6 @@ from calibench.leaderboard.columns import (
     ANY,
     COSTS,
     DEFAULT_COLUMNS,
-    METRICS,
     VAL,
     Column,
     Key,
@@ -27,6 +26,7 @@ from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Table, build_tables
 from calibench.leaderboard.text import csv_text, json_text, latex, markdown
 from calibench.published import PAPERS
+from calibench.titles import METRICS
 
 DESCRIPTION = """\
 Ranks losses on every benchmark and backbone below a folder of runs: mean and standard deviation

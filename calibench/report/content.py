@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibench import __version__
-from calibench.leaderboard.columns import ANY, COSTS, METRICS, RAW, TEST, VAL, Column
+from calibench.leaderboard.columns import ANY, COSTS, RAW, TEST, VAL, Column
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.records import (
     Record,
@@ -28,6 +28,7 @@ from calibench.plots.outputs import Outputs, load_outputs, pooled
 from calibench.plots.reliability import reliability
 from calibench.plots.training import training_curves
 from calibench.runs import CorruptRun
+from calibench.titles import METRICS
 
 Json = dict[str, Any]
 

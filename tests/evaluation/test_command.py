@@ -58,7 +58,7 @@ def test_markdown_and_csv(files: dict[str, str], tmp_path: Path) -> None:
     few = ["--calibrators", "TemperatureScaling", "HistogramBinning", "--bootstrap", "50"]
     assert main([*sides(files), *few, "-o", str(tmp_path / "r.md")]) == 0
     text = (tmp_path / "r.md").read_text()
-    assert "| calibrator | error % | NLL | Brier |" in text
+    assert "| calibrator | Error % | NLL | Brier |" in text
     (line,) = [line for line in text.splitlines() if line.startswith("| TemperatureScaling")]
     assert "**" in line.split("|")[3]  # the labels were drawn at half the logits: its NLL is the best
     (raw,) = [line for line in text.splitlines() if line.startswith("| raw")]

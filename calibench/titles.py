@@ -1,0 +1,53 @@
+"""What metrics are called in tables, how they are printed, and which direction is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is printed and compared.
+
+    Attributes:
+        title: Its name in a table.
+        percent: Whether print shows it in percent (files hold fractions).
+        decimals: Printed decimals.
+        direction: -1 where less is better, 1 where more is, 0 where it is no quality.
+    """
+
+    title: str
+    percent: bool = False
+    decimals: int = 3
+    direction: int = -1
+
+    @property
+    def label(self) -> str:
+        """The title with its unit."""
+        return f"{self.title} %" if self.percent else self.title
+
+
+def _rate(title: str, direction: int = -1) -> Metric:
+    return Metric(title, True, 2, direction)
+
+
+METRICS = {
+    "error": _rate("Error"),
+    "nll": Metric("NLL"),
+    "brier": Metric("Brier"),
+    "ece": _rate("ECE"),
+    "adaptive_ece": _rate("AdaECE"),
+    "classwise_ece": _rate("ClasswiseECE"),
+    "smooth_ece": _rate("smECE"),
+    "mce": _rate("MCE"),
+    "ood_auroc": _rate("OOD AUROC", direction=1),
+    "ood_fpr95": _rate("OOD FPR95"),
+    "accuracy": _rate("Accuracy", direction=1),
+    "seconds": Metric("s/run", decimals=1),
+    "seconds_per_epoch": Metric("s/epoch", decimals=2),
+    "peak_memory_mb": Metric("peak MB", decimals=0),
+    "temperature": Metric("T", decimals=2, direction=0),
+}
+
+# The metrics of one labelled set, in the order of a table.
+TEST_METRICS = ("error", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "smooth_ece")
