@@ -44,7 +44,8 @@ class TextDataModule(ClassificationDataModule, ABC):
         train_fraction: Share of the training split that is used, stratified, in (0, 1].
         root: Folder of the datasets and of the cache of tokens; by default the environment's
             CALIBENCH_DATA, else ~/.cache/calibench.
-        vocab_size: Token numbers in use, with 0 for padding: one less is the number of words.
+        vocab_size: Token numbers in use, with 0 for padding: one less is the number of words. The
+            backbone's `vocab_size` must not be smaller.
         fit_on: The texts the vocabulary is fitted on: the whole training split, or "all", the test
             texts included, as the public code does.
         tokenizer_file: A `tokenizer.json` in place of words, for `HuggingFaceBackbone`.
