@@ -2,7 +2,7 @@
 
 Command:  python benchmarks/anchors/tfidf.py newsgroups      (or ag_news; --root DIR or CALIBENCH_DATA)
 
-Measured: ag_news (26,895 of 120,000 training texts) 10.87 % test error, 27 s; newsgroups 10.51 %, 163 s, one CPU thread.
+Measured: ag_news (26,895 of 120,000 training texts) 10.87 % test error, 27 s; newsgroups 10.51 %, 163 s; one thread.
 
 The inverse regularisation is chosen by the validation error, the vectoriser is fitted on the training split.
 """
