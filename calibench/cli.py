@@ -32,6 +32,7 @@ from logits
 
 read
   leaderboard  the ranked table of a results folder
+  reproduce    a paper's table with our numbers of the same cells
   report       a self-contained HTML page of a results folder
   plot         reliability diagrams and other pictures
   data         what data there is, where it is expected, how to get it
@@ -122,6 +123,7 @@ def _sweep(arguments: list[str]) -> int:
 # Verbs that are a room's own: `add_arguments(parser)` says the options, `run(options)` gives the exit code.
 ROOMS = {
     "leaderboard": "calibench.leaderboard",
+    "reproduce": "calibench.reproduce",
     "report": "calibench.report",
     "plot": "calibench.plots.command",
     "data": "calibench.data.command",

@@ -34,11 +34,17 @@ class Job:
     started: float = 0.0
     seconds: float = 0.0
     reason: str = ""
+    variant: str = ""
+
+    @property
+    def row(self) -> str:
+        """The loss, and what tells the job from others of it: `focal gamma=3`."""
+        return f"{self.loss} {self.variant}".rstrip()
 
     @property
     def label(self) -> str:
         """`digits_lt focal seed=1`."""
-        return f"{self.benchmark} {self.loss} seed={self.seed}"
+        return f"{self.benchmark} {self.row} seed={self.seed}"
 
     @property
     def text(self) -> str:

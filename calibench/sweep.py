@@ -16,42 +16,13 @@ from rich.live import Live
 from rich.table import Table
 
 from calibench import leaderboard
-from calibench.config import Terminated, UsageError, available, find, near_matches
+from calibench.config import Terminated, UsageError, find, near_matches
+from calibench.dry_run import listing
 from calibench.pool import Job, Pool
+from calibench.selection import record_selection
+from calibench.suites import Part, Suite, is_suite, load_suite, parse_losses, parse_seeds
 
-CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
 _PLAIN_KEYS = ("--threads", "--evaluated_checkpoint", "--checkpoint_every_n_steps")
-
-
-def parse_seeds(text: str) -> list[int]:
-    """`1..3` or `1,5,7` or a mixture, as numbers.
-
-    Raises:
-        UsageError: If it is neither.
-    """
-    seeds: list[int] = []
-    try:
-        for part in text.split(","):
-            first, dots, last = part.partition("..")
-            seeds += range(int(first), int(last) + 1) if dots else [int(first)]
-    except ValueError:
-        raise UsageError(f"`--seeds` must look like 1..3 or 1,2,5, got {text!r}.") from None
-    if not seeds or min(seeds) < 0:
-        raise UsageError(f"`--seeds` must name at least one seed, none negative, got {text!r}.")
-    return list(dict.fromkeys(seeds))
-
-
-def parse_losses(names: Sequence[str]) -> list[str]:
-    """Overlay names: `core` and `all` stand for many; every one is checked to exist."""
-    every = [name.removeprefix("losses/") for name in available() if name.startswith("losses/")]
-    groups = {"core": list(CORE_LOSSES), "all": every}
-    chosen = [loss for name in names for loss in groups.get(name, [name])]
-    for name in chosen:
-        try:
-            find(name.partition("@")[0], folders=("losses",))
-        except UsageError:
-            raise UsageError(f"no loss `{name}`{near_matches(name, [*every, *groups])}") from None
-    return list(dict.fromkeys(chosen))
 
 
 def plan(
@@ -62,29 +33,16 @@ def plan(
     overlays: Sequence[str],
     overrides: Sequence[str],
 ) -> list[Job]:
-    """The cells of a sweep, seed by seed, so that what finishes first is comparable."""
-    jobs = []
-    for benchmark in benchmarks:
-        path = find(benchmark)
-        for seed in seeds:
-            for loss in losses:
-                stem, at, entry = loss.partition("@")
-                overlay = str(find(stem, folders=("losses",))) + at + entry
-                files = [
-                    argument
-                    for name in (str(path), *overlays, overlay)
-                    for argument in ("--config", name)
-                ]
-                arguments = [
-                    *files,
-                    "--seed_everything",
-                    str(seed),
-                    "--ckpt_path",
-                    "last",
-                    *overrides,
-                ]
-                jobs.append(Job(path.stem, f"{Path(stem).stem}{at}{entry}", seed, arguments))
-    return jobs
+    """The cells of benchmarks x losses x seeds: those of a suite made on the spot."""
+    text = ",".join(map(str, seeds))
+    by_label = {_label(loss): loss for loss in losses}
+    parts = [Part(name, by_label, text, config=overlays) for name in benchmarks]
+    return Suite(parts).jobs(overrides)
+
+
+def _label(loss: str) -> str:
+    stem, at, entry = loss.partition("@")
+    return f"{Path(stem).stem}{at}{entry}"
 
 
 # --- what the terminal shows ---
@@ -117,7 +75,7 @@ def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Table:
         table.add_column(f"seed {seed}", justify="right", no_wrap=True)
     grid: dict[tuple[str, str], dict[int, Job]] = {}
     for job in jobs:
-        grid.setdefault((job.benchmark, job.loss), {})[job.seed] = job
+        grid.setdefault((job.benchmark, job.row), {})[job.seed] = job
     rows = sorted(
         grid.items(),
         key=lambda row: all(job.state in ("done", "skipped") for job in row[1].values()),
@@ -164,14 +122,19 @@ examples:
   calibench sweep digits_lt --seeds 1..3
   calibench sweep digits_lt --losses cross_entropy gce my_loss.yaml --seeds 1,2,3 --jobs 2
   calibench sweep digits_lt --losses all --trainer.max_epochs 10
+  calibench sweep suites/gce_table3 --dry-run
+  calibench sweep suites/gce_table3 --losses gce --seeds 1..3
 Any KEY of the configuration can follow, as for `calibench fit`. Threads per cell come from the configuration
 (`threads`), so --jobs never changes a number. A killed sweep goes on where it stopped when it is run again."""
     parser.add_argument(
-        "benchmarks", nargs="+", metavar="BENCHMARK", help="benchmark files or short names"
+        "benchmarks",
+        nargs="+",
+        metavar="BENCHMARK",
+        help="benchmarks or suites, files or short names",
     )
-    losses = "files or short names; `core` (default: the seven of the GCE paper's tables) and `all`"
-    parser.add_argument("--losses", nargs="+", default=["core"], metavar="NAME", help=losses)
-    parser.add_argument("--seeds", default="1..3", help="1..3 (default) or 1,2,5")
+    losses = "files or short names; `core` (default: seven often used) and `all`; of a suite: some of its losses"
+    parser.add_argument("--losses", nargs="+", metavar="NAME", help=losses)
+    parser.add_argument("--seeds", help="1..3 (default) or 1,2,5; of a suite: in place of its own")
     parser.add_argument(
         "--config",
         action="append",
@@ -185,7 +148,11 @@ Any KEY of the configuration can follow, as for `calibench fit`. Threads per cel
         default=os.cpu_count() or 1,
         help="cells at a time (default: the number of cores)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="list the cells and stop")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="list the cells, which are done, and the time left, and stop",
+    )
     parser.set_defaults(overrides=[])
 
 
@@ -215,27 +182,52 @@ def run(options: argparse.Namespace) -> int:
     """Run a sweep; 0 if every cell is done, 1 if some failed."""
     if options.jobs < 1:
         raise UsageError(f"`--jobs` must be a positive integer, got {options.jobs}.")
-    jobs = plan(
-        options.benchmarks,
-        parse_losses(options.losses),
-        parse_seeds(options.seeds),
-        overlays=options.config,
-        overrides=options.overrides,
-    )
+    suites, jobs = _suites(options), _jobs(options)
+    if not jobs:
+        raise UsageError("nothing of the suite is left to run.")
     console = Console()
-    if options.dry_run:
-        for job in jobs:
-            console.print(job.label, highlight=False)
-        console.print(f"{len(jobs)} cells")
-        return 0
     root = results_root(options.overrides)
+    if options.dry_run:
+        for line in listing(jobs, root, options.jobs):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        return 0
     pool = Pool(min(options.jobs, len(jobs)), root / "logs")
     signal.signal(signal.SIGTERM, _terminate)
     try:
         run_jobs(jobs, pool, console)
     finally:
         pool.close()
-    return _conclude(jobs, pool, root)
+    code = _conclude(jobs, pool, root)
+    for name, suite in suites.items():
+        for line in record_selection(name, suite, root, options.overrides):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return code
+
+
+def _suites(options: argparse.Namespace) -> dict[str, Suite]:
+    """The suites among what is to be swept, cut down to what was asked for."""
+    seeds = options.seeds
+    if seeds is not None:
+        parse_seeds(seeds)
+    paths = [path for path in map(find, options.benchmarks) if is_suite(path)]
+    return {
+        path.stem: load_suite(str(path)).restricted(
+            losses=options.losses, seeds=seeds, overlays=options.config
+        )
+        for path in paths
+    }
+
+
+def _jobs(options: argparse.Namespace) -> list[Job]:
+    suites = _suites(options)
+    jobs = [job for suite in suites.values() for job in suite.jobs(options.overrides)]
+    benchmarks = [name for name in options.benchmarks if not is_suite(find(name))]
+    if benchmarks:
+        losses = parse_losses(options.losses or ["core"])
+        seeds = parse_seeds(options.seeds or "1..3")
+        overlays, overrides = options.config, options.overrides
+        jobs += plan(benchmarks, losses, seeds, overlays=overlays, overrides=overrides)
+    return jobs
 
 
 def _terminate(*_: object) -> NoReturn:

@@ -64,12 +64,13 @@ def test_evaluation_of_all_sets() -> None:
         "fog": predictions(split="fog", kind="shift", seed=2), "far": predictions(split="far", kind="ood", seed=3),
     }  # fmt: skip
     report = Evaluation([TemperatureScaling(), TemperatureScaling(objective="ece")])(sets, {"svhn": "not here"})
-    assert list(report.calibrators) == ["TemperatureScaling", "TemperatureScaling#2"]
+    names = ["TemperatureScaling(objective=nll)", "TemperatureScaling(objective=ece)"]
+    assert list(report.calibrators) == names
     splits = {(row["split"], row["metric"] == "ood_auroc") for row in report.rows}
     assert splits == {("val", False), ("test", False), ("fog", False), ("fog", True), ("far", False), ("far", True)}
     assert {row["metric"][:3] for row in report.rows if row["split"] == "far"} == {"ood"}
     assert report.unavailable == {"svhn": "not here"}
-    assert report.value("error") == report.value("error", calibrator="TemperatureScaling")
+    assert report.value("error") == report.value("error", calibrator=names[0])
     with pytest.raises(KeyError, match="no nothing"):
         report.value("nothing")
 

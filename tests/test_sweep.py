@@ -18,7 +18,8 @@ from rich.console import Console
 
 from calibench.config import UsageError
 from calibench.pool import Job
-from calibench.sweep import CORE_LOSSES, live_table, parse_losses, parse_seeds, plan, results_root
+from calibench.suites import CORE_LOSSES, parse_losses, parse_seeds
+from calibench.sweep import live_table, plan, results_root
 
 
 def start(root: Path, *arguments: str) -> subprocess.Popen[str]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from calibench.calibrators import AdaptiveTemperatureScaling, Calibrator, TemperatureScaling
 from calibench.evaluation.intervals import Replicates, ood_replicates, replicates
+from calibench.evaluation.naming import unique_names
 from calibench.evaluation.scoring import (
     RAW,
     Row,
@@ -83,16 +84,9 @@ class Evaluation:
     n_bins: list[int] = field(default_factory=lambda: [15, 20])
 
     def named(self) -> dict[str, Calibrator]:
-        """The calibrators, unfitted, by unique name."""
+        """The calibrators, unfitted, by unique name: of several of a class, with the arguments that differ."""
         chosen = default_calibrators() if self.calibrators is None else self.calibrators
-        named: dict[str, Calibrator] = {}
-        for calibrator in chosen:
-            name, copies = type(calibrator).__name__, 1
-            while name in named:
-                copies += 1
-                name = f"{type(calibrator).__name__}#{copies}"
-            named[name] = calibrator
-        return named
+        return dict(zip(unique_names(chosen), chosen, strict=True))
 
     def __call__(
         self,

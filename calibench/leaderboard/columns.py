@@ -123,6 +123,6 @@ def metric_info(name: str) -> Metric:
 
 
 def initials(name: str) -> str:
-    """`AdaptiveTemperatureScaling` -> `ATS`; a name with fewer than two capitals stays."""
-    capitals = "".join(re.findall(r"[A-Z]|#\d+", name))
+    """`AdaptiveTemperatureScaling(n_bins=5)` -> `ATS(n_bins=5)`; a name with fewer than two capitals stays."""
+    capitals = "".join(re.findall(r"\([^)]*\)|[A-Z]|#\d+", name))
     return capitals if len(capitals) > 1 else name

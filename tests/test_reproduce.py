@@ -1,0 +1,196 @@
+"""`reproduce`: the paper's layout, ours beside it, intervals, what is missing and why."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from calibench.cli import main
+from calibench.published import Published
+from calibench.reproduce import Line, Ours, reproduction, suite_of, tables
+from calibench.suites import Setting, load_suite
+from tests.test_suites import write_cell
+
+
+def cell(name: str, **wanted: str) -> Setting:
+    """The only setting of a suite with these attributes."""
+    (found,) = [
+        setting
+        for setting in load_suite(name).settings()
+        if all(getattr(setting, key) == value for key, value in wanted.items())
+    ]
+    return found
+
+
+def line_of(lines: list[Line], **wanted: str) -> Line:
+    (found,) = [
+        line
+        for line in lines
+        if all(getattr(line.number, key) == value for key, value in wanted.items())
+    ]
+    return found
+
+
+GCE = {"dataset": "cifar10_lt10", "backbone": "CIFARResNet110", "loss": "gce"}
+THEIRS = {"dataset": "cifar10_lt10", "model": "resnet110", "loss": "gce"}
+
+
+def test_ours_is_of_the_same_cell_and_its_interval_is_students(tmp_path: Path) -> None:
+    values = [0.10, 0.11, 0.13]
+    for seed, value in enumerate(values, start=1):
+        write_cell(tmp_path, cell("suites/gce_table3", **GCE), seed, values={"error": value})
+    other = cell("suites/gce_table3", **{**GCE, "dataset": "cifar10_lt100"})
+    write_cell(tmp_path, other, 1, values={"error": 0.5})
+    lines = reproduction("gce", "3", tmp_path)
+    line = line_of(lines, **THEIRS)
+    assert line.ours.values == values
+    assert line.ours.planned == 10
+    expected = stats.t.interval(0.95, 2, loc=sum(values) / 3, scale=stats.sem(values))
+    assert line.ours.interval == pytest.approx(expected)
+    assert line.difference == pytest.approx(sum(values) / 3 - line.number.value)
+    assert line.inside == (expected[0] <= line.number.value <= expected[1])
+    single = line_of(lines, **{**THEIRS, "dataset": "cifar10_lt100"})
+    assert (single.ours.values, single.ours.interval, single.inside) == ([0.5], None, None)
+    rest = [one for one in lines if one not in (line, single)]
+    assert {one.ours.missing for one in rest} == {"no run"}
+
+
+def test_the_same_names_with_another_configuration_are_not_ours(tmp_path: Path) -> None:
+    setting = cell("suites/gce_table3", **GCE)
+    folder = write_cell(tmp_path, setting, 1, values={"error": 0.1})
+    elsewhere = folder.parent.with_name("0123456789") / folder.name  # other settings, other key
+    elsewhere.parent.mkdir()
+    folder.rename(elsewhere)
+    assert line_of(reproduction("gce", "3", tmp_path), **THEIRS).ours.missing == "no run"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"fast_dev_run": True}, "a trial (fast_dev_run)"),
+        (
+            {"evaluation": {"calibrators": None, "n_bins": [15, 20]}},
+            "evaluated with other calibrators",
+        ),
+    ],
+)
+def test_runs_that_do_not_count_say_why(
+    tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    write_cell(tmp_path, cell("suites/gce_table3", **GCE), 1, changes=changes)
+    assert line_of(reproduction("gce", "3", tmp_path), **THEIRS).ours.missing.startswith(reason)
+
+
+def test_bins_stage_and_temperature_are_the_papers(tmp_path: Path) -> None:
+    rows = [
+        {
+            "split": "test",
+            "calibrator": calibrator,
+            "metric": "classwise_ece_20",
+            "n_bins": 20,
+            "value": value,
+        }
+        for calibrator, value in (("raw", 0.03), ("AdaptiveTemperatureScaling", 0.04))
+    ]
+    folder = write_cell(tmp_path, cell("suites/gce_table4", **GCE), 1)
+    content = json.loads((folder / "metrics.json").read_text())
+    content["rows"] = [r for r in content["rows"] if r["metric"] != "classwise_ece_20"] + rows
+    (folder / "metrics.json").write_text(json.dumps(content))
+    lines = reproduction("gce", "4", tmp_path)
+    assert line_of(lines, **THEIRS, stage="pre").ours.values == [0.03]
+    assert line_of(lines, **THEIRS, stage="post_ats").ours.values == [0.04]
+
+    setting = cell("suites/bsce_gra_table2", loss="bsce_gra")
+    write_cell(tmp_path, setting, 42, values={"ece@TemperatureScaling": 0.005})
+    line = line_of(
+        reproduction("bsce_gra", "2", tmp_path), loss="bsce_gra", metric="ece", stage="post_ts"
+    )
+    assert (line.ours.values, line.ours.temperatures) == ([0.005], [1.3])
+    assert line.text().splitlines()[1] == "0.50 (1.30) [1/3]"
+
+
+def test_the_bins_of_a_calibrator_and_the_papers_names_of_sets(tmp_path: Path) -> None:
+    setting = cell("suites/gce_table10", loss="brier")
+    rows = [
+        {"split": "test", "calibrator": f"AdaptiveTemperatureScaling(n_bins={n})", "metric": "ece_20", "n_bins": 20, "value": n / 1000}
+        for n in (5, 10, 15, 20, 25)
+    ]  # fmt: skip
+    calibrators = {f"AdaptiveTemperatureScaling(n_bins={n})": {} for n in (5, 10, 15, 20, 25)}
+    write_cell(tmp_path, setting, 1, rows=rows, changes={"calibrators": calibrators})
+    lines = reproduction("gce", "10", tmp_path)
+    ours = [
+        line.ours.values
+        for line in lines
+        if line.number.loss == "brier" and line.number.metric == "ece"
+    ]
+    assert sorted(ours) == [[0.005], [0.01], [0.015], [0.02], [0.025]]
+    five = [one for one in lines if one.number.note.startswith("ats_bins=5;") and one.ours.values]
+    assert [one.ours.values for one in five if one.number.metric == "ece"] == [[0.005]]
+
+    where = {"loss": "mmce", "backbone": "CIFARDenseNet121"}
+    write_cell(
+        tmp_path, cell("suites/gce_table5", **where), 1, sets={"svhn": 0.9, "gaussian_noise-5": 0.8}
+    )
+    lines = reproduction("gce", "5", tmp_path)
+    for outside, value in (("svhn", 0.9), ("cifar10_c", 0.8)):  # by entropy, not the msp beside it
+        line = line_of(lines, dataset=f"cifar10->{outside}", model="densenet121", loss="mmce")
+        assert line.ours.values == [value]
+
+
+def test_the_table_is_laid_out_as_the_papers() -> None:
+    (table,) = tables(reproduction("gce", "2", Path("nowhere")))
+    headers = [str(column.header) for column in table.columns]
+    assert headers[:4] == ["", "cross_entropy\npre", "cross_entropy\npost_ats", "brier\npre"]
+    assert str(table.title) == "ECE %, 20 bins"
+    rows = list(table.columns[0].cells)
+    assert rows[0] == "cifar10\nresnet50"
+    assert len(rows) == 11
+
+
+def test_inside_and_outside_are_said() -> None:
+    number = Published("gce", "1", "d", "m", "l", "error", "pre", 0.10, 0.01, None, None, "")
+    near = Line(number, Ours(3, [0.09, 0.10, 0.12]))
+    assert near.text() == "10.00±1.00\n10.33±1.53\n+0.33 in"
+    far = Line(number, Ours(3, [0.20, 0.20, 0.21]))
+    assert far.text().endswith("+10.33 out")
+    nothing = Line(number, Ours(3, missing="no run"))
+    assert nothing.text() == "10.00±1.00\n-"
+    assert math.isnan(nothing.difference)
+
+
+def test_the_command_names_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_cell(tmp_path, cell("suites/gce_table3", **GCE), 1, values={"error": 0.1})
+    assert main(["reproduce", "gce", "--table", "3", "--results", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "10.00 [1/10]" in out
+    assert "1 of 56 numbers are here; 0 of 0 with an interval" in out
+    assert "missing, no run: 55 numbers (cifar10_lt10 resnet50, " in out
+    assert "calibench sweep suites/gce_table3 --dry-run" in out
+    arguments = ["--results", str(tmp_path), "--format", "csv"]
+    assert main(["reproduce", "gce", "--table", "3", *arguments]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows) == 56
+    assert [row["ours"] for row in rows if row["ours"]] == ["0.1"]
+    assert {row["missing"] for row in rows} == {"", "no run"}
+
+
+def test_a_table_without_a_suite_is_printed_and_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert suite_of("fcl", "9") is None
+    assert main(["reproduce", "fcl", "--table", "9", "--results", "nowhere"]) == 0
+    assert "missing, in no suite: 62 numbers" in capsys.readouterr().out
+
+
+def test_an_unknown_table_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "gce", "--table", "99"]) == 2
+    assert "`table` must be one of 1, 2" in capsys.readouterr().err
