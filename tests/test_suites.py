@@ -190,6 +190,7 @@ def sweep(root: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_suite_runs_in_part_resumes_selects_and_is_evaluated_again_without_training(
     tmp_path: Path,
 ) -> None:
@@ -231,3 +232,17 @@ def test_a_plain_sweep_is_a_suite() -> None:
 
     suite = Suite([Part("digits", {"focal": "focal"}, "1,2")])
     assert [job.label for job in suite.jobs()] == ["digits focal seed=1", "digits focal seed=2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SUITES)
+def test_every_setting_is_a_configuration_with_a_key_of_its_own(name: str) -> None:
+    from calibench.experiment import Experiment
+
+    settings = load_suite(name).settings()
+    cells = [Experiment(setting.job(1).arguments).cell for setting in settings]
+    assert len(set(cells)) == len(settings)
+    assert all(
+        setting.backbone in ("", cell.backbone)
+        for setting, cell in zip(settings, cells, strict=True)
+    )
