@@ -190,7 +190,7 @@ def _ours(number: Published, settings: Sequence[Setting], runs: Callable[[Settin
 def _measured(number: Published, runs: _Runs, split: str) -> Ours:
     ours = Ours(len(runs.setting.seeds))
     for content in runs.contents:
-        calibrator = _calibrator(number, content)
+        calibrator = _calibrator(number, runs.setting, content)
         value = _value(number, content, split, calibrator)
         if value is not None:
             ours.values.append(value)
@@ -202,14 +202,15 @@ def _measured(number: Published, runs: _Runs, split: str) -> Ours:
     return ours
 
 
-def _calibrator(number: Published, content: Mapping[str, Any]) -> str:
-    """Our name of the stage; a note may say the number of bins, which several calibrators of a class differ in."""
+def _calibrator(number: Published, setting: Setting, content: Mapping[str, Any]) -> str:
+    """Our name of the stage; where a run has several calibrators of the class, the one with the paper's bins."""
     name = _BY_STAGE.get(number.stage, "")
-    bins = number.note.removeprefix(_ATS_BINS).partition(";")[0]
-    varied = f"{name}(n_bins={bins})"
-    return (
-        varied if number.note.startswith(_ATS_BINS) and varied in content["calibrators"] else name
-    )
+    blocks = [block for block in setting.calibrators if short_name(block["class_path"]) == name]
+    arguments = (blocks[0].get("init_args") or {}) if blocks else {}
+    if number.note.startswith(_ATS_BINS):
+        arguments = {"n_bins": number.note.removeprefix(_ATS_BINS).partition(";")[0]}
+    spelled = [f"{name}({key}={value})" for key, value in arguments.items()]
+    return next((other for other in spelled if other in content["calibrators"]), name)
 
 
 def _value(

@@ -134,6 +134,12 @@ def test_the_bins_of_a_calibrator_and_the_papers_names_of_sets(tmp_path: Path) -
     five = [one for one in lines if one.number.note.startswith("ats_bins=5;") and one.ours.values]
     assert [one.ours.values for one in five if one.number.metric == "ece"] == [[0.005]]
 
+    lines = reproduction(
+        "gce", "2", tmp_path
+    )  # the same runs: of their calibrators, the one with 15 bins
+    same = {"dataset": "cifar10", "model": "resnet50", "loss": "brier", "stage": "post_ats"}
+    assert line_of(lines, **same).ours.values == [0.015]
+
     where = {"loss": "mmce", "backbone": "CIFARDenseNet121"}
     write_cell(
         tmp_path, cell("suites/gce_table5", **where), 1, sets={"svhn": 0.9, "gaussian_noise-5": 0.8}
