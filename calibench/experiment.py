@@ -181,8 +181,12 @@ class Experiment(LightningCLI):
         """The folder of the run, under `trainer.default_root_dir`."""
         return Run(self.cell.folder(Path(self.config.trainer.default_root_dir or DEFAULT_ROOT)))
 
-    def build(self, callbacks: Sequence[Callback] = ()) -> None:
+    def build(self, callbacks: Sequence[Callback] = (), **trainer_options: Any) -> None:
         """Build trainer, module and data module.
+
+        Args:
+            callbacks: Added to those of the configuration.
+            **trainer_options: Arguments of the trainer that win over the configuration's.
 
         Raises:
             UsageError: If a constructor refuses its arguments.
@@ -190,6 +194,7 @@ class Experiment(LightningCLI):
         torch.set_num_threads(self.config.threads)
         self._follow_torchrun()
         self.trainer_defaults["callbacks"] = list(callbacks)
+        self._trainer_options = trainer_options
         try:
             super().instantiate_classes()
         except (
@@ -212,7 +217,9 @@ class Experiment(LightningCLI):
         """The trainer, with checkpoints written atomically."""
         plugins = self._get(self.config_init, "trainer").get("plugins") or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
-        return super().instantiate_trainer(plugins=[*plugins, AtomicCheckpointIO()], **kwargs)
+        return super().instantiate_trainer(
+            plugins=[*plugins, AtomicCheckpointIO()], **self._trainer_options, **kwargs
+        )
 
     def _follow_torchrun(self) -> None:
         """Under torchrun take devices and nodes from its environment: `auto` on a CPU would start independent runs."""

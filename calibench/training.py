@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning_utilities.core.rank_zero import rank_zero_only
@@ -108,12 +108,14 @@ def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] 
         *best,
         last,
     ]
+    shown: dict[str, Any] = {}
     if report is not None:
         callbacks.append(EpochReport(report))
+        shown = {"enable_progress_bar": False}  # the caller shows how far it is
     elif config.trainer.enable_progress_bar is not False:
         callbacks.append(EpochProgress())
     with interruptible() as interruption:
-        experiment.build([*callbacks, interruption])
+        experiment.build([*callbacks, interruption], **shown)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         if trainer.is_global_zero:
             run.write_config(experiment.yaml())

@@ -394,7 +394,9 @@ def test_a_run_that_was_cut_short_resumes_to_the_same_numbers(
         patch.setattr(
             Experiment,
             "build",
-            lambda self, callbacks=(): build(self, [*callbacks, CrashAt(hook, count)]),
+            lambda self, callbacks=(), **options: build(
+                self, [*callbacks, CrashAt(hook, count)], **options
+            ),
         )
         with pytest.raises(Crash):
             training.fit(adafocal(tmp_path / "cut"))
