@@ -9,7 +9,7 @@ from typing import Any
 LOSSES = {
     "CrossEntropyLoss": ("cross_entropy", "weight_decay"),
     "BrierLoss": ("brier",),
-    "MMCELoss": ("mmce",),
+    "WeightedMMCELoss": ("mmce",),  # what the papers' code trains in their MMCE rows
     "FocalLoss": ("focal",),
     "FLSDLoss": ("flsd53",),
     "DualFocalLoss": ("dual_focal",),
