@@ -6,6 +6,7 @@ Bins are right-closed, (lower, upper], and the first one also contains its lower
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import torch
@@ -43,11 +44,22 @@ def _lower_edges(n_bins: int, dtype: torch.dtype, device: torch.device) -> Tenso
         return edges[:-1].clone()
 
 
-def equal_mass_cuts(ordered: Tensor, n_bins: int) -> list[int]:
+def _itself(values: Tensor) -> Tensor:
+    return values
+
+
+def equal_mass_cuts(
+    ordered: Tensor, n_bins: int, *, last_equal: Callable[[Tensor], Tensor] = _itself
+) -> list[int]:
     """Cut sorted values (N,) into at most `n_bins` runs of nearly equal length that split no tie.
 
     The values are dealt out as `numpy.array_split` does; a cut that falls between equal values
     moves up to the end of their run (so do the bins of Kumar et al. 2019's code).
+
+    Args:
+        ordered: The values, ascending.
+        n_bins: The largest number of runs.
+        last_equal: The largest value that counts as equal to each of some values.
 
     Returns:
         Positions 0 = c_0 <= c_1 <= ... = N; bin b holds `ordered[c_b:c_{b+1}]`, perhaps nothing.
@@ -58,7 +70,7 @@ def equal_mass_cuts(ordered: Tensor, n_bins: int) -> list[int]:
     size, larger = divmod(n, n_bins)
     bins = torch.arange(1, n_bins + 1, device=device)
     ends = bins * size + bins.clamp(max=larger)
-    cuts = torch.searchsorted(ordered, ordered[ends - 1], right=True)
+    cuts = torch.searchsorted(ordered, last_equal(ordered[ends - 1]), right=True)
     return [0, *cuts.tolist()]
 
 

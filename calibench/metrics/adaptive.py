@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,8 +22,24 @@ from calibench.metrics.top_label import (
     unpack_confidence,
 )
 
+# (sorted packed examples, n_bins) -> positions
 Cuts = Callable[[Tensor, int], list[int]]
-CUTS: dict[str, Cuts] = {"exact": equal_mass_cuts, "reference": reference_mass_cuts}
+
+
+def exact_cuts(packed: Tensor, n_bins: int) -> list[int]:
+    """Equal-mass cuts between confidences, found without unpacking them: the hit is the lowest bit."""
+    return equal_mass_cuts(packed, n_bins, last_equal=lambda values: values.bitwise_or(1))
+
+
+def cuts_of_confidences(cuts: Cuts, packed: Tensor, n_bins: int) -> list[int]:
+    """Cuts that are defined on confidences, for packed examples."""
+    return cuts(unpack_confidence(packed), n_bins)
+
+
+CUTS: dict[str, Cuts] = {
+    "exact": exact_cuts,
+    "reference": partial(cuts_of_confidences, reference_mass_cuts),
+}
 
 
 def residual_sums(packed: Tensor, ends: list[int]) -> Tensor:
@@ -40,7 +57,7 @@ def residual_sums(packed: Tensor, ends: list[int]) -> Tensor:
 def adaptive_error(packed: Tensor, n_bins: int, cuts: Cuts) -> Tensor:
     """Adaptive calibration error of packed examples; NaN without examples."""
     ordered = sort_rows(packed)
-    ends = cuts(unpack_confidence(ordered), n_bins)
+    ends = cuts(ordered, n_bins)
     return residual_sums(ordered, ends).diff().abs().sum() / len(packed)
 
 

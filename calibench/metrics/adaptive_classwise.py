@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from calibench.binning import check_n_bins, equal_mass_cuts, order_statistic_cuts
-from calibench.metrics.adaptive import Cuts, adaptive_error
+from calibench.binning import check_n_bins, order_statistic_cuts
+from calibench.metrics.adaptive import Cuts, adaptive_error, cuts_of_confidences, exact_cuts
 from calibench.metrics.base import (
     check_columns,
     check_num_classes,
@@ -37,7 +38,10 @@ def checked_classes(preds: Tensor, target: Tensor) -> Tensor:
     return pack_classes(preds, target)
 
 
-CUTS: dict[str, Cuts] = {"exact": equal_mass_cuts, "reference": order_statistic_cuts}
+CUTS: dict[str, Cuts] = {
+    "exact": exact_cuts,
+    "reference": partial(cuts_of_confidences, order_statistic_cuts),
+}
 
 
 def adaptive_classwise_error(packed: Tensor, n_bins: int, cuts: Cuts) -> Tensor:
@@ -51,7 +55,7 @@ def thresholded_error(packed: Tensor, n_bins: int, threshold: float) -> Tensor:
     errors = []
     for column in columns(packed):
         kept = column[unpack_confidence(column) > threshold]
-        errors.append(adaptive_error(kept, n_bins, equal_mass_cuts) if len(kept) else kept.sum())
+        errors.append(adaptive_error(kept, n_bins, exact_cuts) if len(kept) else kept.sum())
     nothing = torch.nan if len(packed) == 0 else 0.0
     return torch.stack([error.double() for error in errors]).mean() + nothing
 
@@ -60,7 +64,7 @@ def zeroed_error(packed: Tensor, n_bins: int, threshold: float) -> Tensor:
     """As public code has it: p_k below the threshold become 0 and stay."""
     confidence, correct = unpack(packed)
     kept = torch.where(confidence < threshold, 0, confidence)
-    return adaptive_classwise_error(pack(kept, correct), n_bins, order_statistic_cuts)
+    return adaptive_classwise_error(pack(kept, correct), n_bins, CUTS["reference"])
 
 
 THRESHOLDED: dict[str, Callable[[Tensor, int, float], Tensor]] = {
