@@ -134,9 +134,8 @@ class ClassificationModule(L.LightningModule):
             raise self._explained(error, logits) from error
         self._loss_sum = self._loss_sum.to(loss.device) + loss.detach() * batch.size
         self._loss_rows += batch.size
-        if (
-            self.scale_by_rows
-        ):  # Lightning divides by the number of accumulated batches; a sum is not divided
+        # Lightning divides by the number of accumulated batches; a sum is not divided.
+        if self.scale_by_rows:
             return loss * (batch.size * self.trainer.accumulate_grad_batches)
         return loss
 
@@ -178,11 +177,11 @@ class ClassificationModule(L.LightningModule):
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Update the metrics of the test set, or of the OOD or shift set that this loader holds."""
         metrics = cast(list[SetMetrics], list(self.test_metrics))
-        logits = self._keep(metrics[dataloader_idx].name, batch)
-        metrics[dataloader_idx].update(logits, batch.target)
+        log_probs = log_probabilities(self._keep(metrics[dataloader_idx].name, batch))
+        metrics[dataloader_idx].update(log_probs, batch.target)
         if dataloader_idx == 0:
             for outside in metrics[1:]:
-                outside.update_inside(logits)
+                outside.update_inside(log_probs)
 
     def on_test_epoch_end(self) -> None:
         """Log the metrics of all sets."""
@@ -229,21 +228,18 @@ class SetMetrics(nn.Module):
         )
         scores = OOD_SCORES if kind in ("ood", "shift") else ()
         self.outside = {score: OutOfDistribution(score=score) for score in scores}
-        self._all = nn.ModuleList(
-            [*self.labelled, *self.outside.values()]
-        )  # so that they move with the module
+        # Registered, so that they move with the module.
+        self.registered = nn.ModuleList([*self.labelled, *self.outside.values()])
 
-    def update(self, logits: Tensor, target: Tensor) -> None:
-        """Add rows of this set."""
-        log_probs = log_probabilities(logits)
+    def update(self, log_probs: Tensor, target: Tensor) -> None:
+        """Add rows of this set: log-probabilities (N, K) and targets (N,)."""
         for collection in self.labelled:
             update_metrics(collection, log_probs, target)
         for metric in self.outside.values():
             metric.update(log_probs, True)
 
-    def update_inside(self, logits: Tensor) -> None:
+    def update_inside(self, log_probs: Tensor) -> None:
         """Add rows of the test set, against which the OOD scores compare."""
-        log_probs = log_probabilities(logits)
         for metric in self.outside.values():
             metric.update(log_probs, False)
 

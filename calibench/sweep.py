@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -182,7 +182,8 @@ def run(options: argparse.Namespace) -> int:
     """Run a sweep; 0 if every cell is done, 1 if some failed."""
     if options.jobs < 1:
         raise UsageError(f"`--jobs` must be a positive integer, got {options.jobs}.")
-    suites, jobs = _suites(options), _jobs(options)
+    suites = _suites(options)
+    jobs = _jobs(options, suites.values())
     if not jobs:
         raise UsageError("nothing of the suite is left to run.")
     console = Console()
@@ -218,9 +219,8 @@ def _suites(options: argparse.Namespace) -> dict[str, Suite]:
     }
 
 
-def _jobs(options: argparse.Namespace) -> list[Job]:
-    suites = _suites(options)
-    jobs = [job for suite in suites.values() for job in suite.jobs(options.overrides)]
+def _jobs(options: argparse.Namespace, suites: Iterable[Suite]) -> list[Job]:
+    jobs = [job for suite in suites for job in suite.jobs(options.overrides)]
     benchmarks = [name for name in options.benchmarks if not is_suite(find(name))]
     if benchmarks:
         losses = parse_losses(options.losses or ["core"])

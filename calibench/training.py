@@ -19,6 +19,7 @@ from calibench.callbacks import (
     TrainingCurve,
 )
 from calibench.checkpoints import LastCheckpoint, SeededSteps
+from calibench.config import Terminated
 from calibench.environment import environment
 from calibench.evaluation import Report
 from calibench.experiment import Experiment
@@ -28,6 +29,11 @@ from calibench.runs import FORMAT, CorruptRun, Predictions, Run, read_json, sett
 from calibench.tables import report_table
 
 Outcome = Literal["done", "skipped"]
+
+_INTERRUPTIONS: dict[type[BaseException], str] = {
+    KeyboardInterrupt: "interrupted (Ctrl-C)",
+    Terminated: "terminated (SIGTERM)",
+}
 
 
 def fit(
@@ -83,13 +89,8 @@ def _recorded(run: Run, lead: bool) -> Iterator[None]:
         yield
     except BaseException as error:
         if lead:
-            reason = {
-                "KeyboardInterrupt": "interrupted (Ctrl-C)",
-                "Terminated": "terminated (SIGTERM)",
-            }.get(type(error).__name__)
-            run.write_status(
-                "failed", reason or f"{type(error).__name__}: {' '.join(str(error).split())}"
-            )
+            text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            run.write_status("failed", _INTERRUPTIONS.get(type(error), text))
         raise
 
 

@@ -46,7 +46,11 @@ class CalibrationLoss(MovedNotCast, ABC):
         """
 
     def on_fit_start(self, class_counts: Tensor) -> None:
-        """Called once before training with the class counts of the training set, (K,) int64."""
+        """Called with the class counts of the training set, (K,) int64.
+
+        Before training, and again before validating or testing: always before a checkpoint is loaded, as the
+        length of a buffer may depend on the counts. It sets what follows from them and nothing else.
+        """
 
     def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
         """Called at the start of epoch 0, 1, ...; not repeated on a resume within an epoch."""
