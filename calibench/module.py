@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, NamedTuple, cast
 
 import lightning.pytorch as L
@@ -33,6 +34,23 @@ class Outputs(NamedTuple):
 
 def _sgd(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=5e-4)
+
+
+def at_least_float32(logits: Tensor) -> Tensor:
+    """Half-precision logits as float32; others as they are."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def full_precision(like: Tensor) -> AbstractContextManager[Any]:
+    """A context without autocast on the device of `like`.
+
+    Mixed precision is for the network's training. A loss is computed in float32, and so is evaluation: bfloat16 logits
+    have eight bits, which would tie confidences that differ and show up as miscalibration.
+    """
+    kind = like.device.type
+    if not torch.is_autocast_enabled(kind):
+        return nullcontext()
+    return torch.autocast(kind, enabled=False)
 
 
 class ClassificationModule(L.LightningModule):
@@ -129,7 +147,8 @@ class ClassificationModule(L.LightningModule):
         sizes = slice_sizes(batch.size, world()[0])
         logits, target = gather_batch(self(batch.inputs), batch.target, sizes=sizes)
         try:
-            loss: Tensor = self.loss(logits, target)
+            with full_precision(logits):
+                loss: Tensor = self.loss(at_least_float32(logits), target)
         except ValueError as error:  # a loss may look at its input where that is free
             raise self._explained(error, logits) from error
         self._loss_sum = self._loss_sum.to(loss.device) + loss.detach() * batch.size
@@ -199,8 +218,8 @@ class ClassificationModule(L.LightningModule):
         self.outputs = self._gathered()
 
     def _keep(self, name: str, batch: Batch) -> Tensor:
-        logits: Tensor = self(batch.inputs).detach()
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        with full_precision(batch.inputs):
+            logits = at_least_float32(self(batch.inputs).detach())
         self._chunks.setdefault(name, []).append((logits, batch.target, batch.index))
         return logits
 

@@ -1,7 +1,8 @@
 """Suites: the cells of a comparison as data (benchmarks, networks, losses, seeds, calibrators). No torch.
 
 A suite is a YAML file of parts. A part names one benchmark and multiplies `backbones`, `losses`, the values in
-`grid` and `seeds`; what stands beside `parts` holds for every part. The keys are the fields of `Part`.
+`grid` and `seeds`; what stands beside `parts` holds for every part, the values in
+`set` key by key. The keys are the fields of `Part`.
 """
 
 from __future__ import annotations
@@ -266,12 +267,13 @@ def load_suite(name: str) -> Suite:
             f"suite {name}: `select` must be a validation metric (val/nll), got {select!r}."
         )
     try:
-        return Suite([_part({**shared, **block}) for block in given], select)
+        return Suite([_part(shared, block) for block in given], select)
     except (TypeError, AttributeError) as error:
         raise UsageError(f"suite {name}: {error}") from error
 
 
-def _part(content: Mapping[str, Any]) -> Part:
+def _part(shared: Mapping[str, Any], own: Mapping[str, Any]) -> Part:
+    content = {**shared, **own, "set": {**shared.get("set", {}), **own.get("set", {})}}
     losses = content.get("losses", {})
     by_label = {loss: loss for loss in losses} if isinstance(losses, list) else losses
     return Part(**{**content, "losses": by_label, "seeds": str(content.get("seeds", "1..3"))})
