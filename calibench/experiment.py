@@ -55,6 +55,7 @@ def _quiet() -> None:
         ".*LeafSpec.*is deprecated.*",
         "Checkpoint directory .* exists and is not empty.*",
         ".*there is no last checkpoint available.*",
+        ".*`srun` command is available.*",
         ".*is smaller than the logging interval.*",
         ".*sync_dist=True.*",  # what we log is computed from all processes already
         ".*callbacks used to create the checkpoint need to be provided.*",
