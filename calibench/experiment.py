@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import lightning.pytorch as L
 import torch
-from jsonargparse import ArgumentParser
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -28,6 +27,7 @@ from calibench.config import (
 )
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
+from calibench.evaluation.settings import spelled_out
 from calibench.module import ClassificationModule
 from calibench.parser import Parser, one_line, unknown_option
 from calibench.runs import Cell, Run
@@ -207,12 +207,10 @@ class Experiment(LightningCLI):
             raise UsageError(one_line(str(error))) from error
         self.evaluation: Evaluation = self._get(self.config_init, "evaluation")
 
-    def build_evaluation(self) -> None:
-        """Build the evaluation only, for a run whose logits are there."""
-        parser = ArgumentParser()
-        parser.add_class_arguments(Evaluation, "evaluation")
-        config = parser.parse_object({"evaluation": self.resolved["evaluation"]})
-        self.evaluation = parser.instantiate_classes(config).evaluation
+    @property
+    def evaluation_settings(self) -> dict[str, Any]:
+        """What is to be evaluated, with every default spelled out."""
+        return spelled_out(self.resolved["evaluation"])
 
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
         """The trainer, with checkpoints written atomically."""

@@ -38,6 +38,8 @@ METRICS = {
     "ece": _rate("ECE"),
     "adaptive_ece": _rate("AdaECE"),
     "classwise_ece": _rate("ClasswiseECE"),
+    "adaptive_ece_reference": _rate("AdaECE as coded"),
+    "classwise_ece_reference": _rate("ClasswiseECE as coded"),
     "smooth_ece": _rate("smECE"),
     "mce": _rate("MCE"),
     "ood_auroc": _rate("OOD AUROC", direction=1),

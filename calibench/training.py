@@ -22,6 +22,7 @@ from calibench.checkpoints import LastCheckpoint, SeededSteps
 from calibench.config import Terminated
 from calibench.environment import environment
 from calibench.evaluation import Report
+from calibench.evaluation.settings import built, spelled_out, united
 from calibench.experiment import Experiment
 from calibench.interruption import interruptible
 from calibench.progress import EpochProgress
@@ -129,8 +130,14 @@ def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] 
             seconds = [*timing.earlier, *timing.seconds]
             made = environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
             write_json(run.folder / "environment.json", made)
+            evaluated = experiment.evaluation(save.saved, data.unavailable)
             _write_metrics(
-                experiment, run, save.saved, data.unavailable, bool(config.trainer.fast_dev_run)
+                experiment,
+                run,
+                save.saved,
+                evaluated,
+                experiment.evaluation_settings,
+                bool(config.trainer.fast_dev_run),
             )
         trainer.strategy.barrier("calibench: the run is written")
 
@@ -154,10 +161,10 @@ def _write_metrics(
     experiment: Experiment,
     run: Run,
     sets: Mapping[str, Predictions],
-    unavailable: Mapping[str, str],
+    evaluated: Report,
+    evaluation: Mapping[str, Any],
     fast: bool,
 ) -> None:
-    evaluated = experiment.evaluation(sets, unavailable)
     cell = experiment.cell
     test = sets["test"].metadata
     content = {
@@ -168,7 +175,7 @@ def _write_metrics(
         "key": cell.key,
         "seed": cell.seed,
         "settings": settings(experiment.resolved),
-        "evaluation": experiment.resolved["evaluation"],
+        "evaluation": evaluation,
         "fingerprint": test["fingerprint"],
         "class_counts": test["class_counts"],
         "caveats": test["caveats"],
@@ -181,14 +188,20 @@ def _write_metrics(
 
 
 def _evaluate_again(experiment: Experiment, run: Run) -> None:
-    """Evaluate the saved logits of a finished run if it was evaluated with other calibrators or bins."""
+    """Evaluate the saved logits of a finished run if calibrators or bins are asked for that it was not evaluated with.
+
+    What it was evaluated with before stays.
+    """
+    asked = experiment.evaluation_settings
     try:
         before = read_json(run.folder / "metrics.json")
-        if before["evaluation"] == experiment.resolved["evaluation"]:
-            return
+        earlier = spelled_out(before["evaluation"])
         unavailable, fast = before["unavailable"], before["fast_dev_run"]
-    except (CorruptRun, KeyError, TypeError):
-        unavailable, fast = {}, False
+        wanted = united(earlier, asked)
+        if wanted == earlier:
+            return
+    except (CorruptRun, KeyError, TypeError, ValueError):
+        wanted, unavailable, fast = asked, {}, False
     sets = {
         path.stem: Predictions.load(path)
         for path in sorted((run.folder / "predictions").glob("*.npz"))
@@ -199,8 +212,9 @@ def _evaluate_again(experiment: Experiment, run: Run) -> None:
             f"{run.folder} is done, but its logits of {' and '.join(sorted(missing))} are gone."
         )
     order = ["val", "test", *(name for name in sets if name not in ("val", "test"))]
-    experiment.build_evaluation()
-    _write_metrics(experiment, run, {name: sets[name] for name in order}, unavailable, fast)
+    ordered = {name: sets[name] for name in order}
+    evaluated = built(wanted)(ordered, unavailable)
+    _write_metrics(experiment, run, ordered, evaluated, wanted, fast)
 
 
 def _show(run: Run, console: Console | None, what: str) -> None:

@@ -131,8 +131,9 @@ def test_other_calibrators_are_evaluated_from_the_saved_logits(
     )
     assert (outcome, same.folder) == ("skipped", run.folder)
     content = metrics(run)
-    assert list(content["calibrators"]) == ["VectorScaling"]
-    assert {row.get("n_bins") for row in content["rows"]} == {None, 10}
+    fitted = ["TemperatureScaling", "AdaptiveTemperatureScaling", "VectorScaling"]
+    assert list(content["calibrators"]) == fitted  # what was there before stays
+    assert {row.get("n_bins") for row in content["rows"]} == {None, 10, 15, 20}
     old = {
         (r["split"], r["metric"]): r["value"]
         for r in metrics(finished)["rows"]
@@ -142,6 +143,17 @@ def test_other_calibrators_are_evaluated_from_the_saved_logits(
         (r["split"], r["metric"]): r["value"] for r in content["rows"] if r["calibrator"] == "raw"
     }
     assert new["test", "nll"] == old["test", "nll"]
+
+
+def test_two_suites_that_share_a_run_do_not_undo_each_other(finished: Run, tmp_path: Path) -> None:
+    run = copy(finished, tmp_path)
+    vector = ["--evaluation.calibrators", '[{"class_path": "VectorScaling"}]']
+    training.fit(arguments(tmp_path, *vector, "--evaluation.reference", "true"))
+    written = (run.folder / "metrics.json").stat().st_mtime_ns
+    assert "adaptive_ece_reference_20" in {row["metric"] for row in metrics(run)["rows"]}
+    for asked in ([], vector, []):
+        training.fit(arguments(tmp_path, *asked))
+    assert (run.folder / "metrics.json").stat().st_mtime_ns == written
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Unique names of calibrators: their class, and the arguments in which several of a class differ."""
+"""Unique names of calibrators: their class, and the arguments that are not its defaults."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from calibench.calibrators import Calibrator
 def unique_names(calibrators: Sequence[Calibrator]) -> list[str]:
     """One name for each, such as `TemperatureScaling` or `AdaptiveTemperatureScaling(n_bins=5)`.
 
-    Several of a class whose arguments agree, or which do not keep them as attributes, get a number: `Name#2`.
+    A name says what a calibrator is, whatever stands beside it, so runs that were evaluated with different ones
+    still agree on it. Those that it cannot tell apart get a number: `Name#2`.
     """
-    names = [_name(one, _alike(one, calibrators)) for one in calibrators]
+    names = [_name(calibrator) for calibrator in calibrators]
     seen: Counter[str] = Counter()
     for position, name in enumerate(names):
         seen[name] += 1
@@ -23,14 +24,13 @@ def unique_names(calibrators: Sequence[Calibrator]) -> list[str]:
     return names
 
 
-def _alike(one: Calibrator, calibrators: Sequence[Calibrator]) -> list[Calibrator]:
-    return [other for other in calibrators if type(other) is type(one)]
-
-
-def _name(one: Calibrator, alike: Sequence[Calibrator]) -> str:
+def _name(calibrator: Calibrator) -> str:
+    """The class, and those of its arguments that it keeps as attributes and that are not the default."""
+    kept = vars(calibrator)
     arguments = [
-        f"{name}={getattr(one, name)}"
-        for name in inspect.signature(type(one)).parameters
-        if len({repr(getattr(other, name, None)) for other in alike}) > 1
+        f"{name}={kept[name]}"
+        for name, parameter in inspect.signature(type(calibrator)).parameters.items()
+        if name in kept and kept[name] != parameter.default
     ]
-    return f"{type(one).__name__}({', '.join(arguments)})" if arguments else type(one).__name__
+    name = type(calibrator).__name__
+    return f"{name}({', '.join(arguments)})" if arguments else name

@@ -21,6 +21,7 @@ from calibench.evaluation.scoring import (
     labelled_rows,
     ood_rows,
     predicted_log_probabilities,
+    reference_rows,
 )
 from calibench.evaluation.threads import in_threads
 from calibench.runs import Predictions
@@ -78,13 +79,16 @@ class Evaluation:
     Attributes:
         calibrators: Calibrators to fit on validation; by default temperature and adaptive temperature scaling.
         n_bins: Bin counts of the binned metrics; tables print the first.
+        reference: Also the binned metrics whose public code differs from its formula as that code computes them, as
+            `adaptive_ece_reference` for instance: what published numbers are to be compared with.
     """
 
     calibrators: list[Calibrator] | None = None
     n_bins: list[int] = field(default_factory=lambda: [15, 20])
+    reference: bool = False
 
     def named(self) -> dict[str, Calibrator]:
-        """The calibrators, unfitted, by unique name: of several of a class, with the arguments that differ."""
+        """The calibrators, unfitted, by unique name: the class and the arguments that are not its defaults."""
         chosen = default_calibrators() if self.calibrators is None else self.calibrators
         return dict(zip(unique_names(chosen), chosen, strict=True))
 
@@ -152,6 +156,8 @@ class Evaluation:
             if predictions.kind in LABELLED:
                 target = torch.from_numpy(predictions.target)
                 found += labelled_rows(log_probs[name], target, n_bins=self.n_bins)
+                if self.reference:
+                    found += reference_rows(log_probs[name], target, n_bins=self.n_bins)
             if predictions.kind in OUTSIDE:
                 found += ood_rows(log_probs["test"], log_probs[name])
             rows += [{**label, **row} for row in found]

@@ -10,7 +10,12 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 from calibench.calibrators import Calibrator
-from calibench.metrics import OutOfDistribution, calibration_metrics
+from calibench.metrics import (
+    OutOfDistribution,
+    adaptive_calibration_error,
+    calibration_metrics,
+    classwise_calibration_error,
+)
 from calibench.runs import Predictions
 
 Row = dict[str, Any]
@@ -18,6 +23,11 @@ Row = dict[str, Any]
 RAW = "raw"
 OOD_SCORES = ("entropy", "msp")
 _BLOCK = 1 << 20  # probabilities that are scored at once
+# The binned metrics whose public code (Mukhoti et al. 2020, which papers copy) does not compute their formula.
+_REFERENCE = {
+    "adaptive_ece_reference": adaptive_calibration_error,
+    "classwise_ece_reference": classwise_calibration_error,
+}
 
 
 def log_probabilities(logits: Tensor, calibrator: Calibrator | None = None) -> Tensor:
@@ -100,6 +110,20 @@ def labelled_rows(
     return [
         {"metric": name, **_bins(collection[name]), "value": float(value)}
         for name, value in collection.compute().items()
+    ]
+
+
+def reference_rows(log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int]) -> list[Row]:
+    """The binned metrics as public code computes them, named as in `labelled_rows`: `adaptive_ece_reference_20`."""
+    probs = log_probs.exp()
+    return [
+        {
+            "metric": f"{name}_{bins}" if position else name,
+            "n_bins": bins,
+            "value": float(error(probs, target, n_bins=bins, variant="reference")),
+        }
+        for position, bins in enumerate(n_bins)
+        for name, error in _REFERENCE.items()
     ]
 
 

@@ -1,27 +1,32 @@
-"""Names of calibrators: what differs is said, what does not is numbered."""
+"""Names of calibrators: what is not the default is said, what is equal is numbered."""
 
 from __future__ import annotations
 
+import pytest
+
 from calibench.calibrators import AdaptiveTemperatureScaling, TemperatureScaling
+from calibench.catalogue import classes
 from calibench.evaluation.naming import unique_names
+from calibench.evaluation.selection import calibrator_named
 
 
-def test_one_of_a_class_is_its_class() -> None:
-    chosen = [TemperatureScaling(objective="ece"), AdaptiveTemperatureScaling(n_bins=5)]
-    assert unique_names(chosen) == ["TemperatureScaling", "AdaptiveTemperatureScaling"]
-
-
-def test_several_are_told_apart_by_what_differs_only() -> None:
+def test_a_name_is_the_class_and_what_is_not_its_default() -> None:
     chosen = [
-        TemperatureScaling(),
+        TemperatureScaling(objective="ece"),
         AdaptiveTemperatureScaling(n_bins=5, rounds=10),
-        AdaptiveTemperatureScaling(n_bins=15, rounds=10),
+        AdaptiveTemperatureScaling(n_bins=15),
     ]
     assert unique_names(chosen) == [
-        "TemperatureScaling",
-        "AdaptiveTemperatureScaling(n_bins=5)",
-        "AdaptiveTemperatureScaling(n_bins=15)",
+        "TemperatureScaling(objective=ece)",
+        "AdaptiveTemperatureScaling(n_bins=5, rounds=10)",
+        "AdaptiveTemperatureScaling",
     ]
+
+
+@pytest.mark.parametrize("name", [*classes("calibrators")])
+def test_a_default_one_is_its_class_whatever_stands_beside_it(name: str) -> None:
+    one = calibrator_named(name)
+    assert unique_names([one, AdaptiveTemperatureScaling(n_bins=7)])[0] == name
 
 
 def test_equal_ones_are_numbered() -> None:
