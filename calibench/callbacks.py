@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,10 +28,12 @@ class TrainingCurve(Checkpoint):
 
     Args:
         path: The CSV file.
+        extra: Columns that nothing is to monitor; read at every epoch's end.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, extra: Mapping[str, float] | None = None) -> None:
         self.path = path
+        self.extra = {} if extra is None else extra
         self.rows: list[dict[str, float]] = []
 
     def state_dict(self) -> dict[str, Any]:
@@ -52,6 +54,7 @@ class TrainingCurve(Checkpoint):
                 "step": trainer.global_step,
                 "lr": float(rate),
                 **values,
+                **self.extra,
             }
         )
         if trainer.is_global_zero:

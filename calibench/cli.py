@@ -64,6 +64,8 @@ calibrator (fitted on val only), and writes results/<benchmark>/<backbone>/<loss
     --trainer.default_root_dir DIR                      the run's folder goes under DIR
     --evaluation.calibrators+=VectorScaling  --evaluation.n_bins '[15, 20]'
     --evaluated_checkpoint last|best_error|best_nll
+  --trace.test_metrics true  --trace.checkpoints '[50, 150]'   for curves: test metrics of every epoch
+                       (not for selection), checkpoints of named epochs; nothing else changes
   --ckpt_path last     resume a killed run from its last checkpoint, to the same numbers
   --overwrite true     train again although the run is done
   --print_config       print the resolved configuration (it runs as it is)

@@ -31,6 +31,7 @@ from calibench.evaluation.settings import spelled_out
 from calibench.module import ClassificationModule
 from calibench.parser import Parser, one_line, unknown_option
 from calibench.runs import Cell, Run
+from calibench.trace import Trace
 
 DEFAULT_ROOT = "results"
 
@@ -122,6 +123,7 @@ class Experiment(LightningCLI):
             help="Name of the benchmark (default: the first file's).",
         )
         parser.add_class_arguments(Evaluation, "evaluation")
+        parser.add_class_arguments(Trace, "trace", instantiate=False)
         parser.add_argument(
             "--evaluated_checkpoint", type=Literal["last", "best_error", "best_nll"], default="last",
             help="Which checkpoint is evaluated: the last epoch's, or the one with the best validation error or NLL.",
@@ -167,6 +169,18 @@ class Experiment(LightningCLI):
     def yaml(self) -> str:
         """The resolved configuration as a YAML that runs."""
         return str(self.parser.dump(self.config, skip_none=False))
+
+    @property
+    def trace(self) -> Trace:
+        """What the run records beside its result.
+
+        Raises:
+            UsageError: If its arguments are refused.
+        """
+        try:
+            return Trace(**vars(self.config.trace))
+        except ValueError as error:
+            raise UsageError(str(error)) from error
 
     @property
     def cell(self) -> Cell:

@@ -29,6 +29,7 @@ FORMAT = 1
 # training: a finished run is re-evaluated from its logits when it is asked for with other calibrators.
 WITHOUT_EFFECT = (
     "config", "benchmark", "seed_everything", "ckpt_path", "weights_only", "verbose", "overwrite", "evaluation",
+    "trace",
     "data.init_args.root", "data.init_args.checksum", "data.init_args.download", "data.init_args.memory_limit",
     "data.init_args.num_workers", "data.init_args.pin_memory",
     "trainer.default_root_dir", "trainer.logger", "trainer.profiler",

@@ -101,14 +101,16 @@ def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] 
     last = LastCheckpoint(run.checkpoints, config.checkpoint_every_n_steps)
     best = _best_checkpoint(config.evaluated_checkpoint, run)
     save = SavePredictions(run.folder / "predictions")
+    trace = experiment.trace
     callbacks: list[Callback] = [
         SeededSteps(config.seed_everything),
         NaNGuard(),
         timing,
         save,
-        TrainingCurve(run.folder / "metrics.csv"),
+        TrainingCurve(run.folder / "metrics.csv", trace.values),
         *best,
         last,
+        *trace.callbacks(run.checkpoints),
     ]
     shown: dict[str, Any] = {}
     if report is not None:
