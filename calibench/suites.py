@@ -18,7 +18,7 @@ from calibench.config import UsageError, available, find, load, near_matches
 from calibench.pool import Job
 
 CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
-_SUITE_KEYS = ("parts", "select", "same_cells_as")
+_SUITE_KEYS = ("parts", "select", "same_cells_as", "missing", "note")
 _CALIBRATOR = "calibrators."
 
 
@@ -61,6 +61,7 @@ class Setting:
         benchmark: Name of the benchmark.
         dataset: What a paper calls it.
         backbone: Class of the network; empty for the configuration's own.
+        model: What the suite calls it.
         loss: Label of the loss.
         values: The values taken from the grid, by key.
         files: Configuration files in the order of their merging.
@@ -73,6 +74,7 @@ class Setting:
     benchmark: str
     dataset: str
     backbone: str
+    model: str
     loss: str
     values: Mapping[str, Any]
     files: Sequence[str]
@@ -107,7 +109,7 @@ class Part:
         seeds: `1..3` or `1,2,5`.
         dataset: What a paper calls the benchmark with these options; its own name by default.
         config: Further files, merged before the loss.
-        backbones: Classes by short name; empty for the configuration's own.
+        backbones: By short name: classes, or blocks of a class and its arguments; empty for the configuration's own.
         set: Values of configuration keys.
         grid: Lists of values of configuration keys; each combination is a row of its own. `calibrators.NAME.ARGUMENT`
             varies an argument of a calibrator, within one run.
@@ -120,7 +122,7 @@ class Part:
     seeds: str = "1..3"
     dataset: str = ""
     config: Sequence[str] = ()
-    backbones: Mapping[str, str] = field(default_factory=dict)
+    backbones: Mapping[str, Any] = field(default_factory=dict)
     set: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     calibrators: Sequence[Mapping[str, Any]] = ()
@@ -140,7 +142,7 @@ class Part:
                     varied = dict(zip(keys, values, strict=True))
                     options = {**chosen, **self.set, **evaluation, **own, **varied}
                     yield Setting(
-                        path.stem, self.dataset or path.stem, backbone, label, varied,
+                        path.stem, self.dataset or path.stem, _backbone_name(backbone), name, label, varied,
                         [str(path), *self.config, *files], _options(options), parse_seeds(self.seeds),
                         self.sets, calibrators,
                     )  # fmt: skip
@@ -151,6 +153,13 @@ class Part:
             if key.startswith(_CALIBRATOR):
                 calibrators = list(_varied(calibrators, key, self.grid[key]))
         return calibrators
+
+
+def _backbone_name(given: Any) -> str:
+    """The class, or the name that a run's folder has of a model of timm."""
+    if not isinstance(given, Mapping):
+        return str(given)
+    return str(given.get("init_args", {}).get("name", given["class_path"]))
 
 
 def _loss(given: Any, **names: str) -> tuple[list[str], dict[str, Any]]:
@@ -198,10 +207,20 @@ class Suite:
     Attributes:
         parts: The parts.
         select: A metric of the validation split (`val/nll`), or None.
+        missing: Why a paper's data set has no cells here, by what the paper calls it.
+        note: What a reader of its results must know.
     """
 
     parts: Sequence[Part]
     select: str | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def remarks(self) -> list[str]:
+        """What its files say beside the cells, one line each."""
+        absent = [f"not here: {dataset}, {reason}" for dataset, reason in self.missing.items()]
+        return [self.note, *absent] if self.note else absent
 
     def settings(self) -> list[Setting]:
         """All rows."""
@@ -267,7 +286,8 @@ def load_suite(name: str) -> Suite:
             f"suite {name}: `select` must be a validation metric (val/nll), got {select!r}."
         )
     try:
-        return Suite([_part(shared, block) for block in given], select)
+        parts = [_part(shared, block) for block in given]
+        return Suite(parts, select, content.get("missing") or {}, content.get("note", ""))
     except (TypeError, AttributeError) as error:
         raise UsageError(f"suite {name}: {error}") from error
 

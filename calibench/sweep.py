@@ -184,12 +184,13 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"`--jobs` must be a positive integer, got {options.jobs}.")
     suites = _suites(options)
     jobs = _jobs(options, suites.values())
+    remarks = [remark for suite in suites.values() for remark in suite.remarks]
     if not jobs:
-        raise UsageError("nothing of the suite is left to run.")
+        raise UsageError(f"the suite has no cells to run. {' '.join(remarks)}".rstrip())
     console = Console()
     root = results_root(options.overrides)
     if options.dry_run:
-        for line in listing(jobs, root, options.jobs):
+        for line in [*listing(jobs, root, options.jobs), *remarks]:
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         return 0
     pool = Pool(min(options.jobs, len(jobs)), root / "logs")

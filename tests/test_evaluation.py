@@ -11,7 +11,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from calibench.calibrators import TemperatureScaling
 from calibench.evaluation import Evaluation, evaluate, evaluate_ood, fit_calibrator
-from calibench.metrics import calibration_metrics
+from calibench.metrics import adaptive_calibration_error, calibration_metrics, classwise_calibration_error
 from calibench.runs import Predictions
 
 
@@ -45,6 +45,21 @@ def test_a_calibrator_is_fitted_on_validation_only() -> None:
     assert value(evaluate(test, calibrator), "nll") < value(evaluate(test), "nll")
     with pytest.raises(ValueError, match="fitted on validation predictions, got the test set `test`"):
         fit_calibrator(TemperatureScaling(), test)
+
+
+def test_the_papers_variants_are_computed_on_request() -> None:
+    sets = {"val": predictions(split="val", seed=1), "test": predictions()}
+    plain, both = Evaluation([])(sets).rows, Evaluation([], reference=True)(sets).rows
+    added = [row for row in both if row not in plain]
+    assert [row for row in both if row in plain] == plain
+    probs, target = torch.tensor(sets["test"].logits).softmax(1), torch.tensor(sets["test"].target)
+    for bins, suffix in ((15, ""), (20, "_20")):
+        for error in (adaptive_calibration_error, classwise_calibration_error):
+            name = {"adaptive": "adaptive_ece", "classwise": "classwise_ece"}[error.__name__.partition("_")[0]]
+            expected = float(error(probs, target, n_bins=bins, variant="reference"))
+            found = value(added, f"{name}_reference{suffix}", split="test", n_bins=bins)
+            assert found == pytest.approx(expected, rel=1e-6)
+    assert value(added, "adaptive_ece_reference", split="test") != value(plain, "adaptive_ece", split="test")
 
 
 def test_ood_rows_agree_with_scikit_learn() -> None:

@@ -14,7 +14,8 @@ from scipy import stats
 
 from calibench.cli import main
 from calibench.published import Published
-from calibench.reproduce import Line, Ours, reproduction, suite_of, tables
+from calibench.reproduce import Line, Ours, reproduction, suite_of
+from calibench.reproduce.printing import cell_text, tables, width_of
 from calibench.suites import Setting, load_suite
 from tests.test_suites import write_cell
 
@@ -48,7 +49,7 @@ def test_ours_is_of_the_same_cell_and_its_interval_is_students(tmp_path: Path) -
         write_cell(tmp_path, cell("suites/gce_table3", **GCE), seed, values={"error": value})
     other = cell("suites/gce_table3", **{**GCE, "dataset": "cifar10_lt100"})
     write_cell(tmp_path, other, 1, values={"error": 0.5})
-    lines = reproduction("gce", "3", tmp_path)
+    lines = reproduction("gce", "3", tmp_path).lines
     line = line_of(lines, **THEIRS)
     assert line.ours.values == values
     assert line.ours.planned == 10
@@ -68,7 +69,7 @@ def test_the_same_names_with_another_configuration_are_not_ours(tmp_path: Path) 
     elsewhere = folder.parent.with_name("0123456789") / folder.name  # other settings, other key
     elsewhere.parent.mkdir()
     folder.rename(elsewhere)
-    assert line_of(reproduction("gce", "3", tmp_path), **THEIRS).ours.missing == "no run"
+    assert line_of(reproduction("gce", "3", tmp_path).lines, **THEIRS).ours.missing == "no run"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,9 @@ def test_runs_that_do_not_count_say_why(
     tmp_path: Path, changes: dict[str, Any], reason: str
 ) -> None:
     write_cell(tmp_path, cell("suites/gce_table3", **GCE), 1, changes=changes)
-    assert line_of(reproduction("gce", "3", tmp_path), **THEIRS).ours.missing.startswith(reason)
+    assert line_of(reproduction("gce", "3", tmp_path).lines, **THEIRS).ours.missing.startswith(
+        reason
+    )
 
 
 def test_bins_stage_and_temperature_are_the_papers(tmp_path: Path) -> None:
@@ -93,38 +96,45 @@ def test_bins_stage_and_temperature_are_the_papers(tmp_path: Path) -> None:
         {
             "split": "test",
             "calibrator": calibrator,
-            "metric": "classwise_ece_20",
+            "metric": "classwise_ece_reference_20",
             "n_bins": 20,
             "value": value,
         }
         for calibrator, value in (("raw", 0.03), ("AdaptiveTemperatureScaling", 0.04))
     ]
     folder = write_cell(tmp_path, cell("suites/gce_table4", **GCE), 1)
+    missing = line_of(reproduction("gce", "4", tmp_path).lines, **THEIRS, stage="pre").ours.missing
+    assert missing.startswith("no classwise_ece of test as the papers' code computes it: sweep")
     content = json.loads((folder / "metrics.json").read_text())
-    content["rows"] = [r for r in content["rows"] if r["metric"] != "classwise_ece_20"] + rows
+    content["rows"] += rows
     (folder / "metrics.json").write_text(json.dumps(content))
-    lines = reproduction("gce", "4", tmp_path)
+    lines = reproduction("gce", "4", tmp_path).lines
     assert line_of(lines, **THEIRS, stage="pre").ours.values == [0.03]
     assert line_of(lines, **THEIRS, stage="post_ats").ours.values == [0.04]
 
     setting = cell("suites/bsce_gra_table2", loss="bsce_gra")
-    write_cell(tmp_path, setting, 42, values={"ece@TemperatureScaling": 0.005})
+    by_ece = {"split": "test", "calibrator": "TemperatureScaling(objective=ece)"}
+    row = {**by_ece, "metric": "ece", "n_bins": 15, "value": 0.005}
+    write_cell(tmp_path, setting, 42, rows=[row], values={"ece@TemperatureScaling": 0.9})
     line = line_of(
-        reproduction("bsce_gra", "2", tmp_path), loss="bsce_gra", metric="ece", stage="post_ts"
+        reproduction("bsce_gra", "2", tmp_path).lines,
+        loss="bsce_gra",
+        metric="ece",
+        stage="post_ts",
     )
     assert (line.ours.values, line.ours.temperatures) == ([0.005], [1.3])
-    assert line.text().splitlines()[1] == "0.50 (1.30) [1/3]"
+    assert cell_text(line).splitlines()[1] == "0.50 (1.30) [1/3]"
 
 
 def test_the_bins_of_a_calibrator_and_the_papers_names_of_sets(tmp_path: Path) -> None:
     setting = cell("suites/gce_table10", loss="brier")
+    bins = {f"AdaptiveTemperatureScaling(n_bins={n})": n for n in (5, 10, 20, 25)}
     rows = [
-        {"split": "test", "calibrator": f"AdaptiveTemperatureScaling(n_bins={n})", "metric": "ece_20", "n_bins": 20, "value": n / 1000}
-        for n in (5, 10, 15, 20, 25)
-    ]  # fmt: skip
-    calibrators = {f"AdaptiveTemperatureScaling(n_bins={n})": {} for n in (5, 10, 15, 20, 25)}
-    write_cell(tmp_path, setting, 1, rows=rows, changes={"calibrators": calibrators})
-    lines = reproduction("gce", "10", tmp_path)
+        {"split": "test", "calibrator": name, "metric": "ece_20", "n_bins": 20, "value": n / 1000}
+        for name, n in bins.items()
+    ]
+    write_cell(tmp_path, setting, 1, rows=rows, values={"ece": 0.015})
+    lines = reproduction("gce", "10", tmp_path).lines
     ours = [
         line.ours.values
         for line in lines
@@ -136,7 +146,7 @@ def test_the_bins_of_a_calibrator_and_the_papers_names_of_sets(tmp_path: Path) -
 
     lines = reproduction(
         "gce", "2", tmp_path
-    )  # the same runs: of their calibrators, the one with 15 bins
+    ).lines  # the same runs: of their calibrators, the one with 15 bins
     same = {"dataset": "cifar10", "model": "resnet50", "loss": "brier", "stage": "post_ats"}
     assert line_of(lines, **same).ours.values == [0.015]
 
@@ -144,14 +154,14 @@ def test_the_bins_of_a_calibrator_and_the_papers_names_of_sets(tmp_path: Path) -
     write_cell(
         tmp_path, cell("suites/gce_table5", **where), 1, sets={"svhn": 0.9, "gaussian_noise-5": 0.8}
     )
-    lines = reproduction("gce", "5", tmp_path)
+    lines = reproduction("gce", "5", tmp_path).lines
     for outside, value in (("svhn", 0.9), ("cifar10_c", 0.8)):  # by entropy, not the msp beside it
         line = line_of(lines, dataset=f"cifar10->{outside}", model="densenet121", loss="mmce")
         assert line.ours.values == [value]
 
 
 def test_the_table_is_laid_out_as_the_papers() -> None:
-    (table,) = tables(reproduction("gce", "2", Path("nowhere")))
+    (table,) = tables(reproduction("gce", "2", Path("nowhere")).lines)
     headers = [str(column.header) for column in table.columns]
     assert headers[:4] == ["", "cross_entropy\npre", "cross_entropy\npost_ats", "brier\npre"]
     assert str(table.title) == "ECE %, 20 bins"
@@ -160,14 +170,24 @@ def test_the_table_is_laid_out_as_the_papers() -> None:
     assert len(rows) == 11
 
 
+def test_a_narrow_terminal_gets_every_number_in_parts() -> None:
+    lines = reproduction("gce", "2", Path("nowhere")).lines
+    parts = list(tables(lines, 80))
+    assert len(parts) > 1
+    assert all(width_of(part) <= 80 for part in parts)
+    heads = [str(column.header) for part in parts for column in part.columns[1:]]
+    (whole,) = tables(lines)
+    assert heads == [str(column.header) for column in whole.columns[1:]]
+
+
 def test_inside_and_outside_are_said() -> None:
     number = Published("gce", "1", "d", "m", "l", "error", "pre", 0.10, 0.01, None, None, "")
     near = Line(number, Ours(3, [0.09, 0.10, 0.12]))
-    assert near.text() == "10.00±1.00\n10.33±1.53\n+0.33 in"
+    assert cell_text(near) == "10.00±1.00\n10.33±1.53\n+0.33 in"
     far = Line(number, Ours(3, [0.20, 0.20, 0.21]))
-    assert far.text().endswith("+10.33 out")
+    assert cell_text(far).endswith("+10.33 out")
     nothing = Line(number, Ours(3, missing="no run"))
-    assert nothing.text() == "10.00±1.00\n-"
+    assert cell_text(nothing) == "10.00±1.00\n-"
     assert math.isnan(nothing.difference)
 
 
@@ -189,12 +209,26 @@ def test_the_command_names_what_is_missing(
     assert {row["missing"] for row in rows} == {"", "no run"}
 
 
+def test_a_table_that_cannot_be_run_is_printed_and_says_why(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["reproduce", "fcl", "--table", "9", "--results", "nowhere"]) == 0
+    out = capsys.readouterr().out
+    assert "missing, a multi-label task (14 findings an image), which calibench has not: 62" in out
+    assert "--dry-run" not in out
+    assert main(["reproduce", "fcl", "--table", "10", "--results", "nowhere"]) == 0
+    out = capsys.readouterr().out
+    assert "the paper's transformers are not known: transformer_1 is timm's vit_tiny" in out
+    assert "of the paper's numbers: model name and metric not legible in the source text" in out
+    assert "missing, no run: 56 numbers" in out
+
+
 def test_a_table_without_a_suite_is_printed_and_says_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert suite_of("fcl", "9") is None
-    assert main(["reproduce", "fcl", "--table", "9", "--results", "nowhere"]) == 0
-    assert "missing, in no suite: 62 numbers" in capsys.readouterr().out
+    assert suite_of("gce", "6") is None
+    assert main(["reproduce", "gce", "--table", "6", "--results", "nowhere"]) == 0
+    assert "missing, in no suite: 14 numbers" in capsys.readouterr().out
 
 
 def test_an_unknown_table_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:

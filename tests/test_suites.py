@@ -15,13 +15,13 @@ from calibench.cli import main
 from calibench.config import UsageError, available
 from calibench.published import load as published
 from calibench.published import model_names
+from calibench.published.names import MODELS
 from calibench.runs import settings as key_settings
 from calibench.selection import selections
 from calibench.suites import Setting, Suite, is_suite, load_suite
 from tests.run_folders import write_run
 
 SUITES = [name for name in available() if name.startswith("suites/")]
-NOT_HERE = {"av1451", "finsen"}  # data sets without a benchmark
 
 
 def write(folder: Path, text: str) -> str:
@@ -31,23 +31,29 @@ def write(folder: Path, text: str) -> str:
 
 def write_cell(root: Path, setting: Setting, seed: int, **given: Any) -> Path:
     """A run folder of a suite's cell, under the key that training would give it."""
+    from calibench.evaluation.settings import built
     from calibench.experiment import Experiment
 
     experiment = Experiment(setting.job(seed).arguments)
     cell, resolved = experiment.cell, key_settings(experiment.resolved)
-    changes = {"evaluation": experiment.resolved["evaluation"], **given.pop("changes", {})}
+    evaluation = experiment.evaluation_settings
+    calibrators = {name: {"temperature": 1.3} for name in built(evaluation).named()}
+    changes = {"evaluation": evaluation, "calibrators": calibrators, **given.pop("changes", {})}
     return write_run(
         root, loss=cell.loss, seed=seed, benchmark=cell.benchmark, backbone=cell.backbone,
         settings=resolved, changes=changes, **given,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize("name", [name for name in SUITES if load_suite(name).parts])
 def test_every_suite_dry_runs(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["sweep", name, "--dry-run", "--trainer.default_root_dir", str(tmp_path)]) == 0
-    *cells, total = capsys.readouterr().out.splitlines()
+    remarks = load_suite(name).remarks
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[len(lines) - len(remarks) :] == remarks
+    *cells, total = lines[: len(lines) - len(remarks)]
     assert total.startswith(f"{len(cells)} cells, 0 done, time unknown")
     assert len(set(cells)) == len(cells)  # a label names one cell, and so one log file
 
@@ -55,20 +61,36 @@ def test_every_suite_dry_runs(
 @pytest.mark.parametrize(
     ("paper", "table"),
     [("gce", str(n)) for n in (1, 2, 3, 4, 5, 7, 8, 9, 10)]
-    + [("fcl", table) for table in ("2", "4", "5", "6", "7", "8", "ood")]
+    + [("fcl", table) for table in ("2", "4", "5", "6", "7", "8", "9", "10", "ood")]
     + [("bsce_gra", "1"), ("bsce_gra", "2")],
 )
 def test_a_suite_has_every_cell_of_its_table_and_no_other(paper: str, table: str) -> None:
     name = f"suites/{paper}_{table}" if table == "ood" else f"suites/{paper}_table{table}"
+    suite = load_suite(name)
     ours = {
         (setting.dataset, model, setting.loss)
-        for setting in load_suite(name).settings()
-        for model in model_names(setting.backbone)
+        for setting in suite.settings()
+        for model in (
+            model_names(setting.backbone) if setting.backbone in MODELS else [setting.model]
+        )
     }
     numbers = published(paper, table=table)
     theirs = {(n.dataset.partition("->")[0], n.model, n.loss) for n in numbers}
-    assert {cell for cell in theirs if cell[0] not in NOT_HERE} <= ours
+    assert {cell for cell in theirs if cell[0] not in suite.missing} <= ours
+    assert suite.missing.keys() <= {cell[0] for cell in theirs} - {cell[0] for cell in ours}
     assert {(cell[0], cell[2]) for cell in ours} <= {(cell[0], cell[2]) for cell in theirs}
+
+
+def test_a_table_that_cannot_be_run_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "suites/fcl_table9", "--dry-run"]) == 2
+    assert "not here: chestxray14, a multi-label task" in capsys.readouterr().err
+
+
+def test_a_network_with_arguments_is_known_by_its_own_name() -> None:
+    vit = next(s for s in load_suite("suites/fcl_table10").settings() if s.model == "transformer_1")
+    assert vit.backbone == "vit_tiny_patch16_224"
+    block = json.loads(vit.options[vit.options.index("--model.backbone") + 1])
+    assert block["init_args"]["options"] == {"img_size": 32, "patch_size": 4}
 
 
 def test_a_suite_is_told_from_a_benchmark() -> None:

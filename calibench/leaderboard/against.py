@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from calibench.leaderboard.columns import Column
+from calibench.leaderboard.columns import ANY, RAW, Column
 from calibench.leaderboard.table import Cell, Row, Table
 from calibench.published import PAPERS, Published, dataset_of, find, loss_names, model_names
 from calibench.published.names import STAGES
@@ -25,7 +25,7 @@ def paper_columns(paper: str) -> list[Column]:
     binned = [f"{metric}{suffix}" for metric in ("ece", "adaptive_ece", "classwise_ece")]
     metrics = ["error", *binned, "smooth_ece"]
     sets = [Column("ood_auroc", split) for split in ("svhn", "cifar10_c")]
-    return [*(Column(m, calibrator=c) for m in metrics for c in STAGES), *sets]
+    return [*(Column(m, calibrator=c) for m in metrics for c in (RAW, ANY)), *sets]
 
 
 def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> None:
@@ -60,7 +60,7 @@ def _numbers(table: Table, column: Column, paper: str) -> dict[int, Published]:
 
 def _published(table: Table, row: Row, column: Column, paper: str) -> Published | None:
     dataset = dataset_of(table.benchmark, row.settings or {})
-    stage = STAGES.get(column.calibrator)
+    stage = STAGES.get(column.calibrator.partition("(")[0])
     if stage is None or column.score is not None:
         return None
     where = f"{dataset}->{column.split}" if column.split else dataset
@@ -76,7 +76,7 @@ def _same_bins(metric: str, paper: str) -> Iterator[str]:
     """The paper's name of a metric, if its number of bins is ours: `ece_20` is GCE's `ece`."""
     base, _, bins = metric.rpartition("_")
     named = int(bins) if bins.isdigit() else None
-    name = base if named else metric
+    name = (base if named else metric).removesuffix("_reference")
     binned = name in ("ece", "adaptive_ece", "classwise_ece")
     if not binned or (named or 15) == PAPERS[paper].n_bins:
         yield name

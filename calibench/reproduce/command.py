@@ -1,0 +1,63 @@
+"""`calibench reproduce`: a paper's table in its layout, our numbers of the same cells under the paper's."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from calibench.published import PAPERS
+from calibench.reproduce.numbers import Reproduction, reproduction
+from calibench.reproduce.printing import CSV_COLUMNS, csv_lines, notes, tables, width_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `calibench reproduce`."""
+    parser.description = (
+        "Prints a paper's table in its layout, our numbers of the same cells below the paper's."
+    )
+    parser.epilog = """\
+examples:
+  calibench reproduce gce --table 3
+  calibench reproduce fcl --table ood --results results/ --format csv"""
+    parser.add_argument("paper", choices=PAPERS, help="the paper")
+    parser.add_argument(
+        "--results", type=Path, default=Path("results"), help="folder of runs (default: results)"
+    )
+    parser.add_argument("--table", required=True, help="number of the table, as printed")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table; returns the exit status, 0.
+
+    Raises:
+        ValueError: If the paper has no such table.
+    """
+    FORMATS[args.format](reproduction(args.paper, args.table, args.results))
+    return 0
+
+
+def _as_table(made: Reproduction) -> None:
+    terminal = Console()
+    limit = terminal.width if terminal.is_terminal else None  # a file has no width
+    for table in tables(made.lines, limit):
+        Console(width=max(terminal.width, width_of(table))).print(table)
+    for note in notes(made):
+        terminal.print(note, highlight=False, markup=False, soft_wrap=not terminal.is_terminal)
+
+
+def _as_csv(made: Reproduction) -> None:
+    writer = csv.DictWriter(sys.stdout, CSV_COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(csv_lines(made.lines))
+
+
+FORMATS: dict[str, Callable[[Reproduction], None]] = {
+    "table": _as_table,
+    "csv": _as_csv,
+}

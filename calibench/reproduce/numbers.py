@@ -1,0 +1,231 @@
+"""Our numbers of a paper's cells: the same bins, metric variant and post-hoc method, and an interval over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from calibench.cells import runs_of
+from calibench.config import available, short_name
+from calibench.leaderboard.columns import metric_info
+from calibench.published import PAPERS, Published, load, model_names
+from calibench.published.names import STAGES
+from calibench.runs import Run, read_json
+from calibench.statistics import mean_std
+from calibench.suites import Setting, Suite, load_suite
+from calibench.titles import METRICS, Metric
+
+SCORE = "entropy"  # of the out-of-distribution tables
+_AGAIN = "sweep the suite again, nothing is trained anew"
+ATS_BINS = "ats_bins="
+_BY_STAGE = {stage: calibrator for calibrator, stage in STAGES.items()}
+
+
+@dataclass
+class Ours:
+    """Our runs of a published cell.
+
+    Attributes:
+        planned: Seeds that the suite names.
+        values: The metric of each finished seed.
+        temperatures: The fitted temperature of each, where the calibrator has one.
+        missing: Why there is no value, empty if there is one.
+    """
+
+    planned: int = 0
+    values: list[float] = field(default_factory=list)
+    temperatures: list[float] = field(default_factory=list)
+    missing: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % confidence interval of the mean over seeds (Student's t); None with fewer than two."""
+        n = len(self.values)
+        if n < 2:
+            return None
+        from scipy.special import stdtrit
+
+        mean, std = mean_std(self.values)
+        half = float(stdtrit(n - 1, 0.975)) * std / math.sqrt(n)
+        return mean - half, mean + half
+
+
+@dataclass(frozen=True)
+class Line:
+    """One published number and ours."""
+
+    number: Published
+    ours: Ours
+
+    @property
+    def info(self) -> Metric:
+        """How the metric is printed."""
+        return metric_info(self.number.metric)
+
+    @property
+    def difference(self) -> float:
+        """Ours minus the paper's; NaN without ours."""
+        return mean_std(self.ours.values)[0] - self.number.value
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the paper's value lies in our interval; None if we have no interval."""
+        interval = self.ours.interval
+        return None if interval is None else interval[0] <= self.number.value <= interval[1]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A paper's table and ours.
+
+    Attributes:
+        paper: Name of the paper.
+        table: Number of the table.
+        suite: Name of its suite, if there is one.
+        lines: Every number of the table, in its order.
+        remarks: What the suite says of itself.
+    """
+
+    paper: str
+    table: str
+    suite: str | None
+    lines: Sequence[Line]
+    remarks: Sequence[str] = ()
+
+
+def reproduction(paper: str, table: str, results: Path) -> Reproduction:
+    """Every number of a table with ours, from the runs of its suite below `results`.
+
+    Raises:
+        ValueError: If there is no such paper or table.
+    """
+    numbers = load(paper, table=table)
+    name = suite_of(paper, table)
+    suite = load_suite(name) if name else Suite([])
+    settings = suite.settings()
+    found: dict[int, _Runs] = {}
+
+    def runs(setting: Setting) -> _Runs:
+        if id(setting) not in found:
+            found[id(setting)] = _Runs.of(setting, results)
+        return found[id(setting)]
+
+    def ours(number: Published) -> Ours:
+        dataset, _, outside = number.dataset.partition("->")
+        for setting in settings:
+            if (setting.dataset, setting.loss) == (dataset, number.loss) and (
+                number.model in (setting.model, *model_names(setting.backbone))
+            ):
+                split = setting.sets.get(outside, outside) or "test"
+                return _measured(number, runs(setting), split)
+        return Ours(missing=suite.missing.get(dataset, "in no suite"))
+
+    remarks = [suite.note] if suite.note else []
+    return Reproduction(paper, table, name, [Line(n, ours(n)) for n in numbers], remarks)
+
+
+def suite_of(paper: str, table: str) -> str | None:
+    """The suite of a table, if there is one: `suites/gce_table3`, `suites/fcl_ood`."""
+    names = (f"suites/{paper}_table{table}", f"suites/{paper}_{table}")
+    return next((name for name in names if name in available()), None)
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """What the finished runs of a setting have written, and why others do not count."""
+
+    setting: Setting
+    contents: Sequence[Mapping[str, Any]]
+    reasons: Sequence[str]
+
+    @classmethod
+    def of(cls, setting: Setting, results: Path) -> _Runs:
+        contents, reasons = [], []
+        jobs = [setting.job(seed) for seed in setting.seeds]
+        for run in runs_of(jobs, results).values():
+            content = _finished(run)
+            reason = _why_unusable(content, setting)
+            contents += [] if reason else [content]
+            reasons += [reason] if reason else []
+        return cls(setting, contents, reasons or ["no run"])
+
+
+def _finished(run: Run) -> Mapping[str, Any]:
+    content: Mapping[str, Any] = read_json(run.folder / "metrics.json") if run.done else {}
+    return content
+
+
+def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:
+    if not content:
+        return "no run"
+    if content.get("fast_dev_run"):
+        return "a trial (fast_dev_run)"
+    evaluated = [block for _, block in _evaluated(content)]
+    if not all(any(_is(block, done) for done in evaluated) for block in setting.calibrators):
+        return f"evaluated with other calibrators: {_AGAIN}"
+    return ""
+
+
+def _evaluated(content: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Names of the calibrators of a run and what they are; both are in the order of the evaluation."""
+    blocks = (content.get("evaluation") or {}).get("calibrators") or []
+    return list(zip(content["calibrators"], blocks, strict=False))
+
+
+def _is(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
+    """Whether a resolved block is the one a suite asks for."""
+    same_class = short_name(block["class_path"]) == short_name(done["class_path"])
+    arguments = done.get("init_args") or {}
+    asked = (block.get("init_args") or {}).items()
+    return same_class and all(arguments.get(key) == value for key, value in asked)
+
+
+def _measured(number: Published, runs: _Runs, split: str) -> Ours:
+    ours = Ours(len(runs.setting.seeds))
+    metric = as_coded(number.metric)
+    for content in runs.contents:
+        calibrator = _calibrator(number, runs.setting, content)
+        value = _value(number, content, metric, split, calibrator)
+        if value is not None:
+            ours.values.append(value)
+        temperature = content["calibrators"].get(calibrator, {}).get("temperature")
+        ours.temperatures += [temperature] if isinstance(temperature, int | float) else []
+    if not ours.values:
+        variant = f" as the papers' code computes it: {_AGAIN}" if metric != number.metric else ""
+        lacks = f"no {number.metric} of {split}{variant}"
+        ours.missing = lacks if runs.contents else runs.reasons[0]
+    return ours
+
+
+def as_coded(metric: str) -> str:
+    """Our name of a metric as the papers' code computes it, which all three have from Mukhoti et al. (2020)."""
+    return f"{metric}_reference" if f"{metric}_reference" in METRICS else metric
+
+
+def _calibrator(number: Published, setting: Setting, content: Mapping[str, Any]) -> str:
+    """Name in a run of the paper's post-hoc method; of several of a class, the one that the suite asks for."""
+    name = _BY_STAGE.get(number.stage, "")
+    blocks = [block for block in setting.calibrators if short_name(block["class_path"]) == name]
+    if number.note.startswith(ATS_BINS):
+        bins = int(number.note.removeprefix(ATS_BINS).partition(";")[0])
+        blocks = [{"class_path": name, "init_args": {"n_bins": bins}}]
+    same = (found for found, done in _evaluated(content) if blocks and _is(blocks[0], done))
+    return next(same, name)
+
+
+def _value(
+    number: Published, content: Mapping[str, Any], metric: str, split: str, calibrator: str
+) -> float | None:
+    n_bins = number.n_bins or PAPERS[number.paper].n_bins
+    for row in content["rows"]:
+        if (
+            (row["split"], row["calibrator"]) == (split, calibrator)
+            and row["metric"] in (metric, f"{metric}_{n_bins}")
+            and row.get("n_bins") in (None, n_bins)
+            and row.get("score") in (None, SCORE)
+        ):
+            return None if row["value"] is None else float(row["value"])
+    return None

@@ -1,0 +1,144 @@
+"""A paper's table as it is printed: its layout, ours under its numbers, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
+from calibench.published import PAPERS, Published
+from calibench.reproduce.numbers import ATS_BINS, Line, Reproduction, as_coded
+from calibench.statistics import mean_std
+from calibench.titles import Metric
+
+
+def cell_text(line: Line) -> str:
+    """The cell: the paper's value, ours, and their difference, one under the other."""
+    number, ours, info = line.number, line.ours, line.info
+    lines = [_value(info, number.value, number.std, number.temperature)]
+    if not ours.values:
+        return "\n".join([*lines, "-"])
+    count = len(ours.values)
+    mean, std = mean_std(ours.values)
+    temperature = mean_std(ours.temperatures)[0] if ours.temperatures else None
+    seeds = "" if count == ours.planned else f" [{count}/{ours.planned}]"
+    lines.append(_value(info, mean, std if count > 1 else None, temperature) + seeds)
+    verdict = {True: " in", False: " out", None: ""}[line.inside]
+    lines.append(f"{line.difference * _unit(info):+.{info.decimals}f}{verdict}")
+    return "\n".join(lines)
+
+
+def _value(info: Metric, mean: float, std: float | None, temperature: float | None) -> str:
+    spread = "" if std is None else f"±{std * _unit(info):.{info.decimals}f}"
+    fitted = "" if temperature is None else f" ({temperature:.2f})"
+    return f"{mean * _unit(info):.{info.decimals}f}{spread}{fitted}"
+
+
+def _unit(info: Metric) -> int:
+    return 100 if info.percent else 1
+
+
+def tables(lines: Sequence[Line], width: int | None = None) -> Iterator[Table]:
+    """One table a metric: data sets and networks down, losses across, raw before calibrated, as in the papers.
+
+    Args:
+        lines: The numbers.
+        width: Characters in a line; a wider table comes in parts. No limit if None.
+    """
+    for metric in dict.fromkeys(line.number.metric for line in lines):
+        own = [line for line in lines if line.number.metric == metric]
+        info = own[0].info
+        title = f"{info.label}{_bins(own[0].number)}"
+        losses = list(dict.fromkeys(line.number.loss for line in own))
+        yield from _parts(title, own, losses, width)
+
+
+def _parts(title: str, lines: Sequence[Line], losses: list[str], width: int | None) -> list[Table]:
+    made = _table(title, [line for line in lines if line.number.loss in losses])
+    if width is None or len(losses) == 1 or width_of(made) <= width:
+        return [made]
+    middle = (len(losses) + 1) // 2
+    halves = (losses[:middle], losses[middle:])
+    return [part for half in halves for part in _parts(title, lines, half, width)]
+
+
+def width_of(table: Table) -> int:
+    """Characters that a table takes if nothing limits it."""
+    console = Console(width=10_000)
+    return Measurement.get(console, console.options, table).maximum
+
+
+def _table(title: str, lines: Sequence[Line]) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, show_lines=True, title_justify="left")
+    table.add_column("", no_wrap=True)
+    columns = list(dict.fromkeys((n.loss, n.stage) for n in (line.number for line in lines)))
+    for loss, stage in columns:
+        table.add_column(f"{loss}\n{stage}", justify="right", no_wrap=True)
+    cells = {(_row(line.number), line.number.loss, line.number.stage): line for line in lines}
+    for row in dict.fromkeys(_row(line.number) for line in lines):
+        found = [cells.get((row, *column)) for column in columns]
+        table.add_row(row, *(cell_text(line) if line else "" for line in found))
+    return table
+
+
+def _row(number: Published) -> str:
+    varied = number.note.partition(";")[0] if number.note.startswith(ATS_BINS) else ""
+    return "\n".join(part for part in (number.dataset, number.model, varied) if part)
+
+
+def _bins(number: Published) -> str:
+    """How a binned metric is computed, the papers' code and ours alike."""
+    if number.metric not in ("ece", "adaptive_ece", "classwise_ece"):
+        return ""
+    coded = ", as the papers' code computes it" if as_coded(number.metric) != number.metric else ""
+    return f", {number.n_bins or PAPERS[number.paper].n_bins} bins{coded}"
+
+
+def notes(made: Reproduction) -> Iterator[str]:
+    """How to read the tables, and what is missing."""
+    paper, lines = PAPERS[made.paper], made.lines
+    yield (
+        f"{paper.title} ({paper.source}), Table {made.table}. In each cell: the paper's value ± std "
+        "(temperature), ours, ours - the paper's"
+    )
+    yield "in, out: whether the paper's value lies in our 95 % interval of the mean over seeds (t)"
+    yield from made.remarks
+    for note in dict.fromkeys(line.number.note for line in lines if line.number.note):
+        yield f"of the paper's numbers: {note}"
+    have = sum(bool(line.ours.values) for line in lines)
+    inside = sum(bool(line.inside) for line in lines)
+    tested = sum(line.inside is not None for line in lines)
+    yield f"{have} of {len(lines)} numbers are here; {inside} of {tested} with an interval hold the paper's value"
+    for reason in dict.fromkeys(line.ours.missing for line in lines if line.ours.missing):
+        missing = [line.number for line in lines if line.ours.missing == reason]
+        rows = dict.fromkeys(f"{number.dataset} {number.model}" for number in missing)
+        yield f"missing, {reason}: {len(missing)} numbers ({', '.join(rows)})"
+    if made.suite and any(line.ours.planned and not line.ours.values for line in lines):
+        yield f"calibench sweep {made.suite} --dry-run says what it takes"
+
+
+CSV_COLUMNS = (
+    "dataset", "model", "loss", "metric", "stage", "n_bins", "note", "published", "published_std",
+    "published_temperature", "seeds", "ours", "std", "low", "high", "temperature", "difference", "inside", "missing",
+)  # fmt: skip
+
+
+def csv_lines(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
+    """Every number as fractions, for a program."""
+    for line in lines:
+        number, ours = line.number, line.ours
+        row = {name: getattr(number, name) for name in CSV_COLUMNS[:7]}
+        row |= {"published": number.value, "published_std": number.std}
+        row |= {"published_temperature": number.temperature, "seeds": len(ours.values)}
+        if ours.values:
+            mean, std = mean_std(ours.values)
+            low, high = ours.interval or (None, None)
+            row |= {"ours": mean, "std": std if len(ours.values) > 1 else None}
+            row |= {"low": low, "high": high, "difference": line.difference}
+        if ours.temperatures:
+            row["temperature"] = mean_std(ours.temperatures)[0]
+        yield {**row, "inside": line.inside, "missing": ours.missing}
