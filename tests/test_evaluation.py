@@ -11,7 +11,11 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from calibench.calibrators import TemperatureScaling
 from calibench.evaluation import Evaluation, evaluate, evaluate_ood, fit_calibrator
-from calibench.metrics import adaptive_calibration_error, calibration_metrics, classwise_calibration_error
+from calibench.metrics import (
+    adaptive_calibration_error,
+    calibration_metrics,
+    classwise_calibration_error,
+)
 from calibench.runs import Predictions
 
 
@@ -79,7 +83,7 @@ def test_evaluation_of_all_sets() -> None:
         "fog": predictions(split="fog", kind="shift", seed=2), "far": predictions(split="far", kind="ood", seed=3),
     }  # fmt: skip
     report = Evaluation([TemperatureScaling(), TemperatureScaling(objective="ece")])(sets, {"svhn": "not here"})
-    names = ["TemperatureScaling(objective=nll)", "TemperatureScaling(objective=ece)"]
+    names = ["TemperatureScaling", "TemperatureScaling(objective=ece)"]
     assert list(report.calibrators) == names
     splits = {(row["split"], row["metric"] == "ood_auroc") for row in report.rows}
     assert splits == {("val", False), ("test", False), ("fog", False), ("fog", True), ("far", False), ("far", True)}
