@@ -6,22 +6,25 @@ No torch here: the leaderboard and other readers stay light.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
 import os
 import socket
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, BinaryIO, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from calibench.config import ExpectedFailure, flatten, short_name
+from calibench.lease import held
 
 FORMAT = 1
 
@@ -43,18 +46,33 @@ class CorruptRun(ExpectedFailure, ValueError):
     """A file of a run folder that cannot be read; the message names it."""
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part."""
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write, of which a reader sees the old content or the new, never a part.
+
+    Raises:
+        OSError: If it cannot be written; the text names it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write the content of a file as `atomic_file` does."""
+    with atomic_file(path) as file:
+        file.write(content)
 
 
 def _plain(value: Any) -> Any:
@@ -139,16 +157,6 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 @dataclass(frozen=True)
 class Run:
     """One run folder."""
@@ -178,48 +186,22 @@ class Run:
         """Whether the run finished."""
         return self.status.get("status") == "done"
 
-    def claim(self) -> None:
-        """Take the folder for this process.
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Have the folder for this process while inside.
+
+        Whether the run is done must be looked at again inside: another process may have finished it just before.
 
         Raises:
-            BlockingIOError: If a living process of this machine, or any process of another one, has it.
+            BlockingIOError: If another process has it.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lock = self.folder / "run.lock"
-        owner = {"pid": os.getpid(), "host": socket.gethostname()}
-        while True:
-            try:
-                descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-            except FileExistsError:
-                self._remove_stale(lock)
-                continue
-            with os.fdopen(descriptor, "w") as file:
-                json.dump(owner, file)
-            break
-        self.write_status("running")
-
-    def _remove_stale(self, lock: Path) -> None:
-        try:
-            owner = json.loads(lock.read_text())
-            pid, host = int(owner["pid"]), str(owner["host"])
-        except FileNotFoundError:
-            return
-        except (OSError, ValueError, KeyError, TypeError):
-            pid, host = -1, socket.gethostname()  # a lock cut short by a crash
-        if host != socket.gethostname() or (pid > 0 and pid != os.getpid() and _alive(pid)):
-            raise BlockingIOError(
-                f"{self.folder} is being run by process {pid} on {host} (delete {lock.name} there if it is not)."
-            )
-        lock.unlink(missing_ok=True)
-
-    def release(self) -> None:
-        """Give the folder back."""
-        (self.folder / "run.lock").unlink(missing_ok=True)
+        with held(self.folder / "run.lock"):
+            yield
 
     def write_status(
         self, status: Literal["running", "done", "failed"], reason: str | None = None
     ) -> None:
-        """Write status.json."""
+        """Write status.json; on a full disk in the place of the old one, which needs no new space."""
         started = self.status.get("started") if status != "running" else _now()
         content = {
             "status": status,
@@ -229,7 +211,13 @@ class Run:
             "started": started,
             "finished": None if status == "running" else _now(),
         }
-        write_json(self.folder / "status.json", content)
+        path = self.folder / "status.json"
+        try:
+            write_json(path, content)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.exists():
+                raise
+            path.write_text(json.dumps(content))
 
     def write_config(self, text: str) -> None:
         """Write config.yaml; a different one that is already there stays, and this one gets a number."""
@@ -290,20 +278,12 @@ class Predictions:
 
     def save(self, path: Path) -> None:
         """Write an .npz without pickle, atomically."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         arrays: dict[str, Any] = {"logits": self.logits, "target": self.target}
         if self.ids is not None:
             arrays["ids"] = self.ids
         metadata = {"format": FORMAT, "task": "multiclass", **self.metadata}
-        try:
-            with temporary.open("wb") as file:
-                np.savez(file, metadata=np.array(json.dumps(_plain(metadata))), **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with atomic_file(path) as file:
+            np.savez(file, metadata=np.array(json.dumps(_plain(metadata))), **arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

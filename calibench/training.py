@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Literal
 
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
@@ -63,36 +63,46 @@ def fit(
     experiment = Experiment(arguments)
     run = experiment.run
     lead = rank_zero_only.rank == 0  # type: ignore[attr-defined]
-    if run.done and not experiment.config.overwrite:
-        if lead:
-            _evaluate_again(experiment, run)
-            _show(run, console, "is already done (train it again with --overwrite true)")
-        return "skipped", run
-    if lead:
-        run.claim()
-    try:
+    if _finished(experiment, run):
+        return _skip(experiment, run, console, lead)
+    with run.claimed() if lead else nullcontext():
+        if lead and _finished(experiment, run):  # by another process, before the claim
+            return _skip(experiment, run, console, lead)
         with _recorded(run, lead):
             _train(experiment, run, report)
-            if lead:
-                run.write_status("done")
-    finally:
-        if lead:
-            run.release()
     if lead:
         _show(run, console, "is done")
     return "done", run
 
 
+def _finished(experiment: Experiment, run: Run) -> bool:
+    return run.done and not experiment.config.overwrite
+
+
+def _skip(
+    experiment: Experiment, run: Run, console: Console | None, lead: bool
+) -> tuple[Outcome, Run]:
+    if lead:
+        _evaluate_again(experiment, run)
+        _show(run, console, "is already done (train it again with --overwrite true)")
+    return "skipped", run
+
+
 @contextmanager
 def _recorded(run: Run, lead: bool) -> Iterator[None]:
-    """Write into status.json what ended a run early."""
+    """Write into status.json that the run is under way, and how it ended."""
+    if not lead:
+        yield
+        return
+    run.write_status("running")
     try:
         yield
     except BaseException as error:
-        if lead:
-            text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        with suppress(OSError):  # the run's own error is the one to tell
             run.write_status("failed", _INTERRUPTIONS.get(type(error), text))
         raise
+    run.write_status("done")
 
 
 def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] | None) -> None:

@@ -1,9 +1,9 @@
-"""The run folder: keys, locks, statuses, prediction files."""
+"""The run folder: keys, statuses, prediction files."""
 
 from __future__ import annotations
 
+import errno
 import json
-import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
@@ -85,41 +85,12 @@ def test_folder_of_a_cell() -> None:
     assert Cell.of(timm).folder(Path("r")).parts[2] == "hf_hub:a_b"
 
 
-def _claim(folder: Path, connection: Any) -> None:
-    try:
-        Run(folder).claim()
-        connection.send("claimed")
-    except BlockingIOError as error:
-        connection.send(str(error))
-    connection.recv()
-
-
-def test_one_of_two_processes_gets_the_run_and_the_other_says_so(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    other = context.Process(target=_claim, args=(tmp_path, theirs))
-    other.start()
-    assert ours.recv() == "claimed"
-    with pytest.raises(BlockingIOError, match=f"is being run by process {other.pid}"):
-        Run(tmp_path).claim()
-    other.kill()  # a crash leaves the lock; its owner is dead, so the next one takes over
-    other.join()
-    Run(tmp_path).claim()
-    assert Run(tmp_path).status["pid"] == os.getpid()
-    Run(tmp_path).release()
-
-
-def test_a_lock_cut_short_by_a_crash_is_stale(tmp_path: Path) -> None:
-    (tmp_path / "run.lock").write_text("")
-    Run(tmp_path).claim()
-    assert json.loads((tmp_path / "run.lock").read_text())["pid"] == os.getpid()
-
-
 def test_status(tmp_path: Path) -> None:
     run = Run(tmp_path)
     assert run.status == {}
     assert not run.done
-    run.claim()
+    run.write_status("running")
+    assert run.status["pid"] == os.getpid()
     started = run.status["started"]
     run.write_status("failed", "the training loss is not finite")
     assert (run.status["status"], run.status["reason"]) == (
@@ -131,6 +102,23 @@ def test_status(tmp_path: Path) -> None:
     assert run.status["started"] == started
     (tmp_path / "status.json").write_text("{")
     assert not run.done
+
+
+def test_on_a_full_disk_the_status_is_written_over_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path)
+    run.write_status("running")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    run.write_status("failed", "No space left on device")
+    assert run.status["reason"] == "No space left on device"
+    assert [path.name for path in tmp_path.iterdir()] == ["status.json"]
+    with pytest.raises(OSError, match=r"No space left on device: '.*x\.json'"):
+        write_json(tmp_path / "x.json", {})
 
 
 def test_a_config_is_never_overwritten(tmp_path: Path) -> None:
