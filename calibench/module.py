@@ -112,11 +112,13 @@ class ClassificationModule(L.LightningModule):
         }
 
     def setup(self, stage: str) -> None:
-        """Give the loss the class counts.
+        """Give the loss the class counts, and the backbone what its inputs are.
 
         For every stage, and before a checkpoint is loaded: the shape of a loss's buffers may depend on them.
         """
         self.loss.on_fit_start(self.trainer.datamodule.class_counts)  # type: ignore[attr-defined]
+        if (tokens := self.trainer.datamodule.tokens) is not None:  # type: ignore[attr-defined]
+            self.backbone.on_tokens(tokens)
         if stage == "test":
             sets = self.trainer.datamodule.evaluation_sets  # type: ignore[attr-defined]
             self.test_metrics = nn.ModuleList(

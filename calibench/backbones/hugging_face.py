@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from calibench.backbones.base import Backbone
+from calibench.backbones.base import Backbone, TokenInputs
+from calibench.config import UsageError
 
 
 class HuggingFaceBackbone(Backbone):
@@ -51,6 +52,19 @@ class HuggingFaceBackbone(Backbone):
         tokens, mask = self._left_aligned(inputs)
         logits: Tensor = self.network(input_ids=tokens, attention_mask=mask).logits
         return logits
+
+    def on_tokens(self, tokens: TokenInputs) -> None:
+        """Check that the model has every token of the data module.
+
+        Raises:
+            UsageError: It has not.
+        """
+        known = int(self.network.config.vocab_size)
+        if tokens.vocab_size - 1 > known:
+            raise UsageError(
+                f"the data module has {tokens.vocab_size - 1} tokens, the model knows {known}: "
+                "`tokenizer_file` must be the model's own tokenizer.json."
+            )
 
     def _left_aligned(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """The model's tokens (N, L) from position 0 on, and which of them count."""

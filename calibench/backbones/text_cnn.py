@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from calibench.backbones.base import Backbone
+from calibench.backbones.base import Backbone, TokenInputs
+from calibench.config import UsageError
 
 
 class GlobalPoolingCNN(Backbone):
@@ -30,6 +31,8 @@ class GlobalPoolingCNN(Backbone):
             drawn from. `nn.Embedding`'s own 1 lets rare words, hardly trained, drown the others.
         width: Channels of the convolutions and of the linear layer.
         dropout: Probability of dropping a unit before the last layer, in [0, 1); MMCE's is 0.3.
+        word_dropout: Probability of replacing a word by padding in training, in [0, 1). The papers
+            have none; a trained embedding overfits a few thousand texts without it.
 
     Attributes:
         receptive_field: Positions that one output of the last convolution sees.
@@ -46,8 +49,12 @@ class GlobalPoolingCNN(Backbone):
         embedding_std: float = 0.05,
         width: int = 128,
         dropout: float = 0.0,
+        word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        if not 0 <= word_dropout < 1:
+            raise ValueError(f"`word_dropout` must be in [0, 1), got {word_dropout}.")
+        self.word_dropout = word_dropout
         self.num_classes, self.embedding_dim = num_classes, embedding_dim
         self.embedding = (
             None if vocab_size is None else _embedding(vocab_size, embedding_dim, embedding_std)
@@ -74,12 +81,39 @@ class GlobalPoolingCNN(Backbone):
         Raises:
             ValueError: The inputs are not of the kind that `vocab_size` says.
         """
-        vectors = self._embed(inputs)
+        vectors = self._drop_words(self._embed(inputs))
         missing = max(0, self.receptive_field - inputs.shape[1])
         vectors = F.pad(vectors, (0, 0, missing, 0))
         pooled = self.features(vectors.transpose(1, 2)).amax(2)
         logits: Tensor = self.fc(self.dropout(F.relu(self.hidden(pooled))))
         return logits
+
+    def on_tokens(self, tokens: TokenInputs) -> None:
+        """Check the vocabulary's size, and start the embedding at the data module's word vectors.
+
+        Words without a vector keep their random start.
+
+        Raises:
+            UsageError: There are more token numbers than the embedding has rows, or the vectors
+                have another length than its rows.
+        """
+        if self.embedding is None:
+            raise UsageError(
+                "the inputs are token numbers and the backbone's `vocab_size` is null: give it one "
+                f"of at least {tokens.vocab_size}, or the data module `vectors` that are frozen."
+            )
+        if tokens.vocab_size > self.embedding.num_embeddings:
+            raise UsageError(
+                f"the backbone's `vocab_size` is {self.embedding.num_embeddings}, the data module's "
+                f"{tokens.vocab_size}: it must not be smaller."
+            )
+        if tokens.vectors is not None:
+            _start_at(self.embedding, tokens.vectors)
+
+    def _drop_words(self, vectors: Tensor) -> Tensor:
+        if not self.training or not self.word_dropout:
+            return vectors
+        return vectors * (torch.rand_like(vectors[..., :1]) >= self.word_dropout)
 
     def _embed(self, inputs: Tensor) -> Tensor:
         if self.embedding is None:
@@ -104,3 +138,14 @@ def _embedding(vocab_size: int, dim: int, std: float) -> nn.Embedding:
     with torch.no_grad():
         embedding.weight[1:].normal_(std=std)
     return embedding
+
+
+@torch.no_grad()
+def _start_at(embedding: nn.Embedding, vectors: Tensor) -> None:
+    if vectors.shape[1] != embedding.embedding_dim:
+        raise UsageError(
+            f"the word vectors have {vectors.shape[1]} numbers, the backbone's `embedding_dim` is "
+            f"{embedding.embedding_dim}."
+        )
+    known = vectors.any(1).nonzero().squeeze(1)
+    embedding.weight[known.to(embedding.weight.device)] = vectors[known].to(embedding.weight)

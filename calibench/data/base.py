@@ -11,6 +11,7 @@ import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
+from calibench.backbones.base import TokenInputs
 from calibench.data.augment import Augmentation
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.resident import ResidentLoader, ShuffledLoader, Transform, identity
@@ -48,12 +49,14 @@ class ClassificationDataModule(LightningDataModule, ABC):
         test_transform: Another transform for the test split alone; None for the same.
         augmentation: Random change of stored training inputs, or None.
         decode: For splits beyond memory, whose stored inputs are file numbers: reads them.
+        tokens: What the network's inputs are where they are token numbers, after `setup`; else None.
     """
 
     transform: Transform = staticmethod(identity)
     test_transform: Transform | None = None
     augmentation: Augmentation | None = None
     decode: Transform | None = None
+    tokens: TokenInputs | None = None
     class_counts: Tensor
     fingerprint: str
 

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from calibench.backbones.base import TokenInputs
 from calibench.data import text_sets
 from calibench.data.base import ClassificationDataModule, run_seed
 from calibench.data.batch import EvaluationSet, Examples, Splits
@@ -20,6 +21,8 @@ from calibench.data.source import data_root
 from calibench.data.token_matrix import Tokens, content_key, kept_tokens
 from calibench.data.tokenizer import SubwordTokenizer, Tokenizer, WordTokenizer
 from calibench.data.word_vectors import WordVectors
+
+COOCCURRENCE = "cooccurrence"
 
 
 class TextDataModule(ClassificationDataModule, ABC):
@@ -49,8 +52,11 @@ class TextDataModule(ClassificationDataModule, ABC):
         fit_on: The texts the vocabulary is fitted on: the whole training split, or "all", the test
             texts included, as the public code does.
         tokenizer_file: A `tokenizer.json` in place of words, for `HuggingFaceBackbone`.
-        vectors: A file of word vectors (`glove.6B.100d.txt`), below `root` unless absolute; the
-            inputs then are vectors, and the backbone's `vocab_size` is null.
+        vectors: A file of word vectors (`glove.6B.100d.txt`), below `root` unless absolute; or
+            "cooccurrence" for vectors of 100 numbers made from the training texts themselves.
+        embedding: What becomes of `vectors`: "frozen", as in the papers: the inputs then are
+            vectors, and the backbone's `vocab_size` is null; "trainable": they are where the
+            backbone's embedding starts, words without one start at random.
         padding: "bucket" for each batch's own width, "published" for `max_length` always.
         margin: Zeros kept in front of the longest text of a batch; 21 gives `GlobalPoolingCNN`'s
             logits with the published padding exactly.
@@ -71,6 +77,7 @@ class TextDataModule(ClassificationDataModule, ABC):
         fit_on: Literal["train", "all"] = "train",
         tokenizer_file: str | None = None,
         vectors: str | None = None,
+        embedding: Literal["frozen", "trainable"] = "frozen",
         padding: Literal["bucket", "published"] = "bucket",
         margin: int = 21,
         bucket_batches: int = 20,
@@ -92,7 +99,7 @@ class TextDataModule(ClassificationDataModule, ABC):
         if vectors is not None and tokenizer_file is not None:
             raise ValueError("`vectors` are of words: leave `tokenizer_file` out.")
         self.root = data_root(root)
-        self.vectors = None if vectors is None else self.root / Path(vectors).expanduser()
+        self.vectors, self.embedding = vectors, embedding
         self.fit_on, self.max_length = fit_on, max_length
         self.margin = margin if padding == "bucket" else None
         self.bucket_batches = bucket_batches
@@ -113,8 +120,7 @@ class TextDataModule(ClassificationDataModule, ABC):
         tokens = self._tokenize(corpus)
         for name, part in zip(("training", "validation", "test"), tokens, strict=True):
             self._count_empty(part, name)
-        if self.vectors is not None:
-            self.transform = self._word_vectors(self.vectors)
+        self._prepare_inputs(tokens[0])
         return Splits(
             *(
                 Examples(part.padded(self.max_length), texts.target)
@@ -183,11 +189,25 @@ class TextDataModule(ClassificationDataModule, ABC):
                 f"{empty} {where} texts hold no word of the vocabulary: all padding"
             )
 
-    def _word_vectors(self, path: Path) -> WordVectors:
-        vectors = WordVectors.read(path, self.tokenizer.words)
-        words = len(self.tokenizer.words)
+    def _prepare_inputs(self, train: Tokens) -> None:
+        """Decide what a batch holds, vectors or numbers, and what the backbone is told of numbers."""
+        vectors = None if self.vectors is None else self._word_vectors(self.vectors, train)
+        if vectors is not None and self.embedding == "frozen":
+            self.transform = vectors
+        else:
+            table = None if vectors is None else vectors.table
+            self.tokens = TokenInputs(self.tokenizer.numbers, table)
+
+    def _word_vectors(self, name: str, train: Tokens) -> WordVectors:
+        words = self.tokenizer.words
+        vectors = (
+            WordVectors.fit(train, len(words), self.root / ".calibench")
+            if name == COOCCURRENCE
+            else WordVectors.read(self.root / Path(name).expanduser(), words)
+        )
+        others = "zeros" if self.embedding == "frozen" else "a random start"
         self.caveats.append(
-            f"word vectors {path.name}: {vectors.found} of {words} words "
-            f"({100 * vectors.coverage:.1f}%), zeros for the others"
+            f"word vectors {Path(name).name}: {vectors.found} of {len(words)} words "
+            f"({100 * vectors.coverage:.1f}%), {others} for the others; {self.embedding}"
         )
         return vectors

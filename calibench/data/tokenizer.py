@@ -29,6 +29,11 @@ class Tokenizer(ABC):
     settings: str
     words: Sequence[str] = ()
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers there are, padding's included, once the vocabulary is fitted."""
+        return len(self.words) + 1
+
     @abstractmethod
     def fit(self, texts: Iterable[str]) -> Self:
         """Choose the vocabulary, where there is one to choose."""
@@ -114,6 +119,11 @@ class SubwordTokenizer(Tokenizer):
             raise DataError(f"{file} is not a tokenizer.json ({error}).") from None
         self._ready.no_padding()
         self.settings = f"subwords {hashlib.sha256(content.encode()).hexdigest()}"
+
+    @property
+    def numbers(self) -> int:
+        """The file's tokens and padding."""
+        return int(self._ready.get_vocab_size()) + 1
 
     def fit(self, texts: Iterable[str]) -> Self:
         """Nothing: the vocabulary is the file's."""

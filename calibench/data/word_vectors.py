@@ -1,4 +1,4 @@
-"""Frozen pretrained word vectors as a transform from token numbers."""
+"""Word vectors by token number, from a file or from the training texts; frozen, they are a transform."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.data.cooccurrence import kept_vectors
 from calibench.data.source import DataError
-from calibench.data.token_matrix import PADDING
+from calibench.data.token_matrix import PADDING, Tokens
 
 
 class WordVectors:
@@ -33,6 +34,18 @@ class WordVectors:
         """Vectors (n, L, D) of token numbers (n, L), on their device."""
         self.table = self.table.to(tokens.device)
         return self.table[tokens.long()]
+
+    @classmethod
+    def fit(cls, texts: Tokens, words: int, folder: Path) -> WordVectors:
+        """Vectors from the words' neighbours in `texts`, see `cooccurrence_vectors`.
+
+        Args:
+            texts: The training texts.
+            words: How many words there are.
+            folder: Where they are kept.
+        """
+        table = torch.from_numpy(kept_vectors(folder, texts, words + 1))
+        return cls(table, int(table.any(1).sum()))
 
     @classmethod
     def read(cls, path: Path, words: Sequence[str]) -> WordVectors:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from calibench.backbones import HuggingFaceBackbone
+from calibench.backbones import HuggingFaceBackbone, TokenInputs
+from calibench.config import UsageError
 
 
 @pytest.fixture
@@ -56,6 +57,13 @@ def test_saved_weights_are_loaded_and_another_head_is_replaced(tiny_bert: Path) 
 
 def test_options_change_the_configuration(tiny_bert: Path) -> None:
     assert build(tiny_bert, options={"num_hidden_layers": 1}).network.config.num_hidden_layers == 1
+
+
+def test_a_tokenizer_of_another_model_is_one_line(tiny_bert: Path) -> None:
+    network = build(tiny_bert)
+    network.on_tokens(TokenInputs(31))  # 30 tokens and padding
+    with pytest.raises(UsageError, match="has 31 tokens, the model knows 30"):
+        network.on_tokens(TokenInputs(32))
 
 
 def test_an_unknown_model_is_one_line(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from calibench.backbones import GlobalPoolingCNN
+from calibench.backbones import GlobalPoolingCNN, TokenInputs
+from calibench.config import UsageError
 
 
 def network(**options) -> GlobalPoolingCNN:
@@ -79,3 +80,41 @@ def test_the_wrong_kind_of_inputs_says_what_to_change() -> None:
         network(vocab_size=None)(texts([5], 30))
     with pytest.raises(ValueError, match="set `vocab_size` to None"):
         network()(torch.randn(2, 30, 100))
+
+
+def test_the_embedding_starts_at_the_data_modules_vectors() -> None:
+    net, vectors = network(vocab_size=6, embedding_dim=2), torch.zeros(5, 2)
+    random = net.embedding.weight.detach().clone()
+    vectors[1], vectors[3] = torch.tensor([1.0, 0.0]), torch.tensor([2.0, 3.0])
+    net.on_tokens(TokenInputs(5, vectors))
+    assert torch.equal(net.embedding.weight[[1, 3]], vectors[[1, 3]])
+    assert torch.equal(net.embedding.weight[[0, 2, 4, 5]], random[[0, 2, 4, 5]])
+    assert net.embedding.weight.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("options", "tokens", "message"),
+    [
+        ({}, TokenInputs(51), "`vocab_size` is 50, the data module's 51: it must not be smaller"),
+        ({"vocab_size": None}, TokenInputs(9), "`vocab_size` is null: give it one of at least 9"),
+        ({}, TokenInputs(9, torch.ones(9, 3)), "3 numbers, the backbone's `embedding_dim` is 100"),
+    ],
+)
+def test_tokens_that_do_not_fit_are_one_line(options, tokens: TokenInputs, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as refused:
+        network(**options).on_tokens(tokens)
+    assert "\n" not in str(refused.value)
+    network().on_tokens(TokenInputs(50))
+
+
+@pytest.mark.parametrize("vocab_size", [50, None])
+def test_word_dropout_replaces_words_by_padding_in_training_only(vocab_size: int | None) -> None:
+    net = network(vocab_size=vocab_size, word_dropout=0.25)
+    vectors = torch.ones(40, 50, 100)
+    assert torch.equal(net._drop_words(vectors), vectors)
+    kept = net.train()._drop_words(vectors)
+    assert set(kept.unique().tolist()) == {0, 1}
+    assert torch.equal(kept[..., 0], kept[..., 99])
+    assert kept.mean().item() == pytest.approx(0.75, abs=0.03)
+    with pytest.raises(ValueError, match="`word_dropout` must be in"):
+        network(word_dropout=1.0)

@@ -139,6 +139,58 @@ def test_word_vectors_replace_token_numbers(root: Path) -> None:
     assert not vectors[~torch.isin(numbers, known)].any()
 
 
+def test_a_trained_embedding_starts_at_the_word_vectors(root: Path) -> None:
+    (root / "vectors.txt").write_text("alpha 1 0 0\nbeta 0 2 0\n")
+    data, tokens = module(root, vectors="vectors.txt", embedding="trainable"), module(root)
+    assert torch.equal(data.splits.train.inputs, tokens.splits.train.inputs)
+    assert next(iter(data.val_dataloader())).inputs.dtype == torch.int64
+    assert data.tokens.vocab_size == len(data.tokenizer.words) + 1
+    known = data.tokens.vectors.any(1)
+    assert {data.tokenizer.words[n - 1] for n in known.nonzero().squeeze(1)} == {"alpha", "beta"}
+    assert tokens.tokens == (data.tokens.vocab_size, None)
+    assert module(root, vectors="vectors.txt").tokens is None
+
+
+def test_vectors_of_the_training_texts_need_no_file(root: Path, monkeypatch) -> None:
+    data = module(root, vectors="cooccurrence")
+    assert next(iter(data.val_dataloader())).inputs.shape[2] == 100
+    assert any(line.startswith("word vectors cooccurrence: ") for line in data.caveats)
+    words = len(data.tokenizer.words)
+    assert data.transform.table.shape == (words + 1, 100)
+    assert data.transform.found > words / 2
+    monkeypatch.setattr("calibench.data.cooccurrence.cooccurrence_vectors", None)
+    again = module(root, vectors="cooccurrence")
+    assert torch.equal(again.transform.table, data.transform.table)
+    # Other test texts do not change them: they are of the training split.
+    post = root / "20news-bydate" / "20news-bydate-test" / "sci.med" / "50000"
+    bydate = {"split": "bydate", "vectors": "cooccurrence"}
+    monkeypatch.undo()
+    before = module(root, **bydate).transform.table
+    post.write_bytes(b"Subject: x\n\nalpha beta alpha beta gamma\n")
+    assert torch.equal(module(root, **bydate).transform.table, before)
+
+
+@pytest.mark.parametrize("embedding", ["frozen", "trainable"])
+def test_the_network_hears_of_the_tokens_before_training(root: Path, embedding: str) -> None:
+    data = NewsgroupsDataModule(
+        root=str(root), val_size=50, ood=(), vectors="cooccurrence", embedding=embedding
+    )
+    vocab_size = None if embedding == "frozen" else 1000
+    network = GlobalPoolingCNN(num_classes=20, vocab_size=vocab_size)
+    trainer = Trainer(
+        accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        enable_checkpointing=False, default_root_dir=str(root),
+    )  # fmt: skip
+    trainer.validate(
+        ClassificationModule(network, CrossEntropyLoss(), 20), datamodule=data, verbose=False
+    )
+    if embedding == "trainable":
+        start = data.tokens.vectors
+        assert start is not None
+        known = start.any(1)
+        assert torch.equal(network.embedding.weight[: len(start)][known], start[known])
+
+
 def test_the_end_of_a_long_post_is_kept(root: Path) -> None:
     long, short = module(root, max_length=50), module(root, max_length=2)
     assert short.splits.train.inputs.shape[1] == 2
