@@ -114,7 +114,7 @@ def _apply(read: Reader, options: argparse.Namespace) -> str:
 
 
 def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: Path) -> None:
-    """Write calibrated probabilities as an .npz of `probs`, `target`, `ids` where there are some, and metadata."""
+    """Write an .npz of calibrated `probs`, `target` and metadata; of `ids` and `posterior` where there are some."""
     probs = calibrator(torch.from_numpy(predictions.logits)).numpy()
     metadata = {
         "format": FORMAT,
@@ -123,8 +123,8 @@ def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: P
         "calibrator": type(calibrator).__name__,
     }
     arrays: dict[str, Any] = {"probs": probs, "target": predictions.target}
-    if predictions.ids is not None:
-        arrays["ids"] = predictions.ids
+    optional = {"ids": predictions.ids, "posterior": predictions.posterior}
+    arrays |= {name: array for name, array in optional.items() if array is not None}
     buffer = io.BytesIO()
     np.savez(buffer, metadata=np.array(json.dumps(metadata)), **arrays)
     write_atomically(path, buffer.getvalue())

@@ -199,6 +199,9 @@ class SavePredictions(Callback):
                 "caveats": list(data.caveats),
             }
             logits, target = outputs.logits.float().cpu().numpy(), outputs.target.cpu().numpy()
-            predictions = Predictions(logits, target, metadata)
+            known = data.test_posterior if name == "test" else None
+            posterior = None if known is None else known.probs[: len(target)].numpy()
+            metadata |= {} if known is None else {"posterior": known.source}
+            predictions = Predictions(logits, target, metadata, posterior=posterior)
             predictions.save(self.folder / f"{name}.npz")
             self.saved[name] = predictions

@@ -16,7 +16,7 @@ from calibench.backbones import Backbone
 from calibench.config import ExpectedFailure
 from calibench.data import Batch
 from calibench.distributed import gather_batch, gather_rows, slice_sizes, world
-from calibench.evaluation import OOD_SCORES, log_probabilities, update_metrics
+from calibench.evaluation import OOD_SCORES, PosteriorScores, log_probabilities, update_metrics
 from calibench.losses import CalibrationLoss
 from calibench.metrics import OutOfDistribution, calibration_metrics
 
@@ -122,7 +122,7 @@ class ClassificationModule(L.LightningModule):
         if stage == "test":
             sets = self.trainer.datamodule.evaluation_sets  # type: ignore[attr-defined]
             self.test_metrics = nn.ModuleList(
-                [SetMetrics("test", "test", self.num_classes, self.n_bins)]
+                [self.metrics_of_test("test")]
                 + [
                     SetMetrics(name, item.kind, self.num_classes, self.n_bins)
                     for name, item in sets.items()
@@ -195,11 +195,16 @@ class ClassificationModule(L.LightningModule):
         if self.trainer.state.fn == TrainerFn.FITTING and not self.trainer.sanity_checking:
             self.loss.on_validation_epoch_end(*self.outputs["val"])
 
+    def metrics_of_test(self, name: str) -> SetMetrics:
+        """The metrics of the test set, under a name."""
+        known = self.trainer.datamodule.test_posterior  # type: ignore[attr-defined]
+        return SetMetrics(name, "test", self.num_classes, self.n_bins, known and known.probs)
+
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Update the metrics of the test set, or of the OOD or shift set that this loader holds."""
         metrics = cast(list[SetMetrics], list(self.test_metrics))
         log_probs = log_probabilities(self._keep(metrics[dataloader_idx].name, batch))
-        metrics[dataloader_idx].update(log_probs, batch.target)
+        metrics[dataloader_idx].update(log_probs, batch.target, batch.index)
         if dataloader_idx == 0:
             for outside in metrics[1:]:
                 outside.update_inside(log_probs)
@@ -238,9 +243,19 @@ class ClassificationModule(L.LightningModule):
 
 
 class SetMetrics(nn.Module):
-    """The metrics of one set: the benchmark's where it has labels, OOD scores where it is outside."""
+    """The metrics of one set: the benchmark's where it has labels, OOD scores where it is outside.
 
-    def __init__(self, name: str, kind: str, num_classes: int, n_bins: tuple[int, ...]) -> None:
+    Where the class distributions of the set (N, K) are known, also those against them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        num_classes: int,
+        n_bins: tuple[int, ...],
+        posterior: Tensor | None = None,
+    ) -> None:
         super().__init__()
         self.name = name
         labelled = kind in ("test", "shift")
@@ -249,13 +264,17 @@ class SetMetrics(nn.Module):
         )
         scores = OOD_SCORES if kind in ("ood", "shift") else ()
         self.outside = {score: OutOfDistribution(score=score) for score in scores}
+        self.known = [] if posterior is None else [(PosteriorScores(), posterior)]
         # Registered, so that they move with the module.
-        self.registered = nn.ModuleList([*self.labelled, *self.outside.values()])
+        plain = [*self.outside.values(), *(metric for metric, _ in self.known)]
+        self.registered = nn.ModuleList([*self.labelled, *plain])
 
-    def update(self, log_probs: Tensor, target: Tensor) -> None:
-        """Add rows of this set: log-probabilities (N, K) and targets (N,)."""
+    def update(self, log_probs: Tensor, target: Tensor, index: Tensor) -> None:
+        """Add rows of this set: log-probabilities (N, K), targets (N,) and positions in the set (N,)."""
         for collection in self.labelled:
             update_metrics(collection, log_probs, target)
+        for known, posterior in self.known:
+            known.update(log_probs, posterior[index.cpu()])
         for metric in self.outside.values():
             metric.update(log_probs, True)
 
@@ -274,6 +293,8 @@ class SetMetrics(nn.Module):
             values |= {
                 f"{self.name}/ood_{measure}_{score}": value for measure, value in measures.items()
             }
+        for known, _ in self.known:
+            values |= {f"{self.name}/{name}": value for name, value in known.compute().items()}
         return values
 
     def reset(self) -> None:
@@ -282,3 +303,5 @@ class SetMetrics(nn.Module):
             collection.reset()
         for metric in self.outside.values():
             metric.reset()
+        for known, _ in self.known:
+            known.reset()

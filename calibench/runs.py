@@ -240,12 +240,15 @@ class Predictions:
         metadata: Format version, split name, kind (`val`, `test`, `ood`, `shift`), class names, training
             class counts, data fingerprint, caveats: nothing that reads the file needs the YAML.
         ids: Optional (N,) identifiers.
+        posterior: Optional (N, K) float32 class distributions, where they are known: the true posterior, or the
+            labels of many annotators; `metadata["posterior"]` says which.
     """
 
     logits: npt.NDArray[np.float32]
     target: npt.NDArray[np.int64]
     metadata: dict[str, Any] = field(default_factory=dict)
     ids: npt.NDArray[Any] | None = None
+    posterior: npt.NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         logits, target = np.asarray(self.logits), np.asarray(self.target)
@@ -263,6 +266,8 @@ class Predictions:
             )
         if self.ids is not None and len(self.ids) != len(logits):
             raise ValueError(f"`ids` must have {len(logits)} entries, got {len(self.ids)}.")
+        if self.posterior is not None:
+            object.__setattr__(self, "posterior", _distributions(self.posterior, logits.shape))
         object.__setattr__(self, "logits", np.ascontiguousarray(logits, dtype=np.float32))
         object.__setattr__(self, "target", target.astype(np.int64))
 
@@ -281,6 +286,8 @@ class Predictions:
         arrays: dict[str, Any] = {"logits": self.logits, "target": self.target}
         if self.ids is not None:
             arrays["ids"] = self.ids
+        if self.posterior is not None:
+            arrays["posterior"] = self.posterior
         metadata = {"format": FORMAT, "task": "multiclass", **self.metadata}
         with atomic_file(path) as file:
             np.savez(file, metadata=np.array(json.dumps(_plain(metadata))), **arrays)
@@ -298,7 +305,18 @@ class Predictions:
         try:
             with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 metadata = json.loads(str(arrays["metadata"])) if "metadata" in arrays else {}
-                ids = arrays.get("ids")
-                return cls(arrays["logits"], arrays["target"], metadata, ids)
+                more = {name: arrays.get(name) for name in ("ids", "posterior")}
+                return cls(arrays["logits"], arrays["target"], metadata, **more)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise CorruptRun(f"{path} is not a prediction file: {error}") from error
+
+
+def _distributions(values: Any, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Class distributions of a shape; ValueError if they are none."""
+    posterior = np.asarray(values)
+    if posterior.shape != shape:
+        raise ValueError(f"`posterior` must have shape {shape} as `logits`, got {posterior.shape}.")
+    sums = posterior.sum(axis=1, dtype=np.float64)
+    if not ((posterior >= 0).all() and (np.abs(sums - 1) <= 1e-3).all()):
+        raise ValueError("`posterior` must hold probabilities whose rows sum to 1 (within 0.001).")
+    return posterior.astype(np.float32)

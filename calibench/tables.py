@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from rich import box
 from rich.table import Table
 
-from calibench.titles import METRICS, TEST_METRICS
+from calibench.titles import METRICS, POSTERIOR_METRICS, TEST_METRICS
 
 
 class _Report(Protocol):
@@ -58,7 +58,8 @@ def report_table(report: _Report) -> Table:
             label, *(format_value(row["value"], percent=percent) if row else "" for row in rows)
         )
 
-    for metric in TEST_METRICS:
+    known = {row["metric"] for row in report.rows}
+    for metric in (*TEST_METRICS, *(name for name in POSTERIOR_METRICS if name in known)):
         add(METRICS[metric].label, "test", metric, None, percent=METRICS[metric].percent)
     for split in dict.fromkeys(row["split"] for row in report.rows if row["metric"] == "ood_auroc"):
         add(f"OOD AUROC % {split}", split, "ood_auroc", "entropy", percent=True)

@@ -42,6 +42,12 @@ METRICS = {
     "classwise_ece_reference": _rate("ClasswiseECE as coded"),
     "smooth_ece": _rate("smECE"),
     "mce": _rate("MCE"),
+    "posterior_nll": Metric("NLL to posterior"),
+    "posterior_kl": Metric("KL to posterior"),
+    "posterior_overconfident": _rate("overconfident inputs", direction=0),
+    "posterior_underconfident": _rate("underconfident inputs", direction=0),
+    "posterior_excess": _rate("overconfidence"),
+    "posterior_shortfall": _rate("underconfidence"),
     "ood_auroc": _rate("OOD AUROC", direction=1),
     "ood_fpr95": _rate("OOD FPR95"),
     "accuracy": _rate("Accuracy", direction=1),
@@ -53,3 +59,6 @@ METRICS = {
 
 # The metrics of one labelled set, in the order of a table.
 TEST_METRICS = ("error", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "smooth_ece")
+
+# Those against class distributions that are known, of a set that has them.
+POSTERIOR_METRICS = tuple(name for name in METRICS if name.startswith("posterior_"))

@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import Callback, Checkpoint
 from calibench.config import UsageError
 from calibench.data import ClassificationDataModule, ResidentLoader
 from calibench.evaluation import log_probabilities
-from calibench.module import ClassificationModule, SetMetrics, at_least_float32
+from calibench.module import ClassificationModule, at_least_float32
 
 PREFIX = "test_not_for_selection"
 
@@ -72,15 +72,14 @@ class TestMetrics(Callback):
         if self._loader is None:
             data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
             self._loader = data.test_dataloader()[0]
-        metrics = SetMetrics(PREFIX, "test", pl_module.num_classes, pl_module.n_bins)
-        metrics.to(pl_module.device)
+        metrics = pl_module.metrics_of_test(PREFIX).to(pl_module.device)
         trained = [part for part in pl_module.modules() if part.training]
         pl_module.eval()
         with torch.no_grad():
             for batch in islice(self._loader, _steps(trainer.limit_test_batches, self._loader)):
                 inputs = trainer.precision_plugin.convert_input(batch.inputs)
                 logits = at_least_float32(pl_module(inputs))
-                metrics.update(log_probabilities(logits), batch.target)
+                metrics.update(log_probabilities(logits), batch.target, batch.index)
         for part in trained:
             part.training = True
         self.values.update({name: float(value) for name, value in metrics.compute().items()})

@@ -191,6 +191,7 @@ def _write_metrics(
         "fingerprint": test["fingerprint"],
         "class_counts": test["class_counts"],
         "caveats": test["caveats"],
+        "posterior": test.get("posterior"),
         "fast_dev_run": fast,
         "unavailable": evaluated.unavailable,
         "calibrators": evaluated.calibrators,
@@ -238,6 +239,8 @@ def _show(run: Run, console: Console | None, what: str) -> None:
     )
     for name, reason in content["unavailable"].items():
         console.print(f"not available: {name} ({reason})")
+    if content.get("posterior"):
+        console.print(f"posterior: {content['posterior']}", highlight=False)
     for caveat in content["caveats"]:
         console.print(f"note: {caveat}")
     console.print(f"{run.folder} {what}.", highlight=False, soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from calibench.data.ag_news import AGNewsDataModule
 from calibench.data.base import ClassificationDataModule, run_seed
-from calibench.data.batch import Batch, EvaluationSet, Examples, Splits
+from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
 from calibench.data.cifar import CIFAR10DataModule, CIFAR100DataModule
 from calibench.data.digits import DigitsDataModule
 from calibench.data.gaussians import SyntheticGaussiansDataModule
@@ -27,6 +27,7 @@ __all__ = [
     "Examples",
     "ImageFolderDataModule",
     "NewsgroupsDataModule",
+    "Posterior",
     "ResidentLoader",
     "SVHNDataModule",
     "ShuffledLoader",

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from calibench.backbones.base import TokenInputs
 from calibench.data.augment import Augmentation
-from calibench.data.batch import EvaluationSet, Examples, Splits
+from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
 from calibench.data.resident import ResidentLoader, ShuffledLoader, Transform, identity
 from calibench.data.source import DataError
 from calibench.data.splits import class_counts, fingerprint, stratified_fraction
@@ -43,6 +43,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         class_counts: Training examples of each class (K,) int64, after `setup`.
         evaluation_sets: The named sets that were found, after `setup`.
         unavailable: Names of requested sets that cannot be had here, with the reason in one line.
+        test_posterior: Class distributions of the test examples where they are known, after `setup`; else None.
         caveats: What a reader of a result must know of the data ("approximate images").
         fingerprint: Short SHA-256 of the three splits as used, after `setup`.
         transform: Stored inputs to network inputs.
@@ -86,6 +87,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         self.ood = tuple(ood)
         self.evaluation_sets: dict[str, EvaluationSet] = {}
         self.unavailable: dict[str, str] = {}
+        self.test_posterior: Posterior | None = None
         self.caveats: list[str] = []
         self._splits: Splits | None = None
 
@@ -102,6 +104,14 @@ class ClassificationDataModule(LightningDataModule, ABC):
             ValueError: There is no set of that name.
         """
 
+    def load_posterior(self, test: Examples) -> Posterior | None:
+        """Class distributions of the test examples, where they are known; None where they are not.
+
+        Raises:
+            DataError: Their file is damaged.
+        """
+        return None
+
     def setup(self, stage: str | None = None) -> None:
         """Read everything once, whatever the stage."""
         if self._splits is not None:
@@ -117,6 +127,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
                 self.evaluation_sets[found.name] = found
             except DataError as reason:
                 self.unavailable[name] = str(reason)
+        self.test_posterior = self.load_posterior(splits.test)
         self._splits = splits
 
     @property

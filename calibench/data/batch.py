@@ -44,6 +44,13 @@ class Splits(NamedTuple):
     test: Examples
 
 
+class Posterior(NamedTuple):
+    """Class distributions of examples that are known: `probs` (N, K) float32, and whose word they are."""
+
+    probs: Tensor
+    source: str
+
+
 @dataclass(frozen=True)
 class EvaluationSet:
     """A named set that is evaluated beside the test set.

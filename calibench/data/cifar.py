@@ -11,8 +11,8 @@ from torch import Tensor
 
 from calibench.data import official
 from calibench.data.augment import Normalize
-from calibench.data.batch import Examples, Splits
-from calibench.data.human_labels import load_human_probabilities, load_noisy_labels
+from calibench.data.batch import Examples, Posterior, Splits
+from calibench.data.human_labels import CIFAR10H, load_human_probabilities, load_noisy_labels
 from calibench.data.images import (
     CIFAR_MEAN,
     CIFAR_STD,
@@ -163,6 +163,11 @@ class CIFAR10DataModule(_CIFARDataModule):
     def human_probabilities(self) -> Tensor | None:
         """Human label distributions of the test images (10000, 10); None where there is no file."""
         return load_human_probabilities(self.root)
+
+    def load_posterior(self, test: Examples) -> Posterior | None:
+        """CIFAR-10H's label distributions, where their file is present."""
+        found = load_human_probabilities(self.root, len(test.target))
+        return None if found is None else Posterior(found, CIFAR10H)
 
 
 class CIFAR100DataModule(_CIFARDataModule):

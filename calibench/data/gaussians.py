@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibench.config import near_matches
 from calibench.data.base import ClassificationDataModule
-from calibench.data.batch import EvaluationSet, Examples, Splits
+from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
 
 _RING = (40.0, 50.0)  # radii; the class means lie within 10 * sqrt(2)
 
@@ -78,6 +78,10 @@ class SyntheticGaussiansDataModule(ClassificationDataModule):
     def posterior(self, inputs: Tensor) -> Tensor:
         """True class probabilities (N, K) of points (N, 2)."""
         return torch.softmax(-0.5 * torch.cdist(inputs, self.means.to(inputs)).square(), dim=1)
+
+    def load_posterior(self, test: Examples) -> Posterior:
+        """The true one."""
+        return Posterior(self.posterior(test.inputs), "the true posterior of the Gaussians")
 
     def load_splits(self, seed: int) -> Splits:
         """Draw the points."""

@@ -18,6 +18,7 @@ _NOISY = {
     ("cifar10", "worst"): ("cifar10n", "worse_label"),
     ("cifar100", "noisy"): ("cifar100n", "noisy_label"),
 }
+CIFAR10H = "CIFAR-10H, the labels of about 50 people an image (Peterson et al. 2019)"
 _OFFICIAL_NAMES = {"cifar10n": "CIFAR-10_human.pt", "cifar100n": "CIFAR-100_human.pt"}
 
 
@@ -47,11 +48,15 @@ def load_noisy_labels(root: Path, dataset: str, labels: str, clean: Tensor) -> T
     return torch.from_numpy(noisy)
 
 
-def load_human_probabilities(root: Path) -> Tensor | None:
+def load_human_probabilities(root: Path, n: int = 10_000) -> Tensor | None:
     """CIFAR-10H: how people label the 10,000 test images (Peterson et al. 2019).
 
+    Args:
+        root: The data root.
+        n: Number of test images.
+
     Returns:
-        Distributions (10000, 10) float32, rows in the order of the test set; None without
+        Distributions (n, 10) float32, rows in the order of the test set; None without
         `cifar-10h/cifar10h-probs.npy` below the root.
 
     Raises:
@@ -64,8 +69,10 @@ def load_human_probabilities(root: Path) -> Tensor | None:
         probabilities = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise DataError(f"{path} is not a readable .npy file ({error}).") from None
-    if probabilities.shape != (10_000, 10):
-        raise DataError(f"{path} has shape {probabilities.shape}; (10000, 10) is expected.")
+    if probabilities.shape != (n, 10):
+        raise DataError(f"{path} has shape {probabilities.shape}; ({n}, 10) is expected.")
+    if not (np.abs(probabilities.sum(1) - 1) <= 1e-3).all() or not (probabilities >= 0).all():
+        raise DataError(f"{path} does not hold probabilities; get it anew.")
     return torch.from_numpy(probabilities).float()
 
 

@@ -2,7 +2,12 @@
 
 from calibench.evaluation.gaps import post_processing_gap, temperature_gap
 from calibench.evaluation.pooling import pooled
-from calibench.evaluation.posterior import PosteriorConfidence, posterior_confidence
+from calibench.evaluation.posterior import (
+    PosteriorConfidence,
+    PosteriorScores,
+    posterior_confidence,
+    posterior_values,
+)
 from calibench.evaluation.report import Evaluation, Report, default_calibrators
 from calibench.evaluation.scoring import (
     OOD_SCORES,
@@ -20,6 +25,7 @@ __all__ = [
     "RAW",
     "Evaluation",
     "PosteriorConfidence",
+    "PosteriorScores",
     "Report",
     "Row",
     "default_calibrators",
@@ -30,6 +36,7 @@ __all__ = [
     "pooled",
     "post_processing_gap",
     "posterior_confidence",
+    "posterior_values",
     "temperature_gap",
     "update_metrics",
 ]

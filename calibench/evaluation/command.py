@@ -22,7 +22,7 @@ from calibench.evaluation.report import Evaluation, Watch
 from calibench.evaluation.scoring import RAW, Row
 from calibench.evaluation.selection import DEFAULT, calibrators_named
 from calibench.evaluation.sheet import csv_text, sheets, show
-from calibench.runs import FORMAT, Predictions, write_atomically, write_json
+from calibench.runs import FORMAT, CorruptRun, Predictions, write_atomically, write_json
 
 DESCRIPTION = """\
 Scores saved logits of any framework: error, NLL, Brier score and calibration errors of the test set, raw and after
@@ -35,6 +35,7 @@ examples:
   calibench evaluate --val val.csv --test test.csv --calibrators TemperatureScaling VectorScaling
   calibench evaluate --val val_logits.npy:val_labels.npy --test logits.npy:labels.npy --output report.md
   calibench evaluate --val val.npz --test test.npz --ood svhn=svhn.npz --shift fog5=fog5.npz --output report.json
+  calibench evaluate --val val.npz --test test.npz --posterior cifar-10h/cifar10h-probs.npy
   calibench evaluate --val a/val.npz b/val.npz --test a/test.npz b/test.npz       a deep ensemble of two
 
 {FORMATS}
@@ -61,6 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--shift", nargs="+", default=[], metavar="SET", help=f"labelled shifted sets: {each}"
+    )
+    parser.add_argument(
+        "--posterior",
+        metavar="FILE",
+        help=".npy (N, K): known class distributions of the test examples, many annotators' say",
     )
     parser.add_argument(
         "--calibrators",
@@ -98,6 +104,7 @@ class Result:
 
     options: argparse.Namespace
     sizes: Mapping[str, int]
+    posterior: str
     fitted: Mapping[str, Any]
     rows: Sequence[Row]
 
@@ -112,16 +119,31 @@ class Result:
         interval = f"; 95 % intervals from {self.options.bootstrap} resamples of the test examples"
         return (
             f"Examples: {sets}; calibrators fitted on val; binned errors with {self.options.n_bins[0]} bins"
-            f"{interval if self.options.bootstrap else ''}."
+            f"{interval if self.options.bootstrap else ''}{self._posterior}."
         )
+
+    @property
+    def _posterior(self) -> str:
+        return f"; posterior: {self.posterior}" if self.posterior else ""
 
     def content(self) -> dict[str, Any]:
         """Everything, for JSON."""
-        named = ("val", "test", "ood", "shift", "n_bins", "bootstrap", "scores", "clip")
+        named = (
+            "val",
+            "test",
+            "ood",
+            "shift",
+            "posterior",
+            "n_bins",
+            "bootstrap",
+            "scores",
+            "clip",
+        )
         return {
             "format": FORMAT,
             "arguments": {name: getattr(self.options, name) for name in named},
             "examples": dict(self.sizes),
+            "posterior": self.posterior,
             "calibrators": dict(self.fitted),
             "rows": list(self.rows),
         }
@@ -185,8 +207,10 @@ def _evaluated(
             report = evaluation(sets, bootstrap=options.bootstrap, jobs=options.jobs, watch=watch)
         rows += [{"model": model, **row} for row in report.rows]
         fitted[model] = report.calibrators
-    sizes = {name: len(part.target) for name, part in next(iter(models.values())).items()}
-    return Result(options, sizes, fitted, summarised(rows))
+    first = next(iter(models.values()))
+    sizes = {name: len(part.target) for name, part in first.items()}
+    posterior = str(first["test"].metadata.get("posterior", ""))
+    return Result(options, sizes, posterior, fitted, summarised(rows))
 
 
 STAGES = ("fit", "score", "resample", "done")
@@ -237,6 +261,8 @@ def models(options: argparse.Namespace) -> dict[str, dict[str, Predictions]]:
         for name, paths in files.items()
     }
     _check_together(sets)
+    if options.posterior:
+        sets["test"] = [with_posterior(part, options.posterior) for part in sets["test"]]
     members = {
         name: {which: parts[position] for which, parts in sets.items()}
         for position, name in enumerate(_names(options.test))
@@ -261,6 +287,23 @@ def labelled_as(predictions: Predictions, split: str, kind: str, path: str) -> P
     if kind != "ood" and len(predictions.target) and predictions.target.min() < 0:
         raise ValueError(f"{path} has examples without a label, which `--{kind}` needs.")
     return replace(predictions, metadata={**predictions.metadata, "split": split, "kind": kind})
+
+
+def with_posterior(predictions: Predictions, path: str) -> Predictions:
+    """Predictions with the class distributions of a file.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        CorruptRun: If it holds something else than a distribution for each example.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        posterior = np.load(path, allow_pickle=False)
+        metadata = {**predictions.metadata, "posterior": Path(path).name}
+        return replace(predictions, posterior=posterior, metadata=metadata)
+    except (OSError, ValueError, EOFError) as error:
+        raise CorruptRun(f"`--posterior {path}`: {' '.join(str(error).split())}") from error
 
 
 def _check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:

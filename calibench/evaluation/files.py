@@ -15,7 +15,8 @@ from calibench.runs import CorruptRun, Predictions
 
 FORMATS = """\
 files:
-  x.npz                    `logits` (N, K) and `target` (N,), as calibench writes them, or `probs` and `target`
+  x.npz                    `logits` (N, K) and `target` (N,), as calibench writes them, or `probs` and `target`;
+                           `posterior` (N, K) where class distributions are known (see --posterior)
   x.csv                    a header, one column of each class and one named `label`; probabilities, see --scores
   logits.npy:labels.npy    two arrays (N, K) and (N,); logits, see --scores; an OOD set needs no labels
 Whether numbers are logits or probabilities is said by the key of an .npz file and by --scores elsewhere, never
@@ -106,7 +107,8 @@ def _npz(reader: Reader, text: str) -> Predictions:
         if "probs" not in arrays or "logits" in arrays:
             return Predictions.load(text)
         probs, target = arrays["probs"], arrays["target"]
-    return Predictions(_log(probs, reader.clip), target, _metadata(text))
+        more = {name: arrays.get(name) for name in ("ids", "posterior")}
+    return Predictions(_log(probs, reader.clip), target, _metadata(text), **more)
 
 
 def _metadata(path: str) -> dict[str, Any]:

@@ -15,11 +15,14 @@ import torch
 from torch import Tensor
 
 from calibench.evaluation.classwise import ClasswiseResamples
+from calibench.evaluation.posterior import posterior_values
 from calibench.evaluation.scoring import OOD_SCORES, Row
 from calibench.evaluation.top_label import TopLabelResamples
 from calibench.metrics.base import first_largest
 from calibench.metrics.ood import SCORES
+from calibench.runs import Predictions
 from calibench.statistics.bootstrap import Resamples, improvement
+from calibench.titles import METRICS
 
 Floats = npt.NDArray[np.float64]
 Replicates = dict[tuple[str, str | None], Floats]
@@ -47,7 +50,7 @@ def replicates(
         (n_resamples,) values by (metric, None).
     """
     probs = log_probs.exp()
-    means = _Means(log_probs, probs, target)
+    means = _Means(_of_examples(log_probs, probs, target))
     top = TopLabelResamples(probs, target)
     suffixes = ["", *(f"_{number}" for number in n_bins[1:])]
     classwise = ClasswiseResamples(probs, target, n_bins)(resamples.counts)
@@ -74,24 +77,42 @@ def _chunks(resamples: Resamples) -> Iterator[Floats]:
 
 
 class _Means:
-    """The metrics that are means over examples: error, NLL, Brier score."""
+    """Metrics that are means over examples, from what each example has, (N,) by name."""
 
-    def __init__(self, log_probs: Tensor, probs: Tensor, target: Tensor) -> None:
-        index = target.unsqueeze(1)
-        wrong = (first_largest(probs) != target).double()
-        nll = -log_probs.gather(1, index).squeeze(1).double()
-        of_target = probs.gather(1, index).squeeze(1).double()
-        brier = probs.square().sum(1).double() - 2 * of_target + 1
-        values = torch.stack([wrong, nll, brier], dim=1).numpy()
-        self._infinite = np.isinf(values)
-        self._finite = np.where(self._infinite, 0.0, values)
+    def __init__(self, values: Mapping[str, Tensor]) -> None:
+        self._names = tuple(values)
+        columns = torch.stack(list(values.values()), dim=1).numpy()
+        self._infinite = np.isinf(columns)
+        self._finite = np.where(self._infinite, 0.0, columns)
 
     def __call__(self, counts: Floats) -> dict[str, Floats]:
         """(R,) each, of resamples with counts (R, N); infinite where an infinite value was drawn."""
         means = counts @ self._finite / len(self._finite)
         if self._infinite.any():  # 0 x inf would be NaN
             means[counts @ self._infinite > 0] = np.inf
-        return dict(zip(("error", "nll", "brier"), means.T, strict=True))
+        return dict(zip(self._names, means.T, strict=True))
+
+
+def _of_examples(log_probs: Tensor, probs: Tensor, target: Tensor) -> dict[str, Tensor]:
+    """Error, NLL and Brier score of each example, (N,)."""
+    index = target.unsqueeze(1)
+    of_target = probs.gather(1, index).squeeze(1).double()
+    return {
+        "error": (first_largest(probs) != target).double(),
+        "nll": -log_probs.gather(1, index).squeeze(1).double(),
+        "brier": probs.square().sum(1).double() - 2 * of_target + 1,
+    }
+
+
+def posterior_replicates(
+    log_probs: Tensor, predictions: Predictions, resamples: Resamples
+) -> Replicates:
+    """The metrics against known class distributions on every resampled set; none without any."""
+    if predictions.posterior is None:
+        return {}
+    means = _Means(posterior_values(log_probs, torch.from_numpy(predictions.posterior)))
+    parts = [means(counts) for counts in _chunks(resamples)]
+    return {(name, None): np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def ood_replicates(
@@ -125,7 +146,7 @@ def summarised(rows: Iterable[Row]) -> list[Row]:
     The interval is the basic bootstrap interval, 2 value - quantile (as relplot's): a calibration error is larger on
     resampled sets than on the set itself, and the percentile interval would double that bias. `best` is true of a
     split's best value of a metric, and of those that the paired bootstrap cannot tell from it (one-sided, 5 %).
-    Rows without replicates, and values that are not finite, have neither.
+    Rows without replicates, and values that are not finite, have neither; a metric that is no quality has no best.
     """
     rows = list(rows)
     best = _best(rows)
@@ -147,7 +168,8 @@ def _sign(row: Row) -> int:
 def _best(rows: Sequence[Row]) -> dict[tuple[str, str, str | None], Row]:
     best: dict[tuple[str, str, str | None], Row] = {}
     for row in rows:
-        if "replicates" in row and math.isfinite(row["value"]):
+        ranked = row["metric"] not in METRICS or METRICS[row["metric"]].direction
+        if ranked and "replicates" in row and math.isfinite(row["value"]):
             leader = best.setdefault(_key(row), row)
             if _loss(row) < _loss(leader):
                 best[_key(row)] = row
@@ -156,10 +178,12 @@ def _best(rows: Sequence[Row]) -> dict[tuple[str, str, str | None], Row]:
 
 def _summarised(row: Row, best: Mapping[tuple[str, str, str | None], Row]) -> Row:
     plain = {key: value for key, value in row.items() if key != "replicates"}
-    leader = best.get(_key(row))
-    if leader is None or "replicates" not in row or not math.isfinite(row["value"]):
+    if "replicates" not in row or not math.isfinite(row["value"]):
         return plain
     low, high = np.quantile(row["replicates"], [LEVEL / 2, 1 - LEVEL / 2])
     ends = {"low": max(0.0, 2 * row["value"] - float(high)), "high": 2 * row["value"] - float(low)}
+    leader = best.get(_key(row))
+    if leader is None:
+        return {**plain, **ends}
     behind = improvement(_sign(row) * (row["replicates"] - leader["replicates"]))
     return {**plain, **ends, "best": row is leader or behind.p_value > LEVEL}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,7 +35,8 @@ def pooled(members: Sequence[Predictions]) -> Predictions:
     for member in members:
         np.logaddexp(total, _log_softmax(member), out=total)
     logits = (total - np.log(len(members))).astype(np.float32)
-    return Predictions(logits, first.target, {**first.metadata, "members": len(members)}, first.ids)
+    metadata = {**first.metadata, "members": len(members)}
+    return replace(first, logits=logits, metadata=metadata)
 
 
 def _difference(one: Predictions, other: Predictions) -> str:

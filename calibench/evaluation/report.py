@@ -12,7 +12,12 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import AdaptiveTemperatureScaling, Calibrator, TemperatureScaling
-from calibench.evaluation.intervals import Replicates, ood_replicates, replicates
+from calibench.evaluation.intervals import (
+    Replicates,
+    ood_replicates,
+    posterior_replicates,
+    replicates,
+)
 from calibench.evaluation.naming import unique_names
 from calibench.evaluation.scoring import (
     RAW,
@@ -20,6 +25,7 @@ from calibench.evaluation.scoring import (
     fit_calibrator,
     labelled_rows,
     ood_rows,
+    posterior_rows,
     predicted_log_probabilities,
     reference_rows,
 )
@@ -158,6 +164,7 @@ class Evaluation:
                 found += labelled_rows(log_probs[name], target, n_bins=self.n_bins)
                 if self.reference:
                     found += reference_rows(log_probs[name], target, n_bins=self.n_bins)
+                found += posterior_rows(log_probs[name], predictions)
             if predictions.kind in OUTSIDE:
                 found += ood_rows(log_probs["test"], log_probs[name])
             rows += [{**label, **row} for row in found]
@@ -177,6 +184,7 @@ class Evaluation:
             if predictions.kind in LABELLED and name != "val":
                 target = torch.from_numpy(predictions.target)
                 found |= replicates(log_probs[name], target, self.n_bins, drawn)
+                found |= posterior_replicates(log_probs[name], predictions, drawn)
             if predictions.kind in OUTSIDE:
                 outside = Resamples(len(predictions.target), n_resamples, seed=1)
                 found |= ood_replicates(log_probs["test"], log_probs[name], inside, outside)

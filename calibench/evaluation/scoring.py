@@ -10,6 +10,7 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 from calibench.calibrators import Calibrator
+from calibench.evaluation.posterior import PosteriorScores
 from calibench.metrics import (
     OutOfDistribution,
     adaptive_calibration_error,
@@ -78,12 +79,14 @@ def evaluate(
         n_bins: Bin counts of the benchmark's binned metrics.
 
     Returns:
-        One row per metric: `split`, `calibrator`, `metric`, `n_bins` (where it has bins) and `value`.
+        One row per metric: `split`, `calibrator`, `metric`, `n_bins` (where it has bins) and `value`; also those
+        against the class distributions, where they are known (see `posterior_values`).
     """
     log_probs = predicted_log_probabilities(predictions, calibrator)
     label = {"split": predictions.split or "test", "calibrator": _name(calibrator)}
     target = torch.from_numpy(predictions.target)
-    return [{**label, **row} for row in labelled_rows(log_probs, target, metrics, n_bins=n_bins)]
+    rows = labelled_rows(log_probs, target, metrics, n_bins=n_bins)
+    return [{**label, **row} for row in rows + posterior_rows(log_probs, predictions)]
 
 
 def labelled_rows(
@@ -125,6 +128,16 @@ def reference_rows(log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int]) 
         for position, bins in enumerate(n_bins)
         for name, error in _REFERENCE.items()
     ]
+
+
+def posterior_rows(log_probs: Tensor, predictions: Predictions) -> list[Row]:
+    """Log-probabilities (N, K) against the known class distributions of a set; no rows without any."""
+    if predictions.posterior is None:
+        return []
+    metric = PosteriorScores()
+    _alone(metric)
+    metric.update(log_probs, torch.from_numpy(predictions.posterior))
+    return [{"metric": name, "value": float(value)} for name, value in metric.compute().items()]
 
 
 def evaluate_ood(

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from calibench.evaluation.scoring import Row
 from calibench.tables import format_value
-from calibench.titles import METRICS, TEST_METRICS
+from calibench.titles import METRICS, POSTERIOR_METRICS, TEST_METRICS
 
 CSV_COLUMNS = (
     "model", "split", "calibrator", "metric", "score", "n_bins", "value", "low", "high", "best",
@@ -120,7 +120,10 @@ def show(shown: Sequence[Sheet], console: Console) -> None:
 
 
 def sheets(rows: Sequence[Row]) -> list[Sheet]:
-    """A table for the test set and each shifted set, OOD AUROC (by entropy) in that of the test set."""
+    """A table for the test set and each shifted set, OOD AUROC (by entropy) in that of the test set.
+
+    Then one for each set whose class distributions are known.
+    """
     named = {
         (row["split"], row["metric"], row.get("score"), row["model"], row["calibrator"]): row
         for row in rows
@@ -130,16 +133,22 @@ def sheets(rows: Sequence[Row]) -> list[Sheet]:
     labelled = dict.fromkeys(row["split"] for row in rows if row["metric"] == "nll")
     labelled.pop("val", None)
     outside = dict.fromkeys(row["split"] for row in rows if row["metric"] == "ood_auroc")
+    known = dict.fromkeys(row["split"] for row in rows if row["metric"] == "posterior_kl")
     made = []
     for split in labelled:
-        columns = [
-            Column(METRICS[metric].label, split, metric, percent=METRICS[metric].percent)
-            for metric in TEST_METRICS
-        ]
+        columns = _columns(split, TEST_METRICS)
         if split == "test":
             columns += [Column(f"AUROC % {name}", name, "ood_auroc", "entropy") for name in outside]
         made.append(Sheet(split, columns, lines, named, several))
+    for split in known:
+        columns = _columns(split, POSTERIOR_METRICS)
+        made.append(Sheet(f"{split}, against the posterior", columns, lines, named, several))
     return made
+
+
+def _columns(split: str, metrics: Sequence[str]) -> list[Column]:
+    infos = {metric: METRICS[metric] for metric in metrics}
+    return [Column(info.label, split, name, percent=info.percent) for name, info in infos.items()]
 
 
 def csv_text(rows: Sequence[Row]) -> str:

@@ -210,3 +210,50 @@ def test_jsonargparse_sees_the_options_of_both() -> None:
     assert parsed.data.init_args.labels == "worst"
     assert parsed.data.init_args.recipe == "published"
     assert parser.instantiate_classes(parsed).data.imbalance_factor == 100
+
+
+def test_human_distributions_are_the_posterior_of_the_test_set(tmp_path: Path) -> None:
+    fakes.cifar10(tmp_path)
+    assert cifar10(tmp_path).test_posterior is None
+    people = np.random.default_rng(0).dirichlet(np.ones(10), size=20)
+    (tmp_path / "cifar-10h").mkdir()
+    path = tmp_path / "cifar-10h" / "cifar10h-probs.npy"
+    np.save(path, people)
+    found = cifar10(tmp_path).test_posterior
+    assert found is not None
+    torch.testing.assert_close(found.probs.double(), torch.from_numpy(people), rtol=0, atol=1e-7)
+    assert "CIFAR-10H" in found.source
+    np.save(path, 51 * people)  # the counts are no distributions
+    with pytest.raises(DataError, match=r"cifar10h-probs\.npy does not hold probabilities"):
+        cifar10(tmp_path)
+
+
+def test_a_run_is_scored_against_people(tmp_path: Path) -> None:
+    from calibench import training
+    from calibench.runs import Predictions
+
+    fakes.cifar10(tmp_path)
+    people = np.random.default_rng(0).dirichlet(np.ones(10), size=20).astype(np.float32)
+    (tmp_path / "cifar-10h").mkdir()
+    np.save(tmp_path / "cifar-10h" / "cifar10h-probs.npy", people)
+    options = [
+        "--data.checksum=off",
+        "--data.val_size=50",
+        f"--data.root={tmp_path}",
+        "--data.ood=[gaussian_noise-5]",
+    ]
+    network = [
+        "--model.backbone=SmallCNN",
+        "--model.backbone.in_channels=3",
+        "--trainer.accelerator=cpu",
+    ]
+    where = [
+        "--trainer.max_epochs=1",
+        "--trainer.enable_progress_bar=false",
+        f"--trainer.default_root_dir={tmp_path}/r",
+    ]
+    _, run = training.fit(["--config", "cifar10_lt", *network, *options, *where])
+    test = Predictions.load(run.predictions("test"))
+    np.testing.assert_array_equal(test.posterior, people)
+    assert "CIFAR-10H" in test.metadata["posterior"]
+    assert Predictions.load(run.predictions("gaussian_noise-5-generated")).posterior is None
