@@ -18,6 +18,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
+from calibench.callbacks import drop_idle_hooks
 from calibench.checkpoints import AtomicCheckpointIO
 from calibench.config import (
     UsageError,
@@ -219,6 +220,7 @@ class Experiment(LightningCLI):
             MisconfigurationException,
         ) as error:
             raise UsageError(one_line(str(error))) from error
+        drop_idle_hooks(self.model, self.trainer.callbacks)
         self.evaluation: Evaluation = self._get(self.config_init, "evaluation")
 
     @property

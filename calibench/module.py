@@ -32,6 +32,19 @@ class Outputs(NamedTuple):
     target: Tensor
 
 
+class _WeightedMean:
+    """The running sum of a value times its rows, on the value's device."""
+
+    def __init__(self, total: Tensor | None = None, rows: int = 0) -> None:
+        self.total, self.rows = torch.zeros(()) if total is None else total, rows
+
+    def add(self, value: Tensor, rows: int) -> None:
+        if self.total.device != value.device:
+            self.total = self.total.to(value.device)
+        self.total = self.total + value * rows
+        self.rows += rows
+
+
 def _sgd(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=5e-4)
 
@@ -94,7 +107,7 @@ class ClassificationModule(L.LightningModule):
         self.test_metrics = nn.ModuleList()
         self.outputs: dict[str, Outputs] = {}
         self._chunks: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
-        self._loss_sum, self._loss_rows = torch.zeros(()), 0
+        self._epoch_loss = _WeightedMean()
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits of a batch of inputs."""
@@ -153,8 +166,7 @@ class ClassificationModule(L.LightningModule):
                 loss: Tensor = self.loss(at_least_float32(logits), target)
         except ValueError as error:  # a loss may look at its input where that is free
             raise self._explained(error, logits) from error
-        self._loss_sum = self._loss_sum.to(loss.device) + loss.detach() * batch.size
-        self._loss_rows += batch.size
+        self._epoch_loss.add(loss.detach(), batch.size)
         # Lightning divides by the number of accumulated batches; a sum is not divided.
         if self.scale_by_rows:
             return loss * (batch.size * self.trainer.accumulate_grad_batches)
@@ -169,16 +181,16 @@ class ClassificationModule(L.LightningModule):
 
     def on_train_epoch_end(self) -> None:
         """Log the training loss of the epoch: the mean over rows, whatever `loss_scale`."""
-        self.log("train/loss", self._loss_sum / self._loss_rows)
-        self._loss_sum, self._loss_rows = torch.zeros(()), 0
+        self.log("train/loss", self._epoch_loss.total / self._epoch_loss.rows)
+        self._epoch_loss = _WeightedMean()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep the running sums of the loss, so that a resume within an epoch logs the same mean."""
-        checkpoint["loss_sums"] = (self._loss_sum.cpu(), self._loss_rows)
+        checkpoint["loss_sums"] = (self._epoch_loss.total.cpu(), self._epoch_loss.rows)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take the running sums up again."""
-        self._loss_sum, self._loss_rows = checkpoint.get("loss_sums", (torch.zeros(()), 0))
+        self._epoch_loss = _WeightedMean(*checkpoint.get("loss_sums", ()))
 
     # --- evaluation ---
 

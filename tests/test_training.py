@@ -507,7 +507,7 @@ def test_devices_follow_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     experiment = Experiment([*QUICK, "--trainer.devices", "auto"])
     monkeypatch.setattr(
-        L.Trainer, "__init__", lambda self, **kwargs: kwargs and setattr(self, "given", kwargs)
+        L.Trainer, "__init__", lambda self, **kwargs: vars(self).update(given=kwargs, callbacks=[])
     )
     experiment.build()
     given = experiment.trainer.given
