@@ -59,14 +59,16 @@ class GlobalPoolingCNN(Backbone):
         self.embedding = (
             None if vocab_size is None else _embedding(vocab_size, embedding_dim, embedding_std)
         )
+        # Layers of images of height 1: word vectors (N, L, D) are such images with their channels last,
+        # which a CPU pools several times faster than it does rows (N, D, L).
         self.features = nn.Sequential(
-            nn.Conv1d(embedding_dim, width, 5),
+            nn.Conv2d(embedding_dim, width, (1, 5)),
             nn.ReLU(),
-            nn.MaxPool1d(5, stride=1),
-            nn.Conv1d(width, width, 5),
+            nn.MaxPool2d((1, 5), stride=1),
+            nn.Conv2d(width, width, (1, 5)),
             nn.ReLU(),
-            nn.MaxPool1d(5, stride=1),
-            nn.Conv1d(width, width, 5),
+            nn.MaxPool2d((1, 5), stride=1),
+            nn.Conv2d(width, width, (1, 5)),
             nn.ReLU(),
         )
         self.hidden = nn.Linear(width, width)
@@ -79,12 +81,12 @@ class GlobalPoolingCNN(Backbone):
         Shorter texts are padded in front to the receptive field.
 
         Raises:
-            ValueError: The inputs are not of the kind that `vocab_size` says.
+            UsageError: The inputs are not of the kind that `vocab_size` says.
         """
         vectors = self._drop_words(self._embed(inputs))
         missing = max(0, self.receptive_field - inputs.shape[1])
         vectors = F.pad(vectors, (0, 0, missing, 0))
-        pooled = self.features(vectors.transpose(1, 2)).amax(2)
+        pooled = self.features(vectors.transpose(1, 2).unsqueeze(2)).amax((2, 3))
         logits: Tensor = self.fc(self.dropout(F.relu(self.hidden(pooled))))
         return logits
 
@@ -118,14 +120,14 @@ class GlobalPoolingCNN(Backbone):
     def _embed(self, inputs: Tensor) -> Tensor:
         if self.embedding is None:
             if inputs.ndim != 3 or inputs.shape[2] != self.embedding_dim:
-                raise ValueError(
+                raise UsageError(
                     f"`vocab_size` is None: inputs must be word vectors (N, L, "
                     f"{self.embedding_dim}), got shape {tuple(inputs.shape)}; "
                     "give the data module `vectors`, or the backbone a `vocab_size`."
                 )
             return inputs
         if inputs.ndim != 2:
-            raise ValueError(
+            raise UsageError(
                 f"inputs must be token numbers (N, L), got shape {tuple(inputs.shape)}; "
                 "for word vectors set `vocab_size` to None."
             )

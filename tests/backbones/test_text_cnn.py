@@ -26,6 +26,20 @@ def test_published_number_of_parameters() -> None:
     assert sum(counts.values()) == 247_316
 
 
+def test_the_layers_are_the_published_ones() -> None:
+    """Written again with one-dimensional layers, as the public code of MbLS has them."""
+    net, tokens = network(), texts([30, 60], 80)
+    first, _, _, second, _, _, third, _ = net.features
+    rows = net.embedding(tokens).transpose(1, 2)
+    for layer in (first, second):
+        rows = F.relu(F.conv1d(rows, layer.weight.squeeze(2), layer.bias))
+        rows = F.max_pool1d(rows, 5, stride=1)
+    rows = F.relu(F.conv1d(rows, third.weight.squeeze(2), third.bias))
+    pooled = F.max_pool1d(rows, rows.shape[2]).squeeze(2)
+    expected = net.fc(F.relu(net.hidden(pooled)))
+    torch.testing.assert_close(net(tokens), expected, rtol=1e-4, atol=1e-6)
+
+
 def test_padding_beyond_the_receptive_field_changes_nothing() -> None:
     net, lengths = network(), [0, 1, 3, 20, 21, 64, 100]
     full = texts(lengths, 1000)
@@ -41,14 +55,13 @@ def test_less_padding_than_the_receptive_field_may_change_logits() -> None:
 
 def test_the_receptive_field_is_what_the_last_convolution_sees() -> None:
     net = network()
-    vectors = torch.randn(1, 100, 61, requires_grad=True)
-    out = net.features(vectors)
-    assert out.shape[2] == 61 - net.receptive_field + 1
+    out = net.features(torch.randn(1, 100, 1, 61))
+    assert out.shape[3] == 61 - net.receptive_field + 1
     seen = torch.zeros(61, dtype=torch.bool)
     for _ in range(20):  # a maximum hides positions; other inputs show them
-        vectors = torch.randn(1, 100, 61, requires_grad=True)
-        (gradient,) = torch.autograd.grad(net.features(vectors)[:, :, 20].sum(), vectors)
-        seen |= gradient.abs().sum((0, 1)) > 0
+        vectors = torch.randn(1, 100, 1, 61, requires_grad=True)
+        (gradient,) = torch.autograd.grad(net.features(vectors)[..., 20].sum(), vectors)
+        seen |= gradient.abs().sum((0, 1, 2)) > 0
     positions = seen.nonzero().squeeze(1)
     assert (int(positions[0]), int(positions[-1])) == (20, 20 + net.receptive_field - 1)
 
@@ -76,9 +89,9 @@ def test_the_paddings_vector_is_zero_and_stays_so() -> None:
 
 
 def test_the_wrong_kind_of_inputs_says_what_to_change() -> None:
-    with pytest.raises(ValueError, match="`vocab_size` is None: inputs must be word vectors"):
+    with pytest.raises(UsageError, match="`vocab_size` is None: inputs must be word vectors"):
         network(vocab_size=None)(texts([5], 30))
-    with pytest.raises(ValueError, match="set `vocab_size` to None"):
+    with pytest.raises(UsageError, match="set `vocab_size` to None"):
         network()(torch.randn(2, 30, 100))
 
 
