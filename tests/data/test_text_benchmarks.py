@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from calibench import training
-from calibench.config import merge_files
+from calibench.config import UsageError, merge_files
 from tests.data import fake_texts
 
 BENCHMARKS = {"newsgroups": ["--data.val_size=20"], "ag_news": []}
@@ -35,10 +35,26 @@ def test_the_papers_protocol_and_settings_run(name: str, tmp_path: Path) -> None
     assert run(tmp_path, name, "protocols/fcl_text", loss) == "done"
 
 
-def test_word_vectors_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", [[], ["protocols/fcl_text"]])
+def test_word_vectors_run(protocol: list[str], tmp_path: Path) -> None:
     (tmp_path / "glove.txt").write_text("alpha 1 0 0\nbeta 0 2 0\n")
-    backbone = ("--model.backbone.vocab_size=null", "--model.backbone.embedding_dim=3")
-    assert run(tmp_path, "ag_news", options=("--data.vectors=glove.txt", *backbone)) == "done"
+    options = ("--data.vectors=glove.txt", "--model.backbone.embedding_dim=3")
+    assert run(tmp_path, "ag_news", *protocol, options=options) == "done"
+
+
+def test_a_backbone_that_does_not_fit_the_vocabulary_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="`vocab_size` is 5, the data module's") as refused:
+        run(tmp_path, "ag_news", options=("--model.backbone.vocab_size=5",))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_the_papers_network(name: str) -> None:
+    """Frozen word vectors, and no word dropout: the 247,316 parameters for 20 classes."""
+    merged = merge_files([name, "protocols/fcl_text"])
+    backbone = merged["model"]["backbone"]["init_args"]
+    assert merged["data"]["init_args"]["embedding"] == "frozen"
+    assert (backbone["vocab_size"], backbone["word_dropout"]) == (None, 0)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
