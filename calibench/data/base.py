@@ -125,6 +125,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
             try:
                 found = self.load_evaluation_set(name, splits.test)
                 self.evaluation_sets[found.name] = found
+                self.caveats += [line for line in found.caveats if line not in self.caveats]
             except DataError as reason:
                 self.unavailable[name] = str(reason)
         self.test_posterior = self.load_posterior(splits.test)

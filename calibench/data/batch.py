@@ -60,8 +60,10 @@ class EvaluationSet:
         kind: "ood" (no labels: every target is -1) or "shift" (labels of the test set's classes; it
             is scored like a test set and serves as out-of-distribution data as well).
         examples: Stored like the splits, so the data module's own transform applies.
+        caveats: What a reader of a result must know of it.
     """
 
     name: str
     kind: Literal["ood", "shift"]
     examples: Examples
+    caveats: tuple[str, ...] = ()

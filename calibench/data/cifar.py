@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from calibench.data import official
+from calibench.data import corruptions, official
 from calibench.data.augment import Normalize
 from calibench.data.batch import Examples, Posterior, Splits
+from calibench.data.corruptions import CorruptionArchive
 from calibench.data.human_labels import CIFAR10H, load_human_probabilities, load_noisy_labels
 from calibench.data.images import (
     CIFAR_MEAN,
@@ -55,7 +56,7 @@ class _CIFARDataModule(ImageDataModule, ABC):
     """
 
     official_files: ClassVar[Source]
-    corruption_folder: ClassVar[str]
+    corruption_archive: ClassVar[CorruptionArchive]
     train_files: ClassVar[tuple[str, ...]]
     test_file: ClassVar[str]
     label_key: ClassVar[str]
@@ -84,7 +85,7 @@ class _CIFARDataModule(ImageDataModule, ABC):
             class_names=self.names,
             mean=CIFAR_MEAN,
             std=CIFAR_STD,
-            corruptions=self.corruption_folder,
+            corruptions=self.corruption_archive,
             batch_size=batch_size,
             split_seed=split_seed,
             train_fraction=train_fraction,
@@ -144,7 +145,7 @@ class CIFAR10DataModule(_CIFARDataModule):
     """
 
     official_files = official.CIFAR10
-    corruption_folder = "CIFAR-10-C"
+    corruption_archive = corruptions.CIFAR10_C
     train_files = tuple(f"data_batch_{number}" for number in range(1, 6))
     test_file, label_key = "test_batch", "labels"
     names = (
@@ -185,7 +186,7 @@ class CIFAR100DataModule(_CIFARDataModule):
     """
 
     official_files = official.CIFAR100
-    corruption_folder = "CIFAR-100-C"
+    corruption_archive = corruptions.CIFAR100_C
     train_files, test_file, label_key = ("train",), "test", "fine_labels"
     names = (
         "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle",

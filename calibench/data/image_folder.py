@@ -13,7 +13,7 @@ from calibench.data.batch import Examples, Splits
 from calibench.data.cache import cached
 from calibench.data.decode import decode_images
 from calibench.data.images import IMAGENET_MEAN, IMAGENET_STD, ImageDataModule
-from calibench.data.source import DataError, Source
+from calibench.data.source import Checksum, DataError, Source
 from calibench.data.splits import hold_out
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
@@ -39,6 +39,8 @@ class ImageFolderDataModule(ImageDataModule):
         ood: Names of evaluation sets: svhn, cifar10, cifar100, mnist, tiny_imagenet, noise.
         root: Folder of the evaluation sets; by default the environment's CALIBENCH_DATA, else
             ~/.cache/calibench.
+        checksum: What to do about a file of an evaluation set whose md5 is not the official one: "strict" refuses it,
+            "warn" accepts it and every result says so, "off" does not look.
         mean: Mean of each channel on the [0, 1] scale; ImageNet's by default.
         std: Standard deviation of each channel on the [0, 1] scale; ImageNet's by default.
         memory_limit: Gibibytes that the decoded images may take; beyond, they stream.
@@ -61,6 +63,7 @@ class ImageFolderDataModule(ImageDataModule):
         train_fraction: float = 1.0,
         ood: Sequence[str] = ("noise",),
         root: str | None = None,
+        checksum: Checksum = "strict",
         mean: tuple[float, float, float] = IMAGENET_MEAN,
         std: tuple[float, float, float] = IMAGENET_STD,
         memory_limit: float = 8.0,
@@ -89,7 +92,7 @@ class ImageFolderDataModule(ImageDataModule):
             train_fraction=train_fraction,
             ood=ood,
             root=root,
-            checksum="off",
+            checksum=checksum,
             download=False,
             augment=augment,
         )

@@ -1,7 +1,7 @@
 """Named sets of colour images that any image data module can be evaluated on beside its test set.
 
-Out of distribution: `svhn`, `cifar10`, `cifar100`, `mnist`, `tiny_imagenet`, `noise`. Shifted, for
-CIFAR: `<corruption>-<severity>` such as `gaussian_noise-5`; patterns work (`*-5`,
+Out of distribution: `svhn`, `cifar10`, `cifar100`, `mnist`, `tiny_imagenet`, `noise`. Shifted, for CIFAR
+and Tiny-ImageNet: `<corruption>-<severity>` such as `gaussian_noise-5`; patterns work (`*-5`,
 `gaussian_noise-*`). Each set is resized to the data module's images where it must be, and
 normalised like the in-distribution data.
 """
@@ -21,7 +21,7 @@ from calibench.config import near_matches
 from calibench.data import official
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.cache import cached
-from calibench.data.corruptions import CORRUPTIONS, SEVERITIES, load_corruption
+from calibench.data.corruptions import CORRUPTIONS, SEVERITIES, CorruptionArchive
 from calibench.data.decode import decode_images
 from calibench.data.matlab import read_svhn
 from calibench.data.pickled import read_batches
@@ -37,59 +37,66 @@ class Surroundings:
         checksum: What to do about files that are not the official ones.
         side: Height and width of the in-distribution images.
         test: The in-distribution test split.
-        corruptions: Folder of the dataset's `-C` archive below the root, if it has one.
+        classes: Its class names.
+        corruptions: The dataset's `-C` archive, if it has one.
     """
 
     root: Path
     checksum: Checksum
     side: int
     test: Examples
-    corruptions: str | None
+    classes: Sequence[str]
+    corruptions: CorruptionArchive | None
 
 
-def _cifar(source: Source, labels: str, file: str) -> Callable[[Surroundings], Tensor]:
-    def load(here: Surroundings) -> Tensor:
-        source.require(here.root, checksum=here.checksum, files=[file])
-        return read_batches([source.path(here.root, file)], labels).inputs
+Found = tuple[Tensor, list[str]]
+"""Images (N, 3, H, W) uint8, and caveats."""
+
+
+def _cifar(source: Source, labels: str, file: str) -> Callable[[Surroundings], Found]:
+    def load(here: Surroundings) -> Found:
+        caveats = source.require(here.root, checksum=here.checksum, files=[file])
+        return read_batches([source.path(here.root, file)], labels).inputs, caveats
 
     return load
 
 
-def _svhn(here: Surroundings) -> Tensor:
-    return read_svhn(here.root, "test", here.checksum)[0].inputs
+def _svhn(here: Surroundings) -> Found:
+    examples, caveats = read_svhn(here.root, "test", here.checksum)
+    return examples.inputs, caveats
 
 
-def _mnist(here: Surroundings) -> Tensor:
+def _mnist(here: Surroundings) -> Found:
     from torchvision.datasets.mnist import read_image_file
 
     source, file = official.MNIST, "t10k-images-idx3-ubyte"
-    source.require(here.root, checksum=here.checksum, files=[file])
+    caveats = source.require(here.root, checksum=here.checksum, files=[file])
     path = source.path(here.root, file)
     try:
         digits: Tensor = read_image_file(str(path))
     except (OSError, ValueError, RuntimeError, AssertionError) as error:
         raise DataError(f"{path} is not an idx file of images ({error}).") from None
-    return F.pad(digits, [2, 2, 2, 2]).unsqueeze(1).expand(-1, 3, -1, -1)
+    return F.pad(digits, [2, 2, 2, 2]).unsqueeze(1).expand(-1, 3, -1, -1), caveats
 
 
-def _tiny_imagenet(here: Surroundings) -> Tensor:
+def _tiny_imagenet(here: Surroundings) -> Found:
     source = official.TINY_IMAGENET_32
-    source.require(here.root, checksum=here.checksum)
+    caveats = source.require(here.root, checksum=here.checksum)
     files = sorted(source.path(here.root, "").glob("*/*.JPEG"))
     cache = here.root / ".calibench" / "tiny-imagenet-32x32.npz"
     pixels = cached(cache, files, lambda: {"pixels": decode_images(files, side=32)})["pixels"]
-    return torch.from_numpy(pixels).permute(0, 3, 1, 2)
+    return torch.from_numpy(pixels).permute(0, 3, 1, 2), caveats
 
 
-def _noise(here: Surroundings) -> Tensor:
+def _noise(here: Surroundings) -> Found:
     """Pixels from N(0.5, 1), clipped to [0, 1] (Liang et al. 2018, ODIN)."""
     generator = torch.Generator().manual_seed(0)
     shape = (len(here.test.target), 3, here.side, here.side)
     values = (torch.randn(shape, generator=generator) + 0.5).clamp(0, 1)
-    return values.mul(255).round().to(torch.uint8)
+    return values.mul(255).round().to(torch.uint8), []
 
 
-_OOD: dict[str, Callable[[Surroundings], Tensor]] = {
+_OOD: dict[str, Callable[[Surroundings], Found]] = {
     "svhn": _svhn,
     "cifar10": _cifar(official.CIFAR10, "labels", "test_batch"),
     "cifar100": _cifar(official.CIFAR100, "fine_labels", "test"),
@@ -131,12 +138,11 @@ def load(name: str, here: Surroundings) -> EvaluationSet:
         DataError: Its files are missing or damaged.
     """
     if name in _OOD:
-        pixels = _resize(_OOD[name](here), here.side)
-        return EvaluationSet(name, "ood", _unlabelled(pixels))
-    corruption, severity = name.rsplit("-", 1)
-    assert here.corruptions is not None  # `known_names` offers corruptions only with a folder
-    folder = here.root / here.corruptions
-    return load_corruption(folder, corruption, int(severity), here.test)
+        pixels, caveats = _OOD[name](here)
+        examples = _unlabelled(_resize(pixels, here.side))
+        return EvaluationSet(name, "ood", examples, tuple(caveats))
+    assert here.corruptions is not None  # `known_names` offers corruptions only with an archive
+    return here.corruptions.load(here.root, name, here.test, here.classes, here.checksum)
 
 
 def _unlabelled(pixels: Tensor) -> Examples:

@@ -13,6 +13,7 @@ from calibench.data import image_sets
 from calibench.data.augment import Normalize, RandomCropFlip
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
+from calibench.data.corruptions import CorruptionArchive
 from calibench.data.image_sets import Surroundings
 from calibench.data.source import Checksum, Source, data_root
 from calibench.data.splits import complement
@@ -30,7 +31,7 @@ class ImageDataModule(ClassificationDataModule, ABC):
         mean: Mean of each channel on the [0, 1] scale, for the normalisation.
         std: Standard deviation of each channel on the [0, 1] scale.
         side: Height and width of the images.
-        corruptions: Folder of the dataset's `-C` archive, if it has one.
+        corruptions: The dataset's `-C` archive, if it has one.
         batch_size: Rows of a global batch, divided over the processes.
         split_seed: What chooses the splits; "run" follows the run's seed.
         train_fraction: Share of the training split that is used, stratified, in (0, 1].
@@ -49,7 +50,7 @@ class ImageDataModule(ClassificationDataModule, ABC):
         mean: Sequence[float],
         std: Sequence[float],
         side: int = 32,
-        corruptions: str | None = None,
+        corruptions: CorruptionArchive | None = None,
         batch_size: int,
         split_seed: int | Literal["run"],
         train_fraction: float,
@@ -79,7 +80,8 @@ class ImageDataModule(ClassificationDataModule, ABC):
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """A set of `calibench.data.image_sets` by name."""
-        here = Surroundings(self.root, self.checksum, self.side, test, self.corruptions)
+        names = self.class_names
+        here = Surroundings(self.root, self.checksum, self.side, test, names, self.corruptions)
         return image_sets.load(name, here)
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tarfile
+import tempfile
 import warnings
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -40,7 +43,7 @@ class Source:
         name: Short name, as in `calibench data fetch NAME`.
         about: One line: what it is and the paper it is from.
         folder: Where the files lie, below the data root.
-        files: Path below the folder to the official md5; "" where none is published.
+        files: Path below the folder to the official md5; "" where none is published, as for any other path.
         url: The official archive, or the page to get it from.
         archive_md5: The archive's official md5; None where the archive cannot be fetched for you.
     """
@@ -97,10 +100,13 @@ class Source:
         return [caveat]
 
     def fetch(self, root: Path) -> None:
-        """Download and unpack the official archive; nothing half-written stays.
+        """Download the official archive and put what is missing in its place.
+
+        It is unpacked in a temporary folder beside, so nothing half-written stays, and files that
+        are there already are left alone.
 
         Raises:
-            DataError: Offline, unreachable, or not an archive that can be fetched.
+            DataError: Offline, unreachable, damaged, or not an archive that can be fetched.
         """
         from torchvision.datasets.utils import download_and_extract_archive
 
@@ -112,16 +118,29 @@ class Source:
                 raise DataError(f"{self._how_to_get(expected[0])} Not tried: {variable} is set.")
         try:
             root.mkdir(parents=True, exist_ok=True)
-            download_and_extract_archive(self.url, str(root), md5=self.archive_md5)
-        except (OSError, RuntimeError) as error:
-            raise DataError(f"{self._how_to_get(expected[0])} Download failed: {error}") from None
+            with tempfile.TemporaryDirectory(dir=root, prefix=".fetch-") as unpacked:
+                download_and_extract_archive(self.url, unpacked, md5=self.archive_md5)
+                self._take(Path(unpacked), root)
+        except (OSError, RuntimeError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
+            reason = " ".join(str(error).split())
+            raise DataError(f"{self._how_to_get(expected[0])} Download failed: {reason}") from None
+
+    def _take(self, unpacked: Path, root: Path) -> None:
+        """Move what the root lacks, each file or folder whole."""
+        if not (root / self.folder).exists():
+            (root / self.folder).parent.mkdir(parents=True, exist_ok=True)
+            (unpacked / self.folder).rename(root / self.folder)
+            return
+        for path in self.missing(root):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            (unpacked / path.relative_to(root)).rename(path)
 
     def _is_official(self, root: Path, file: str) -> bool:
-        official = self.files[file]
+        official = self.files.get(file)
         return not official or official == md5(self.path(root, file))
 
     def _how_to_get(self, path: Path) -> str:
-        fetch = " (`--data.download true` fetches it)" if self.archive_md5 else ""
+        fetch = f" (`calibench data fetch {self.name}` fetches it)" if self.archive_md5 else ""
         return f"{path} is missing: {self.name} is expected there; get it from {self.url}{fetch}."
 
 

@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 import torch
 
-from calibench.data import official
+from calibench.data import corruptions, official
 from calibench.data.batch import Examples, Splits
 from calibench.data.cache import Arrays, cached
 from calibench.data.decode import decode_images
 from calibench.data.images import IMAGENET_MEAN, IMAGENET_STD, ImageDataModule
-from calibench.data.source import DataError
+from calibench.data.source import Checksum, DataError
 from calibench.data.splits import choose_per_class, complement
 
 _SIDE, _CLASSES = 64, 200
@@ -34,9 +34,13 @@ class TinyImageNetDataModule(ImageDataModule):
         split_seed: What chooses the splits; "run" follows the run's seed.
         batch_size: Rows of a global batch, divided over the processes.
         train_fraction: Share of the training split that is used, stratified, in (0, 1].
-        ood: Names of evaluation sets: svhn, cifar10, cifar100, mnist, noise; resized to 64x64.
+        ood: Names or patterns of evaluation sets: svhn, cifar10, cifar100, mnist, noise, resized to 64x64; shifts of
+            Tiny-ImageNet-C such as `gaussian_noise-5`, `*-5`, `fog-*`.
         root: Folder of the datasets; by default the environment's CALIBENCH_DATA, else
             ~/.cache/calibench.
+        checksum: "strict" refuses files whose md5 is not the official one, "warn" accepts them and
+            every result says so, "off" does not look. Of Tiny-ImageNet only the archive has an official md5, so this is
+            for the evaluation sets.
         download: Fetch missing files before the first use.
         augment: Random crops (zero padding 4) and horizontal flips of training images.
     """
@@ -51,6 +55,7 @@ class TinyImageNetDataModule(ImageDataModule):
         train_fraction: float = 1.0,
         ood: Sequence[str] = ("svhn",),
         root: str | None = None,
+        checksum: Checksum = "strict",
         download: bool = False,
         augment: bool = True,
     ) -> None:
@@ -60,12 +65,13 @@ class TinyImageNetDataModule(ImageDataModule):
             mean=IMAGENET_MEAN,
             std=IMAGENET_STD,
             side=_SIDE,
+            corruptions=corruptions.TINY_IMAGENET_C,
             batch_size=batch_size,
             split_seed=split_seed,
             train_fraction=train_fraction,
             ood=ood,
             root=root,
-            checksum="off",  # the official md5 is that of the archive
+            checksum=checksum,
             download=download,
             augment=augment,
         )

@@ -116,6 +116,15 @@ def tiny_imagenet(root: Path, *, per_class: int = 2, classes: int = 200) -> None
     (folder / "wnids.txt").write_text("\n".join(reversed(names)) + "\n")
 
 
+def tiny_imagenet_c(root: Path, corruptions: Sequence[str], *, classes: int = 200) -> None:
+    """Tiny-ImageNet-C: <corruption>/<severity>/<class>/<image>.JPEG; an image's colour is (class, 10 severity, 0)."""
+    for corruption in corruptions:
+        for severity in range(1, 6):
+            for label in range(classes):
+                folder = root / "Tiny-ImageNet-C" / corruption / str(severity) / f"n{label:08d}"
+                image(folder / f"val_{label}.JPEG", (label, 10 * severity, 0), 64)
+
+
 def tiny_imagenet_32(root: Path, *, n: int = 6) -> None:
     """tiny-imagenet-32x32: a folder per class of 32x32 JPEG files."""
     for i in range(n):

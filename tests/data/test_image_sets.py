@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from calibench.data import DataError, Examples, image_sets
-from calibench.data.corruptions import CORRUPTIONS
+from calibench.data import CIFAR100DataModule, DataError, Examples, image_sets
+from calibench.data.corruptions import CIFAR10_C, CORRUPTIONS
 from calibench.data.image_sets import Surroundings, expand, known_names, load
 from tests.data import fakes
 
@@ -18,7 +19,7 @@ LABELS = [i % 10 for i in range(20)]
 def here(tmp_path: Path) -> Surroundings:
     pixels = torch.from_numpy(fakes.pixels(20, seed=9)).permute(0, 3, 1, 2)
     test = Examples(pixels, torch.tensor(LABELS))
-    return Surroundings(tmp_path, "off", 32, test, "CIFAR-10-C")
+    return Surroundings(tmp_path, "off", 32, test, [str(k) for k in range(10)], CIFAR10_C)
 
 
 def test_names_of_a_dataset_leave_itself_out() -> None:
@@ -53,7 +54,7 @@ MAKERS = {
 @pytest.mark.parametrize("side", [32, 64])
 def test_every_set_is_unlabelled_images_of_the_right_size(here, name: str, side: int) -> None:
     MAKERS[name](here.root)
-    found = load(name, Surroundings(here.root, "off", side, here.test, None))
+    found = load(name, Surroundings(here.root, "off", side, here.test, [], None))
     assert (found.name, found.kind) == (name, "ood")
     assert found.examples.inputs.dtype == torch.uint8
     assert found.examples.inputs.shape[1:] == (3, side, side)
@@ -162,3 +163,26 @@ def test_truncated_files_are_named(here, name: str, file: str) -> None:
     with pytest.raises(DataError, match=path.name) as error:
         load(name, here)
     assert "\n" not in str(error.value)
+
+
+def test_a_set_that_is_not_the_official_one_says_so(here) -> None:
+    fakes.cifar_c(here.root, ["fog"], labels=LABELS)
+    fakes.svhn(here.root)
+    with pytest.raises(DataError, match=r"fog\.npy is not the official file"):
+        load("fog-5", replace(here, checksum="strict"))
+    for name, file in (("fog-5", "cifar10_c: fog.npy"), ("svhn", "svhn: test_32x32.mat")):
+        with pytest.warns(UserWarning, match="differ from the official"):
+            (caveat,) = load(name, replace(here, checksum="warn")).caveats
+        assert caveat.startswith(file)
+    assert load("fog-5", here).caveats == ()
+
+
+def test_the_caveats_of_a_set_are_those_of_the_data(tmp_path: Path) -> None:
+    fakes.cifar100(tmp_path)
+    fakes.cifar10(tmp_path)
+    (tmp_path / "cifar-10-batches-py" / "data_batch_1").unlink()  # only the test half is looked at
+    options = {"root": str(tmp_path), "val_size": 50, "checksum": "warn"}
+    data = CIFAR100DataModule(ood=["cifar10", "noise"], **options)
+    with pytest.warns(UserWarning, match="differ from the official"):
+        data.setup()
+    assert [caveat.partition(":")[0] for caveat in data.caveats] == ["cifar100", "cifar10"]

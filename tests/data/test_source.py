@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from calibench.data import official
-from calibench.data.source import DataError, Source, data_root, md5
+from calibench.data.source import _OFFLINE, DataError, Source, data_root, md5
 
 GOOD = b"what the authors published"
 
@@ -112,3 +118,61 @@ def test_checksums_are_torchvisions() -> None:
         assert ours.folder == theirs.base_folder
     svhn = {file: md5 for _, file, md5 in datasets.SVHN.split_list.values()}
     assert svhn.items() >= official.SVHN.files.items()
+
+
+class _Silent(SimpleHTTPRequestHandler):
+    def log_message(self, *args) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def archive(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Source]:
+    """The toy as an archive that can be fetched, from a server of this process."""
+    for variable in _OFFLINE:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    made = tmp_path / "made" / source.folder
+    made.mkdir(parents=True)
+    for file in (*source.files, "readme"):
+        (made / file).write_bytes(GOOD)
+    path = Path(shutil.make_archive(str(tmp_path / "served" / "toy"), "gztar", tmp_path / "made"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Silent, directory=path.parent)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/{path.name}"
+        yield replace(source, url=url, archive_md5=md5(path))
+        server.shutdown()
+
+
+def contents(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_fetch_leaves_the_files_alone(archive: Source, tmp_path: Path) -> None:
+    root = tmp_path / "new" / "root"
+    archive.fetch(root)
+    assert contents(root) == {"toy-files/a.bin", "toy-files/b.bin", "toy-files/readme"}
+    assert archive.require(root, checksum="strict") == []
+
+
+def test_fetch_adds_what_is_missing(archive: Source, root: Path) -> None:
+    archive.path(root, "a.bin").write_bytes(b"mine")
+    archive.path(root, "b.bin").unlink()
+    archive.fetch(root)
+    assert archive.path(root, "a.bin").read_bytes() == b"mine"
+    assert archive.path(root, "b.bin").read_bytes() == GOOD
+
+
+@pytest.mark.parametrize("damage", ["md5", "truncated", "foreign"])
+def test_a_damaged_archive_leaves_nothing(archive: Source, damage: str, tmp_path: Path) -> None:
+    path, root = tmp_path / "served" / "toy.tar.gz", tmp_path / "root"
+    if damage == "md5":
+        path.write_bytes(b"something else")
+    elif damage == "truncated":
+        path.write_bytes(path.read_bytes()[:100])
+        archive = replace(archive, archive_md5=hashlib.md5(path.read_bytes()).hexdigest())
+    else:
+        archive = replace(archive, folder="other-files")
+    with pytest.raises(DataError, match="Download failed: ") as error:
+        archive.fetch(root)
+    assert "\n" not in str(error.value)
+    assert list(root.iterdir()) == []

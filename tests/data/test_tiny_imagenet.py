@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from calibench.data import DataError, TinyImageNetDataModule, tiny_imagenet
+from calibench.data import DataError, TinyImageNetDataModule, corruptions, tiny_imagenet
 from tests.data import fakes
 
 
@@ -18,7 +18,7 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tiny(root: Path, **options) -> TinyImageNetDataModule:
-    data = TinyImageNetDataModule(root=str(root), val_per_class=1, ood=(), **options)
+    data = TinyImageNetDataModule(root=str(root), **{"val_per_class": 1, "ood": (), **options})
     data.prepare_data()
     data.setup()
     return data
@@ -81,3 +81,55 @@ def test_damaged_layouts_are_named(fake, tmp_path: Path) -> None:
     (folder / "wnids.txt").unlink()
     with pytest.raises(DataError, match=r"wnids\.txt is missing: .* get it from http"):
         tiny(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def corrupted(fake: Path) -> Path:
+    fakes.tiny_imagenet_c(fake, ["fog"])
+    return fake
+
+
+def test_severities_are_folders_of_the_archive(corrupted: Path) -> None:
+    data = tiny(corrupted, ood=["fog-1", "fog-5", "snow-5"])
+    for severity in (1, 5):
+        found = data.evaluation_sets[f"fog-{severity}"]
+        assert (found.kind, found.examples.inputs.shape) == ("shift", (200, 3, 64, 64))
+        assert torch.equal(found.examples.target, torch.arange(200))
+        centre = found.examples.inputs[:, :, 32, 32].float()
+        assert (centre[:, 0] - found.examples.target).abs().max() < 4
+        assert (centre[:, 1] - 10 * severity).abs().max() < 4
+    assert list(data.unavailable) == ["snow-5"]
+    assert "Tiny-ImageNet-C/snow is missing" in data.unavailable["snow-5"]
+    assert "get it from https://zenodo.org/record/2536630." in data.unavailable["snow-5"]
+
+
+def test_corrupted_images_are_decoded_once(
+    corrupted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny(corrupted, ood=["fog-2"])
+
+    def fail(*args, **kwargs):
+        raise AssertionError("decoded again")
+
+    monkeypatch.setattr(corruptions, "decode_images", fail)
+    tiny(corrupted, ood=["fog-2"])
+
+
+def test_noise_is_generated_with_the_constants_of_tiny_imagenet(fake: Path) -> None:
+    data = tiny(fake, ood=["gaussian_noise-5"])
+    found = data.evaluation_sets["gaussian_noise-5-generated"].examples
+    change = found.inputs.float() - data.splits.test.inputs.float()
+    inside = (data.splits.test.inputs > 100) & (data.splits.test.inputs < 150)
+    assert float(change[inside].std()) == pytest.approx(0.18 * 255, rel=0.02)
+
+
+def test_an_incomplete_archive_is_named(fake: Path, tmp_path: Path) -> None:
+    shutil.copytree(fake / "tiny-imagenet-200", tmp_path / "tiny-imagenet-200")
+    fakes.tiny_imagenet_c(tmp_path, ["fog"])
+    shutil.rmtree(tmp_path / "Tiny-ImageNet-C" / "fog" / "3" / "n00000007")
+    data = tiny(tmp_path, ood=["fog-3"])
+    assert "fog/3 holds 199 images of the classes; 200 are expected" in data.unavailable["fog-3"]
+    file = tmp_path / "Tiny-ImageNet-C" / "fog" / "4" / "n00000007" / "val_7.JPEG"
+    file.write_bytes(file.read_bytes()[:100])
+    data = tiny(tmp_path, ood=["fog-4"])
+    assert "val_7.JPEG is not a readable image" in data.unavailable["fog-4"]
