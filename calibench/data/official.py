@@ -99,6 +99,7 @@ SVHN = Source(
     folder="svhn",
     files=_SVHN_MD5,
     url="http://ufldl.stanford.edu/housenumbers",
+    parts=_SVHN_MD5,
 )
 
 
@@ -108,6 +109,10 @@ MNIST = Source(
     folder="MNIST/raw",
     files=_MNIST_MD5,
     url="https://ossci-datasets.s3.amazonaws.com/mnist",
+    parts={
+        "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+        "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+    },
 )
 
 

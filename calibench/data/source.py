@@ -18,6 +18,7 @@ from calibench.config import ExpectedFailure
 
 Checksum = Literal["strict", "warn", "off"]
 
+_PACKED = (".tar", ".gz", ".zip")
 _OFFLINE = ("CALIBENCH_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
@@ -45,7 +46,8 @@ class Source:
         folder: Where the files lie, below the data root.
         files: Path below the folder to the official md5; "" where none is published, as for any other path.
         url: The official archive, or the page to get it from.
-        archive_md5: The archive's official md5; None where the archive cannot be fetched for you.
+        archive_md5: The archive's official md5; None where there is none to fetch.
+        parts: Instead of one archive: files below the URL to their official md5, for the folder.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Source:
     files: Mapping[str, str] = field(hash=False)
     url: str
     archive_md5: str | None = None
+    parts: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def path(self, root: Path, file: str) -> Path:
         """Where a file is expected."""
@@ -84,7 +87,8 @@ class Source:
         chosen = list(self.files if files is None else files)
         missing = self.missing(root, chosen)
         if missing:
-            raise DataError(self._how_to_get(missing[0]))
+            hint = f" (`calibench data fetch {self.name}` fetches it)" if self.fetchable else ""
+            raise DataError(f"{self._where(missing[0])[:-1]}{hint}.")
         if checksum == "off":
             return []
         different = [file for file in chosen if not self._is_official(root, file)]
@@ -100,30 +104,48 @@ class Source:
         return [caveat]
 
     def fetch(self, root: Path) -> None:
-        """Download the official archive and put what is missing in its place.
+        """Download the official files and put what is missing in its place.
 
-        It is unpacked in a temporary folder beside, so nothing half-written stays, and files that
-        are there already are left alone.
+        They are unpacked in a temporary folder beside, so nothing half-written stays, and files
+        that are there already are left alone.
 
         Raises:
-            DataError: Offline, unreachable, damaged, or not an archive that can be fetched.
+            DataError: Offline, unreachable, damaged, or nothing that can be fetched.
         """
-        from torchvision.datasets.utils import download_and_extract_archive
-
-        expected = self.missing(root) or [root / self.folder]
-        if self.archive_md5 is None:
-            raise DataError(self._how_to_get(expected[0]))
+        expected = self._where((self.missing(root) or [root / self.folder])[0])
+        if not self.fetchable:
+            raise DataError(f"{expected} It cannot be fetched for you.")
         for variable in _OFFLINE:
             if os.environ.get(variable, "0").lower() not in ("", "0", "false", "no"):
-                raise DataError(f"{self._how_to_get(expected[0])} Not tried: {variable} is set.")
+                raise DataError(f"{expected} Not tried: {variable} is set.")
         try:
             root.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=root, prefix=".fetch-") as unpacked:
-                download_and_extract_archive(self.url, unpacked, md5=self.archive_md5)
+                self._unpack(Path(unpacked))
                 self._take(Path(unpacked), root)
         except (OSError, RuntimeError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
             reason = " ".join(str(error).split())
-            raise DataError(f"{self._how_to_get(expected[0])} Download failed: {reason}") from None
+            raise DataError(f"{expected} Download failed: {reason}") from None
+
+    @property
+    def fetchable(self) -> bool:
+        """Whether `fetch` knows what to download."""
+        return self.archive_md5 is not None or bool(self.parts)
+
+    def _unpack(self, into: Path) -> None:
+        """Download to a folder, and unpack there."""
+        from torchvision.datasets.utils import download_url, extract_archive
+
+        if self.archive_md5 is not None:
+            downloads = {self.url: self.archive_md5}
+        else:
+            downloads = {f"{self.url}/{part}": md5 for part, md5 in self.parts.items()}
+            into = into / self.folder
+        for url, official in downloads.items():
+            download_url(url, str(into), md5=official)
+            file = into / url.rpartition("/")[2]
+            if file.suffix in _PACKED:
+                extract_archive(str(file), remove_finished=True)
 
     def _take(self, unpacked: Path, root: Path) -> None:
         """Move what the root lacks, each file or folder whole."""
@@ -139,9 +161,8 @@ class Source:
         official = self.files.get(file)
         return not official or official == md5(self.path(root, file))
 
-    def _how_to_get(self, path: Path) -> str:
-        fetch = f" (`calibench data fetch {self.name}` fetches it)" if self.archive_md5 else ""
-        return f"{path} is missing: {self.name} is expected there; get it from {self.url}{fetch}."
+    def _where(self, path: Path) -> str:
+        return f"{path} is missing: {self.name} is expected there; get it from {self.url}."
 
 
 def md5(path: Path) -> str:

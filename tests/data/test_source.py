@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import hashlib
 import shutil
 from collections.abc import Iterator
@@ -40,7 +41,11 @@ def test_a_missing_file_says_where_and_how(source: Source, root: Path) -> None:
     with pytest.raises(DataError) as error:
         source.require(root, checksum="off")
     assert str(source.path(root, "b.bin")) in str(error.value)
-    assert "get it from https://example.org/toy.tar.gz" in str(error.value)
+    assert str(error.value).endswith("get it from https://example.org/toy.tar.gz.")
+    with pytest.raises(
+        DataError, match=r"toy\.tar\.gz \(`calibench data fetch toy` fetches it\)\.$"
+    ):
+        replace(source, archive_md5="00").require(root, checksum="off")
     assert "\n" not in str(error.value)
     assert source.require(root, checksum="strict", files=["a.bin"]) == []
 
@@ -93,14 +98,16 @@ def test_a_failed_download_is_one_line_and_leaves_nothing(
     def refuse(url, root, md5):
         raise OSError("no route to host")
 
-    monkeypatch.setattr(utils, "download_and_extract_archive", refuse)
+    monkeypatch.setattr(utils, "download_url", refuse)
     with pytest.raises(DataError, match="Download failed: no route to host"):
         official.CIFAR10.fetch(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_cannot_be_fetched_says_where_to_get_it(source: Source, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"get it from https://example\.org"):
+    with pytest.raises(
+        DataError, match=r"get it from https://example\.org.* cannot be fetched for you"
+    ):
         source.fetch(tmp_path)
 
 
@@ -117,7 +124,12 @@ def test_checksums_are_torchvisions() -> None:
         assert (ours.url, ours.archive_md5) == (theirs.url, theirs.tgz_md5)
         assert ours.folder == theirs.base_folder
     svhn = {file: md5 for _, file, md5 in datasets.SVHN.split_list.values()}
-    assert svhn.items() >= official.SVHN.files.items()
+    assert svhn.items() >= official.SVHN.files.items() == official.SVHN.parts.items()
+    assert {f"{official.SVHN.url}/{file}" for file in svhn} == {
+        url for url, _, _ in datasets.SVHN.split_list.values()
+    }
+    assert {*datasets.MNIST.resources} >= {*official.MNIST.parts.items()}
+    assert f"{official.MNIST.url}/" in datasets.MNIST.mirrors
 
 
 class _Silent(SimpleHTTPRequestHandler):
@@ -152,6 +164,18 @@ def test_fetch_leaves_the_files_alone(archive: Source, tmp_path: Path) -> None:
     archive.fetch(root)
     assert contents(root) == {"toy-files/a.bin", "toy-files/b.bin", "toy-files/readme"}
     assert archive.require(root, checksum="strict") == []
+
+
+def test_fetch_of_single_files_unpacks_them_in_the_folder(archive: Source, tmp_path: Path) -> None:
+    served = tmp_path / "served"
+    (served / "a.bin").write_bytes(GOOD)
+    (served / "b.bin.gz").write_bytes(gzip.compress(GOOD))
+    parts = {file: md5(served / file) for file in ("a.bin", "b.bin.gz")}
+    single = replace(archive, url=archive.url.rpartition("/")[0], archive_md5=None, parts=parts)
+    root = tmp_path / "root"
+    single.fetch(root)
+    assert contents(root) == {"toy-files/a.bin", "toy-files/b.bin"}
+    assert single.require(root, checksum="strict") == []
 
 
 def test_fetch_adds_what_is_missing(archive: Source, root: Path) -> None:
