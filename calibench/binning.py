@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
+
+Floats = npt.NDArray[np.floating]
+Integers = npt.NDArray[np.int64]
+
+_ABOVE_1 = 1 + 2**-21
 
 
 def check_n_bins(n_bins: int) -> int:
@@ -31,8 +38,17 @@ def equal_width_bin(values: Tensor, n_bins: int) -> Tensor:
     lower = _lower_edges(n_bins, values.dtype, values.device)
     # The factor outweighs all rounding, so this guess is never too low, and too high by one at most;
     # `torch.bucketize` takes three times as long.
-    guess = (values * (n_bins * (1 + 2**-21))).long().clamp_(0, n_bins - 1)
+    guess = (values * (n_bins * _ABOVE_1)).long().clamp_(0, n_bins - 1)
     return guess.add_(values <= lower.take(guess), alpha=-1)
+
+
+def equal_width_bin_of_array(values: Floats, n_bins: int) -> Integers:
+    """`equal_width_bin` of a float32 or float64 array in [0, 1]; int64."""
+    lower = _lower_edges_array(n_bins, values.dtype.name)
+    guess = (values * (n_bins * _ABOVE_1)).astype(np.int64)
+    np.minimum(guess, n_bins - 1, out=guess)
+    guess -= values <= lower.take(guess)
+    return guess
 
 
 @lru_cache(maxsize=64)
@@ -42,6 +58,12 @@ def _lower_edges(n_bins: int, dtype: torch.dtype, device: torch.device) -> Tenso
         edges = torch.linspace(0, 1, n_bins + 1, dtype=torch.float32, device=device).to(dtype)
         edges[0] = -torch.inf
         return edges[:-1].clone()
+
+
+@lru_cache(maxsize=64)
+def _lower_edges_array(n_bins: int, dtype: str) -> Floats:
+    edges: Floats = _lower_edges(n_bins, getattr(torch, dtype), torch.device("cpu")).numpy()
+    return edges
 
 
 def _itself(values: Tensor) -> Tensor:

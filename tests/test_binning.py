@@ -12,6 +12,7 @@ from calibench.binning import (
     check_n_bins,
     equal_mass_cuts,
     equal_width_bin,
+    equal_width_bin_of_array,
     order_statistic_cuts,
     reference_mass_cuts,
 )
@@ -75,3 +76,13 @@ def test_reference_bins_are_numpys_interpolation(n: int) -> None:
 def test_n_bins_is_checked(bad: object) -> None:
     with pytest.raises(ValueError, match="`n_bins` must be a positive integer"):
         check_n_bins(bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n_bins", [1, 7, 15, 20, 100])
+def test_bins_of_arrays_are_those_of_tensors(n_bins: int, dtype: torch.dtype) -> None:
+    edges = torch.linspace(0, 1, n_bins + 1)
+    beside = torch.nextafter(edges, torch.tensor(0.5))
+    values = torch.cat([edges, beside, torch.rand(500)]).to(dtype)
+    bins = equal_width_bin_of_array(values.numpy(), n_bins)
+    assert bins.tolist() == equal_width_bin(values, n_bins).tolist()

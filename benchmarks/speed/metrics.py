@@ -73,8 +73,7 @@ def collection(metric: M.CalibrationMetrics, size: int, logits: Tensor, target: 
 def stream(metric: Any, logits: Tensor, target: Tensor) -> Any:
     metric.reset()
     for start in range(0, len(target), 1000):
-        probs, _ = M.probabilities(logits[start : start + 1000])
-        metric.update(probs, target[start : start + 1000])
+        metric.update(M.softmax(logits[start : start + 1000]), target[start : start + 1000])
     return metric.compute()
 
 

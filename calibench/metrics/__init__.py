@@ -34,7 +34,7 @@ from calibench.metrics.over_under import (
     overconfidence_error,
     underconfidence_error,
 )
-from calibench.metrics.probabilities import probabilities
+from calibench.metrics.probabilities import log_softmax, probabilities, softmax
 from calibench.metrics.proper_scores import (
     BrierScore,
     NegativeLogLikelihood,
@@ -80,6 +80,7 @@ __all__ = [
     "group_error",
     "kolmogorov_smirnov_calibration_error",
     "lipschitz_calibration_error",
+    "log_softmax",
     "negative_log_likelihood",
     "out_of_distribution",
     "overconfidence_error",
@@ -87,6 +88,7 @@ __all__ = [
     "probabilities",
     "risk_coverage",
     "smooth_calibration_error",
+    "softmax",
     "thresholded_adaptive_calibration_error",
     "underconfidence_error",
 ]

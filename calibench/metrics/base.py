@@ -38,25 +38,35 @@ class CalibrationMetric(MovedNotCast, Metric):
         super().__init__(**kwargs)
         self.validate_args = validate_args
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # torchmetrics sets these two in each update; the general way takes as long as some arithmetic.
+        if name in ("_computed", "_update_count"):
+            self.__dict__[name] = value
+        else:
+            super().__setattr__(name, value)
+
     def add_sum(self, name: str, *shape: int) -> None:
         """Register a float64 state of zeros that is summed over processes."""
         self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
 
-    def accumulate(self, name: str, value: Tensor | float) -> None:
-        """Add to a state in place; also to one that was made under inference mode, before or after."""
-        state = getattr(self, name)
+    def writable(self, name: str) -> Tensor:
+        """A state to be changed in place; also one that was made under inference mode, before or after."""
+        state: Tensor = getattr(self, name)
         if state.is_inference():
             with torch.inference_mode(False):
                 state = state.clone()
             setattr(self, name, state)
-        state.add_(value)
+        return state
+
+    def accumulate(self, name: str, value: Tensor | float) -> None:
+        """Add to a state in place."""
+        self.writable(name).add_(value)
 
     def receive(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Check a batch where asked to; return it in at least float32 on the metric's device."""
         if self.validate_args:
             check_probabilities(preds, target)
-        dtype = torch.promote_types(preds.dtype, torch.float32)
-        return preds.detach().to(self.device, dtype), target.to(self.device)
+        return widened(preds.detach().to(self.device)), target.to(self.device)
 
     def receive_top_label(
         self, preds: Tensor, target: Tensor, known: tuple[Tensor, Tensor] | None
@@ -73,6 +83,11 @@ class CalibrationMetric(MovedNotCast, Metric):
         except TypeError:  # no float64 on the device
             return self
         return super()._apply(fn, *args, **kwargs)
+
+
+def widened(values: Tensor) -> Tensor:
+    """Half precision as float32; anything wider as it is."""
+    return values.float() if values.dtype.itemsize < torch.float32.itemsize else values
 
 
 def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,7 @@ from calibench.metrics.base import (
     check_columns,
     check_num_classes,
     check_probabilities,
+    widened,
 )
 from calibench.metrics.proper_scores import brier_sum
 
@@ -42,7 +43,7 @@ def decompose(sums: Tensor, brier: Tensor) -> dict[str, Tensor]:
 def brier_decomposition(preds: Tensor, target: Tensor, *, n_bins: int = 15) -> dict[str, Tensor]:
     """Calibration, refinement and within-bin part of the Brier score; see `BrierDecomposition`."""
     check_probabilities(preds, target)
-    probs = preds.to(torch.promote_types(preds.dtype, torch.float32))
+    probs = widened(preds)
     return decompose(group_sums(probs, target, check_n_bins(n_bins)), brier_sum(probs, target))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.binning import check_n_bins, equal_width_bin
+from calibench.binning import check_n_bins, equal_width_bin, equal_width_bin_of_array
 from calibench.metrics.base import (
     IS_REFERENCE,
     CalibrationMetric,
@@ -16,36 +16,51 @@ from calibench.metrics.base import (
     check_num_classes,
     check_probabilities,
     choice,
+    widened,
 )
 
 _PIECE = 1 << 16  # probabilities
 
 
-def classwise_residuals(preds: Tensor, target: Tensor, hits: Tensor, n_bins: int) -> Tensor:
-    """Sum of p_k - 1[y = k] in each bin of each class.
+def add_residuals(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
+    """Add p_k - 1[y = k] to each bin of each class but the first bins.
 
-    Most probabilities lie in the first bin, so it gets what the column sums leave over from the others.
+    Most probabilities lie in the first bin, which `first_bins` makes of what the classes sum to.
 
     Args:
+        residuals: Sums so far, shape (K, n_bins) float64; what the first column holds is left open.
         preds: Probabilities, shape (N, K).
         target: Class indices, shape (N,).
-        hits: Number of examples of each class that lie in any bin, shape (K,) float64.
-        n_bins: Number of equal-width bins.
-
-    Returns:
-        (K, n_bins) float64.
     """
-    num_classes = preds.shape[1]
-    index, values = _above_first_bin(preds, n_bins)
-    row = index // num_classes
-    label = index.sub_(row, alpha=num_classes)
-    residual = torch.add(values.double(), label == target.take(row), alpha=-1)
-    cells = equal_width_bin(values, n_bins).add_(label, alpha=n_bins)
+    add = add_selected if preds.device.type == "cpu" else add_all
+    add(residuals, preds.detach(), target)
 
-    sums = torch.zeros(num_classes, n_bins, dtype=torch.float64, device=preds.device)
-    sums.view(-1).index_add_(0, cells, residual)
-    sums[:, 0] = column_sums(preds) - hits - sums[:, 1:].sum(1)
-    return sums
+
+def add_selected(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
+    """`add_residuals` of what may lie above the first bin; in numpy, whose small operations cost less."""
+    num_classes, n_bins = residuals.shape
+    probs = preds.numpy()
+    index = np.flatnonzero(probs > 0.999 / n_bins)
+    row, values = index // num_classes, probs.take(index)
+    label = index - row * num_classes
+    residual = np.subtract(values, label == target.numpy()[row], dtype=np.float64)
+    cells = equal_width_bin_of_array(values, n_bins) + label * n_bins
+    residuals.view(-1).index_add_(0, torch.from_numpy(cells), torch.from_numpy(residual))
+
+
+def add_all(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
+    """`add_residuals` of all probabilities: on a GPU a selection would wait for the device."""
+    num_classes, n_bins = residuals.shape
+    labels = torch.arange(num_classes, device=preds.device)
+    cells = equal_width_bin(preds, n_bins).add_(labels, alpha=n_bins)
+    residual = preds.double().add_(target.unsqueeze(1) == labels, alpha=-1)
+    residuals.view(-1).index_add_(0, cells.view(-1), residual.view(-1))
+
+
+def first_bins(residuals: Tensor, totals: Tensor) -> Tensor:
+    """`residuals` (K, n_bins) with their first column, given what each class sums to (K,)."""
+    later = residuals[:, 1:]
+    return torch.cat([(totals - later.sum(1)).unsqueeze(1), later], dim=1)
 
 
 def column_sums(rows: Tensor) -> Tensor:
@@ -54,15 +69,6 @@ def column_sums(rows: Tensor) -> Tensor:
     for piece in torch.split(rows, max(1, _PIECE // rows.shape[1])):
         total += piece.double().sum(0)
     return total
-
-
-def _above_first_bin(preds: Tensor, n_bins: int) -> tuple[Tensor, Tensor]:
-    """Flat indices and values of at least all probabilities above the first bin."""
-    flat = preds.detach().reshape(-1)
-    if flat.device.type != "cpu":  # a selection would wait for the device
-        return torch.arange(len(flat), device=flat.device), flat
-    index = torch.from_numpy(np.flatnonzero(flat.numpy() > 0.999 / n_bins))
-    return index, flat.index_select(0, index)
 
 
 def class_counts(target: Tensor, num_classes: int) -> Tensor:
@@ -81,9 +87,18 @@ def _sum_by_class(values: Tensor, target: Tensor, num_classes: int) -> Tensor:
     return sums.index_add_(0, target, values)
 
 
-def classwise_error(residuals: Tensor, counts: Tensor, *, reference: bool) -> Tensor:
-    """Mean over classes (in the reference code, up to the last seen) of sum_b |residual| / N."""
-    per_class = residuals.abs().sum(1) / counts.sum()
+def classwise_error(
+    residuals: Tensor, totals: Tensor, counts: Tensor, *, reference: bool
+) -> Tensor:
+    """Mean over classes (in the reference code, up to the last seen) of sum_b |residual| / N.
+
+    Args:
+        residuals: See `add_residuals`.
+        totals: Sums of p_k less the hits that lie in any bin, shape (K,).
+        counts: Examples of each class, shape (K,).
+        reference: Whether to do as the papers' code.
+    """
+    per_class = first_bins(residuals, totals).abs().sum(1) / counts.sum()
     if not reference:
         return per_class.mean()
     known = counts.flip(0).cumsum(0).flip(0) > 0
@@ -96,11 +111,13 @@ def classwise_calibration_error(
     """Mean over classes of the binned error of p_k; see `ClasswiseCalibrationError`."""
     reference = choice("variant", variant, IS_REFERENCE)
     check_probabilities(preds, target)
-    probs = preds.to(torch.promote_types(preds.dtype, torch.float32))
-    counts = class_counts(target, preds.shape[1])
+    probs = widened(preds)
+    num_classes = preds.shape[1]
+    counts = class_counts(target, num_classes)
     hits = nonzero_counts(probs, target) if reference else counts
-    residuals = classwise_residuals(probs, target, hits, check_n_bins(n_bins))
-    return classwise_error(residuals, counts, reference=reference)
+    sums = torch.zeros(num_classes, check_n_bins(n_bins), dtype=torch.float64, device=preds.device)
+    add_residuals(sums, probs, target)
+    return classwise_error(sums, column_sums(probs) - hits, counts, reference=reference)
 
 
 class ClasswiseCalibrationError(CalibrationMetric):
@@ -118,10 +135,11 @@ class ClasswiseCalibrationError(CalibrationMetric):
         **kwargs: See `CalibrationMetric`.
 
     Range [0, 1], and about 2 / K at most, since most p_k are tiny; NaN without examples.
-    State: K x (n_bins + 1) numbers.
+    State: K x (n_bins + 2) numbers.
     """
 
     residuals: Tensor
+    totals: Tensor
     counts: Tensor
 
     def __init__(
@@ -132,6 +150,7 @@ class ClasswiseCalibrationError(CalibrationMetric):
         self.n_bins = check_n_bins(n_bins)
         self.reference = choice("variant", variant, IS_REFERENCE)
         self.add_sum("residuals", num_classes, n_bins)
+        self.add_sum("totals", num_classes)
         self.add_sum("counts", num_classes)
 
     def update(self, preds: Tensor, target: Tensor) -> None:
@@ -140,9 +159,10 @@ class ClasswiseCalibrationError(CalibrationMetric):
         check_columns(preds, self.num_classes)
         counts = class_counts(target, self.num_classes)
         hits = nonzero_counts(preds, target) if self.reference else counts
-        self.accumulate("residuals", classwise_residuals(preds, target, hits, self.n_bins))
+        add_residuals(self.writable("residuals"), preds, target)
+        self.accumulate("totals", column_sums(preds).sub_(hits))
         self.accumulate("counts", counts)
 
     def compute(self) -> Tensor:
         """The classwise calibration error, a float64 scalar."""
-        return classwise_error(self.residuals, self.counts, reference=self.reference)
+        return classwise_error(self.residuals, self.totals, self.counts, reference=self.reference)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-import torch
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 from calibench.binning import check_n_bins
 from calibench.metrics.adaptive import AdaptiveCalibrationError
-from calibench.metrics.base import check_columns, check_num_classes, check_probabilities, top_label
+from calibench.metrics.base import (
+    check_columns,
+    check_num_classes,
+    check_probabilities,
+    top_label,
+    widened,
+)
 from calibench.metrics.calibration_error import CalibrationError
 from calibench.metrics.classwise import ClasswiseCalibrationError
 from calibench.metrics.error_rate import ErrorRate
@@ -86,10 +91,10 @@ class CalibrationMetrics(MetricCollection):
                 f"`log_probs` must have the shape of `preds`, {tuple(preds.shape)}, "
                 f"got {tuple(log_probs.shape)}."
             )
-        probs = preds.detach().to(torch.promote_types(preds.dtype, torch.float32))
+        probs = widened(preds.detach())
         scores = probs if log_probs is None else log_probs.detach()
-        true_class = scores.gather(1, target.unsqueeze(1)).squeeze(1)
-        rows = probs, target, true_class.log() if log_probs is None else true_class.to(probs.dtype)
+        true_class = scores.gather(1, target.unsqueeze(1))
+        rows = probs, target, true_class.log() if log_probs is None else true_class
         if not self._waiting.append(*rows):
             self.evaluate_waiting_rows()
             if not self._waiting.append(*rows):
@@ -100,9 +105,13 @@ class CalibrationMetrics(MetricCollection):
         if self._waiting.count:
             self._evaluate(*self._waiting.take())
 
-    def _evaluate(self, preds: Tensor, target: Tensor, log_likelihood: Tensor) -> None:
-        pair = top_label(preds, target)
-        super().update(preds=preds, target=target, log_probs=log_likelihood, top_label=pair)
+    def _evaluate(self, preds: Tensor, target: Tensor, true_class: Tensor) -> None:
+        super().update(
+            preds=preds,
+            target=target,
+            log_probs=true_class.squeeze(1),
+            top_label=top_label(preds, target),
+        )
 
     def items(  # type: ignore[override]
         self, keep_base: bool = False, copy_state: bool = True

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibench.binning import check_n_bins, equal_mass_cuts
 from calibench.metrics.adaptive_classwise import columns, pack_classes
-from calibench.metrics.base import check_probabilities, choice, top_label
+from calibench.metrics.base import check_probabilities, choice, top_label, widened
 from calibench.metrics.per_example import PerExampleMetric, sort_rows
 from calibench.metrics.top_label import pack, unpack
 
@@ -76,7 +76,7 @@ def debiased_calibration_error(
 ) -> Tensor:
     """Debiased calibration error; see `DebiasedCalibrationError`."""
     check_probabilities(preds, target)
-    probs = preds.to(torch.promote_types(preds.dtype, torch.float32))
+    probs = widened(preds)
     packed = choice("kind", kind, KINDS)(probs, target)
     return debiased_error(packed, p, check_n_bins(n_bins))
 

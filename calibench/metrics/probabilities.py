@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from calibench.metrics.base import widened
+
 _SHORT_ROW = 16  # classes; below, torch's kernel for rows takes a slow path on a CPU
+
+
+def softmax(logits: Tensor) -> Tensor:
+    """Probabilities of logits, (N, K) -> (N, K); see `probabilities`."""
+    return _over_classes(torch.softmax, logits)
+
+
+def log_softmax(logits: Tensor) -> Tensor:
+    """Log-probabilities of logits, (N, K) -> (N, K); see `probabilities`."""
+    return _over_classes(torch.log_softmax, logits)
 
 
 def probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -20,7 +34,12 @@ def probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         Probabilities and log-probabilities, (N, K) each.
     """
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    short = logits.shape[1] < _SHORT_ROW
-    log_probs = logits.t().log_softmax(0).t().contiguous() if short else logits.log_softmax(1)
+    log_probs = log_softmax(logits)
     return log_probs.exp(), log_probs
+
+
+def _over_classes(function: Callable[[Tensor, int], Tensor], logits: Tensor) -> Tensor:
+    logits = widened(logits)
+    if logits.shape[1] < _SHORT_ROW and logits.device.type == "cpu":
+        return function(logits.t(), 0).t().contiguous()
+    return function(logits, 1)

@@ -12,15 +12,12 @@ from calibench.metrics.base import (
     check_probabilities,
     check_shapes,
     check_target,
+    widened,
 )
 
 
 def _true_class(values: Tensor, target: Tensor) -> Tensor:
     return values.gather(1, target.unsqueeze(1)).squeeze(1)
-
-
-def _wide(values: Tensor) -> Tensor:
-    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
@@ -35,7 +32,7 @@ def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
 def brier_score(preds: Tensor, target: Tensor) -> Tensor:
     """Mean of sum_k (p_k - 1[y = k])^2; see `BrierScore`."""
     check_probabilities(preds, target)
-    return brier_sum(_wide(preds), target) / len(target)
+    return brier_sum(widened(preds), target) / len(target)
 
 
 class BrierScore(CalibrationMetric):
@@ -72,10 +69,10 @@ def negative_log_likelihood(preds: Tensor, target: Tensor, *, from_logits: bool 
     if from_logits:
         check_shapes(preds, target)
         check_target(target, preds.shape[1])
-        log_likelihood = _true_class(_wide(preds).log_softmax(1), target)
+        log_likelihood = _true_class(widened(preds).log_softmax(1), target)
     else:
         check_probabilities(preds, target)
-        log_likelihood = _true_class(_wide(preds), target).log()
+        log_likelihood = _true_class(widened(preds), target).log()
     return -log_likelihood.sum(dtype=torch.float64) / len(target)
 
 
@@ -131,4 +128,4 @@ class NegativeLogLikelihood(CalibrationMetric):
         if self.validate_args:
             check_shapes(preds, target)
             check_target(target, preds.shape[1])
-        return _true_class(_wide(preds).log_softmax(1), target)
+        return _true_class(widened(preds).log_softmax(1), target)

@@ -13,7 +13,7 @@ class RowBlock:
         self.capacity = capacity
         self.count = 0
         self._columns: list[Tensor] = []
-        self._kinds: list[tuple[torch.dtype, torch.device]] = []
+        self._kinds: list[torch.dtype | torch.device] = []
 
     def append(self, *rows: Tensor) -> bool:
         """Copy rows (n, ...) of each column behind the others.
@@ -25,7 +25,10 @@ class RowBlock:
         start, end = self.count, self.count + rows[0].shape[0]
         if not start < end <= self.capacity:
             return False
-        kinds = [(column.dtype, column.device) for column in rows]
+        kinds: list[torch.dtype | torch.device] = [
+            rows[0].device,
+            *(column.dtype for column in rows),
+        ]
         if kinds != self._kinds:
             if start:
                 return False

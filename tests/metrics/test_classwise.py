@@ -53,15 +53,12 @@ def test_an_exact_zero_belongs_to_the_first_bin_but_not_in_the_papers_code() -> 
     assert float(papers) == pytest.approx(0.25)
 
 
-def test_the_path_without_a_selection_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("n_bins", [1, 15, 20])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_path_without_a_selection_is_the_same(n_bins: int, dtype: torch.dtype) -> None:
     """On a GPU all probabilities are binned, because a selection would wait for the device."""
-    preds, target = batch(500)
-    hits = M.classwise.class_counts(target, preds.shape[1])
-    expected = M.classwise.classwise_residuals(preds, target, hits, 15)
-
-    def everything(preds: torch.Tensor, n_bins: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.arange(preds.numel()), preds.reshape(-1)
-
-    monkeypatch.setattr(M.classwise, "_above_first_bin", everything)
-    dense = M.classwise.classwise_residuals(preds, target, hits, 15)
-    torch.testing.assert_close(dense, expected, rtol=0, atol=1e-12)
+    (preds, target), sums = batch(500, dtype=dtype), torch.zeros(2, 5, n_bins, dtype=torch.float64)
+    preds[:n_bins, 0] = torch.linspace(0, 1, n_bins + 1)[1:]  # edges
+    M.classwise.add_selected(sums[0], preds, target)
+    M.classwise.add_all(sums[1], preds, target)
+    torch.testing.assert_close(*sums[:, :, 1:], rtol=0, atol=1e-12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from calibench.metrics import probabilities
+from calibench.metrics import log_softmax, probabilities, softmax
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -18,6 +18,8 @@ def test_torch(dtype: torch.dtype, scale: float, k: int) -> None:
     wide = before if dtype == torch.float64 else before.float()
     torch.testing.assert_close(probs, wide.softmax(1))
     torch.testing.assert_close(log_probs, wide.log_softmax(1))
+    torch.testing.assert_close(softmax(logits), wide.softmax(1))
+    assert torch.equal(log_softmax(logits), log_probs)
     assert torch.equal(logits, before)
 
 
