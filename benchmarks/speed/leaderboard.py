@@ -1,9 +1,11 @@
-"""Seconds and memory of the leaderboard over many generated runs, each format in a fresh process.
+"""Seconds and memory of the leaderboard over many generated runs, each format in a fresh process; and of the report.
 
     python benchmarks/speed/leaderboard.py [--runs 10000]
+    python benchmarks/speed/leaderboard.py --report [--runs 500]
 
 Runs are 10 seeds of 20 losses on 5 backbones, with metrics.json of the size that `fit` writes (raw and
-two calibrators, two splits, two OOD sets). The first reading after writing is warm.
+two calibrators, two splits, two OOD sets). The first reading after writing is warm. Those of the report also have a
+curve of 350 epochs and logits of CIFAR's sizes: validation 5,000, test 10,000, OOD sets 10,000 and 26,032 examples.
 """
 
 from __future__ import annotations
@@ -17,19 +19,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
+
+import numpy as np
+
+from calibench.runs import Predictions
 
 SETTINGS = {f"model.some.init_args.option_{i}": i for i in range(80)}
 KEY = hashlib.sha256(json.dumps(SETTINGS, sort_keys=True).encode()).hexdigest()[:10]
 CALIBRATORS = ("raw", "TemperatureScaling", "AdaptiveTemperatureScaling")
 SCORES = ("error", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "smooth_ece")
 MORE = ("ece_20", "adaptive_ece_20", "classwise_ece_20")
+SIZES = {"val": 5_000, "test": 10_000, "noise": 10_000, "photos": 26_032}
+KINDS = {"val": "val", "test": "test"}
 RUN = """
 import argparse
-from calibench import leaderboard
+from calibench import {room} as room
 parser = argparse.ArgumentParser()
-leaderboard.add_arguments(parser)
-leaderboard.run(parser.parse_args())
+room.add_arguments(parser)
+room.run(parser.parse_args())
 """
 
 
@@ -48,37 +57,81 @@ def rows() -> list[dict[str, object]]:
     ]
 
 
-def write(root: Path, number: int) -> None:
+def write(root: Path, number: int) -> Path:
     rest, seed = divmod(number, 10)
     rest, loss = divmod(rest, 20)
     benchmark, backbone = divmod(rest, 5)
     who = {"benchmark": f"b{benchmark}", "backbone": f"n{backbone}", "loss": f"L{loss}", "key": KEY}
     folder = root.joinpath(*who.values(), f"seed={seed}")
     folder.mkdir(parents=True)
+    fitted = {
+        "TemperatureScaling": {"temperature": 1.5},
+        "AdaptiveTemperatureScaling": {
+            "edges": [0.3 + 0.05 * i for i in range(14)],
+            "temperatures": [1 + 0.1 * i for i in range(15)],
+        },
+    }
     content = {**who, "seed": seed, "settings": SETTINGS, "fingerprint": "x", "rows": rows()}
     environment = {"wall_seconds": 3.2, "seconds_per_epoch": 0.1, "peak_memory_mb": 100.0}
-    (folder / "metrics.json").write_text(json.dumps(content, indent=1))
+    (folder / "metrics.json").write_text(json.dumps({**content, "calibrators": fitted}, indent=1))
     (folder / "status.json").write_text(json.dumps({"status": "done", "reason": None}))
     (folder / "environment.json").write_text(json.dumps(environment))
+    return folder
+
+
+def write_logits(folder: Path, number: int) -> None:
+    """Predictions and a training curve: noise that is shared, rolled by another distance for each run."""
+    epochs = "\n".join(f"{e},{e},{1 / (e + 1)},{2 / (e + 1)},0.1" for e in range(350))
+    (folder / "metrics.csv").write_text(f"epoch,step,train/loss,val/nll,val/error\n{epochs}\n")
+    for split, (target, noise) in shared_noise().items():
+        logits = 2 * np.roll(noise, 137 * number, axis=0)
+        if split in KINDS:
+            logits[np.arange(len(target)), target] += 4
+        metadata = {"split": split, "kind": KINDS.get(split, "ood"), "class_counts": [5000] * 10}
+        Predictions(logits, target, metadata).save(folder / "predictions" / f"{split}.npz")
+
+
+@cache
+def shared_noise() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    random = np.random.default_rng(0)
+    return {
+        split: (random.integers(10, size=n), random.standard_normal((n, 10)).astype(np.float32))
+        for split, n in SIZES.items()
+    }
+
+
+def timed(room: str, arguments: list[str]) -> str:
+    """Wall-clock, CPU time and memory of a verb in a fresh process."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.perf_counter()
+    command = [sys.executable, "-c", RUN.format(room=room), *arguments]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    wall = time.perf_counter() - started
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = usage.ru_utime + usage.ru_stime - before.ru_utime - before.ru_stime
+    return f"{wall:5.2f} s wall, {cpu:5.2f} s CPU, {usage.ru_maxrss / 1024:4.0f} MB at most so far"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--runs", type=int)
+    parser.add_argument("--report", action="store_true", help="time `calibench report`")
     options = parser.parse_args()
+    runs = options.runs or (500 if options.report else 10_000)
     random.seed(0)
     with tempfile.TemporaryDirectory() as name:
-        for number in range(options.runs):
-            write(Path(name), number)
+        for number in range(runs):
+            folder = write(Path(name) / "results", number)
+            if options.report:
+                write_logits(folder, number)
+        results = str(Path(name) / "results")
+        if options.report:
+            page = Path(name) / "report.html"
+            said = timed("report", [results, "-o", str(page)])
+            print(f"{runs} runs as a report {said}, page {page.stat().st_size / 1e6:.1f} MB")
+            return
         for style in ("csv", "table", "markdown", "json"):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-            started = time.perf_counter()
-            command = [sys.executable, "-c", RUN, name, "--format", style]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            wall = time.perf_counter() - started
-            usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-            used = f"{usage.ru_utime - before:5.2f} s CPU, {usage.ru_maxrss / 1024:4.0f} MB"
-            print(f"{options.runs} runs as {style:<9} {wall:5.2f} s wall, {used} at most so far")
+            print(f"{runs} runs as {style:<9} {timed('leaderboard', [results, '--format', style])}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ class Sets(NamedTuple):
     score: str | None
     splits: Sequence[str]
 
+
+_FOLDERS = re.compile(r"(?<![\w/:.])/(?:[^\s/:;,]+/)+")
 
 TEST_SPLIT = Sets(None, (TEST,))
 
@@ -258,9 +261,14 @@ def _left_out(records: Sequence[Record], sets: Mapping[str, Sets]) -> list[str]:
     }
     seen = {key.split for record in records for key in record.values if key.score} - used
     return [
-        f"{n} is in no mean over sets: {reasons.get(n, 'some runs lack it')}"
+        f"{n} is in no mean over sets: {without_folders(reasons.get(n, 'some runs lack it'))}"
         for n in sorted(seen | set(reasons))
     ]
+
+
+def without_folders(text: str) -> str:
+    """A text without the folders of the machine it was written on: `/data/svhn/x.mat` is `x.mat`."""
+    return _FOLDERS.sub("", text)
 
 
 def _caveats(records: Sequence[Record]) -> list[str]:

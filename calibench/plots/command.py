@@ -74,11 +74,18 @@ class Request:
 
     def outputs(self, row: Row, split: str = TEST) -> Outputs:
         """The pooled outputs of a row's runs, after the calibrator."""
-        from calibench.plots.outputs import calibrated, load_outputs, pooled
+        return self.after(self.calibrator, row, split)
 
-        if self.calibrator == RAW:
-            return pooled([load_outputs(record, split) for record in row.records.values()])
-        return pooled([calibrated(r, split, self.calibrator) for r in row.records.values()])
+    def after(self, calibrator: str, row: Row, split: str = TEST) -> Outputs:
+        """The pooled outputs of a row's runs after one calibrator, or raw."""
+        from calibench.plots.outputs import load_outputs, pooled
+
+        records = row.records.values()
+        if calibrator == RAW:
+            return pooled([load_outputs(record, split) for record in records])
+        from calibench.plots.calibrated import calibrated  # torch
+
+        return pooled([calibrated(record, split, calibrator) for record in records])
 
     @property
     def rows(self) -> list[Row]:
@@ -95,11 +102,14 @@ def _reliability(request: Request) -> Figure:
     from calibench.plots.reliability import draw_reliability, reliability
     from calibench.plots.style import panels
 
-    figure, grid = panels(len(request.rows))
-    for axes, row in zip(grid, request.rows, strict=True):
-        outputs = request.outputs(row)
+    shown = list(dict.fromkeys([RAW, request.calibrator]))  # raw and calibrated side by side
+    drawn = [(row, calibrator) for row in request.rows for calibrator in shown]
+    figure, grid = panels(len(drawn))
+    for axes, (row, calibrator) in zip(grid, drawn, strict=True):
+        outputs = request.after(calibrator, row)
         diagram = reliability(outputs.confidence, outputs.correct, n_bins=request.n_bins)
-        draw_reliability(axes, diagram, title=_title(row))
+        after = "" if calibrator == RAW else f"\nafter {calibrator}"
+        draw_reliability(axes, diagram, title=f"{_title(row)}{after}")
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=7, frameon=False)
     return figure

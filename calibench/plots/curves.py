@@ -31,49 +31,66 @@ class Curve:
     y: Floats
     area: float
 
-    def thinned(self, points: int) -> Curve:
-        """The same curve with at most so many points, its ends among them."""
-        if len(self.x) <= points:
-            return self
-        kept = np.unique(np.linspace(0, len(self.x) - 1, points).round().astype(int))
-        return Curve(self.x[kept], self.y[kept], self.area)
 
-
-def roc(inside: Floats, outside: Floats) -> Curve:
+def roc(inside: Floats, outside: Floats, *, points: int | None = None) -> Curve:
     """ROC of a score that should be larger outside: true against false alarms; ties are one step.
+
+    Args:
+        inside: Scores of the examples inside, (N,).
+        outside: Scores of those outside, (M,).
+        points: Points of the curve; all if None. The area is always that under all.
 
     Raises:
         ValueError: If one side is empty.
     """
     if not len(inside) or not len(outside):
         raise ValueError("a ROC needs examples inside and outside.")
-    values = np.concatenate([inside, outside])
-    is_outside = np.r_[np.zeros(len(inside)), np.ones(len(outside))]
-    order = np.argsort(-values, kind="stable")
-    last = np.r_[np.flatnonzero(np.diff(values[order])), len(values) - 1]
-    hits = np.cumsum(is_outside[order])[last]
-    x = np.r_[0, (1 + last - hits) / len(inside)]
-    y = np.r_[0, hits / len(outside)]
-    return Curve(x, y, float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2)))
+    inside, outside = np.sort(inside), np.sort(outside)
+    above = 1 - np.searchsorted(inside, outside, side="right") / len(inside)
+    equal = (1 - np.searchsorted(inside, outside, side="left") / len(inside)) - above
+    if points is None:
+        cuts = np.unique(np.concatenate([inside, outside]))
+    else:  # half of them evenly along each axis
+        sides = (side[_thin(len(side), points // 2)] for side in (inside, outside))
+        cuts = np.unique(np.concatenate(list(sides)))
+    cuts = cuts[::-1]
+    x = 1 - np.searchsorted(inside, cuts, side="left") / len(inside)
+    y = 1 - np.searchsorted(outside, cuts, side="left") / len(outside)
+    return Curve(np.r_[0, x], np.r_[0, y], float(1 - (above + equal / 2).mean()))
 
 
-def risk_coverage(confidence: Floats, correct: npt.NDArray[np.bool_]) -> Curve:
+def risk_coverage(
+    confidence: Floats, correct: npt.NDArray[np.bool_], *, points: int | None = None
+) -> Curve:
     """Error among the most confident share of examples, against that share (El-Yaniv & Wiener 2010).
 
     Examples of equal confidence come in together, their errors spread evenly. The area is the mean
     risk over all coverages.
+
+    Args:
+        confidence: Of each example, (N,).
+        correct: Whether it was right, (N,).
+        points: Points of the curve; all if None. The area is always that under all.
 
     Raises:
         ValueError: If there is no example.
     """
     if not len(confidence):
         raise ValueError("a risk-coverage curve needs examples.")
-    _, group = np.unique(-confidence, return_inverse=True)
-    size = np.bincount(group)
-    share = np.bincount(group, ~correct) / size
-    errors = np.cumsum(share[np.sort(group)])
-    k = np.arange(1, len(errors) + 1)
-    return Curve(k / len(k), errors / k, float((errors / k).mean()))
+    order = np.argsort(-confidence)
+    ordered, wrong = confidence[order], ~correct[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    size = np.diff(np.r_[starts, len(ordered)])
+    share = np.add.reduceat(wrong, starts, dtype=float) / size
+    k = np.arange(1, len(ordered) + 1)
+    risk = np.cumsum(np.repeat(share, size)) / k
+    kept = slice(None) if points is None else _thin(len(k), points)
+    return Curve((k / len(k))[kept], risk[kept], float(risk.mean()))
+
+
+def _thin(n: int, points: int) -> npt.NDArray[np.int64]:
+    """At most so many of n positions, evenly, the first and the last among them."""
+    return np.unique(np.linspace(0, n - 1, min(n, points)).round().astype(np.int64))
 
 
 def draw_roc(axes: Axes, curves: Mapping[str, Curve], *, title: str = "") -> Axes:

@@ -1,9 +1,11 @@
-"""Probabilities of a run, from its saved logits: all that pictures need."""
+"""What a run says of each example, from its saved logits: all that pictures need."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,48 +13,59 @@ import numpy.typing as npt
 from calibench.leaderboard.records import Record
 from calibench.runs import Predictions
 
-Floats = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.floating]
+
+_LOWEST = np.float32(-87)  # below it exp is subnormal, and slow, in float32
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a run says of one split.
+    """What a run says of one split, (N,) each, and the names of its classes.
 
     Attributes:
-        log_probs: Log-probabilities, (N, K) float64.
-        target: Classes, (N,); -1 where there are none.
+        confidence: Largest probability, float64: exact to a few 1e-8 of its distance from 1, however small that is.
+        entropy: Of the distribution, in nats, float64.
+        predicted: Most probable class.
+        target: True class; -1 where there is none.
         class_names: Names of the K classes.
         class_counts: Training examples of each class, empty if unknown.
     """
 
-    log_probs: Floats
+    confidence: npt.NDArray[np.float64]
+    entropy: npt.NDArray[np.float64]
+    predicted: npt.NDArray[np.int64]
     target: npt.NDArray[np.int64]
     class_names: list[str]
     class_counts: list[int]
 
     @property
-    def confidence(self) -> Floats:
-        """Largest probability of each example, (N,)."""
-        result: Floats = np.exp(self.log_probs.max(axis=1))
-        return result
-
-    @property
-    def predicted(self) -> npt.NDArray[np.int64]:
-        """Most probable class of each example, (N,)."""
-        result: npt.NDArray[np.int64] = self.log_probs.argmax(axis=1)
-        return result
-
-    @property
     def correct(self) -> npt.NDArray[np.bool_]:
-        """Whether it is the true one, (N,)."""
+        """Whether the most probable class is the true one, (N,)."""
         result: npt.NDArray[np.bool_] = self.predicted == self.target
         return result
 
-    @property
-    def entropy(self) -> Floats:
-        """Entropy of each example's distribution in nats, (N,)."""
-        result: Floats = -(np.exp(self.log_probs) * self.log_probs).sum(axis=1)
-        return result
+
+def outputs_of(scores: Floats, target: npt.NDArray[np.int64], metadata: dict[str, Any]) -> Outputs:
+    """Outputs from logits or log-probabilities (N, K), targets (N,) and what the prediction file says beside them."""
+    rows = np.arange(len(target))
+    predicted = scores.argmax(axis=1)
+    below = np.asarray(scores - scores[rows, predicted][:, None], np.float32)
+    np.maximum(below, _LOWEST, out=below)
+    weight = np.exp(below)
+    weight[rows, predicted] = (
+        0  # the largest counts 1 and is added last, so that what is far below it is not lost
+    )
+    others = weight.sum(axis=1).astype(np.float64)
+    spread = -np.einsum("nk,nk->n", weight, below).astype(np.float64)
+    names = metadata.get("class_names") or range(scores.shape[1])
+    return Outputs(
+        confidence=1 / (1 + others),
+        entropy=np.log1p(others) + spread / (1 + others),
+        predicted=predicted,
+        target=target,
+        class_names=[str(name) for name in names],
+        class_counts=list(metadata.get("class_counts") or []),
+    )
 
 
 def load_outputs(record: Record, split: str = "test") -> Outputs:
@@ -62,44 +75,19 @@ def load_outputs(record: Record, split: str = "test") -> Outputs:
         FileNotFoundError: If the run has no such prediction file.
         CorruptRun: If it cannot be read.
     """
-    return outputs_of(Predictions.load(Path(record.folder) / "predictions" / f"{split}.npz"))
+    predictions = load_predictions(record, split)
+    return outputs_of(predictions.logits, predictions.target, predictions.metadata)
 
 
-def outputs_of(predictions: Predictions) -> Outputs:
-    """Outputs from logits."""
-    logits = predictions.logits.astype(np.float64)
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    log_probs = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    names = predictions.metadata.get("class_names") or range(logits.shape[1])
-    counts = predictions.metadata.get("class_counts") or []
-    return Outputs(log_probs, predictions.target, [str(n) for n in names], list(counts))
+def load_predictions(record: Record, split: str) -> Predictions:
+    """A run's logits on a split; raises as `load_outputs` does."""
+    return Predictions.load(Path(record.folder) / "predictions" / f"{split}.npz")
 
 
-def pooled(parts: list[Outputs]) -> Outputs:
+def pooled(parts: Sequence[Outputs]) -> Outputs:
     """The examples of several seeds as one."""
-    log_probs = np.concatenate([part.log_probs for part in parts])
-    target = np.concatenate([part.target for part in parts])
-    return Outputs(log_probs, target, parts[0].class_names, parts[0].class_counts)
-
-
-def calibrated(record: Record, split: str, calibrator: str) -> Outputs:
-    """A run's outputs on a split after a calibrator that is fitted on its validation split.
-
-    Raises:
-        FileNotFoundError: If the run lacks a prediction file.
-        ValueError: If there is no such calibrator.
-    """
-    import torch
-
-    from calibench import calibrators
-
-    if calibrator not in calibrators.__all__:
-        known = ", ".join(calibrators.__all__)
-        raise ValueError(f"`calibrator` must be one of {known}, got {calibrator!r}.")
-    folder = Path(record.folder) / "predictions"
-    val, wanted = (Predictions.load(folder / f"{name}.npz") for name in ("val", split))
-    fitted = getattr(calibrators, calibrator)()
-    fitted.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
-    log_probs = fitted.log_prob(torch.from_numpy(wanted.logits)).double().numpy()
-    raw = outputs_of(wanted)
-    return Outputs(log_probs, raw.target, raw.class_names, raw.class_counts)
+    arrays = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("confidence", "entropy", "predicted", "target")
+    }
+    return Outputs(**arrays, class_names=parts[0].class_names, class_counts=parts[0].class_counts)

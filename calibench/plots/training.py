@@ -23,13 +23,17 @@ def training_curves(folder: Path) -> dict[str, Series]:
         FileNotFoundError: If the run has no metrics.csv.
         ValueError: If it holds something else than numbers.
     """
-    curves: dict[str, Series] = {}
     with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            for name, text in row.items():
-                if name and text and name not in ("epoch", "step") and row.get("epoch"):
-                    curves.setdefault(name, []).append((float(row["epoch"]), float(text)))
-    return {name: [p for p in points if math.isfinite(p[1])] for name, points in curves.items()}
+        names, *rows = list(csv.reader(file)) or [[]]
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
+    epochs = columns.pop("epoch", ())
+    columns.pop("step", None)
+    curves = {}
+    for name, texts in columns.items():
+        points = [(float(e), float(t)) for e, t in zip(epochs, texts, strict=False) if e and t]
+        if points:
+            curves[name] = [point for point in points if math.isfinite(point[1])]
+    return curves
 
 
 def draw_curves(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from calibench import __version__
 from calibench.leaderboard.columns import ANY, COSTS, RAW, TEST, VAL, Column
@@ -22,19 +22,10 @@ from calibench.leaderboard.records import (
 from calibench.leaderboard.resampling import TESTS
 from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Cell, Row, Table, build_tables
-from calibench.plots.classes import confusion, shot_groups
-from calibench.plots.curves import Curve, risk_coverage, roc
-from calibench.plots.outputs import Outputs, load_outputs, pooled
-from calibench.plots.reliability import reliability
-from calibench.plots.training import training_curves
-from calibench.runs import CorruptRun
+from calibench.report.pictures import curves, pictures, short
 from calibench.titles import METRICS
 
 Json = dict[str, Any]
-
-POINTS = 80  # of a curve
-EPOCHS = 120  # of a training curve
-MATRIX = 20  # classes up to which a confusion matrix is kept
 
 
 def report_content(results: Path, *, title: str, n_bins: int = 15) -> Json:
@@ -60,7 +51,7 @@ def report_content(results: Path, *, title: str, n_bins: int = 15) -> Json:
         "version": __version__,
         "metrics": _metrics(tables),
         "calibrators": _calibrators(tables),
-        "rows": [_row(table, row, n_bins) for table, row in numbered],
+        "rows": _rows(numbered, n_bins),
         "runs": [
             _run(number, record, results.resolve())
             for number, (_, row) in enumerate(numbered)
@@ -108,8 +99,15 @@ def _calibrators(tables: Sequence[Table]) -> list[str]:
     return list(dict.fromkeys(c.calibrator for table in tables for c in table.columns)) or [RAW]
 
 
+def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int) -> list[Json]:
+    """The rows, several at a time: most of the work is numpy's, which lets other threads run."""
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(lambda place: _row(place[0], place[1], n_bins), numbered))
+
+
 def _row(table: Table, row: Row, n_bins: int) -> Json:
     cells = {f"{c.metric}|{c.calibrator}": _cell(row.cells[c]) for c in table.columns}
+    records = list(row.records.values())
     return {
         "benchmark": table.benchmark,
         "backbone": table.backbone,
@@ -119,84 +117,15 @@ def _row(table: Table, row: Row, n_bins: int) -> Json:
         "seeds": row.count,
         "cells": {name: cell for name, cell in cells.items() if cell},
         "shift": _shift(row),
-        "curves": _curves(row),
-        **_pictures(row, n_bins),
+        "curves": curves(records),
+        **pictures(records, n_bins),
     }
 
 
 def _cell(cell: Cell) -> list[Any] | None:
     if math.isnan(cell.mean):
         return None
-    return [_short(cell.mean), _short(cell.std), int(cell.tied), len(cell.seeds)]
-
-
-def _short(value: float) -> float | str | None:
-    """Five digits; null for NaN, a word for infinity."""
-    if math.isfinite(value):
-        return float(f"{value:.5g}")
-    return None if math.isnan(value) else str(value)
-
-
-def _shorts(values: Any) -> list[float | str | None]:
-    return [_short(value) for value in np.asarray(values, dtype=float).ravel().tolist()]
-
-
-def _pictures(row: Row, n_bins: int) -> Json:
-    """What is drawn from the logits of a row's runs, pooled over its seeds."""
-    records = list(row.records.values())
-    outputs = _pooled(records, TEST)
-    if outputs is None or not len(outputs.target):
-        return {}
-    diagram = reliability(outputs.confidence, outputs.correct, n_bins=n_bins)
-    return {
-        "reliability": {
-            "count": diagram.count.tolist(),
-            "confidence": _shorts(diagram.confidence),
-            "accuracy": _shorts(diagram.accuracy),
-            "low": _shorts(diagram.low),
-            "high": _shorts(diagram.high),
-            "ece": _short(diagram.ece),
-        },
-        "risk": _curve(risk_coverage(outputs.confidence, outputs.correct)),
-        "roc": {name: _curve(curve) for name, curve in _rocs(records, outputs)},
-        "classes": _classes(outputs),
-    }
-
-
-def _pooled(records: Sequence[Record], split: str) -> Outputs | None:
-    """The runs' outputs as one; None if a file is missing, corrupt, or of other classes."""
-    try:
-        parts = [load_outputs(record, split) for record in records]
-    except (CorruptRun, FileNotFoundError):
-        return None
-    if len({part.log_probs.shape[1] for part in parts}) != 1:
-        return None
-    return pooled(parts)
-
-
-def _rocs(records: Sequence[Record], inside: Outputs) -> Iterator[tuple[str, Curve]]:
-    for name in dict.fromkeys(key.split for r in records for key in r.values if key.score):
-        outside = _pooled(records, name)
-        if outside is not None and len(outside.target):
-            yield name, roc(inside.entropy, outside.entropy)
-
-
-def _curve(curve: Curve) -> Json:
-    thin = curve.thinned(POINTS)
-    return {"x": _shorts(thin.x), "y": _shorts(thin.y), "area": _short(curve.area)}
-
-
-def _classes(outputs: Outputs) -> Json:
-    names = outputs.class_names
-    matrix = confusion(outputs.predicted, outputs.target, num_classes=len(names))
-    errors = 1 - matrix.diagonal()
-    return {
-        "names": names,
-        "counts": outputs.class_counts,
-        "errors": _shorts(errors),
-        "groups": {k: _short(v) for k, v in shot_groups(errors, outputs.class_counts).items()},
-        "confusion": [_shorts(line) for line in matrix] if len(names) <= MATRIX else None,
-    }
+    return [short(cell.mean), short(cell.std), int(cell.tied), len(cell.seeds)]
 
 
 def _shift(row: Row) -> Json:
@@ -207,7 +136,7 @@ def _shift(row: Row) -> Json:
             if key.calibrator == RAW and key.score is None and key.split != VAL:
                 sums.setdefault(key.metric, {}).setdefault(key.split, []).append(value)
     means = {
-        metric: {split: _short(math.fsum(v) / len(v)) for split, v in splits.items()}
+        metric: {split: short(math.fsum(v) / len(v)) for split, v in splits.items()}
         for metric, splits in sums.items()
         if len(splits) > 1
     }
@@ -216,22 +145,6 @@ def _shift(row: Row) -> Json:
         for metric, of in means.items()
         if metric in METRICS
     }
-
-
-def _curves(row: Row) -> dict[str, list[list[list[float | str | None]]]]:
-    """Of each logged number the curve of each seed, as [epochs, values]."""
-    curves: dict[str, list[list[list[float | str | None]]]] = {}
-    for record in row.records.values():
-        try:
-            run = training_curves(Path(record.folder))
-        except (OSError, ValueError):
-            continue
-        for name, points in run.items():
-            step = math.ceil(len(points) / EPOCHS)
-            kept = points[::step]
-            pair = [_shorts([x for x, _ in kept]), _shorts([y for _, y in kept])]
-            curves.setdefault(name, []).append(pair)
-    return curves
 
 
 def _run(row: int, record: Record, results: Path) -> Json:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,14 @@ import torch
 from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 
 from calibench import metrics
-from calibench.calibrators import TemperatureScaling
+from calibench.calibrators import AdaptiveTemperatureScaling, VectorScaling
+from calibench.catalogue import classes
+from calibench.evaluation.selection import calibrator_named
 from calibench.leaderboard import read_results
+from calibench.plots.calibrated import calibrated, fitted_from
 from calibench.plots.classes import confusion
 from calibench.plots.curves import risk_coverage, roc
-from calibench.plots.outputs import calibrated, load_outputs, outputs_of, pooled
+from calibench.plots.outputs import outputs_of, pooled
 from calibench.plots.reliability import reliability
 from calibench.plots.training import training_curves
 from calibench.runs import Predictions
@@ -21,12 +25,12 @@ from tests.run_folders import write_predictions, write_run
 RANDOM = np.random.default_rng(0)
 LOGITS = (2 * RANDOM.normal(size=(500, 4))).astype("f4")
 TARGET = RANDOM.integers(4, size=500)
-OUTPUTS = outputs_of(Predictions(LOGITS, TARGET))
+OUTPUTS = outputs_of(LOGITS, TARGET, {})
 
 
 def test_outputs_are_those_of_torch() -> None:
     log_probs = torch.from_numpy(LOGITS).double().log_softmax(dim=1)
-    assert OUTPUTS.log_probs == pytest.approx(log_probs.numpy())
+    assert (OUTPUTS.predicted == LOGITS.argmax(axis=1)).all()
     assert OUTPUTS.confidence == pytest.approx(log_probs.exp().amax(dim=1).numpy())
     entropy = torch.distributions.Categorical(logits=log_probs).entropy()
     assert OUTPUTS.entropy == pytest.approx(entropy.numpy())
@@ -96,12 +100,32 @@ def test_risk_coverage_equals_the_metric_with_ties() -> None:
     assert exact.area == pytest.approx(float(rates["aurc"]), rel=1e-3)
 
 
-def test_a_thinned_curve_keeps_its_ends_and_its_area() -> None:
-    curve = risk_coverage(OUTPUTS.confidence, OUTPUTS.correct)
-    thin = curve.thinned(20)
+def test_what_is_almost_certain_keeps_its_distance_from_one() -> None:
+    scores = np.array([[0, -20, -25], [0, -60, -np.inf], [0, 0, -200]], dtype="f4")
+    outputs = outputs_of(scores, np.zeros(3, dtype=np.int64), {})
+    probs = torch.from_numpy(scores).double().softmax(dim=1)
+    rest = np.array([np.exp(-20.0) + np.exp(-25.0), np.exp(-60.0), 1.0])
+    assert 1 / outputs.confidence - 1 == pytest.approx(rest, rel=1e-6, abs=1e-16)
+    assert outputs.entropy[:2] == pytest.approx(
+        [np.exp(-20.0) * 21 + np.exp(-25.0) * 26, np.exp(-60.0) * 61], rel=1e-6
+    )
+    assert outputs.entropy[2] == pytest.approx(np.log(2))
+    assert outputs.confidence == pytest.approx(probs.amax(dim=1).numpy())
+
+
+def test_thinned_curves_lie_on_the_whole_ones_and_keep_ends_and_area() -> None:
+    whole = risk_coverage(OUTPUTS.confidence, OUTPUTS.correct)
+    thin = risk_coverage(OUTPUTS.confidence, OUTPUTS.correct, points=20)
     assert len(thin.x) == 20
-    assert (thin.x[0], thin.x[-1], thin.area) == (curve.x[0], curve.x[-1], curve.area)
-    assert thin.thinned(30) is thin
+    assert (thin.x[0], thin.x[-1], thin.area) == (whole.x[0], whole.x[-1], whole.area)
+    assert set(zip(thin.x, thin.y, strict=True)) <= set(zip(whole.x, whole.y, strict=True))
+    inside, outside = RANDOM.normal(size=300), RANDOM.normal(size=200) + 1
+    whole, thin = roc(inside, outside), roc(inside, outside, points=20)
+    assert 15 <= len(thin.x) <= 21
+    assert (thin.area, thin.x[0], thin.y[0], thin.x[-1], thin.y[-1]) == (whole.area, 0, 0, 1, 1)
+    assert set(zip(thin.x, thin.y, strict=True)) <= set(zip(whole.x, whole.y, strict=True))
+    few = risk_coverage(OUTPUTS.confidence[:5], OUTPUTS.correct[:5], points=20)
+    assert len(few.x) == 5
 
 
 def test_confusion_equals_scikit_learn() -> None:
@@ -120,20 +144,45 @@ def test_training_curves_leave_out_empty_fields(tmp_path: Path) -> None:
     assert "step" not in curves
 
 
-def test_a_calibrator_is_fitted_on_validation(tmp_path: Path) -> None:
-    folder = write_run(tmp_path)
+def test_a_calibrator_is_as_the_run_fitted_it_else_fitted_on_validation(tmp_path: Path) -> None:
+    folder = write_run(tmp_path)  # metrics.json holds a temperature of 1.3
     write_predictions(folder, scale=5.0)
     (record,) = read_results(tmp_path).records
-    val = Predictions.load(folder / "predictions" / "val.npz")
-    scaling = TemperatureScaling()
-    scaling.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
-    raw, fitted = load_outputs(record), calibrated(record, "test", "TemperatureScaling")
     logits = Predictions.load(folder / "predictions" / "test.npz").logits
-    expected = scaling.log_prob(torch.from_numpy(logits)).numpy()
-    assert fitted.log_probs == pytest.approx(expected, abs=1e-6)
-    assert fitted.confidence.mean() < raw.confidence.mean()
+    shown = calibrated(record, "test", "TemperatureScaling").confidence
+    assert shown == pytest.approx(torch.from_numpy(logits / 1.3).softmax(1).amax(1).numpy())
+
+    val = Predictions.load(folder / "predictions" / "val.npz")
+    fitted = VectorScaling().fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
+    expected = fitted(torch.from_numpy(logits)).amax(dim=1).numpy()
+    again = calibrated(record, "test", "VectorScaling").confidence
+    assert again == pytest.approx(expected, abs=1e-5)
     with pytest.raises(ValueError, match="`calibrator` must be one of"):
         calibrated(record, "test", "TemperatureScalin")
+
+
+@pytest.mark.parametrize("name", [*classes("calibrators")])
+def test_a_restored_calibrator_is_the_fitted_one_or_none(name: str) -> None:
+    logits, target = torch.from_numpy(LOGITS), torch.from_numpy(TARGET)
+    fitted = calibrator_named(name).fit(logits, target)
+    content = json.loads(json.dumps({"calibrators": {name: fitted.parameters_dict()}}))
+    restored = fitted_from(content, name)
+    if name in ("TemperatureScaling", "AdaptiveTemperatureScaling"):
+        assert restored is not None
+    if restored is not None:
+        assert torch.equal(restored.log_prob(logits.double()), fitted.log_prob(logits.double()))
+
+
+def test_a_restored_calibrator_has_its_arguments() -> None:
+    block = {"class_path": "calibench.calibrators.AdaptiveTemperatureScaling"}
+    name, parameters = "AdaptiveTemperatureScaling(n_bins=2)", {"edges": [0.5], "temperatures": [1, 2]}
+    content = {
+        "calibrators": {name: parameters},
+        "evaluation": {"calibrators": [{**block, "init_args": {"n_bins": 2}}]},
+    }
+    restored = fitted_from(content, name)
+    assert isinstance(restored, AdaptiveTemperatureScaling)
+    assert restored.n_bins == 2
 
 
 def test_pooled_examples_are_all_examples() -> None:

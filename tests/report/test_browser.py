@@ -85,7 +85,7 @@ def test_it_loads_and_draws(page: str, tmp_path: Path) -> None:
         ".map(id=>document.querySelectorAll(`#${id} svg`).length), window.bad ?? null]",
         tmp_path,
     )
-    assert counts == ["true", 4, 1, 1, 1, 4, 4, 1, None]
+    assert counts == ["true", 8, 1, 1, 1, 4, 4, 1, None]  # raw and calibrated
 
 
 def test_it_sorts_both_ways_with_holes_last(page: str, tmp_path: Path) -> None:
@@ -124,9 +124,31 @@ def test_ticked_rows_are_drawn_and_a_run_opens(page: str, tmp_path: Path) -> Non
         "return [document.querySelectorAll('#reliability svg').length, run.textContent]"
     )
     panels, text = after(page, script, tmp_path)
-    assert panels == 3
+    assert panels == 6
     assert "trainer.max_epochs: 30" in text
     assert "device: cpu" in text
+
+
+def test_a_calibrator_is_drawn_beside_the_raw_probabilities(page: str, tmp_path: Path) -> None:
+    script = (
+        "const text=()=>document.querySelector('#reliability figure').textContent;"
+        "const s=document.querySelector('#reliability-controls select');const a=text();"
+        "s.value='raw';s.dispatchEvent(new Event('change'));return [a,text()]"
+    )
+    both, raw = after(page, script, tmp_path)
+    assert "raw: ECE" in both
+    assert "after TS: ECE" in both
+    assert "after" not in raw
+
+
+def test_charts_are_drawn_anew_for_another_width(page: str, tmp_path: Path) -> None:
+    script = (
+        "const box=()=>document.querySelector('#risk svg').viewBox.baseVal.width;const a=box();"
+        "document.body.style.width='400px';Object.defineProperty(window,'innerWidth',{value:400});"
+        "dispatchEvent(new Event('resize'));return [a,box()]"
+    )
+    wide, narrow = after(page, script, tmp_path)
+    assert narrow < 400 < wide
 
 
 def test_a_phone_scrolls_only_the_table(page: str, tmp_path: Path) -> None:

@@ -54,7 +54,10 @@ def test_rows_are_ranked_with_their_cells(content: dict[str, Any]) -> None:
 
 def test_pictures_are_of_all_seeds(content: dict[str, Any]) -> None:
     row = row_of(content, "BrierLoss")
-    assert sum(row["reliability"]["count"]) == 100
+    assert list(row["reliability"]) == ["raw", "TemperatureScaling"]  # the only one with parameters
+    assert [sum(diagram["count"]) for diagram in row["reliability"].values()] == [100, 100]
+    raw, scaled = (diagram["confidence"] for diagram in row["reliability"].values())
+    assert raw != scaled
     assert set(row["roc"]) == {"noise", "photos"}
     assert row["shift"]["error"] == {"test": 0.15, "fog": 0.4}
     assert row["curves"]["val/nll"] == [[[0.0, 1.0], [2.0, 1.0]]] * 2

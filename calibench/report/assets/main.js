@@ -7,4 +7,11 @@ drawFilters();
 drawTable();
 drawNotes();
 drawViews();
+let width = innerWidth; // charts are drawn anew where their room changes
+addEventListener("resize", () => {
+  if (innerWidth === width) return;
+  width = innerWidth;
+  drawViews();
+  drawTradeoff(sorted(visible()));
+});
 document.documentElement.dataset.ready = "true";

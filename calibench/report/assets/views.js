@@ -1,17 +1,26 @@
 // What is drawn of the chosen rows, each view from the data alone.
 const chosenRows = () => [...state.chosen].sort((a, b) => a - b).map((i) => DATA.rows[i]);
 const nameOf = (row) => (new Set(DATA.rows.map((r) => `${r.benchmark}/${r.backbone}`)).size > 1 ? `${row.label} · ${row.benchmark}/${row.backbone}` : row.label);
-const view = { roc: "", shift: "error", curves: "val/nll", x: "error", y: "ece" };
+const view = { roc: "", shift: "error", curves: "val/nll", x: "error", y: "ece", after: "" };
+const seedsOf = (n) => `${n} ${n === 1 ? "seed" : "seeds"}`;
 
 function drawReliability(rows) {
   const known = rows.filter((r) => r.reliability);
-  fill("reliability", ...(known.length ? known.map(reliabilityPanel) : [empty("no saved logits of these rows")]));
+  const fitted = [...new Set(known.flatMap((r) => Object.keys(r.reliability)))].filter((c) => c !== "raw");
+  if (!["raw", ...fitted].includes(view.after)) view.after = fitted[0] ?? "raw";
+  const options = [...fitted.map((c) => [c, c]), ["raw", "nothing"]];
+  fill("reliability-controls", fitted.length ? select("raw, and beside it after", options, view.after, (v) => { view.after = v; drawReliability(rows); }) : null);
+  if (!known.length) return fill("reliability", empty("no saved logits of these rows"));
+  fill("reliability", ...known.map((r) => el("figure", { class: "beside" }, el("figcaption", {}, nameOf(r)),
+    el("div", {}, ...[...new Set(["raw", view.after])].filter((c) => r.reliability[c]).map((c) => reliabilityPanel(r.reliability[c], c))))));
+  const { count } = known[0].reliability.raw;
+  const total = count.reduce((a, b) => a + b, 0);
+  document.getElementById("reliability").append(empty(`${count.length} bins, ${total} examples; bars: share of examples; band: 95 % bootstrap`));
 }
-function reliabilityPanel(row) {
-  const r = row.reliability;
+function reliabilityPanel(r, calibrator) {
   const n = r.count.length;
   const total = r.count.reduce((a, b) => a + b, 0);
-  const chart = new Chart({ width: 260, height: 250, x: [0, 1], y: [0, 1], xTitle: "confidence", yTitle: "accuracy" });
+  const chart = new Chart({ width: 220, height: 215, x: [0, 1], y: [0, 1], xTitle: "confidence", yTitle: "accuracy" });
   r.count.forEach((c, i) => chart.bar(i / n, (i + 1) / n, c / total, { class: "bar" }));
   chart.line([0, 1], [0, 1], { class: "axis", "stroke-dasharray": "4 3" });
   const seen = r.confidence.map((v, i) => i).filter((i) => r.confidence[i] != null);
@@ -19,13 +28,17 @@ function reliabilityPanel(row) {
   chart.area(pick(r.confidence), pick(r.low), pick(r.high), { fill: colorOf(0), opacity: 0.2 });
   chart.line(pick(r.confidence), pick(r.accuracy), { stroke: colorOf(0) });
   seen.forEach((i) => chart.dot(r.confidence[i], r.accuracy[i], 2.6, { fill: colorOf(0) }, `${r.count[i]} examples, accuracy ${(100 * r.accuracy[i]).toFixed(1)} %`));
-  return el("figure", {}, el("figcaption", {}, nameOf(row), el("br"), el("span", { class: "quiet" }, `ECE ${(100 * r.ece).toFixed(2)} %, ${n} bins, ${total} examples; bars: share of examples; band: 95 % bootstrap`)), chart.svg);
+  return el("div", {}, chart.svg, el("p", { class: "quiet" }, `${calibrator === "raw" ? "raw" : `after ${short(calibrator)}`}: ECE ${(100 * r.ece).toFixed(2)} %`));
 }
+const short = (calibrator) => {
+  const capitals = (calibrator.match(/\([^)]*\)|[A-Z]|#\d+/g) ?? []).join("");
+  return capitals.length > 1 ? capitals : calibrator;
+};
 function drawRisk(rows) {
   const known = rows.filter((r) => r.risk);
   if (!known.length) return fill("risk", empty("no saved logits of these rows"));
   const high = extent(known.flatMap((r) => r.risk.y.map((v) => 100 * v)), true);
-  const chart = new Chart({ x: [0, 1], y: high, xTitle: "coverage", yTitle: "error % of the covered" });
+  const chart = new Chart({ width: room("risk"), x: [0, 1], y: high, xTitle: "coverage", yTitle: "error % of the covered" });
   known.forEach((r, i) => chart.line(r.risk.x, r.risk.y.map((v) => 100 * v), stroke(i)));
   fill("risk", chart.svg, legend(known.map((r) => `${nameOf(r)} (AURC ${(100 * r.risk.area).toFixed(2)} %)`)));
 }
@@ -35,7 +48,7 @@ function drawRoc(rows) {
   if (!sets.includes(view.roc)) view.roc = sets[0];
   fill("roc-controls", select("set", sets.map((s) => [s, s]), view.roc, (v) => { view.roc = v; drawRoc(rows); }));
   const known = rows.filter((r) => r.roc?.[view.roc]);
-  const chart = new Chart({ x: [0, 1], y: [0, 1], xTitle: "false alarms", yTitle: "detected" });
+  const chart = new Chart({ width: room("roc"), x: [0, 1], y: [0, 1], xTitle: "false alarms", yTitle: "detected" });
   chart.line([0, 1], [0, 1], { class: "axis", "stroke-dasharray": "4 3" });
   known.forEach((r, i) => chart.line(r.roc[view.roc].x, r.roc[view.roc].y, stroke(i)));
   fill("roc", chart.svg, legend(known.map((r) => `${nameOf(r)} (AUROC ${(100 * r.roc[view.roc].area).toFixed(1)} %)`)));
@@ -50,7 +63,7 @@ function drawShift(rows) {
   const names = [...new Set(known.flatMap((r) => Object.keys(r.shift[view.shift])))];
   const scale = metric.percent ? 100 : 1;
   const values = known.map((r) => names.map((n) => scale * number(r.shift[view.shift][n])));
-  const chart = new Chart({ x: [-0.2, names.length - 0.8], y: extent(values.flat(), true), xTitle: "", yTitle: titleOf(metric), xNames: names });
+  const chart = new Chart({ width: room("shift"), x: [-0.2, names.length - 0.8], y: extent(values.flat(), true), xTitle: "", yTitle: titleOf(metric), xNames: names });
   known.forEach((r, i) => chart.line(names.map((_, k) => k), values[i], stroke(i)));
   fill("shift", chart.svg, legend(known.map(nameOf)));
 }
@@ -61,10 +74,12 @@ function drawCurves(rows) {
   fill("curves-controls", select("logged", names.map((n) => [n, n]), view.curves, (v) => { view.curves = v; drawCurves(rows); }));
   const known = rows.filter((r) => r.curves[view.curves]);
   const runs = known.map((r) => r.curves[view.curves]);
-  const chart = new Chart({ x: extent(runs.flat().flatMap((c) => c[0])), y: extent(runs.flat().flatMap((c) => c[1].map(number))), xTitle: "epoch", yTitle: view.curves });
+  const chart = new Chart({ width: room("curves"), x: extent(runs.flat().flatMap((c) => c[0])), y: extent(runs.flat().flatMap((c) => c[1].map(number))), xTitle: "epoch", yTitle: view.curves });
   runs.forEach((seeds, i) => seeds.forEach((c) => chart.line(c[0], c[1], { ...stroke(i), "stroke-width": 1.2 })));
-  fill("curves", chart.svg, legend(known.map((r) => `${nameOf(r)} (${r.curves[view.curves].length} seeds)`)));
+  fill("curves", chart.svg, legend(known.map((r) => `${nameOf(r)} (${seedsOf(r.curves[view.curves].length)})`)));
 }
+const MANY = 20; // classes up to which each has its name
+const clipped = (name) => (name.length > 11 ? `${name.slice(0, 10)}…` : name);
 function drawClasses(rows) {
   const known = rows.filter((r) => r.classes);
   fill("classes", ...(known.length ? known.map(classPanel) : [empty("no saved logits of these rows")]));
@@ -72,7 +87,11 @@ function drawClasses(rows) {
 function classPanel(row) {
   const { names, counts, errors, groups } = row.classes;
   const order = names.map((_, i) => i).sort((a, b) => (counts[b] ?? 0) - (counts[a] ?? 0));
-  const chart = new Chart({ width: 260, height: 210, x: [-0.5, names.length - 0.5], y: extent(errors.map((e) => 100 * number(e)), true), xTitle: "classes, most training examples first", yTitle: "error %" });
+  const named = names.length <= MANY;
+  const chart = new Chart({
+    width: 260, height: named ? 240 : 210, x: [-0.5, names.length - 0.5], y: extent(errors.map((e) => 100 * number(e)), true),
+    xTitle: `classes${counts.length ? ", most training examples first" : ""}`, yTitle: "error %", xNames: named ? order.map((k) => clipped(names[k])) : [],
+  });
   order.forEach((k, place) => {
     if (errors[k] == null) return;
     chart.bar(place - 0.4, place + 0.4, 100 * errors[k], { fill: colorOf(0) });
@@ -87,13 +106,12 @@ function drawConfusion(rows) {
 }
 function confusionPanel(row) {
   const { names, confusion } = row.classes;
-  const [k, left, size] = [names.length, 60, 190];
+  const [k, left, size] = [names.length, 62, 190];
   const cell = size / k;
   const svg = el("svg", { viewBox: `0 0 ${left + size + 8} ${size + 66}`, role: "img", "aria-label": `confusion matrix of ${row.label}` });
-  const short = (name) => (name.length > 9 ? `${name.slice(0, 8)}…` : name);
   confusion.forEach((line, i) => {
-    svg.append(el("text", { x: left - 4, y: 6 + (i + 0.5) * cell + 3, "text-anchor": "end", style: "font-size:8px" }, short(names[i])));
-    svg.append(el("text", { transform: `translate(${left + (i + 0.5) * cell + 3},${size + 12}) rotate(-60)`, "text-anchor": "end", style: "font-size:8px" }, short(names[i])));
+    svg.append(el("text", { x: left - 4, y: 6 + (i + 0.5) * cell + 3, "text-anchor": "end", style: "font-size:8px" }, clipped(names[i])));
+    svg.append(el("text", { transform: `translate(${left + (i + 0.5) * cell + 3},${size + 12}) rotate(-60)`, "text-anchor": "end", style: "font-size:8px" }, clipped(names[i])));
     line.forEach((share, j) => svg.append(el("rect", { x: left + j * cell, y: 6 + i * cell, width: cell - 0.5, height: cell - 0.5, fill: share == null ? "none" : "var(--accent)", "fill-opacity": share == null ? 0 : 0.04 + 0.96 * share },
       el("title", {}, share == null ? "no examples" : `${names[i]} taken for ${names[j]}: ${(100 * share).toFixed(1)} %`))));
   });
@@ -109,7 +127,7 @@ function drawTradeoff(rows) {
   const points = rows.map((r) => [value(r, mx), value(r, my), r]).filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
   if (!points.length) return fill("tradeoff", empty("no row has both"));
   const losses = [...new Set(points.map(([, , r]) => r.loss))];
-  const chart = new Chart({ width: 760, height: 380, x: extent(points.map((p) => p[0])), y: extent(points.map((p) => p[1]), true), xTitle: titleOf(mx), yTitle: titleOf(my) });
+  const chart = new Chart({ width: room("tradeoff"), height: 340, x: extent(points.map((p) => p[0])), y: extent(points.map((p) => p[1]), true), xTitle: titleOf(mx), yTitle: titleOf(my) });
   for (const [x, y, r] of points) chart.dot(x, y, 5, { fill: colorOf(losses.indexOf(r.loss)), "fill-opacity": 0.8 }, `${nameOf(r)}\n${titleOf(mx)} ${x.toFixed(2)}, ${titleOf(my)} ${y.toFixed(2)}`);
   fill("tradeoff", chart.svg, legend(losses));
 }

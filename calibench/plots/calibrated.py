@@ -1,0 +1,93 @@
+"""A run's outputs after a calibrator: as the run fitted it where metrics.json holds that, else fitted again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from calibench import calibrators
+from calibench.calibrators import Calibrator
+from calibench.leaderboard.records import Record, read_json_object
+from calibench.plots.outputs import Outputs, load_predictions, outputs_of
+from calibench.runs import Predictions
+
+
+def calibrated(record: Record, split: str, name: str) -> Outputs:
+    """A run's outputs on a split after a calibrator.
+
+    Args:
+        record: The run.
+        split: Split or set.
+        name: As a leaderboard names it, or a class of ours, which is then fitted with its default arguments.
+
+    Raises:
+        FileNotFoundError: If the run lacks a prediction file.
+        ValueError: If there is no such calibrator.
+    """
+    content = read_json_object(record.folder, "metrics.json")
+    calibrator = fitted_from(content, name)
+    if calibrator is None:
+        calibrator = _unfitted(content, name)
+        val = load_predictions(record, "val")
+        calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
+    return _applied(calibrator, load_predictions(record, split))
+
+
+def as_fitted(record: Record, predictions: Predictions, names: Sequence[str]) -> dict[str, Outputs]:
+    """Outputs after each of several calibrators whose fit metrics.json holds; those of others are not there.
+
+    Args:
+        record: The run.
+        predictions: Its logits on a split.
+        names: As a leaderboard names the calibrators.
+    """
+    content = read_json_object(record.folder, "metrics.json")
+    found = {name: fitted_from(content, name) for name in names}
+    return {name: _applied(one, predictions) for name, one in found.items() if one is not None}
+
+
+def _applied(calibrator: Calibrator, predictions: Predictions) -> Outputs:
+    log_probs = calibrator.log_prob(torch.from_numpy(predictions.logits).double()).numpy()
+    return outputs_of(log_probs, predictions.target, predictions.metadata)
+
+
+def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:
+    """A calibrator of a run's metrics.json as it was fitted, if the file holds all that was.
+
+    Args:
+        content: The file's content.
+        name: The calibrator's name in it.
+    """
+    parameters = (content.get("calibrators") or {}).get(name)
+    if not parameters:
+        return None
+    calibrator = _unfitted(content, name)
+    state = {key: torch.tensor(value, dtype=torch.float64) for key, value in parameters.items()}
+    try:
+        calibrator.load_state_dict(state)
+    except RuntimeError:  # what the file holds is a summary of what was fitted
+        return None
+    return calibrator if calibrator.fitted else None
+
+
+def _unfitted(content: Mapping[str, Any], name: str) -> Calibrator:
+    """The calibrator of that name in a run's evaluation, else of that class with its default arguments."""
+    blocks = (content.get("evaluation") or {}).get("calibrators") or []
+    evaluated = dict(zip(content.get("calibrators") or {}, blocks, strict=False))
+    if name not in evaluated:
+        return _class(name)()
+    block = evaluated[name]
+    module, _, cls = block["class_path"].rpartition(".")
+    made: Calibrator = getattr(import_module(module), cls)(**(block.get("init_args") or {}))
+    return made
+
+
+def _class(name: str) -> type[Calibrator]:
+    if name not in calibrators.__all__:
+        known = ", ".join(calibrators.__all__)
+        raise ValueError(f"`calibrator` must be one of {known}, got {name!r}.")
+    cls: type[Calibrator] = getattr(calibrators, name)
+    return cls
