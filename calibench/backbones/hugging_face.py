@@ -59,7 +59,8 @@ class HuggingFaceBackbone(Backbone):
         Raises:
             UsageError: It has not.
         """
-        known = int(self.network.config.vocab_size)
+        config: Any = self.network.config
+        known = int(config.vocab_size)
         if tokens.vocab_size - 1 > known:
             raise UsageError(
                 f"the data module has {tokens.vocab_size - 1} tokens, the model knows {known}: "
