@@ -8,6 +8,7 @@ import signal
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from calibench.config import Terminated, UsageError
+
+TERMINATED = "terminated (SIGTERM)"
 
 State = Literal["queued", "running", "done", "skipped", "failed"]
 _SYMBOLS: dict[str, str] = {"queued": "·", "done": "✓", "skipped": "✓ before", "failed": "✗ failed"}
@@ -47,6 +50,11 @@ class Job:
         return f"{self.benchmark} {self.row} seed={self.seed}"
 
     @property
+    def log_name(self) -> str:
+        """The file of what it prints."""
+        return self.label.replace("/", "_").replace(" ", "-") + ".log"
+
+    @property
     def text(self) -> str:
         """What the live table shows."""
         if self.state == "running":
@@ -54,9 +62,13 @@ class Job:
         return f"✓ {self.seconds:.0f} s" if self.state == "done" else _SYMBOLS[self.state]
 
 
-def _work(connection: Connection) -> None:
+def _work(connection: Connection, device: str | None) -> None:
     """A worker: runs the cells it is sent until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    for name in [name for name in os.environ if name.startswith("SLURM_")]:
+        del os.environ[name]  # a cell is one process; Lightning would take it for a task of SLURM's
+    if device is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = device
     while True:
         try:
             task = connection.recv()
@@ -66,18 +78,17 @@ def _work(connection: Connection) -> None:
 
 
 def _run_cell(connection: Connection, arguments: list[str], log: str) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)
-    from calibench import training
-
     try:
+        _write_to(log)
+        from calibench import training
+
         outcome, _ = training.fit(
             arguments, report=lambda done, total: connection.send(("epoch", done, total))
         )
         connection.send(("end", outcome, ""))
     except Terminated:
+        with suppress(OSError):
+            connection.send(("last", "failed", TERMINATED))
         raise SystemExit(143) from None
     except Exception as error:
         if not isinstance(error, UsageError):
@@ -85,20 +96,46 @@ def _run_cell(connection: Connection, arguments: list[str], log: str) -> None:
         connection.send(("end", "failed", " ".join(str(error).split()) or type(error).__name__))
 
 
+def _write_to(log: str) -> None:
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+@contextmanager
+def _for_the_parent_only(*signals: signal.Signals) -> Iterator[None]:
+    """Processes started inside never see these signals, which SLURM sends to every process of a job."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 @dataclass
 class _Worker:
     process: BaseProcess
     connection: Connection
+    device: str | None
     job: Job | None = None
 
 
 @dataclass
 class Pool:
-    """Warm processes that run jobs one after another; closing it ends them."""
+    """Warm processes that run jobs one after another; closing it ends them.
+
+    Attributes:
+        size: How many run at a time.
+        logs: Folder of what they print.
+        devices: GPUs, as CUDA_VISIBLE_DEVICES names them, dealt out to the processes in turn; none for all to see all.
+    """
 
     size: int
     logs: Path
+    devices: Sequence[str] = ()
     workers: list[_Worker] = field(default_factory=list)
+    queue: list[Job] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         methods = multiprocessing.get_all_start_methods()
@@ -107,48 +144,52 @@ class Pool:
         )
         if "forkserver" in methods:
             self._context.set_forkserver_preload(["calibench.training"])
-        self.logs.mkdir(parents=True, exist_ok=True)
 
-    def _start(self) -> _Worker:
+    def _start(self, device: str | None) -> _Worker:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(theirs,), daemon=True)
-        process.start()
+        process = self._context.Process(target=_work, args=(theirs, device), daemon=True)
+        with _for_the_parent_only(signal.SIGUSR1, signal.SIGUSR2):
+            process.start()
         theirs.close()
-        worker = _Worker(process, ours)
+        worker = _Worker(process, ours, device)
         self.workers.append(worker)
         return worker
 
     def log(self, job: Job) -> Path:
         """Where the output of a job goes."""
-        return self.logs / (job.label.replace("/", "_").replace(" ", "-") + ".log")
+        return self.logs / job.log_name
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Job | None]:
         """Run all jobs; yields each job whose state changed, and None when nothing did for a while."""
-        queue = [job for job in jobs if job.state == "queued"]
-        for _ in range(min(self.size, len(queue))):
-            yield self._give(self._start(), queue.pop(0))
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.queue = [job for job in jobs if job.state == "queued"]
+        for number in range(min(self.size, len(self.queue))):
+            device = self.devices[number % len(self.devices)] if self.devices else None
+            yield self._give(self._start(device), self.queue.pop(0))
         while busy := [worker for worker in self.workers if worker.job is not None]:
             ready = wait([worker.connection for worker in busy], timeout=0.5)
             if not ready:
                 yield None
             for worker in busy:
                 if worker.connection in ready:
-                    yield from self._receive(worker, queue)
+                    yield from self._receive(worker)
+
+    def drain(self) -> None:
+        """Start no further job; those that run go on."""
+        self.queue.clear()
 
     def _give(self, worker: _Worker, job: Job) -> Job:
         worker.job, job.state, job.started = job, "running", time.monotonic()
         worker.connection.send((job.arguments, str(self.log(job))))
         return job
 
-    def _receive(self, worker: _Worker, queue: list[Job]) -> Iterator[Job]:
+    def _receive(self, worker: _Worker) -> Iterator[Job]:
         job = worker.job
         assert job is not None
         try:
             kind, first, second = worker.connection.recv()
         except (EOFError, OSError):
-            kind, first, second = "end", "failed", "its process died"
-            self.workers.remove(worker)
-            worker = self._start() if queue else worker
+            kind, first, second = "last", "failed", "its process died"
         if kind == "epoch":
             job.epoch, job.epochs = first, second
             yield job
@@ -156,8 +197,11 @@ class Pool:
         worker.job = None
         job.state, job.reason, job.seconds = first, second, time.monotonic() - job.started
         yield job
-        if queue:
-            yield self._give(worker, queue.pop(0))
+        if kind == "last":
+            self.workers.remove(worker)
+        if self.queue:
+            free = self._start(worker.device) if kind == "last" else worker
+            yield self._give(free, self.queue.pop(0))
 
     def close(self) -> None:
         """End the workers: politely, then not."""

@@ -1,13 +1,12 @@
-"""A benchmark with many losses and seeds, in warm worker processes on this machine."""
+"""A benchmark with many losses and seeds, in warm worker processes on this machine or in SLURM jobs."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,6 +17,7 @@ from rich.table import Table
 from calibench import leaderboard
 from calibench.config import Terminated, UsageError, find, near_matches
 from calibench.dry_run import listing
+from calibench.launchers import Launcher, Slurm, local_pool, slurm_options
 from calibench.pool import Job, Pool
 from calibench.selection import record_selection
 from calibench.suites import Part, Suite, is_suite, load_suite, parse_losses, parse_seeds
@@ -90,10 +90,10 @@ def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Table:
     return table
 
 
-def run_jobs(jobs: Sequence[Job], pool: Pool, console: Console) -> None:
+def run_jobs(jobs: Sequence[Job], launcher: Launcher, console: Console) -> None:
     """Run the jobs and show how they do: a live table in a terminal, a line per finished cell in a log."""
     if not console.is_terminal:
-        for job in pool.run(jobs):
+        for job in launcher.run(jobs):
             if job is not None and job.state in ("done", "skipped", "failed"):
                 console.print(
                     f"{job.label}: {job.text} {job.reason}".rstrip(), highlight=False, markup=False
@@ -102,9 +102,9 @@ def run_jobs(jobs: Sequence[Job], pool: Pool, console: Console) -> None:
     with Live(
         console=console,
         refresh_per_second=4,
-        get_renderable=lambda: live_table(jobs, pool.size, height=console.height),
+        get_renderable=lambda: live_table(jobs, launcher.size, height=console.height),
     ):
-        for _ in pool.run(jobs):
+        for _ in launcher.run(jobs):
             pass
 
 
@@ -124,8 +124,18 @@ examples:
   calibench sweep digits_lt --losses all --trainer.max_epochs 10
   calibench sweep suites/gce_table3 --dry-run
   calibench sweep suites/gce_table3 --losses gce --seeds 1..3
+  calibench sweep cifar10 --cells-per-gpu 3
+  calibench sweep cifar10 --launcher slurm --cells-per-gpu 3 --slurm.partition gpu --slurm.time 2:00:00
 Any KEY of the configuration can follow, as for `calibench fit`. Threads per cell come from the configuration
-(`threads`), so --jobs never changes a number. A killed sweep goes on where it stopped when it is run again."""
+(`threads`), so --jobs never changes a number. A killed sweep goes on where it stopped when it is run again.
+
+on SLURM (needs `pip install 'calibench[slurm]'` and a folder of results that the nodes share)
+  The cells that are not done become one job array. --slurm.KEY VALUE is any parameter of a SLURM job that submitit
+  knows: partition, time, gpus_per_node, cpus_per_task, mem, account, qos, constraint, setup, array_parallelism, ...
+  A job that is pre-empted or runs into its time limit is put back into the queue and its cells go on from their last
+  checkpoints. The command waits and shows the same table; it can be stopped (Ctrl-C) or left (--detach): the jobs go
+  on, and the same command again watches them. `scancel` ends them; the same command again then runs what is left.
+  --dry-run prints the script."""
     parser.add_argument(
         "benchmarks",
         nargs="+",
@@ -144,9 +154,34 @@ Any KEY of the configuration can follow, as for `calibench fit`. Threads per cel
     )
     parser.add_argument(
         "--jobs",
-        type=int,
-        default=os.cpu_count() or 1,
-        help="cells at a time (default: the number of cores)",
+        type=_positive,
+        metavar="N",
+        help="cells at a time (default: one on each core, or on each GPU if one is used); on SLURM: in a job",
+    )
+    parser.add_argument(
+        "--cells-per-gpu",
+        type=_positive,
+        metavar="N",
+        help="cells at a time on each visible GPU, in place of --jobs (small networks leave most of a GPU idle)",
+    )
+    parser.add_argument(
+        "--launcher",
+        choices=("local", "slurm"),
+        default="local",
+        help="where the cells run: on this machine (default), or in a SLURM job array",
+    )
+    parser.add_argument(
+        "--minutes-per-job",
+        type=_positive,
+        default=60,
+        metavar="N",
+        help="SLURM: short cells share a job up to so many minutes (default: 60), as far as finished cells tell what "
+        "a cell takes; its time limit is twice that unless --slurm.time says another",
+    )
+    parser.add_argument(
+        "--detach",
+        action="store_true",
+        help="SLURM: submit and return; run it again to see how far it is",
     )
     parser.add_argument(
         "--dry-run",
@@ -154,6 +189,12 @@ Any KEY of the configuration can follow, as for `calibench fit`. Threads per cel
         help="list the cells, which are done, and the time left, and stop",
     )
     parser.set_defaults(overrides=[])
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text}.")
+    return int(text)
 
 
 def checked_overrides(overrides: Sequence[str], options: Sequence[str]) -> list[str]:
@@ -180,8 +221,8 @@ def results_root(overrides: Sequence[str]) -> Path:
 
 def run(options: argparse.Namespace) -> int:
     """Run a sweep; 0 if every cell is done, 1 if some failed."""
-    if options.jobs < 1:
-        raise UsageError(f"`--jobs` must be a positive integer, got {options.jobs}.")
+    slurm, options.overrides = slurm_options(options.overrides)
+    _check(options, slurm)
     suites = _suites(options)
     jobs = _jobs(options, suites.values())
     remarks = [remark for suite in suites.values() for remark in suite.remarks]
@@ -189,21 +230,62 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"the suite has no cells to run. {' '.join(remarks)}".rstrip())
     console = Console()
     root = results_root(options.overrides)
+    launcher = _launcher(options, jobs, root, slurm)
     if options.dry_run:
-        for line in [*listing(jobs, root, options.jobs), *remarks]:
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        _print(console, [*_dry_run(launcher, jobs, root), *remarks])
         return 0
-    pool = Pool(min(options.jobs, len(jobs)), root / "logs")
+    if isinstance(launcher, Slurm) and options.detach:
+        launcher.submit(jobs)
+        launcher.close()
+        return 0
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        run_jobs(jobs, pool, console)
+        run_jobs(jobs, launcher, console)
     finally:
-        pool.close()
-    code = _conclude(jobs, pool, root)
+        launcher.close()
+    code = _conclude(jobs, launcher, root)
     for name, suite in suites.items():
-        for line in record_selection(name, suite, root, options.overrides):
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        _print(console, record_selection(name, suite, root, options.overrides))
     return code
+
+
+def _check(options: argparse.Namespace, slurm: Mapping[str, object]) -> None:
+    """Raise UsageError for options that do not go together."""
+    if options.launcher == "local" and (slurm or options.detach):
+        name = "--detach" if options.detach else f"--slurm.{next(iter(slurm))}"
+        raise UsageError(f"`{name}` is for `--launcher slurm`.")
+    if options.jobs and options.cells_per_gpu:
+        raise UsageError("`--jobs` and `--cells-per-gpu` exclude each other.")
+    for argument in options.overrides:
+        name = argument.partition("=")[0]
+        if name in ("--trainer.devices", "--trainer.num_nodes", "--trainer.strategy"):
+            raise UsageError(
+                f"`{name}`: a cell of a sweep is one process on one device; `calibench fit` runs one on several."
+            )
+
+
+def _launcher(
+    options: argparse.Namespace, jobs: Sequence[Job], root: Path, slurm: Mapping[str, object]
+) -> Pool | Slurm:
+    how = {"at_a_time": options.jobs, "cells_per_gpu": options.cells_per_gpu}
+    if options.launcher == "slurm":
+        return Slurm(root, slurm, options.minutes_per_job, **how)
+    return local_pool(jobs, root / "logs", **how)
+
+
+def _dry_run(launcher: Pool | Slurm, jobs: Sequence[Job], root: Path) -> Iterator[str]:
+    if isinstance(launcher, Pool):
+        yield from listing(jobs, root, launcher.size, f"with --jobs {launcher.size}")
+        return
+    count, script = launcher.script(jobs)
+    yield from listing(jobs, root, 1, f"of work in {count} SLURM jobs")
+    if count:
+        yield f"\n{script}"
+
+
+def _print(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _suites(options: argparse.Namespace) -> dict[str, Suite]:
@@ -235,13 +317,17 @@ def _terminate(*_: object) -> NoReturn:
     raise Terminated
 
 
-def _conclude(jobs: Sequence[Job], pool: Pool, root: Path) -> int:
+def _conclude(jobs: Sequence[Job], launcher: Launcher, root: Path) -> int:
     """The leaderboard of the swept benchmarks, and what failed."""
-    parser = argparse.ArgumentParser()
-    leaderboard.add_arguments(parser)
-    for benchmark in dict.fromkeys(job.benchmark for job in jobs):
-        leaderboard.run(parser.parse_args([str(root / benchmark)]))
     failed = [job for job in jobs if job.state == "failed"]
     for job in failed:
-        print(f"calibench: {job.label} failed: {job.reason} (see {pool.log(job)})", file=sys.stderr)
+        print(
+            f"calibench: {job.label} failed: {job.reason} (see {launcher.log(job)})",
+            file=sys.stderr,
+        )
+    parser = argparse.ArgumentParser()
+    leaderboard.add_arguments(parser)
+    done = [job for job in jobs if job.state in ("done", "skipped")]
+    for benchmark in dict.fromkeys(job.benchmark for job in done):
+        leaderboard.run(parser.parse_args([str(root / benchmark)]))
     return 1 if failed else 0

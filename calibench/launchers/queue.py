@@ -1,0 +1,48 @@
+"""What SLURM says of its jobs."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+from calibench.config import ExpectedFailure
+
+_OVER = (
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT",
+)  # fmt: skip
+
+
+def ended(array: str) -> Callable[[int], str]:
+    """Which tasks of a job array are over.
+
+    Asks `squeue`, which every cluster answers; `sacct` needs an accounting database. SLURM forgets there what ended
+    minutes ago: such a task is over as well.
+
+    Args:
+        array: Number of the array, or of a single job, whose only task is 0.
+
+    Returns:
+        From the number of a task to the state in which it ended, or an empty text if it did not, or nobody knows.
+
+    Raises:
+        ExpectedFailure: If there is no `squeue`.
+    """
+    command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T", f"--jobs={array}"]  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        return lambda task: ""
+    except OSError as error:
+        raise ExpectedFailure(
+            "`squeue` was not found: is this a machine of a SLURM cluster?"
+        ) from error
+    if done.returncode and "Invalid job id" not in done.stderr:
+        return lambda task: ""  # SLURM does not answer; its jobs may run all the same
+    named = (line.partition("|") for line in done.stdout.split())
+    states = {int(name.partition("_")[2] or 0): state for name, _, state in named}
+
+    def state(task: int) -> str:
+        found = states.get(task, "ended")
+        return found if found in (*_OVER, "ended") else ""
+
+    return state

@@ -1,0 +1,154 @@
+"""Sweeps on a real SLURM: the same numbers as at home, after scancel and after a pre-emption as well."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+
+# Resumed from a checkpoint, this ends with the same numbers only if the loss's state and every draw do.
+LONG = ["--model.backbone.dropout", "0.3", "--trainer.max_epochs", "30"]
+
+
+def command(root: Path, *arguments: str) -> list[str]:
+    return [
+        *(sys.executable, "-m", "calibench", "sweep", "digits_lt"),
+        *arguments,
+        *("--trainer.default_root_dir", str(root)),
+    ]
+
+
+def metrics(root: Path) -> dict[str, Any]:
+    return {
+        path.parent.relative_to(root).as_posix(): json.loads(path.read_text())
+        for path in root.rglob("metrics.json")
+    }
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+    return found
+
+
+def events(root: Path) -> list[dict[str, Any]]:
+    paths = sorted(root.rglob("*.jsonl"), key=lambda path: path.parent)
+    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+
+
+def at_epoch(root: Path, epoch: int) -> bool:
+    """Whether a cell has trained so many epochs."""
+    return any(event["epoch"] >= epoch for event in events(root))
+
+
+def array(root: Path) -> str:
+    (record,) = root.rglob("submission.json")
+    return str(json.loads(record.read_text())["array"])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The numbers of the long cell, run at home without interruption."""
+    root = tmp_path_factory.mktemp("whole")
+    cell = command(root, "--losses", "adafocal", "--seeds", "1", *LONG)
+    subprocess.run(cell, check=True, capture_output=True, timeout=300)
+    return metrics(root)
+
+
+def test_an_array_gives_the_numbers_of_a_local_sweep(slurm: dict[str, str], tmp_path: Path) -> None:
+    cells = ["--losses", "gce", "flsd", "--seeds", "1..2", "--trainer.max_epochs", "2"]
+    subprocess.run(command(tmp_path / "home", *cells), check=True, capture_output=True, timeout=300)
+    there = [*cells, "--launcher", "slurm", "--slurm.time", "30:00", "--slurm.partition", "main"]
+    done = subprocess.run(
+        command(tmp_path / "slurm", *there),
+        env=slurm, capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("✓") == 4
+    assert "Generative" in done.stdout  # the leaderboard
+    (record,) = (tmp_path / "slurm").rglob("submission.json")
+    assert len(json.loads(record.read_text())["cells"]) == 4  # nobody knew what a cell takes
+    assert metrics(tmp_path / "slurm") == metrics(tmp_path / "home")
+
+
+def test_a_detached_sweep_is_watched_by_the_same_command(
+    slurm: dict[str, str], tmp_path: Path
+) -> None:
+    cells = ["--losses", "gce", "flsd", "--seeds", "1", "--trainer.max_epochs", "20"]
+    sweep = command(tmp_path, *cells, "--launcher", "slurm", "--minutes-per-job", "10")
+    done = subprocess.run(
+        [*sweep, "--detach"], env=slurm, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"SLURM job {array(tmp_path)} goes on" in done.stderr
+    assert not metrics(tmp_path)
+    done = subprocess.run(sweep, env=slurm, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    assert len(metrics(tmp_path)) == 2
+    array(tmp_path)  # one submission: the second command watched the first one's
+
+    done = subprocess.run(
+        [*sweep, "--seeds", "1..3", "--dry-run"], env=slurm, capture_output=True, text=True
+    )
+    assert "6 cells, 2 done" in done.stdout
+    assert "in 1 SLURM jobs" in done.stdout  # now it is known that a cell takes seconds
+
+
+def test_a_cancelled_job_is_finished_by_the_next_sweep(
+    slurm: dict[str, str], tmp_path: Path, whole: dict[str, Any]
+) -> None:
+    cell = command(tmp_path, "--losses", "adafocal", "--seeds", "1", *LONG, "--launcher", "slurm")
+    first = subprocess.Popen(cell, env=slurm, text=True, stderr=subprocess.PIPE)
+    wait_for(lambda: at_epoch(tmp_path, 3))
+    subprocess.run(["scancel", array(tmp_path)], env=slurm, check=True)
+    _, error = first.communicate(timeout=120)
+    assert first.returncode == 1
+    assert "digits_lt adafocal seed=1 failed: " in error
+    assert not metrics(tmp_path)
+    (status,) = tmp_path.rglob("status.json")
+    assert json.loads(status.read_text())["reason"] == "terminated (SIGTERM)"
+    before = len(events(tmp_path))
+
+    done = subprocess.run(cell, env=slurm, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stderr
+    resumed = [event["epoch"] for event in events(tmp_path)[before:] if event["epochs"]]
+    assert resumed[0] >= 3
+    assert metrics(tmp_path) == whole
+
+
+def test_a_pre_empted_job_goes_on_from_its_last_checkpoint(
+    slurm: dict[str, str], tmp_path: Path, whole: dict[str, Any]
+) -> None:
+    cell = command(tmp_path, "--losses", "adafocal", "--seeds", "1", *LONG, "--launcher", "slurm")
+    sweep = subprocess.Popen(cell, env=slurm, text=True, stderr=subprocess.PIPE)
+    wait_for(lambda: at_epoch(tmp_path, 3))
+    job = array(tmp_path)
+    subprocess.run(["scancel", "--signal", "USR2", job], env=slurm, check=True)
+    wait_for(lambda: any(event["state"] == "queued" for event in events(tmp_path)))
+
+    def waits() -> bool:
+        shown = ["squeue", "--noheader", "--format=%T", "--jobs", job]
+        done = subprocess.run(shown, env=slurm, capture_output=True, text=True)
+        return done.stdout.strip() == "PENDING"
+
+    wait_for(waits)
+    now = ["scontrol", "update", f"JobId={job}", "StartTime=now"]  # SLURM waits two minutes
+    subprocess.run(now, env=slurm, check=True)
+    _, error = sweep.communicate(timeout=400)
+    assert sweep.returncode == 0, error
+    told = events(tmp_path)
+    requeued = next(number for number, event in enumerate(told) if event["state"] == "queued")
+    epochs = [event["epoch"] for event in told[requeued + 1 :] if event["state"] == "running"]
+    assert min(epochs) >= 3
+    assert metrics(tmp_path) == whole
+    assert not list(tmp_path.rglob("hpc_ckpt*"))  # Lightning's own requeue had no part in it
