@@ -134,12 +134,13 @@ def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] 
         if trainer.is_global_zero:
             run.write_config(experiment.yaml())
         trainer.fit(module, datamodule=data, ckpt_path=config.ckpt_path, weights_only=True)
+        # Now: to load the best checkpoint below is to load its callbacks' states as well.
+        earlier, seconds = sum(timing.earlier), [*timing.earlier, *timing.seconds]
         path = best[0].best_model_path if best and not config.trainer.fast_dev_run else None
         trainer.validate(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)
         trainer.test(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)
         if trainer.is_global_zero:
-            wall = time.perf_counter() - started + sum(timing.earlier)
-            seconds = [*timing.earlier, *timing.seconds]
+            wall = time.perf_counter() - started + earlier
             made = environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
             write_json(run.folder / "environment.json", made)
             evaluated = experiment.evaluation(save.saved, data.unavailable)

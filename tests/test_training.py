@@ -18,6 +18,7 @@ from rich.console import Console
 from calibench import training
 from calibench.cli import main
 from calibench.config import UsageError
+from calibench.environment import environment
 from calibench.experiment import Experiment
 from calibench.module import NonFiniteLoss
 from calibench.runs import Predictions, Run
@@ -335,7 +336,14 @@ def test_limits_are_honoured_by_the_predictions(
     assert metrics(run)["fast_dev_run"] == ("fast_dev_run" in limit[0])
 
 
-def test_the_best_checkpoint_is_evaluated_on_request(tmp_path: Path) -> None:
+def test_the_best_checkpoint_is_evaluated_on_request(tmp_path: Path, monkeypatch) -> None:
+    timed: dict[str, Any] = {}
+
+    def noted(trainer: L.Trainer, **seconds: Any) -> dict[str, Any]:
+        timed.update(seconds)
+        return environment(trainer, **seconds)
+
+    monkeypatch.setattr(training, "environment", noted)
     run = fit(
         tmp_path,
         "--evaluated_checkpoint",
@@ -357,6 +365,7 @@ def test_the_best_checkpoint_is_evaluated_on_request(tmp_path: Path) -> None:
     )
     assert value == pytest.approx(curve["val/nll"].min(), rel=1e-6)
     assert last["epoch"] == 2
+    assert len(timed["epoch_seconds"]) == 3  # loading the best checkpoint is no resume
 
 
 class Crash(RuntimeError):
