@@ -220,7 +220,7 @@ class Experiment(LightningCLI):
             MisconfigurationException,
         ) as error:
             raise UsageError(one_line(str(error))) from error
-        drop_idle_hooks(self.model, self.trainer.callbacks)
+        drop_idle_hooks(self.model, self.trainer.callbacks)  # type: ignore[attr-defined]
         self.evaluation: Evaluation = self._get(self.config_init, "evaluation")
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
+from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
 import lightning.pytorch as L
@@ -19,6 +20,7 @@ from calibench.distributed import gather_batch, gather_rows, slice_sizes, world
 from calibench.evaluation import OOD_SCORES, PosteriorScores, log_probabilities, update_metrics
 from calibench.losses import CalibrationLoss
 from calibench.metrics import OutOfDistribution, calibration_metrics
+from calibench.precision import at_least_float32, clip_fused, full_precision, unscales_itself
 
 
 class NonFiniteLoss(ExpectedFailure):
@@ -49,23 +51,6 @@ def _sgd(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=5e-4)
 
 
-def at_least_float32(logits: Tensor) -> Tensor:
-    """Half-precision logits as float32; others as they are."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
-
-
-def full_precision(like: Tensor) -> AbstractContextManager[Any]:
-    """A context without autocast on the device of `like`.
-
-    Mixed precision is for the network's training. A loss is computed in float32, and so is evaluation: bfloat16 logits
-    have eight bits, which would tie confidences that differ and show up as miscalibration.
-    """
-    kind = like.device.type
-    if not torch.is_autocast_enabled(kind):
-        return nullcontext()
-    return torch.autocast(kind, enabled=False)
-
-
 class ClassificationModule(L.LightningModule):
     """Trains `backbone` with `loss`, and logs the benchmark's metrics on validation and test.
 
@@ -83,6 +68,10 @@ class ClassificationModule(L.LightningModule):
         loss_scale: `sum` multiplies the loss by the global batch size, as the reference protocol does (there
             with `gradient_clip_val: 2.0`); `mean` is the mean over the batch.
         n_bins: Bin counts of the binned metrics that are logged.
+        channels_last: Keep images and the weights of convolutions in memory with their channels last, which
+            convolutions in half precision want; the numbers differ by rounding only.
+        compile: Train with the backbone compiled by `torch.compile`, once for each shape of a batch (so not for texts
+            of many lengths). Evaluation is not compiled. The numbers differ by rounding; dropout draws others.
     """
 
     def __init__(
@@ -94,9 +83,14 @@ class ClassificationModule(L.LightningModule):
         lr_scheduler: LRSchedulerCallable | None = None,
         loss_scale: Literal["mean", "sum"] = "mean",
         n_bins: tuple[int, ...] = (15, 20),
+        channels_last: bool = False,
+        compile: bool = False,
     ) -> None:
         super().__init__()
         self.backbone = backbone
+        self.channels_last, self.compiled = channels_last, compile
+        if channels_last:
+            backbone.to(memory_format=torch.channels_last)
         self.loss = loss
         self.num_classes = num_classes
         self.optimizer = optimizer
@@ -111,8 +105,19 @@ class ClassificationModule(L.LightningModule):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits of a batch of inputs."""
+        if self.channels_last and inputs.dim() == 4:
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
         logits: Tensor = self.backbone(inputs)
         return logits
+
+    def evaluated(self, inputs: Tensor) -> Tensor:
+        """Logits (N, K) without gradient as evaluation takes them: float32 at least, neither autocast nor compiled.
+
+        So the evaluation within `fit` gives the numbers that `test` gives of the checkpoint.
+        """
+        stance = torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
+        with full_precision(inputs), stance:
+            return at_least_float32(self(inputs).detach())
 
     def configure_optimizers(self) -> Any:
         """The optimiser and, if there is one, the schedule."""
@@ -132,6 +137,9 @@ class ClassificationModule(L.LightningModule):
         self.loss.on_fit_start(self.trainer.datamodule.class_counts)  # type: ignore[attr-defined]
         if (tokens := self.trainer.datamodule.tokens) is not None:  # type: ignore[attr-defined]
             self.backbone.on_tokens(tokens)
+        if stage == "fit" and self.compiled:
+            # A graph that adapts to shapes would be another one after a resume than before it.
+            self.backbone.compile(dynamic=False)
         if stage == "test":
             sets = self.trainer.datamodule.evaluation_sets  # type: ignore[attr-defined]
             self.test_metrics = nn.ModuleList(
@@ -160,10 +168,11 @@ class ClassificationModule(L.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of the global batch."""
         sizes = slice_sizes(batch.size, world()[0])
-        logits, target = gather_batch(self(batch.inputs), batch.target, sizes=sizes)
+        mine = at_least_float32(self(batch.inputs))
+        logits, target = gather_batch(mine, batch.target, sizes=sizes)
         try:
             with full_precision(logits):
-                loss: Tensor = self.loss(at_least_float32(logits), target)
+                loss: Tensor = self.loss(logits, target)
         except ValueError as error:  # a loss may look at its input where that is free
             raise self._explained(error, logits) from error
         self._epoch_loss.add(loss.detach(), batch.size)
@@ -178,6 +187,18 @@ class ClassificationModule(L.LightningModule):
         return NonFiniteLoss(
             f"the logits are NaN at epoch {self.current_epoch}, step {self.global_step + 1}."
         )
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip as the trainer says; fused optimisers under mixed precision too."""
+        clip = super().configure_gradient_clipping
+        if unscales_itself(self.trainer, optimizer):
+            clip = partial(clip_fused, self.trainer)
+        clip(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
     def on_train_epoch_end(self) -> None:
         """Log the training loss of the epoch: the mean over rows, whatever `loss_scale`."""
@@ -237,8 +258,7 @@ class ClassificationModule(L.LightningModule):
         self.outputs = self._gathered()
 
     def _keep(self, name: str, batch: Batch) -> Tensor:
-        with full_precision(batch.inputs):
-            logits = at_least_float32(self(batch.inputs).detach())
+        logits = self.evaluated(batch.inputs)
         self._chunks.setdefault(name, []).append((logits, batch.target, batch.index))
         return logits
 

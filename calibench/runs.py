@@ -41,6 +41,9 @@ WITHOUT_EFFECT = (
     "trainer.log_every_n_steps", "trainer.num_sanity_val_steps", "trainer.benchmark",
 )  # fmt: skip
 
+# Options that came after the first results, with the value that stands for the time before: no part of a key either.
+ADDED_LATER = {"model.channels_last": False, "model.compile": False}
+
 
 class CorruptRun(ExpectedFailure, ValueError):
     """A file of a run folder that cannot be read; the message names it."""
@@ -109,6 +112,7 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
         key: value
         for key, value in sorted(flat.items())
         if value is not None
+        and value != ADDED_LATER.get(key)
         and not any(key == name or key.startswith(f"{name}.") for name in WITHOUT_EFFECT)
     }
 

@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import Callback, Checkpoint
 from calibench.config import UsageError
 from calibench.data import ClassificationDataModule, ResidentLoader
 from calibench.evaluation import log_probabilities
-from calibench.module import ClassificationModule, at_least_float32
+from calibench.module import ClassificationModule
 
 PREFIX = "test_not_for_selection"
 
@@ -78,8 +78,9 @@ class TestMetrics(Callback):
         with torch.no_grad():
             for batch in islice(self._loader, _steps(trainer.limit_test_batches, self._loader)):
                 inputs = trainer.precision_plugin.convert_input(batch.inputs)
-                logits = at_least_float32(pl_module(inputs))
-                metrics.update(log_probabilities(logits), batch.target, batch.index)
+                metrics.update(
+                    log_probabilities(pl_module.evaluated(inputs)), batch.target, batch.index
+                )
         for part in trained:
             part.training = True
         self.values.update({name: float(value) for name, value in metrics.compute().items()})

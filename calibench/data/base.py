@@ -13,7 +13,7 @@ from torch import Tensor
 
 from calibench.backbones.base import TokenInputs
 from calibench.data.augment import Augmentation
-from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
+from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
 from calibench.data.resident import ResidentLoader, ShuffledLoader, Transform, identity
 from calibench.data.source import DataError
 from calibench.data.splits import class_counts, fingerprint, stratified_fraction
@@ -167,6 +167,15 @@ class ClassificationDataModule(LightningDataModule, ABC):
     def predict_dataloader(self) -> list[ResidentLoader]:
         """The validation loader, then the test loaders."""
         return [self.val_dataloader(), *self.test_dataloader()]
+
+    def transfer_batch_to_device(
+        self, batch: Batch, device: torch.device, dataloader_idx: int
+    ) -> Batch:
+        """The batch as it is where its loader made it on the device; the stock method searches it for tensors."""
+        if batch.target.device == device:
+            return batch
+        moved: Batch = super().transfer_batch_to_device(batch, device, dataloader_idx)
+        return moved
 
     def _ordered(
         self,

@@ -1,0 +1,61 @@
+"""What mixed precision is for, and what is kept out of it; gradient clipping under it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import lightning.pytorch as L
+import torch
+from lightning.pytorch.plugins.precision import MixedPrecision, Precision
+from lightning.pytorch.utilities import GradClipAlgorithmType
+from torch import Tensor
+
+
+def at_least_float32(logits: Tensor) -> Tensor:
+    """Half-precision logits as float32; others as they are."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def full_precision(like: Tensor) -> AbstractContextManager[Any]:
+    """A context without autocast on the device of `like`.
+
+    Mixed precision is for the network's training. A loss is computed in float32, and so is evaluation: bfloat16 logits
+    have eight bits, which would tie confidences that differ and show up as miscalibration.
+    """
+    kind = like.device.type
+    if not torch.is_autocast_enabled(kind):
+        return nullcontext()
+    return torch.autocast(kind, enabled=False)
+
+
+def unscales_itself(trainer: L.Trainer, optimizer: torch.optim.Optimizer) -> bool:
+    """Whether the optimiser is a fused one under mixed precision, whose gradients stock Lightning refuses to clip."""
+    mixed = isinstance(trainer.precision_plugin, MixedPrecision)
+    return mixed and getattr(optimizer, "_step_supports_amp_scaling", False)
+
+
+def clip_fused(
+    trainer: L.Trainer,
+    optimizer: torch.optim.Optimizer,
+    value: float | None,
+    algorithm: str | None,
+) -> None:
+    """Clip the gradients of a fused optimiser under mixed precision.
+
+    Lightning 2.6 refuses this because a fused optimiser divides by the loss's scale within its step. bfloat16 has no
+    scale; with float16 the division is done here, before the clipping, and the scaler then leaves the step without it.
+
+    Args:
+        trainer: Its precision plugin is a `MixedPrecision`.
+        optimizer: The fused optimiser.
+        value: `gradient_clip_val`; None or 0 for no clipping.
+        algorithm: `gradient_clip_algorithm`; None for the norm.
+    """
+    if not value:
+        return
+    plugin = trainer.precision_plugin
+    if isinstance(plugin, MixedPrecision) and plugin.scaler is not None:
+        plugin.scaler.unscale_(optimizer)
+    how = GradClipAlgorithmType(algorithm or GradClipAlgorithmType.NORM)
+    Precision.clip_gradients(plugin, optimizer, value, how)
