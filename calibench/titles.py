@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -62,3 +63,9 @@ TEST_METRICS = ("error", "nll", "brier", "ece", "adaptive_ece", "classwise_ece",
 
 # Those against class distributions that are known, of a set that has them.
 POSTERIOR_METRICS = tuple(name for name in METRICS if name.startswith("posterior_"))
+
+
+def initials(name: str) -> str:
+    """`AdaptiveTemperatureScaling(n_bins=5)` -> `ATS(n_bins=5)`; a name with fewer than two capitals stays."""
+    capitals = "".join(re.findall(r"\([^)]*\)|[A-Z]|#\d+", name))
+    return capitals if len(capitals) > 1 else name

@@ -502,7 +502,7 @@ def test_the_table_names_bins_and_temperatures(finished: Run, tmp_path: Path) ->
     text = console.export_text()
     for expected in (
         "with 15 bins",
-        "AdaptiveTemperatureScaling",
+        "ATS = AdaptiveTemperatureScaling",
         "OOD AUROC % photos",
         "temperature",
         "is already done",

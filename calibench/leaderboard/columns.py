@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
-from calibench.titles import METRICS, Metric
+from calibench.titles import METRICS, Metric, initials
 
 RAW = "raw"
 TEST = "test"
@@ -120,9 +120,3 @@ def metric_info(name: str) -> Metric:
     return METRICS.get(name) or Metric(
         name, decimals=4, direction=1 if name.endswith("auroc") else -1
     )
-
-
-def initials(name: str) -> str:
-    """`AdaptiveTemperatureScaling(n_bins=5)` -> `ATS(n_bins=5)`; a name with fewer than two capitals stays."""
-    capitals = "".join(re.findall(r"\([^)]*\)|[A-Z]|#\d+", name))
-    return capitals if len(capitals) > 1 else name

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from calibench.leaderboard.columns import RAW, initials
+from calibench.leaderboard.columns import RAW
 from calibench.leaderboard.table import Table
+from calibench.titles import initials
 
 Bins = Mapping[tuple[str, str], set[int]]
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from calibench.leaderboard import Column
-from calibench.leaderboard.columns import initials, metric_info
+from calibench.leaderboard.columns import metric_info
+from calibench.titles import initials
 
 
 @pytest.mark.parametrize(
