@@ -62,7 +62,7 @@ def adaptive_error(packed: Tensor, n_bins: int, cuts: Cuts) -> Tensor:
 
 
 def adaptive_calibration_error(
-    preds: Tensor, target: Tensor, *, n_bins: int = 15, variant: str = "exact"
+    preds: Tensor, target: Tensor, n_bins: int = 15, variant: str = "exact"
 ) -> Tensor:
     """Top-label calibration error over bins of equal mass; see `AdaptiveCalibrationError`."""
     packed = pack(*checked_top_label(preds, target))

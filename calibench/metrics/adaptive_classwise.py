@@ -14,7 +14,7 @@ from calibench.metrics.adaptive import Cuts, adaptive_error, cuts_of_confidences
 from calibench.metrics.base import (
     check_columns,
     check_num_classes,
-    check_probabilities,
+    checked,
     choice,
 )
 from calibench.metrics.per_example import PerExampleMetric
@@ -30,12 +30,6 @@ def pack_classes(preds: Tensor, target: Tensor) -> Tensor:
 def columns(packed: Tensor) -> list[Tensor]:
     """Copies of the columns, which may be sorted apart."""
     return [column.clone() for column in packed.unbind(1)]
-
-
-def checked_classes(preds: Tensor, target: Tensor) -> Tensor:
-    """`pack_classes` of a checked batch."""
-    check_probabilities(preds, target)
-    return pack_classes(preds, target)
 
 
 CUTS: dict[str, Cuts] = {
@@ -74,24 +68,28 @@ THRESHOLDED: dict[str, Callable[[Tensor, int, float], Tensor]] = {
 
 
 def adaptive_classwise_calibration_error(
-    preds: Tensor, target: Tensor, *, n_bins: int = 15, variant: str = "exact"
+    preds: Tensor,
+    target: Tensor,
+    num_classes: int | None = None,
+    n_bins: int = 15,
+    variant: str = "exact",
 ) -> Tensor:
     """Mean over classes of the adaptive error of p_k; see `AdaptiveClasswiseCalibrationError`."""
-    packed = checked_classes(preds, target)
+    packed = pack_classes(*checked(preds, target, num_classes))
     return adaptive_classwise_error(packed, check_n_bins(n_bins), choice("variant", variant, CUTS))
 
 
 def thresholded_adaptive_calibration_error(
     preds: Tensor,
     target: Tensor,
-    *,
+    num_classes: int | None = None,
     n_bins: int = 15,
     threshold: float = 0.01,
     variant: str = "exact",
 ) -> Tensor:
     """Adaptive classwise error above a threshold; see `ThresholdedAdaptiveCalibrationError`."""
     error = choice("variant", variant, THRESHOLDED)
-    packed = checked_classes(preds, target)
+    packed = pack_classes(*checked(preds, target, num_classes))
     return error(packed, check_n_bins(n_bins), check_threshold(threshold))
 
 

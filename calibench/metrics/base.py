@@ -66,7 +66,7 @@ class CalibrationMetric(MovedNotCast, Metric):
         """Check a batch where asked to; return it in at least float32 on the metric's device."""
         if self.validate_args:
             check_probabilities(preds, target)
-        return widened(preds.detach().to(self.device)), target.to(self.device)
+        return widened(preds.detach().to(self.device)), target.to(self.device, torch.int64)
 
     def receive_top_label(
         self, preds: Tensor, target: Tensor, known: tuple[Tensor, Tensor] | None
@@ -136,6 +136,20 @@ def check_columns(preds: Tensor, num_classes: int) -> None:
         )
 
 
+def checked(preds: Tensor, target: Tensor, num_classes: int | None = None) -> tuple[Tensor, Tensor]:
+    """A batch after `check_probabilities`: in at least float32, and int64.
+
+    Args:
+        preds: Probabilities, shape (N, K).
+        target: Class indices, shape (N,).
+        num_classes: K, where it is to be checked as well.
+    """
+    check_probabilities(preds, target)
+    if num_classes is not None:
+        check_columns(preds, check_num_classes(num_classes))
+    return widened(preds), target.long()
+
+
 def check_shapes(preds: Tensor, target: Tensor, *, name: str = "preds") -> None:
     """Raise unless `preds` is a floating (N, K) tensor and `target` an integer (N,) tensor."""
     if not isinstance(preds, Tensor) or not isinstance(target, Tensor):
@@ -163,6 +177,12 @@ def check_target(target: Tensor, num_classes: int) -> None:
     low, high = (int(bound) for bound in target.aminmax())
     if low < 0 or high >= num_classes:
         raise ValueError(f"`target` must lie in [0, {num_classes}), got values in [{low}, {high}].")
+
+
+def check_logits(logits: Tensor) -> None:
+    """Raise a ValueError unless each row of logits (N, K) has a finite largest value (-inf beside it is fine)."""
+    if not bool(logits.amax(1).isfinite().all()):
+        raise ValueError("`logits` must not hold NaN, +inf or rows of nothing but -inf.")
 
 
 def sum_tolerance(dtype: torch.dtype) -> float:

@@ -12,8 +12,7 @@ from calibench.metrics.base import (
     CalibrationMetric,
     check_columns,
     check_num_classes,
-    check_probabilities,
-    widened,
+    checked,
 )
 from calibench.metrics.proper_scores import brier_sum
 
@@ -40,11 +39,12 @@ def decompose(sums: Tensor, brier: Tensor) -> dict[str, Tensor]:
     return {"calibration": calibration, "refinement": refinement, "within_bin": within_bin}
 
 
-def brier_decomposition(preds: Tensor, target: Tensor, *, n_bins: int = 15) -> dict[str, Tensor]:
+def brier_decomposition(
+    preds: Tensor, target: Tensor, num_classes: int | None = None, n_bins: int = 15
+) -> dict[str, Tensor]:
     """Calibration, refinement and within-bin part of the Brier score; see `BrierDecomposition`."""
-    check_probabilities(preds, target)
-    probs = widened(preds)
-    return decompose(group_sums(probs, target, check_n_bins(n_bins)), brier_sum(probs, target))
+    preds, target = checked(preds, target, num_classes)
+    return decompose(group_sums(preds, target, check_n_bins(n_bins)), brier_sum(preds, target))
 
 
 class BrierDecomposition(CalibrationMetric):

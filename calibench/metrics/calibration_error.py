@@ -42,7 +42,7 @@ def gap_norm(sums: Tensor, norm: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
 
 
 def calibration_error(
-    preds: Tensor, target: Tensor, *, n_bins: int = 15, norm: str = "l1", variant: str = "exact"
+    preds: Tensor, target: Tensor, n_bins: int = 15, norm: str = "l1", variant: str = "exact"
 ) -> Tensor:
     """Binned top-label calibration error; see `CalibrationError`."""
     choice("variant", variant, IS_REFERENCE)

@@ -12,7 +12,7 @@ from calibench.metrics.base import (
     CalibrationMetric,
     check_columns,
     check_num_classes,
-    check_probabilities,
+    checked,
 )
 
 
@@ -24,15 +24,14 @@ def confusion_counts(preds: Tensor, target: Tensor) -> Tensor:
     return counts.index_add_(0, cells, torch.ones_like(cells)).view(num_classes, num_classes)
 
 
-def confusion_matrix(preds: Tensor, target: Tensor) -> Tensor:
+def confusion_matrix(preds: Tensor, target: Tensor, num_classes: int | None = None) -> Tensor:
     """Confusion matrix, targets in rows; see `ConfusionMatrix`."""
-    check_probabilities(preds, target)
-    return confusion_counts(preds, target)
+    return confusion_counts(*checked(preds, target, num_classes))
 
 
-def per_class_error(preds: Tensor, target: Tensor) -> Tensor:
+def per_class_error(preds: Tensor, target: Tensor, num_classes: int | None = None) -> Tensor:
     """Error among the examples of each class; see `PerClassError`."""
-    return class_errors(confusion_matrix(preds, target))
+    return class_errors(confusion_matrix(preds, target, num_classes))
 
 
 def class_errors(confusion: Tensor) -> Tensor:
@@ -45,14 +44,11 @@ def group_error(
     preds: Tensor,
     target: Tensor,
     class_counts: Sequence[int],
-    *,
     thresholds: Sequence[int] = (100, 20),
 ) -> dict[str, Tensor]:
     """Errors of groups of classes by their number of training examples; see `GroupError`."""
     groups = class_groups(check_class_counts(class_counts), check_thresholds(thresholds))
-    confusion = confusion_matrix(preds, target)
-    check_columns(preds, len(class_counts))
-    return group_errors(confusion, groups)
+    return group_errors(confusion_matrix(preds, target, len(class_counts)), groups)
 
 
 def class_groups(class_counts: Sequence[int], thresholds: Sequence[int]) -> dict[str, list[int]]:

@@ -14,9 +14,8 @@ from calibench.metrics.base import (
     CalibrationMetric,
     check_columns,
     check_num_classes,
-    check_probabilities,
+    checked,
     choice,
-    widened,
 )
 
 _PIECE = 1 << 16  # probabilities
@@ -106,18 +105,20 @@ def classwise_error(
 
 
 def classwise_calibration_error(
-    preds: Tensor, target: Tensor, *, n_bins: int = 15, variant: str = "exact"
+    preds: Tensor,
+    target: Tensor,
+    num_classes: int | None = None,
+    n_bins: int = 15,
+    variant: str = "exact",
 ) -> Tensor:
     """Mean over classes of the binned error of p_k; see `ClasswiseCalibrationError`."""
     reference = choice("variant", variant, IS_REFERENCE)
-    check_probabilities(preds, target)
-    probs = widened(preds)
-    num_classes = preds.shape[1]
-    counts = class_counts(target, num_classes)
-    hits = nonzero_counts(probs, target) if reference else counts
-    sums = torch.zeros(num_classes, check_n_bins(n_bins), dtype=torch.float64, device=preds.device)
-    add_residuals(sums, probs, target)
-    return classwise_error(sums, column_sums(probs) - hits, counts, reference=reference)
+    preds, target = checked(preds, target, num_classes)
+    counts = class_counts(target, preds.shape[1])
+    hits = nonzero_counts(preds, target) if reference else counts
+    sums = counts.new_zeros(preds.shape[1], check_n_bins(n_bins))
+    add_residuals(sums, preds, target)
+    return classwise_error(sums, column_sums(preds) - hits, counts, reference=reference)
 
 
 class ClasswiseCalibrationError(CalibrationMetric):

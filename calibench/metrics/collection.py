@@ -93,8 +93,9 @@ class CalibrationMetrics(MetricCollection):
             )
         probs = widened(preds.detach())
         scores = probs if log_probs is None else log_probs.detach()
-        true_class = scores.gather(1, target.unsqueeze(1))
-        rows = probs, target, true_class.log() if log_probs is None else true_class
+        labels = target.long()
+        true_class = scores.gather(1, labels.unsqueeze(1))
+        rows = probs, labels, true_class.log() if log_probs is None else true_class
         if not self._waiting.append(*rows):
             self.evaluate_waiting_rows()
             if not self._waiting.append(*rows):

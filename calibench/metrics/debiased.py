@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibench.binning import check_n_bins, equal_mass_cuts
 from calibench.metrics.adaptive_classwise import columns, pack_classes
-from calibench.metrics.base import check_probabilities, choice, top_label, widened
+from calibench.metrics.base import checked, choice, top_label
 from calibench.metrics.per_example import PerExampleMetric, sort_rows
 from calibench.metrics.top_label import pack, unpack
 
@@ -72,12 +72,10 @@ def debiased_error(packed: Tensor, p: int, n_bins: int) -> Tensor:
 
 
 def debiased_calibration_error(
-    preds: Tensor, target: Tensor, *, p: int = 2, kind: str = "top_label", n_bins: int = 15
+    preds: Tensor, target: Tensor, p: int = 2, kind: str = "top_label", n_bins: int = 15
 ) -> Tensor:
     """Debiased calibration error; see `DebiasedCalibrationError`."""
-    check_probabilities(preds, target)
-    probs = widened(preds)
-    packed = choice("kind", kind, KINDS)(probs, target)
+    packed = choice("kind", kind, KINDS)(*checked(preds, target))
     return debiased_error(packed, p, check_n_bins(n_bins))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import choice
+from calibench.metrics.base import check_logits, choice
 from calibench.metrics.per_example import PerExampleMetric, sort_rows
 
 
@@ -90,30 +90,31 @@ def detection_rates(inside: Tensor, outside: Tensor) -> dict[str, Tensor]:
 
 
 def out_of_distribution(
-    logits: Tensor, is_ood: Tensor, *, score: str = "entropy"
+    logits: Tensor, is_ood: Tensor, score: str = "entropy"
 ) -> dict[str, Tensor]:
     """AUROC, AUPR and FPR@95TPR of a score; see `OutOfDistribution`."""
-    check_logits(logits)
+    check_scored(logits)
     check_mask(is_ood, logits)
     scores = choice("score", score, SCORES)(logits.double())
     return detection_rates(scores[~is_ood], scores[is_ood])
 
 
-def check_logits(logits: Tensor) -> None:
-    """Raise unless `logits` is a floating (N, K) tensor without NaN."""
-    if not isinstance(logits, Tensor) or not logits.is_floating_point() or logits.dim() != 2:
+def check_scored(logits: Tensor) -> None:
+    """Raise a ValueError unless `logits` is a floating (N, K) tensor whose rows have a finite largest value."""
+    shaped = isinstance(logits, Tensor) and logits.dim() == 2 and logits.shape[1] > 0
+    if not shaped or not logits.is_floating_point():
         found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"`logits` must be a floating tensor of shape (N, K), got {found}.")
-    if bool(logits.isnan().any()):
-        raise ValueError("`logits` must not contain NaN.")
+    check_logits(logits)
 
 
 def check_mask(is_ood: Tensor, logits: Tensor) -> None:
     """Raise unless `is_ood` is a bool tensor (N,)."""
-    if is_ood.dtype != torch.bool or is_ood.shape != logits.shape[:1]:
+    is_tensor = isinstance(is_ood, Tensor)
+    if not is_tensor or is_ood.dtype != torch.bool or is_ood.shape != logits.shape[:1]:
+        found = f"{is_ood.dtype} of shape {tuple(is_ood.shape)}" if is_tensor else repr(is_ood)
         raise ValueError(
-            f"`is_ood` must be a bool or a bool tensor of shape ({len(logits)},), "
-            f"got {is_ood.dtype} of shape {tuple(is_ood.shape)}."
+            f"`is_ood` must be a bool or a bool tensor of shape ({len(logits)},), got {found}."
         )
 
 
@@ -153,7 +154,7 @@ class OutOfDistribution(PerExampleMetric):
                 (N,), which costs a synchronisation.
         """
         if self.validate_args:
-            check_logits(logits)
+            check_scored(logits)
         scores = self.score(logits.detach().to(self.device).double())
         if isinstance(is_ood, Tensor) and is_ood.dim():
             check_mask(is_ood, logits)

@@ -18,12 +18,12 @@ def weighted_excess(sums: Tensor, sign: int) -> Tensor:
     return weighted
 
 
-def overconfidence_error(preds: Tensor, target: Tensor, *, n_bins: int = 15) -> Tensor:
+def overconfidence_error(preds: Tensor, target: Tensor, n_bins: int = 15) -> Tensor:
     """Confidence-weighted excess of confidence over accuracy; see `OverconfidenceError`."""
     return weighted_excess(bin_sums(*checked_top_label(preds, target), check_n_bins(n_bins)), 1)
 
 
-def underconfidence_error(preds: Tensor, target: Tensor, *, n_bins: int = 15) -> Tensor:
+def underconfidence_error(preds: Tensor, target: Tensor, n_bins: int = 15) -> Tensor:
     """Confidence-weighted excess of accuracy over confidence; see `UnderconfidenceError`."""
     return weighted_excess(bin_sums(*checked_top_label(preds, target), check_n_bins(n_bins)), -1)
 

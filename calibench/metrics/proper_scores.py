@@ -9,15 +9,23 @@ from torch import Tensor
 
 from calibench.metrics.base import (
     CalibrationMetric,
-    check_probabilities,
+    check_logits,
     check_shapes,
     check_target,
-    widened,
+    checked,
 )
+from calibench.metrics.probabilities import log_softmax
 
 
 def _true_class(values: Tensor, target: Tensor) -> Tensor:
     return values.gather(1, target.unsqueeze(1)).squeeze(1)
+
+
+def check_scores(logits: Tensor, target: Tensor) -> None:
+    """Raise unless `logits` (N, K) have a finite largest value and `target` are class indices (N,) below K."""
+    check_shapes(logits, target, name="logits")
+    check_logits(logits)
+    check_target(target, logits.shape[1])
 
 
 def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
@@ -31,8 +39,7 @@ def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
 
 def brier_score(preds: Tensor, target: Tensor) -> Tensor:
     """Mean of sum_k (p_k - 1[y = k])^2; see `BrierScore`."""
-    check_probabilities(preds, target)
-    return brier_sum(widened(preds), target) / len(target)
+    return brier_sum(*checked(preds, target)) / len(target)
 
 
 class BrierScore(CalibrationMetric):
@@ -64,15 +71,13 @@ class BrierScore(CalibrationMetric):
         return self.total / self.count
 
 
-def negative_log_likelihood(preds: Tensor, target: Tensor, *, from_logits: bool = False) -> Tensor:
+def negative_log_likelihood(preds: Tensor, target: Tensor, from_logits: bool = False) -> Tensor:
     """Mean of -log p of the true class; see `NegativeLogLikelihood`."""
     if from_logits:
-        check_shapes(preds, target)
-        check_target(target, preds.shape[1])
-        log_likelihood = _true_class(widened(preds).log_softmax(1), target)
+        check_scores(preds, target)
+        log_likelihood = _true_class(log_softmax(preds), target.long())
     else:
-        check_probabilities(preds, target)
-        log_likelihood = _true_class(widened(preds), target).log()
+        log_likelihood = _true_class(*checked(preds, target)).log()
     return -log_likelihood.sum(dtype=torch.float64) / len(target)
 
 
@@ -126,6 +131,5 @@ class NegativeLogLikelihood(CalibrationMetric):
         if not self.from_logits:
             return _true_class(*self.receive(preds, target)).log()
         if self.validate_args:
-            check_shapes(preds, target)
-            check_target(target, preds.shape[1])
-        return _true_class(widened(preds).log_softmax(1), target)
+            check_scores(preds, target)
+        return _true_class(log_softmax(preds), target.long())

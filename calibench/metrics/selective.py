@@ -45,7 +45,7 @@ def check_risk(risk: float) -> float:
     return risk
 
 
-def risk_coverage(preds: Tensor, target: Tensor, *, risk: float = 0.05) -> dict[str, Tensor]:
+def risk_coverage(preds: Tensor, target: Tensor, risk: float = 0.05) -> dict[str, Tensor]:
     """AURC, excess AURC and coverage at a risk; see `RiskCoverage`."""
     return risk_coverage_rates(pack(*checked_top_label(preds, target)), check_risk(risk))
 

@@ -58,7 +58,7 @@ def smooth_error(packed: Tensor, kernel: SmoothingKernel) -> Tensor:
     return torch.tensor(value, dtype=torch.float64, device=packed.device)
 
 
-def smooth_calibration_error(preds: Tensor, target: Tensor, *, kernel: str = "reflected") -> Tensor:
+def smooth_calibration_error(preds: Tensor, target: Tensor, kernel: str = "reflected") -> Tensor:
     """Top-label smooth calibration error; see `SmoothCalibrationError`."""
     return smooth_error(pack(*checked_top_label(preds, target)), choice("kernel", kernel, KERNELS))
 
@@ -71,7 +71,8 @@ class SmoothCalibrationError(TopLabelMetric):
 
     Args:
         kernel: "reflected": Gaussian on the confidence, reflected at 0 and 1, as in the authors'
-            package relplot (agreement to 1e-5 relative).
+            package relplot (agreement to 1e-5 relative). "logit": Gaussian on the logit of the
+            confidence clipped to [0.001, 0.999], relplot's other kernel.
         **kwargs: See `CalibrationMetric`.
 
     Range [0, 1]; NaN without examples. State: 4 bytes an example.

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import check_probabilities, top_label, widened
+from calibench.metrics.base import checked, top_label
 from calibench.metrics.per_example import PerExampleMetric
 
 CHUNK = 1 << 14  # examples evaluated at once, so that temporaries stay small
@@ -15,8 +15,7 @@ CHUNK = 1 << 14  # examples evaluated at once, so that temporaries stay small
 
 def checked_top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """`top_label` of a checked batch, the confidence in at least float32."""
-    check_probabilities(preds, target)
-    return top_label(widened(preds), target)
+    return top_label(*checked(preds, target))
 
 
 def pack(confidence: Tensor, correct: Tensor) -> Tensor:

@@ -6,6 +6,9 @@ import copy
 import inspect
 import io
 import pickle
+import re
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -67,20 +70,54 @@ def test_every_floating_type(name: str, dtype: torch.dtype) -> None:
         assert_same(value, function(wide, target), atol=1e-9)
 
 
+def functions_of(name: str, k: int) -> Callable[[torch.Tensor, torch.Tensor], object]:
+    """The metric's function for any K."""
+    return partial(M.group_error, class_counts=[100] * k) if name == "groups" else CASES[name][1]
+
+
 @every
 def test_one_class_and_two(name: str) -> None:
-    if name in ("brier_parts", "groups", "classwise", "classwise_reference", "ace", "tace"):
-        pytest.skip("built for K = 5 here; see test_classwise.py")
-    _, function = CASES[name]
     ones = torch.ones(20, 1)
-    value = flat(function(ones, torch.zeros(20, dtype=torch.long)))
+    value = flat(functions_of(name, 1)(ones, torch.zeros(20, dtype=torch.long)))
     perfect = torch.zeros_like(value)
     if name == "risk_coverage":
         perfect[2] = 1  # full coverage
     if name == "confusion":
         perfect[0] = 20
+    if name == "groups":
+        perfect[[0, 2, 4, 5]] = torch.nan  # one medium class is the head
     assert_same(value, perfect, atol=1e-3 if "smooth" in name else 1e-12)
-    assert flat(function(*batch(300, 2))).isfinite().all()
+    assert name == "groups" or flat(functions_of(name, 2)(*batch(300, 2))).isfinite().all()
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.int8, torch.uint8])
+def test_every_integer_type_of_targets(name: str, dtype: torch.dtype) -> None:
+    build, function = CASES[name]
+    preds, target = batch(100)
+    expected = function(preds, target)
+    assert_same(function(preds, target.to(dtype)), expected)
+    assert_same(computed(build(), (preds, target.to(dtype))), expected)
+
+
+def test_small_integers_do_not_overflow() -> None:
+    preds, target = batch(400, 100)
+    expected = M.confusion_matrix(preds, target)
+    assert torch.equal(M.confusion_matrix(preds, target.to(torch.uint8)), expected)
+    collection = M.calibration_metrics(100, (15,))
+    collection.update(preds, target.to(torch.int8))
+    assert_same(collection.compute()["classwise_ece"], M.classwise_calibration_error(preds, target))
+
+
+def test_functions_take_the_arguments_of_their_classes_in_the_same_order() -> None:
+    for build, _ in CASES.values():
+        cls = type(build())
+        name = re.sub("(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        of_class = list(inspect.signature(cls).parameters)
+        parameters = inspect.signature(getattr(M, name)).parameters
+        assert [*parameters][2:] == [argument for argument in of_class if argument != "kwargs"]
+        kinds = {parameter.kind for parameter in parameters.values()}
+        assert kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD}, name
 
 
 @every
@@ -304,8 +341,12 @@ def test_invalid_options(build, message: str) -> None:
     "name", ["classwise", "ace", "tace", "brier_parts", "confusion", "per_class"]
 )
 def test_the_number_of_classes_is_checked(name: str) -> None:
+    build, function = CASES[name]
     with pytest.raises(ValueError, match="`preds` must have 5 columns"):
-        CASES[name][0]().update(*batch(10, 3))
+        build().update(*batch(10, 3))
+    with pytest.raises(ValueError, match="`preds` must have 5 columns"):
+        function(*batch(10, 3), num_classes=5)
+    assert_same(function(*batch(10), num_classes=5), function(*batch(10)))
 
 
 @every

@@ -125,7 +125,13 @@ def test_invalid_input() -> None:
     metric = M.OutOfDistribution()
     with pytest.raises(ValueError, match="`logits` must be a floating tensor of shape"):
         metric.update(torch.zeros(3), False)
-    with pytest.raises(ValueError, match="NaN"):
-        metric.update(torch.full((1, 2), torch.nan), False)
+    with pytest.raises(ValueError, match="`logits` must be a floating tensor of shape"):
+        metric.update(torch.zeros(3, 0), False)
+    for row in ([torch.nan, 0.0], [torch.inf, 0.0], [-torch.inf, -torch.inf]):
+        with pytest.raises(ValueError, match="`logits` must not hold NaN"):
+            metric.update(torch.tensor([row]), False)
+    for mask in (True, [True], torch.ones(1)):
+        with pytest.raises(ValueError, match="`is_ood` must be a bool or a bool tensor of shape"):
+            M.out_of_distribution(torch.zeros(1, 2), mask)
     with pytest.raises(ValueError, match="`is_ood` must be a bool or a bool tensor"):
         metric.update(torch.zeros(3, 2), torch.tensor([0, 1, 0]))

@@ -62,3 +62,16 @@ def test_constant_predictions_have_no_remainder() -> None:
     parts = M.brier_decomposition(preds, torch.arange(60) % 3)
     assert float(parts["within_bin"]) == pytest.approx(0, abs=1e-12)
     assert float(parts["refinement"]) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    "row", [[torch.nan, 0.0], [torch.inf, 0.0], [-torch.inf, -torch.inf]], ids=str
+)
+def test_logits_without_a_likelihood_are_refused(row: list[float]) -> None:
+    logits, target = torch.tensor([[0.0, 1.0], row]), torch.tensor([0, 0])
+    with pytest.raises(ValueError, match="`logits` must not hold NaN, \\+inf or rows of nothing"):
+        M.negative_log_likelihood(logits, target, from_logits=True)
+    with pytest.raises(ValueError, match="`logits` must not hold NaN"):
+        M.NegativeLogLikelihood(from_logits=True).update(logits, target)
+    possible = torch.tensor([[0.0, -torch.inf]])
+    assert float(M.negative_log_likelihood(possible, target[:1], from_logits=True)) == 0
