@@ -30,6 +30,7 @@ from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.settings import spelled_out
 from calibench.module import ClassificationModule
+from calibench.nodes import cluster_plugins, follow
 from calibench.parser import Parser, one_line, unknown_option
 from calibench.runs import Cell, Run
 from calibench.trace import Trace
@@ -208,7 +209,7 @@ class Experiment(LightningCLI):
             UsageError: If a constructor refuses its arguments.
         """
         torch.set_num_threads(self.config.threads)
-        self._follow_torchrun()
+        follow(self.config.trainer)
         self.trainer_defaults["callbacks"] = list(callbacks)
         self._trainer_options = trainer_options
         try:
@@ -233,21 +234,7 @@ class Experiment(LightningCLI):
         plugins = self._get(self.config_init, "trainer").get("plugins") or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
         return super().instantiate_trainer(
-            plugins=[*plugins, AtomicCheckpointIO()], **self._trainer_options, **kwargs
+            plugins=[*plugins, AtomicCheckpointIO(), *cluster_plugins(plugins)],
+            **self._trainer_options,
+            **kwargs,
         )
-
-    def _follow_torchrun(self) -> None:
-        """Under torchrun take devices and nodes from its environment: `auto` on a CPU would start independent runs."""
-        world, local = (
-            int(os.environ.get("WORLD_SIZE", 1)),
-            int(os.environ.get("LOCAL_WORLD_SIZE", 1)),
-        )
-        if world <= 1 or "LOCAL_WORLD_SIZE" not in os.environ:
-            return
-        trainer = self.config.trainer
-        if trainer.devices == "auto":
-            trainer.devices = local
-        if trainer.strategy == "auto":
-            trainer.strategy = "ddp"
-        if trainer.num_nodes == 1:
-            trainer.num_nodes = world // local

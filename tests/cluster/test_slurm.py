@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.test_nodes import FIT, assert_same
+
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 # Resumed from a checkpoint, this ends with the same numbers only if the loss's state and every draw do.
@@ -152,3 +154,18 @@ def test_a_pre_empted_job_goes_on_from_its_last_checkpoint(
     assert min(epochs) >= 3
     assert metrics(tmp_path) == whole
     assert not list(tmp_path.rglob("hpc_ckpt*"))  # Lightning's own requeue had no part in it
+
+
+def test_srun_starts_the_processes_of_one_run(slurm: dict[str, str], tmp_path: Path) -> None:
+    fit = [sys.executable, "-m", "calibench", *FIT]
+    alone = [*fit, "--trainer.default_root_dir", str(tmp_path / "alone")]
+    subprocess.run(alone, check=True, capture_output=True, timeout=300)
+    two = ["srun", "--ntasks", "2", "--ntasks-per-node", "2", *fit]
+    done = subprocess.run(
+        [*two, "--trainer.default_root_dir", str(tmp_path / "two")],
+        env=slurm, capture_output=True, text=True, timeout=400,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (environment,) = (tmp_path / "two").rglob("environment.json")
+    assert json.loads(environment.read_text())["processes"] == 2
+    assert_same(tmp_path / "two", tmp_path / "alone")
