@@ -1,27 +1,39 @@
-"""What the module and the trainer add to a training step: milliseconds over a bare loop on a network that does nothing.
+"""What the module and the trainer add to a training step; what half precision and memory layout save of one.
 
-Command:  python benchmarks/speed/training.py [repeats]
+Commands:
 
-A linear network of 8x8 inputs, batches in memory, one thread, wall time. A figure is the slope between 40 and
-340 steps, so that setting up does not count; the median of interleaved repeats. The aim: at most 0.5 ms a step with
-the progress bar, the curve and the checkpoint on (Lightning's own floor was 0.36 ms where this was first measured).
+    OMP_NUM_THREADS=1 python benchmarks/speed/training.py [--repeats 7]
+    OMP_NUM_THREADS=1 python benchmarks/speed/training.py --precision [--networks CIFARResNet8 CIFARResNet20]
+
+One thread, CPU time, medians of interleaved repeats in one process.
+
+Without an option: milliseconds over a bare loop on a linear network of 8x8 inputs, batches in memory, with all of
+`fit`'s callbacks, the progress bar of a terminal and metrics.csv. A figure is the slope between 40 and 340 steps, so
+that setting up does not count. The aim: at most 0.5 ms a step (Lightning's own floor was 0.36 ms where this was first
+measured).
+
+`--precision`: steps of a network on 32x32 images, float32 with the channels first against bfloat16 and channels_last.
+Neither layout nor bfloat16 always pays: it depends on the processor's instructions, which are printed, and on how many
+channels there are.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import io
 import logging
 import statistics
-import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import lightning.pytorch as L
 import torch
 
+from calibench import backbones
 from calibench.backbones import MLP
 from calibench.callbacks import NaNGuard, Timing, TrainingCurve, drop_idle_hooks
 from calibench.checkpoints import LastCheckpoint, SeededSteps
@@ -109,36 +121,111 @@ VARIANTS: dict[str, Callable[[int], None]] = {
 }
 
 
-def milliseconds(run: Callable[[int], None]) -> float:
+def cpu_milliseconds(run: Callable[[int], None], few: int, many: int) -> float:
     seconds = []
-    for steps in (40, 340):
+    for steps in (few, many):
         start = time.process_time()
         run(steps)
         seconds.append(time.process_time() - start)
-    return (seconds[1] - seconds[0]) / 300 * 1000
+    return (seconds[1] - seconds[0]) / (many - few) * 1000
 
 
 class Terminal(io.StringIO):
+    """Where a progress bar shows itself without being seen."""
+
     def isatty(self) -> bool:
         return True
 
 
-def main() -> None:
-    sys.stderr = Terminal()
-    warnings.filterwarnings("ignore")
-    logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.ERROR)
-    torch.set_num_threads(1)
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+def overhead(repeats: int) -> None:
     times: dict[str, list[float]] = {name: [] for name in VARIANTS}
-    for run in VARIANTS.values():
-        run(40)
-    for _ in range(repeats):
-        for name, run in VARIANTS.items():
-            times[name].append(milliseconds(run))
+    with contextlib.redirect_stderr(Terminal()):
+        for run in VARIANTS.values():
+            run(40)
+        for _ in range(repeats):
+            for name, run in VARIANTS.items():
+                times[name].append(cpu_milliseconds(run, 40, 340))
     floor = statistics.median(times["bare loop"])
     for name, values in times.items():
         median = statistics.median(values)
         print(f"{name:28s} {median:7.3f} ms a step, {median - floor:+7.3f} over the bare loop")
+
+
+# --- half precision and memory layout ---
+
+# name: (bfloat16, channels_last images, channels_last weights)
+LAYOUTS = {
+    "float32, channels first": (False, False, False),
+    "float32, as the loaders emit images": (False, True, False),
+    "float32, channels_last": (False, True, True),
+    "bfloat16, channels first": (True, False, False),
+    "bfloat16, as the loaders emit images": (True, True, False),
+    "bfloat16, channels_last": (True, True, True),
+}
+
+
+def stepper(
+    network: str, batch: int, half: bool, images_last: bool, weights_last: bool
+) -> Callable[[int], None]:
+    """A training loop over one batch, by the number of steps."""
+    torch.manual_seed(0)
+    backbone = getattr(backbones, network)(num_classes=10)
+    module_ = ClassificationModule(backbone, CrossEntropyLoss(), 10, channels_last=weights_last)
+    layout = torch.channels_last if images_last else torch.contiguous_format
+    images = torch.randn(batch, 3, 32, 32).contiguous(memory_format=layout)
+    target = torch.arange(batch) % 10
+    optimizer = torch.optim.SGD(module_.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
+
+    def run(steps: int) -> None:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16, enabled=half, cache_enabled=False):
+                logits = module_(images)
+            module_.loss(logits.float(), target).backward()
+            optimizer.step()
+
+    return run
+
+
+def precision(network: str, batch: int, repeats: int) -> None:
+    print(f"{network}, batch {batch}")
+    runs = {name: stepper(network, batch, *layout) for name, layout in LAYOUTS.items()}
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
+        run(1)
+    for _ in range(repeats):
+        for name, run in runs.items():
+            times[name].append(cpu_milliseconds(run, 0, 1))
+    first = statistics.median(times["float32, channels first"])
+    for name, values in times.items():
+        median = statistics.median(values)
+        print(f"  {name:38s} {median:7.1f} ms a step, {first / median:5.2f}x")
+
+
+def instructions() -> str:
+    """What the processor has for matrices in float32 and bfloat16."""
+    info = Path("/proc/cpuinfo")
+    flags = set(info.read_text().split()) if info.is_file() else set()
+    known = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+    return ", ".join(name if name in flags else f"no {name}" for name in known)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--precision", action="store_true")
+    parser.add_argument("--networks", nargs="+", default=["CIFARResNet8", "CIFARResNet20"])
+    parser.add_argument("--batch", type=int, default=128)
+    options = parser.parse_args(arguments)
+    warnings.filterwarnings("ignore")
+    logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.ERROR)
+    torch.set_num_threads(1)
+    if not options.precision:
+        overhead(options.repeats)
+        return
+    print(f"torch {torch.__version__}, one thread; {instructions()}")
+    for network_name in options.networks:
+        precision(network_name, options.batch, options.repeats)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,192 @@
+"""Whole epochs of each loss through the trainer, beside the GCE paper's Table 6; several runs at once on one device.
+
+Commands:
+
+    python benchmarks/speed/epochs.py --device cuda --network CIFARResNet50
+    python benchmarks/speed/epochs.py --network CIFARResNet50
+    python benchmarks/speed/epochs.py --network CIFARResNet50 --precision bf16-mixed --channels-last --fused --compile
+    python benchmarks/speed/epochs.py --network CIFARResNet50 --at-once 1 2 4
+
+45,000 random images of CIFAR's size, cropped, flipped and normalised on the device, batches of 128, SGD as in the
+papers' protocol, 5,000 validation images after the epoch. A figure is the median over epochs after the first, which
+compiles and warms up. Table 6 (seconds on an A100) is printed beside ours for its seven losses. Meant for a GPU: there
+are no figures of one yet; on a CPU take few images (`--device cpu --images 256 --batch 64 --network CIFARResNet8`).
+`--at-once` trains with the first loss in several processes that share the device and start their first epoch together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import multiprocessing
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+import lightning.pytorch as L
+import torch
+
+from calibench import backbones, losses
+from calibench.callbacks import NaNGuard, Timing, drop_idle_hooks
+from calibench.checkpoints import LastCheckpoint, SeededSteps
+from calibench.data import ClassificationDataModule
+from calibench.data.augment import Normalize, RandomCropFlip
+from calibench.data.batch import EvaluationSet, Examples, Splits
+from calibench.data.images import CIFAR_MEAN, CIFAR_STD
+from calibench.module import ClassificationModule
+from calibench.published import find
+from calibench.published.names import loss_names, model_names
+
+TABLE_6 = (
+    "CrossEntropyLoss", "GenerativeCrossEntropy", "BrierLoss", "WeightedMMCELoss", "FLSDLoss", "DualFocalLoss",
+    "AdaFocalLoss",
+)  # fmt: skip
+
+
+class RandomImages(ClassificationDataModule):
+    def __init__(self, images: int, batch: int) -> None:
+        super().__init__(
+            class_names=[str(k) for k in range(10)],
+            batch_size=batch,
+            split_seed=1,
+            train_fraction=1.0,
+            ood=(),
+        )
+        self.images = images
+        self.transform = Normalize(CIFAR_MEAN, CIFAR_STD)
+        self.augmentation = RandomCropFlip(padding=4)
+
+    def load_splits(self, seed: int) -> Splits:
+        generator = torch.Generator().manual_seed(seed)
+
+        def part(n: int) -> Examples:
+            pixels = torch.randint(256, (n, 3, 32, 32), generator=generator, dtype=torch.uint8)
+            return Examples(pixels, torch.arange(n) % 10)
+
+        return Splits(part(self.images), part(max(10, self.images // 9)), part(10))
+
+    def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
+        raise ValueError(name)
+
+
+def epoch_seconds(loss: str, options: argparse.Namespace) -> list[float]:
+    """Seconds of each epoch, validation and checkpoint included."""
+    torch.manual_seed(0)
+    timing = Timing()
+    with tempfile.TemporaryDirectory() as folder:
+        ours = [SeededSteps(1), NaNGuard(), timing, LastCheckpoint(folder)]
+        trainer = L.Trainer(
+            max_epochs=options.epochs + 1,
+            accelerator="gpu" if options.device == "cuda" else options.device,
+            devices=1,
+            precision=options.precision,
+            gradient_clip_val=2.0,
+            logger=False,
+            enable_model_summary=False,
+            enable_progress_bar=False,
+            num_sanity_val_steps=0,
+            default_root_dir=folder,
+            callbacks=ours,
+        )
+        module = ClassificationModule(
+            getattr(backbones, options.network)(num_classes=10),
+            getattr(losses, loss)(),
+            10,
+            optimizer=lambda weights: torch.optim.SGD(
+                weights, lr=0.1, momentum=0.9, weight_decay=5e-4, fused=options.fused
+            ),
+            channels_last=options.channels_last,
+            compile=options.compile,
+        )
+        drop_idle_hooks(module, ours)
+        trainer.fit(module, datamodule=RandomImages(options.images, options.batch))
+    return timing.seconds[1:]
+
+
+def table(options: argparse.Namespace) -> Iterator[str]:
+    """One line a loss: seconds, images a second, over cross-entropy, over Table 6."""
+    first = 0.0
+    for loss in options.losses:
+        seconds = statistics.median(epoch_seconds(loss, options))
+        first = first or seconds
+        rate = options.images / seconds
+        line = f"{loss:24s} {seconds:8.2f} s an epoch, {rate:9,.0f} images/s, {seconds / first - 1:+7.1%}"
+        yield line + beside(options.network, loss, rate)
+
+
+def beside(network: str, loss: str, rate: float) -> str:
+    """The same cell of Table 6 and the ratio of the rates; nothing where it has none."""
+    for model in model_names(network):
+        for name in loss_names(loss):
+            cell = dict(dataset="cifar10", model=model, loss=name, stage="train")
+            found = find("gce", metric="seconds_per_epoch", **cell)
+            if found is not None:
+                ratio = rate * found.value / 45_000
+                return f"   Table 6: {found.value:5.2f} s an epoch of 45,000; {ratio:.2f}x"
+    return ""
+
+
+def one_of_many(barrier: Barrier, options: argparse.Namespace, results: Any) -> None:
+    prepare()
+    barrier.wait()
+    results.put(statistics.median(epoch_seconds(options.losses[0], options)))
+
+
+def at_once(counts: Sequence[int], options: argparse.Namespace) -> Iterator[str]:
+    """One line a count: images a second of all runs together."""
+    context = multiprocessing.get_context("spawn")
+    alone = 0.0
+    for count in counts:
+        barrier, results = context.Barrier(count), context.Queue()
+        runs = [
+            context.Process(target=one_of_many, args=(barrier, options, results))
+            for _ in range(count)
+        ]
+        start = time.perf_counter()
+        for run in runs:
+            run.start()
+        rates = [options.images / results.get() for _ in runs]
+        for run in runs:
+            run.join()
+        wall = time.perf_counter() - start
+        alone = alone or sum(rates) / count
+        yield (
+            f"{count} at once: {sum(rates):9,.0f} images/s together, {sum(rates) / alone:.2f}x of one "
+            f"({wall:.1f} s with their start)"
+        )
+
+
+def prepare() -> None:
+    warnings.filterwarnings("ignore")
+    logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.ERROR)
+    torch.set_num_threads(1)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--network", default="CIFARResNet50")
+    parser.add_argument("--losses", nargs="+", default=list(TABLE_6))
+    parser.add_argument("--images", type=int, default=45_000)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--precision", default="32-true")
+    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--fused", action="store_true")
+    parser.add_argument("--at-once", nargs="+", type=int)
+    options = parser.parse_args(arguments)
+    prepare()
+    device = torch.cuda.get_device_name() if options.device == "cuda" else "CPU, one thread a run"
+    print(f"{options.network} on {device}, torch {torch.__version__}, {options.precision}")
+    lines = at_once(options.at_once, options) if options.at_once else table(options)
+    for line in lines:
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
