@@ -389,3 +389,26 @@ def test_every_class_has_its_function_and_is_covered_here() -> None:
     assert len(
         functions - {"calibration_metrics", "probabilities", "softmax", "log_softmax"}
     ) == len(covered)
+
+
+def on_meta() -> tuple[torch.Tensor, torch.Tensor]:
+    """A batch without data: whatever asks a device for a value, or for how many there are, fails."""
+    return torch.empty(300, K, device="meta"), torch.empty(300, dtype=torch.long, device="meta")
+
+
+@every
+def test_an_update_never_waits_for_the_device(name: str) -> None:
+    metric = CASES[name][0](validate_args=False).to("meta")
+    metric.update(*on_meta())
+    metric.update(*on_meta())
+    with pytest.raises((RuntimeError, NotImplementedError)):  # checks do, and so this test can fail
+        CASES[name][0]().to("meta").update(*on_meta())
+
+
+def test_an_update_of_the_collection_never_waits_for_the_device() -> None:
+    collection = M.calibration_metrics(K, validate_args=False).to("meta")
+    for _ in range(50):
+        collection.update(*on_meta())
+    collection.evaluate_waiting_rows()
+    detection = M.OutOfDistribution(validate_args=False).to("meta")
+    detection.update(on_meta()[0], True)
