@@ -45,7 +45,7 @@ def draw_confusion(
             shade = "black" if share > 0.6 else "white"
             text = f"{100 * share:.0f}"
             axes.text(column, row, text, ha="center", va="center", fontsize=5, color=shade)
-    axes.set(xlabel="predicted", ylabel="true", title=title)
+    axes.set(xlabel="predicted, % of the true class", ylabel="true", title=title)
     return plain(axes)
 
 

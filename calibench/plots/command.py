@@ -100,7 +100,7 @@ def _title(row: Row) -> str:
 
 def _reliability(request: Request) -> Figure:
     from calibench.plots.reliability import draw_reliability, reliability
-    from calibench.plots.style import panels
+    from calibench.plots.style import legend_below, panels
 
     shown = list(dict.fromkeys([RAW, request.calibrator]))  # raw and calibrated side by side
     drawn = [(row, calibrator) for row in request.rows for calibrator in shown]
@@ -110,14 +110,13 @@ def _reliability(request: Request) -> Figure:
         diagram = reliability(outputs.confidence, outputs.correct, n_bins=request.n_bins)
         after = "" if calibrator == RAW else f"\nafter {calibrator}"
         draw_reliability(axes, diagram, title=f"{_title(row)}{after}")
-    handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=7, frameon=False)
+    legend_below(figure, grid)
     return figure
 
 
 def _roc(request: Request) -> Figure:
     from calibench.plots.curves import draw_roc, roc
-    from calibench.plots.style import panels
+    from calibench.plots.style import legend_below, panels
 
     name = request.ood_set or next(iter(_ood_sets(request.rows[0])), None)
     if name is None:
@@ -126,9 +125,10 @@ def _roc(request: Request) -> Figure:
         _title(row): roc(request.outputs(row).entropy, request.outputs(row, name).entropy)
         for row in request.rows
     }
-    figure, (axes,) = panels(1, height=4)
-    figure.set_size_inches(4.5, 4)
+    figure, (axes,) = panels(1)
+    figure.set_size_inches(5, 4.2)
     draw_roc(axes, curves, title=f"{request.table.title}: {name}, by entropy")
+    legend_below(figure, [axes], title="AUROC %")
     return figure
 
 
@@ -139,13 +139,14 @@ def _ood_sets(row: Row) -> Iterator[str]:
 
 def _risk_coverage(request: Request) -> Figure:
     from calibench.plots.curves import draw_risk_coverage, risk_coverage
-    from calibench.plots.style import panels
+    from calibench.plots.style import legend_below, panels
 
     outputs = {_title(row): request.outputs(row) for row in request.rows}
     curves = {name: risk_coverage(o.confidence, o.correct) for name, o in outputs.items()}
     figure, (axes,) = panels(1)
-    figure.set_size_inches(4.5, 3.6)
+    figure.set_size_inches(5, 3.8)
     draw_risk_coverage(axes, curves, title=request.table.title)
+    legend_below(figure, [axes], title="AURC %")
     return figure
 
 
@@ -158,12 +159,12 @@ def _confusion(request: Request) -> Figure:
         outputs = request.outputs(row)
         names = outputs.class_names
         matrix = confusion(outputs.predicted, outputs.target, num_classes=len(names))
-        draw_confusion(axes, matrix, names, title=f"{_title(row)}, % of the true class")
+        draw_confusion(axes, matrix, names, title=_title(row))
     return figure
 
 
 def _curves(request: Request) -> Figure:
-    from calibench.plots.style import panels
+    from calibench.plots.style import legend_below, panels
     from calibench.plots.training import draw_curves, training_curves
 
     runs = {
@@ -176,27 +177,28 @@ def _curves(request: Request) -> Figure:
     figure, grid = panels(len(names), columns=3)
     for axes, name in zip(grid, names, strict=True):
         draw_curves(axes, {k: [run.get(name, []) for run in of] for k, of in runs.items()}, y=name)
-    handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7, frameon=False)
+    legend_below(figure, grid, columns=3)
     return figure
 
 
 def _tradeoff(request: Request) -> Figure:
-    from calibench.plots.style import panels
+    from calibench.plots.style import legend_below, panels
     from calibench.plots.tradeoff import draw_tradeoff
 
     error, metric = Column("error"), request.metric
     figure, grid = panels(len(request.tables), columns=3, height=3)
+    if len(grid) == 1:
+        figure.set_size_inches(5, 3.8)
+    labels = dict.fromkeys(row.label for table in request.tables for row in table.rows)
     for axes, table in zip(grid, request.tables, strict=True):
-        groups = {
-            row.label: [
-                (_printed(error, row, seed), _printed(metric, row, seed))
-                for seed in sorted(row.cells[error].seeds.keys() & row.cells[metric].seeds.keys())
+        groups: dict[str, list[tuple[float, float]]] = {label: [] for label in labels}
+        for row in table.rows:
+            seeds = row.cells[error].seeds.keys() & row.cells[metric].seeds.keys()
+            groups[row.label] = [
+                (_printed(error, row, seed), _printed(metric, row, seed)) for seed in sorted(seeds)
             ]
-            for row in table.rows
-        }
-        shown = {label: points for label, points in groups.items() if points}
-        draw_tradeoff(axes, shown, x=error.title, y=_with_bins(request), title=table.title)
+        draw_tradeoff(axes, groups, x=error.title, y=_with_bins(request), title=table.title)
+    legend_below(figure, grid, columns=3 if len(grid) > 2 else 2)
     return figure
 
 
@@ -212,7 +214,7 @@ def _with_bins(request: Request) -> str:
 
 
 def _shift(request: Request) -> Figure:
-    from calibench.plots.style import panels
+    from calibench.plots.style import legend_below, panels
     from calibench.plots.tradeoff import draw_shift
 
     table, column = request.table, request.metric
@@ -222,8 +224,9 @@ def _shift(request: Request) -> Figure:
     shown = [Column(column.metric, split, column.calibrator) for split in (TEST, *sets)]
     series = {row.label: {c.split or TEST: _mean(row, c) for c in shown} for row in request.rows}
     figure, (axes,) = panels(1)
-    figure.set_size_inches(max(4.5, 0.6 * len(shown) + 2), 3.6)
+    figure.set_size_inches(max(5, 0.6 * len(shown) + 2), 3.8)
     draw_shift(axes, series, y=_with_bins(request), title=table.title)
+    legend_below(figure, [axes])
     return figure
 
 

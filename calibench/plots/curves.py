@@ -94,24 +94,22 @@ def _thin(n: int, points: int) -> npt.NDArray[np.int64]:
 
 
 def draw_roc(axes: Axes, curves: Mapping[str, Curve], *, title: str = "") -> Axes:
-    """Draw ROC curves over the diagonal, with their areas in the legend."""
+    """Draw ROC curves over the diagonal, labelled with their areas in percent."""
     axes.plot([0, 1], [0, 1], ":", color=GREY, linewidth=1)
     for index, (name, curve) in enumerate(curves.items()):
-        label = f"{name} ({100 * curve.area:.1f})"
+        label = f"{name}: {100 * curve.area:.1f}"
         axes.plot(curve.x, curve.y, line(index), color=color(index), linewidth=1.2, label=label)
     axes.set(xlim=(0, 1), ylim=(0, 1.01), xlabel="false alarms", ylabel="detected", title=title)
-    axes.legend(fontsize=6, title="AUROC %", title_fontsize=6, loc="lower right")
     return plain(axes)
 
 
 def draw_risk_coverage(axes: Axes, curves: Mapping[str, Curve], *, title: str = "") -> Axes:
-    """Draw risk-coverage curves, with their areas in the legend."""
+    """Draw risk-coverage curves, labelled with their areas in percent."""
     for index, (name, curve) in enumerate(curves.items()):
-        label = f"{name} ({100 * curve.area:.2f})"
+        label = f"{name}: {100 * curve.area:.2f}"
         axes.plot(
             curve.x, 100 * curve.y, line(index), color=color(index), linewidth=1.2, label=label
         )
     axes.set(xlim=(0, 1), xlabel="coverage", ylabel="error % of the covered", title=title)
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize=6, title="AURC %", title_fontsize=6)
     return plain(axes)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +29,38 @@ def line(index: int) -> str:
 
 
 def marker(index: int) -> str:
-    """A marker for the group number `index`."""
-    return MARKERS[index % len(MARKERS)]
+    """A marker for the group number `index`, another one where colours come again."""
+    return MARKERS[(index + index // len(PALETTE)) % len(MARKERS)]
+
+
+def legend_below(
+    figure: Figure, grid: Sequence[Axes], *, columns: int = 2, title: str | None = None
+) -> None:
+    """Explain the lines of a figure's panels below it, where that covers none; the figure grows by it.
+
+    Args:
+        figure: The figure.
+        grid: Its panels; a label stands for the same look in all of them.
+        columns: Labels in a line.
+        title: Title of the labels.
+    """
+    found: dict[str, Any] = {}
+    for axes in grid:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    width, height = figure.get_size_inches()
+    lines = math.ceil(len(found) / columns) + bool(title)
+    figure.set_size_inches(width, height + 0.18 * lines)
+    figure.legend(
+        found.values(),
+        found.keys(),
+        loc="outside lower center",
+        ncols=columns,
+        fontsize=7,
+        title=title,
+        title_fontsize=7,
+        frameon=False,
+    )
 
 
 def panels(number: int, *, columns: int = 4, height: float = PANEL) -> tuple[Figure, list[Axes]]:

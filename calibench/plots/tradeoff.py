@@ -16,7 +16,7 @@ Points = Sequence[tuple[float, float]]
 def draw_tradeoff(
     axes: Axes, groups: Mapping[str, Points], *, x: str, y: str, title: str = ""
 ) -> Axes:
-    """Draw each group's points (one a seed) and its mean, which is large.
+    """Draw each group's points (one a seed) and its mean, which is large; one without points keeps its colour.
 
     Args:
         axes: Where to draw.
@@ -26,6 +26,8 @@ def draw_tradeoff(
         title: Title of the panel.
     """
     for index, (name, points) in enumerate(groups.items()):
+        if not points:
+            continue
         xs, ys = zip(*points, strict=True)
         shade, shape = color(index), marker(index)
         axes.scatter(xs, ys, s=8, color=shade, marker=shape, alpha=0.5, linewidths=0)
@@ -34,7 +36,6 @@ def draw_tradeoff(
             *mean, s=42, color=shade, marker=shape, edgecolors="white", linewidths=0.6, label=name
         )
     axes.set(xlabel=x, ylabel=y, title=title)
-    axes.legend(fontsize=6)
     return plain(axes)
 
 
@@ -63,5 +64,4 @@ def draw_shift(
         )
     axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
     axes.set(ylabel=y, title=title)
-    axes.legend(fontsize=6)
     return plain(axes)

@@ -16,6 +16,7 @@ from calibench.plots.command import KINDS
 from calibench.plots.critical_difference import draw_critical_difference
 from calibench.plots.curves import draw_risk_coverage, draw_roc, risk_coverage, roc
 from calibench.plots.reliability import draw_reliability, reliability
+from calibench.plots.style import legend_below
 from calibench.plots.tradeoff import draw_shift, draw_tradeoff
 from calibench.plots.training import draw_curves
 from tests.run_folders import write_predictions, write_run
@@ -115,11 +116,10 @@ def test_reliability_states_its_bins_and_draws_what_was_computed(axes: Axes) -> 
 
 def test_roc_and_risk_name_their_areas(axes: Axes) -> None:
     curve = roc(np.array([0.0, 1.0]), np.array([0.5, 2.0]))
-    assert draw_roc(axes, {"A": curve}).get_legend().get_texts()[0].get_text() == "A (75.0)"
+    assert draw_roc(axes, {"A": curve}).get_legend_handles_labels()[1] == ["A: 75.0"]
     risk = risk_coverage(np.array([0.9, 0.8]), np.array([True, False]))
     other = Figure().subplots()
-    legend = draw_risk_coverage(other, {"A": risk}).get_legend()
-    assert legend.get_texts()[0].get_text() == "A (25.00)"
+    assert draw_risk_coverage(other, {"A": risk}).get_legend_handles_labels()[1] == ["A: 25.00"]
     assert other.lines[0].get_ydata() == pytest.approx([0, 50])
 
 
@@ -134,6 +134,20 @@ def test_tradeoff_draws_seeds_and_their_mean(axes: Axes) -> None:
     seeds, mean = (collection.get_offsets() for collection in axes.collections)
     assert seeds.tolist() == [[1.0, 2.0], [3.0, 6.0]]
     assert mean.tolist() == [[2.0, 4.0]]
+
+
+def test_a_loss_looks_alike_in_all_panels_and_is_named_once() -> None:
+    figure = Figure()
+    one, other = figure.subplots(1, 2)
+    draw_tradeoff(one, {"A": [(1.0, 2.0)], "B": [(1.0, 3.0)]}, x="error", y="ece")
+    draw_tradeoff(other, {"A": [], "B": [(2.0, 3.0)]}, x="error", y="ece")
+    assert other.collections[-1].get_facecolor() == pytest.approx(
+        one.collections[-1].get_facecolor()
+    )
+    before = figure.get_size_inches()[1]
+    legend_below(figure, [one, other], title="t")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["A", "B"]
+    assert figure.get_size_inches()[1] > before
 
 
 def test_shift_keeps_a_set_in_its_place(axes: Axes) -> None:
