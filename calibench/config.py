@@ -200,6 +200,12 @@ def _options(arguments: Sequence[str]) -> Iterator[tuple[list[str], str]]:
         yield key.split("."), value
 
 
+def option_value(arguments: Sequence[str], key: str, default: str) -> str:
+    """The value that the last `--key` among arguments gives, or the default."""
+    values = [value for parts, value in _options(arguments) if ".".join(parts) == key]
+    return values[-1] if values else default
+
+
 def without_replaced_classes(config: Config, arguments: Sequence[str]) -> Config:
     """Drop from the merged files each class block that an argument replaces by another class."""
     for key, value in _options(arguments):

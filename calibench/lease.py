@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import Self
 
 REFRESHED_EVERY = 30.0  # seconds between two signs of life
-EXPIRES_AFTER = (
-    180.0  # seconds without one after which the owner, on another machine, is taken for dead
-)
-_WRITTEN_WITHIN = (
-    10.0  # seconds that a process may take from making the file to writing its name into it
-)
+EXPIRES_AFTER = 120.0  # seconds without one that make an owner on another machine a dead one
+_WRITTEN_WITHIN = 10.0  # seconds that may pass from making the file to writing a name into it
 
 
 @dataclass(frozen=True)

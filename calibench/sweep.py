@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 
 from calibench import leaderboard
-from calibench.config import Terminated, UsageError, find, near_matches
+from calibench.config import Terminated, UsageError, find, near_matches, option_value
 from calibench.dry_run import listing
 from calibench.launchers import Launcher, Slurm, local_pool, slurm_options
 from calibench.pool import Job, Pool
@@ -95,9 +95,7 @@ def run_jobs(jobs: Sequence[Job], launcher: Launcher, console: Console) -> None:
     if not console.is_terminal:
         for job in launcher.run(jobs):
             if job is not None and job.state in ("done", "skipped", "failed"):
-                console.print(
-                    f"{job.label}: {job.text} {job.reason}".rstrip(), highlight=False, markup=False
-                )
+                _print(console, [f"{job.label}: {job.text} {job.reason}".rstrip()])
         return
     with Live(
         console=console,
@@ -214,9 +212,7 @@ def checked_overrides(overrides: Sequence[str], options: Sequence[str]) -> list[
 
 def results_root(overrides: Sequence[str]) -> Path:
     """Where the cells' folders go: `--trainer.default_root_dir`, else `results`."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--trainer.default_root_dir", dest="root", default="results")
-    return Path(parser.parse_known_args(list(overrides))[0].root)
+    return Path(option_value(overrides, "trainer.default_root_dir", "results"))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -256,11 +252,10 @@ def _check(options: argparse.Namespace, slurm: Mapping[str, object]) -> None:
         raise UsageError(f"`{name}` is for `--launcher slurm`.")
     if options.jobs and options.cells_per_gpu:
         raise UsageError("`--jobs` and `--cells-per-gpu` exclude each other.")
-    for argument in options.overrides:
-        name = argument.partition("=")[0]
-        if name in ("--trainer.devices", "--trainer.num_nodes", "--trainer.strategy"):
+    for key in ("trainer.devices", "trainer.num_nodes"):
+        if option_value(options.overrides, key, "1") not in ("1", "auto"):
             raise UsageError(
-                f"`{name}`: a cell of a sweep is one process on one device; `calibench fit` runs one on several."
+                f"`--{key}`: a cell of a sweep is one process on one device; `calibench fit` runs one on several."
             )
 
 
@@ -319,15 +314,17 @@ def _terminate(*_: object) -> NoReturn:
 
 def _conclude(jobs: Sequence[Job], launcher: Launcher, root: Path) -> int:
     """The leaderboard of the swept benchmarks, and what failed."""
+    parser = argparse.ArgumentParser()
+    leaderboard.add_arguments(parser)
+    done = [job for job in jobs if job.state in ("done", "skipped")]
+    for benchmark in dict.fromkeys(
+        job.benchmark for job in done
+    ):  # without a run there is no table
+        leaderboard.run(parser.parse_args([str(root / benchmark)]))
     failed = [job for job in jobs if job.state == "failed"]
     for job in failed:
         print(
             f"calibench: {job.label} failed: {job.reason} (see {launcher.log(job)})",
             file=sys.stderr,
         )
-    parser = argparse.ArgumentParser()
-    leaderboard.add_arguments(parser)
-    done = [job for job in jobs if job.state in ("done", "skipped")]
-    for benchmark in dict.fromkeys(job.benchmark for job in done):
-        leaderboard.run(parser.parse_args([str(root / benchmark)]))
     return 1 if failed else 0

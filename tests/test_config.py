@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from calibench import config
-from calibench.config import UsageError, merge, merge_files, without_replaced_classes
+from calibench.config import UsageError, merge, merge_files, option_value, without_replaced_classes
 
 
 def write(folder: Path, name: str, text: str) -> str:
@@ -169,3 +169,9 @@ def test_flatten() -> None:
         "a.c": [1, 2],
         "d": None,
     }
+
+
+def test_the_last_value_of_an_option_counts() -> None:
+    given = ["--a.b", "1", "--a.bc", "2", "--a.b=3", "--c"]
+    assert option_value(given, "a.b", "") == "3"
+    assert option_value(given, "a", "none") == "none"

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibench.config import UsageError, merge_files, split_arguments
+from calibench.config import UsageError, merge_files, option_value, split_arguments
 from calibench.pool import Job, Pool
 
 
@@ -39,19 +39,9 @@ def any_wants_gpu(jobs: Sequence[Job]) -> bool:
         if tuple(files) not in accelerators:
             trainer = merge_files(files).get("trainer") or {}
             accelerators[tuple(files)] = trainer.get("accelerator", "auto")
-        if _last_value(options, "--trainer.accelerator", accelerators[tuple(files)]) != "cpu":
+        if option_value(options, "trainer.accelerator", accelerators[tuple(files)]) != "cpu":
             return True
     return False
-
-
-def _last_value(options: Sequence[str], name: str, default: str) -> str:
-    value = default
-    for position, option in enumerate(options):
-        if option == name:
-            value = options[position + 1]
-        elif option.startswith(f"{name}="):
-            value = option.partition("=")[2]
-    return value
 
 
 def local_pool(

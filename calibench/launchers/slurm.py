@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -118,7 +119,7 @@ class Slurm:
         return Array(folder, self._asked, minutes=ceil(2 * self.minutes_per_job))
 
     def _submit(self, bundles: Sequence[list[Job]]) -> None:
-        folder = self._folder / time.strftime("%Y%m%d-%H%M%S")
+        folder = self._folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         folder.mkdir(parents=True)
         logs = self.root.absolute() / "logs"
         works = [
