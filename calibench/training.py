@@ -62,7 +62,7 @@ def fit(
     """
     experiment = Experiment(arguments)
     run = experiment.run
-    lead = rank_zero_only.rank == 0  # type: ignore[attr-defined]
+    lead = _leads()
     if _finished(experiment, run):
         return _skip(experiment, run, console, lead)
     with run.claimed() if lead else nullcontext():
@@ -73,6 +73,11 @@ def fit(
     if lead:
         _show(run, console, "is done")
     return "done", run
+
+
+def _leads() -> bool:
+    """Whether this process is the only one of the run, or the first."""
+    return bool(rank_zero_only.rank == 0)  # type: ignore[attr-defined]
 
 
 def _finished(experiment: Experiment, run: Run) -> bool:
@@ -90,19 +95,17 @@ def _skip(
 
 @contextmanager
 def _recorded(run: Run, lead: bool) -> Iterator[None]:
-    """Write into status.json that the run is under way, and how it ended."""
-    if not lead:
-        yield
-        return
-    run.write_status("running")
+    """Write into status.json how the run ended."""
     try:
         yield
     except BaseException as error:
         text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        with suppress(OSError):  # the run's own error is the one to tell
-            run.write_status("failed", _INTERRUPTIONS.get(type(error), text))
+        if lead:
+            with suppress(OSError):  # the run's own error is the one to tell
+                run.write_status("failed", _INTERRUPTIONS.get(type(error), text))
         raise
-    run.write_status("done")
+    if lead:
+        run.write_status("done")
 
 
 def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] | None) -> None:
@@ -129,6 +132,8 @@ def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] 
     elif config.trainer.enable_progress_bar is not False:
         callbacks.append(EpochProgress())
     with interruptible() as interruption:
+        if _leads():
+            run.write_status("running")  # here, so that what interrupts is recorded from now on
         experiment.build([*callbacks, interruption], **shown)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         if trainer.is_global_zero:

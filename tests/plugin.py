@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
 
@@ -20,6 +22,18 @@ class BecomesNaN(CalibrationLoss):
         return torch.nn.functional.cross_entropy(logits, target) * (
             float("nan") if self.calls > self.step else 1.0
         )
+
+
+class Removes(CalibrationLoss):
+    """Cross-entropy that removes a file at its first step, as if somebody did meanwhile."""
+
+    def __init__(self, *, file: str) -> None:
+        super().__init__()
+        self.file = file
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        Path(self.file).unlink(missing_ok=True)
+        return torch.nn.functional.cross_entropy(logits, target)
 
 
 class Recorder(CalibrationLoss):

@@ -1,0 +1,122 @@
+"""What the machine does to a sweep: a full disk, a read-only folder, data that vanish. The other cells go on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Mount = Callable[..., Path]
+
+
+@pytest.fixture
+def mounted() -> Iterator[Mount]:
+    """Mounts a file system of its own on a folder."""
+    folders: list[Path] = []
+
+    def mount(folder: Path, *options: str) -> Path:
+        folder.mkdir(parents=True)
+        given = ["-o", ",".join(options)]
+        try:
+            subprocess.run(
+                ["mount", "-t", "tmpfs", *given, "tmpfs", folder], check=True, capture_output=True
+            )
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip("this user cannot mount a tmpfs")
+        folders.append(folder)
+        return folder
+
+    yield mount
+    for folder in folders:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def sweep(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "calibench", "sweep", *arguments, "--jobs", "1",
+         "--trainer.max_epochs", "1", "--trainer.default_root_dir", str(root)],
+        text=True, capture_output=True, timeout=300,
+    )  # fmt: skip
+
+
+def statuses(root: Path) -> dict[str, dict[str, Any]]:
+    """status.json by the loss's folder."""
+    found = root.glob("*/*/*/*/seed=*/status.json")
+    return {path.parts[-4]: json.loads(path.read_text()) for path in found}
+
+
+def failures(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What is said of cells that failed; nothing else may be said, but that the leaderboard leaves them out."""
+    assert done.returncode == 1, done.stderr
+    lines = done.stderr.splitlines()
+    assert all(line.startswith(("calibench: ", "warning: skipped ")) for line in lines), done.stderr
+    return [line for line in lines if line.startswith("calibench: ")]
+
+
+def test_a_full_disk_and_a_read_only_folder(tmp_path: Path, mounted: Mount) -> None:
+    small = tmp_path / "digits_lt" / "SmallCNN" / "GenerativeCrossEntropy"
+    mounted(small, "size=128k")  # room for the status, not for a checkpoint
+    mounted(small.with_name("BrierLoss"), "ro")
+    losses = ["gce", "brier", "cross_entropy"]
+    done = sweep(tmp_path, "digits_lt", "--losses", *losses, "--seeds", "1")
+    full, read_only = failures(done)
+    assert "digits_lt gce seed=1 failed: [Errno 28] No space left on device: '" in full
+    assert "digits_lt brier seed=1 failed: [Errno 30] Read-only file system: '" in read_only
+    found = statuses(tmp_path)
+    assert {loss: status["status"] for loss, status in found.items()} == {
+        "CrossEntropyLoss": "done",
+        "GenerativeCrossEntropy": "failed",
+    }
+    assert "No space left on device" in found["GenerativeCrossEntropy"]["reason"]
+    assert not list(small.rglob("*.tmp"))
+    assert "digits_lt / SmallCNN" in done.stdout  # the leaderboard of what is done
+
+
+def test_results_that_cannot_be_written_at_all(tmp_path: Path, mounted: Mount) -> None:
+    root = mounted(tmp_path / "results", "ro")
+    done = sweep(root, "digits_lt", "--losses", "gce", "--seeds", "1")
+    assert done.returncode == 1
+    assert (
+        done.stderr.strip()
+        == f"calibench: [Errno 30] Read-only file system: '{root.resolve()}/logs'"
+    )
+
+
+def test_data_that_vanish_between_two_cells(tmp_path: Path) -> None:
+    texts = tmp_path / "texts.csv"
+    rows = [f"{'good' if i % 2 else 'bad'} word{i},{i % 2}" for i in range(60)]
+    texts.write_text("\n".join(["text,label", *rows]) + "\n")
+    benchmark = tmp_path / "mine.yaml"
+    benchmark.write_text(f"""
+data: {{class_path: TextFileDataModule, init_args: {{train_file: {texts}, batch_size: 16, max_length: 20}}}}
+model:
+  backbone: {{class_path: GlobalPoolingCNN}}
+  optimizer: {{class_path: torch.optim.Adam, init_args: {{lr: 0.001}}}}
+trainer: {{accelerator: cpu}}
+""")
+    removes = tmp_path / "removes.yaml"
+    removes.write_text(
+        f"model: {{loss: {{class_path: tests.plugin.Removes, init_args: {{file: {texts}}}}}}}"
+    )
+    done = sweep(tmp_path / "r", str(benchmark), "--losses", str(removes), "focal", "--seeds", "1")
+    (said,) = failures(done)
+    assert "mine focal seed=1 failed: " in said
+    assert str(texts) in said
+    found = statuses(tmp_path / "r")
+    assert found["Removes"]["status"] == "done"
+    assert found["FocalLoss"]["status"] == "failed"
+    assert str(texts) in found["FocalLoss"]["reason"]
+
+
+@pytest.mark.slow
+def test_a_sweep_of_which_nothing_worked_says_why(tmp_path: Path) -> None:
+    nan = tmp_path / "nan.yaml"
+    nan.write_text("model: {loss: {class_path: tests.plugin.BecomesNaN, init_args: {step: 1}}}")
+    done = sweep(tmp_path / "r", "digits_lt", "--losses", str(nan), "--seeds", "1")
+    (said,) = failures(done)
+    assert "the training loss is not finite at epoch 0" in said
