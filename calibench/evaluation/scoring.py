@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ RAW = "raw"
 OOD_SCORES = ("entropy", "msp")
 _BLOCK = 1 << 20  # probabilities that are scored at once
 # The binned metrics whose public code (Mukhoti et al. 2020, which papers copy) does not compute their formula.
-_REFERENCE = {
+_REFERENCE: dict[str, Callable[..., Tensor]] = {
     "adaptive_ece_reference": adaptive_calibration_error,
     "classwise_ece_reference": classwise_calibration_error,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from calibench.leaderboard.columns import ANY, RAW, TEST, Column, Key
 from calibench.leaderboard.labels import Settings, row_labels
 from calibench.leaderboard.records import Problem, Record, Results
+from calibench.leaderboard.variants import row_variants
 from calibench.statistics import mean_std
 
 
@@ -111,6 +112,7 @@ class Table:
         rows: In the order of their ranks.
         sets: For each metric of sets, those that every run has: a mean over sets is over these.
         notes: What a reader must know, one line each.
+        variant: What tells its examples from those of other tables of this benchmark; empty if nothing does.
     """
 
     benchmark: str
@@ -120,11 +122,17 @@ class Table:
     rows: list[Row]
     sets: Mapping[str, Sets]
     notes: list[str] = field(default_factory=list)
+    variant: str = ""
+
+    @property
+    def data(self) -> str:
+        """`benchmark`, or `benchmark variant`."""
+        return f"{self.benchmark} {self.variant}".rstrip()
 
     @property
     def title(self) -> str:
-        """`benchmark / backbone`."""
-        return f"{self.benchmark} / {self.backbone}"
+        """`benchmark / backbone`, or `benchmark variant / backbone`."""
+        return f"{self.data} / {self.backbone}"
 
     def holes(self) -> list[str]:
         """One line for each row and reason: which seeds are missing and why."""
@@ -140,13 +148,30 @@ class Table:
 
 
 def build_tables(results: Results, columns: Sequence[Column], sort: Column) -> list[Table]:
-    """One table per benchmark and backbone, in the order of their names."""
+    """One table per benchmark, backbone and what data it was, in the order of their names."""
     runs: dict[tuple[str, str], list[Record | Problem]] = defaultdict(list)
     expected = [problem for problem in results.problems if problem.expected]
     every: list[Record | Problem] = [*results.records, *expected]
     for run in every:
         runs[run.identity[:2]].append(run)
-    return [build_table(place, runs[place], columns, sort) for place in sorted(runs)]
+    return [
+        table for place in sorted(runs) for table in _of_place(place, runs[place], columns, sort)
+    ]
+
+
+def _of_place(
+    place: tuple[str, str],
+    runs: Sequence[Record | Problem],
+    columns: Sequence[Column],
+    sort: Column,
+) -> Iterator[Table]:
+    """The tables of a benchmark and backbone: runs on different examples are not ranked together."""
+    variants = row_variants(runs)
+    for variant in dict.fromkeys(variants.values()):
+        own = [run for run in runs if variants[run.identity.loss, run.identity.key] == variant]
+        table = build_table(place, own, columns, sort)
+        table.variant = variant
+        yield table
 
 
 def build_table(

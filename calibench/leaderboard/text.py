@@ -90,6 +90,7 @@ def csv_text(tables: Sequence[Table]) -> str:
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
     heads = [
         "benchmark",
+        "variant",
         "backbone",
         "rank",
         "loss",
@@ -108,7 +109,8 @@ def csv_text(tables: Sequence[Table]) -> str:
             cells = [row.cells.get(column, Cell({})) for column in columns]
             tied = " ".join(str(c) for c in columns if c in row.cells and row.cells[c].tied)
             numbers = [_number(value) for cell in cells for value in (cell.mean, cell.std)]
-            who = [table.benchmark, table.backbone, row.rank or "", row.loss, row.key, row.label]
+            place = [table.benchmark, table.variant, table.backbone]
+            who = [*place, row.rank or "", row.loss, row.key, row.label]
             seeds = [" ".join(map(str, row.records)), " ".join(map(str, row.missing))]
             writer.writerow([*who, *seeds, tied, *numbers])
     return buffer.getvalue()
@@ -137,8 +139,8 @@ def _json_table(table: Table, notes: Sequence[str]) -> dict[str, Any]:
         }
         for row in table.rows
     ]
-    who = {"benchmark": table.benchmark, "backbone": table.backbone, "sort": str(table.sort)}
-    return {**who, "rows": rows, "notes": list(notes)}
+    who = {"benchmark": table.benchmark, "variant": table.variant, "backbone": table.backbone}
+    return {**who, "sort": str(table.sort), "rows": rows, "notes": list(notes)}
 
 
 def _json_cell(cell: Cell) -> dict[str, Any]:

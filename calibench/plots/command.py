@@ -28,6 +28,7 @@ examples:
   calibench plot reliability results/digits_lt -o reliability.png
   calibench plot reliability results/digits_lt --calibrator TemperatureScaling -o ts.svg
   calibench plot roc results/digits_lt --set noise -o roc.pdf
+  calibench plot reliability results/cifar10_lt --table imbalance_factor=100 -o lt100.png
   calibench plot tradeoff results/ --metric ece -o tradeoff.png
   calibench plot critical-difference results/ --metric nll -o cd.png
 
@@ -69,7 +70,9 @@ class Request:
         """
         if len(self.tables) > 1:
             titles = ", ".join(table.title for table in self.tables)
-            raise ValueError(f"this picture is of one benchmark and backbone, got {titles}.")
+            raise ValueError(
+                f"this picture is of one benchmark and backbone, got {titles}: choose by `--table WORDS`."
+            )
         return self.tables[0]
 
     def outputs(self, row: Row, split: str = TEST) -> Outputs:
@@ -286,6 +289,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", metavar="COLUMN", help="default: ece; ranks: nll; shift: error")
     parser.add_argument("--calibrator", default=RAW, help="fit it on validation first")
     parser.add_argument("--bins", type=int, default=15, help="bins of a diagram (default: 15)")
+    parser.add_argument(
+        "--table",
+        nargs="+",
+        default=[],
+        metavar="WORD",
+        help="of tables with these words in the title",
+    )
     parser.add_argument("--set", metavar="NAME", help="the OOD set of a ROC (default: the first)")
 
 
@@ -304,9 +314,13 @@ def run(args: argparse.Namespace) -> int:
     if find_spec("matplotlib") is None:
         raise ValueError("pictures need matplotlib: pip install 'calibench[plot]'.")
     metric = Column.parse(args.metric or DEFAULT_METRICS.get(args.kind, "ece"))
-    tables = build_tables(
+    every = build_tables(
         read_results(args.results), [Column("error"), Column("nll"), metric], Column("nll")
     )
+    tables = [table for table in every if all(word in table.title for word in args.table)]
+    if not tables:
+        titles = ", ".join(table.title for table in every)
+        raise ValueError(f"no table has {' and '.join(args.table)} in its title: {titles}.")
     if not any(row.records for table in tables for row in table.rows):
         raise ValueError(f"{args.results} holds no finished run.")
     request = Request(tables, metric, args.calibrator, args.bins, args.set)

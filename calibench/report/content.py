@@ -109,7 +109,7 @@ def _row(table: Table, row: Row, n_bins: int) -> Json:
     cells = {f"{c.metric}|{c.calibrator}": _cell(row.cells[c]) for c in table.columns}
     records = list(row.records.values())
     return {
-        "benchmark": table.benchmark,
+        "benchmark": table.data,
         "backbone": table.backbone,
         "label": row.label,
         "loss": row.loss,

@@ -70,6 +70,14 @@ def test_the_name_decides_the_format(suffix: str, results: Path, tmp_path: Path)
     assert target.read_bytes().startswith(SIGNATURES[suffix])
 
 
+def test_one_of_several_tables_is_chosen_by_its_title(results: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"choose by `--table WORDS`"):
+        called("roc", str(results), "-o", str(tmp_path / "x.png"))
+    assert called("roc", str(results), "-o", str(tmp_path / "x.png"), "--table", "b /") == 0
+    with pytest.raises(ValueError, match="no table has nothing in its title: a / SmallCNN, b"):
+        called("roc", str(results), "-o", str(tmp_path / "x.png"), "--table", "nothing")
+
+
 def test_a_wrong_format_is_told(results: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"`output` must end in .png, .svg or .pdf, got x.jpg"):
         called("roc", str(results), "-o", str(tmp_path / "x.jpg"))
