@@ -97,6 +97,25 @@ def _unknown_class(name: str, key: str) -> str:
     return f"`{key}`: no class `{name}`{near_matches(short_name(name), _family(key))}"
 
 
+def _argument_of_a_class(message: str) -> str:
+    """One line about a value that an argument of a class does not take; empty for any other message."""
+    found = re.search(
+        r'Problem with given class_path \S+\s+Parser key "([\w.]+)":\s*(.*)', message, re.DOTALL
+    )
+    if not found:
+        return ""
+    # The class is a member of a union itself, whose other members are of no interest.
+    cause = re.split(r"\n *- Expected a <class 'NoneType'>", found[2])[0]
+    named = re.findall(r"Expected a (?:<class '([\w.]+)'>|typing\.Literal\[([^\]]+)\])", cause)
+    got = re.search(r"(?:Got value|Given value): (.+)", cause)
+    if not named or not got:
+        return ""
+    outer = re.search(r'[Kk]ey "([\w.]+)"', message)
+    key = ".".join(part for part in (outer[1] if outer else "", found[1]) if part)
+    allowed = " or ".join(kind or choices.replace("'", "") for kind, choices in named)
+    return f"`{key}`: {allowed} expected, got {got[1]}"
+
+
 def one_line(message: str, options: Sequence[str] = ()) -> str:
     """The cause at the end of a parser's long message, with near matches for a wrong name.
 
@@ -104,6 +123,9 @@ def one_line(message: str, options: Sequence[str] = ()) -> str:
         message: What jsonargparse says.
         options: The options there are.
     """
+    nested = _argument_of_a_class(message)
+    if nested:
+        return nested
     keys = [key for key in re.findall(r'[Kk]ey "([\w.\[\]]+)"', message) if key != "config"]
     key = keys[0] if keys else ""
     flat = " ".join(message.split())

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone, TokenInputs
+from calibench.backbones.hub import one_line_of
 from calibench.config import UsageError
 
 
@@ -83,13 +84,10 @@ def _create(name: str, pretrained: bool, options: Mapping[str, Any]) -> nn.Modul
             "`HuggingFaceBackbone` needs transformers: pip install 'calibench[text]'."
         ) from None
     kind: Any = AutoModelForSequenceClassification
-    try:
+    with one_line_of(f"the model `{name}` cannot be had", OSError, ValueError):
         config = AutoConfig.from_pretrained(name, **options)
         if not pretrained:
             return kind.from_config(config)  # type: ignore[no-any-return]
         return kind.from_pretrained(  # type: ignore[no-any-return]
             name, config=config, ignore_mismatched_sizes=True
         )
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
-        raise ValueError(f"the model `{name}` cannot be had: {reason}") from error

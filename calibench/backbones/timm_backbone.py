@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
+from calibench.backbones.hub import one_line_of
 from calibench.config import near_matches
 
 _SMALL = 64  # pixels; below, a stem that reduces fourfold leaves a ResNet next to nothing
@@ -76,16 +77,10 @@ def _create(name: str, pretrained: bool, **options: Any) -> nn.Module:
 
     if not timm.is_model(name.split(".")[0]):
         raise ValueError(f"timm has no model `{name}`{near_matches(name, timm.list_models())}.")
-    try:
+    # The hub client's errors differ by version and by what is missing: network, file, rights.
+    errors = (Exception,) if pretrained else ()
+    with one_line_of(f"the pretrained weights of `{name}` cannot be loaded", *errors):
         network: nn.Module = timm.create_model(name, pretrained=pretrained, **options)
-    except Exception as error:
-        if not pretrained:
-            raise
-        # The hub client's errors differ by version and by what is missing: network, file, rights.
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
-        raise ValueError(
-            f"the pretrained weights of `{name}` cannot be loaded: {reason}"
-        ) from error
     return network
 
 

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 
 import pytest
 import torch
+import yaml
 
 from calibench.backbones import TimmBackbone
+from calibench.config import find
+
+BENCHMARKS = find("fcl_table10", folders=("suites",)).parent.parent
 
 
 def test_classes_and_channels_reach_timm() -> None:
@@ -32,13 +37,16 @@ def test_unknown_name_lists_near_matches() -> None:
         TimmBackbone(num_classes=10, name="resnet1B")
 
 
-def test_unreachable_weights_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_weights_are_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     import timm
 
     create = timm.create_model
 
     def offline(name, pretrained=False, **options):
         if pretrained:
+            logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s")
             raise OSError("cannot reach the hub\nand much more")
         return create(name, **options)
 
@@ -47,6 +55,7 @@ def test_unreachable_weights_are_one_line(monkeypatch: pytest.MonkeyPatch) -> No
         ValueError, match=r"weights of `resnet18` cannot be loaded: cannot reach the hub$"
     ):
         TimmBackbone(num_classes=10, name="resnet18", pretrained=True)
+    assert caplog.records == []  # not a line for each retry
 
 
 def test_timm_is_imported_only_when_built() -> None:
@@ -77,3 +86,25 @@ def test_options_reach_timm() -> None:
     )
     assert network.network.patch_embed.num_patches == 64
     assert network(torch.randn(2, 3, 32, 32)).shape == (2, 10)
+
+
+def transformers() -> dict[str, dict]:
+    """The transformers of the FCL paper's Table 10, as the suite names them."""
+    suite = yaml.safe_load((BENCHMARKS / "suites" / "fcl_table10.yaml").read_text())
+    return {name: entry["init_args"] for name, entry in suite["backbones"].items()}
+
+
+@pytest.mark.parametrize("name", transformers())
+def test_the_transformers_of_the_suite_learn_from_small_images(name: str) -> None:
+    network = TimmBackbone(num_classes=10, **transformers()[name])
+    inputs, target = torch.randn(4, 3, 32, 32), torch.tensor([0, 1, 2, 3])
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4)
+    losses = []
+    for _ in range(5):
+        loss = torch.nn.functional.cross_entropy(network(inputs), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert all(parameter.grad is not None for parameter in network.parameters())
+    assert losses[-1] < 0.5 * losses[0]
