@@ -1,6 +1,6 @@
 """Backbones: networks from a batch of inputs to logits."""
 
-from calibench.backbones.base import Backbone, TokenInputs
+from calibench.backbones.base import Backbone
 from calibench.backbones.densenet import CIFARDenseNet121
 from calibench.backbones.hugging_face import HuggingFaceBackbone
 from calibench.backbones.mlp import MLP
@@ -31,6 +31,5 @@ __all__ = [
     "TimmBackbone",
     "TinyImageNetResNet50",
     "TinyImageNetResNet110",
-    "TokenInputs",
     "WideResNet26x10",
 ]

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from calibench.backbones import HuggingFaceBackbone, TokenInputs
+from calibench.backbones import HuggingFaceBackbone
+from calibench.backbones.base import TokenInputs
 from calibench.config import UsageError
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from calibench.backbones import GlobalPoolingCNN, TokenInputs
+from calibench.backbones import GlobalPoolingCNN
+from calibench.backbones.base import TokenInputs
 from calibench.config import UsageError
 
 
