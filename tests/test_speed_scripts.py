@@ -41,7 +41,7 @@ def test_table_6_stands_beside_its_networks() -> None:
 @pytest.mark.parametrize(
     ("options", "lines", "text"),
     [
-        ("--repeats 1", 3, "over the bare loop"),
+        ("--repeats 1", 4, "; "),
         ("--precision --repeats 1 --networks CIFARResNet8 --batch 4", 6, "ms a step"),
     ],
 )
