@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -23,20 +24,21 @@ def _hold(path: Path, connection: Any) -> None:
 
 
 def _count(path: Path, times: int, connection: Any) -> None:
-    """Take the lock so many times; inside, a file that nobody else may have made."""
+    """Take the lock so many times, and leave it each time as a crash does."""
     inside = path.with_name("inside")
-    taken = 0
-    while taken < times:
-        try:
-            with held(path):
-                os.close(os.open(inside, os.O_CREAT | os.O_EXCL))
-                inside.unlink()
-                taken += 1
-                if taken == times:
-                    connection.send(taken)
-                    os._exit(0)  # a crash: the lock stays
-        except BlockingIOError:
-            time.sleep(0.001)
+    for _ in range(times):
+        while True:
+            try:
+                with held(path):
+                    os.close(
+                        os.open(inside, os.O_CREAT | os.O_EXCL)
+                    )  # nobody else may have made it
+                    inside.unlink()
+                    write(path, pid=2**22 + 1, host=socket.gethostname())
+                break
+            except BlockingIOError:
+                time.sleep(0.001)
+    connection.send(times)
 
 
 def start(function: Any, *arguments: Any) -> tuple[Any, Any]:
@@ -49,9 +51,12 @@ def start(function: Any, *arguments: Any) -> tuple[Any, Any]:
 
 
 def write(path: Path, *, seconds_ago: float = 0, **owner: Any) -> None:
-    path.write_text(json.dumps(owner) if owner else "")
+    """Leave a lock that says it is the owner's."""
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps(owner) if owner else "")
     then = time.time() - seconds_ago
-    os.utime(path, (then, then))
+    os.utime(temporary, (then, then))
+    temporary.replace(path)
 
 
 def test_one_of_two_processes_gets_it_and_the_other_says_so(tmp_path: Path) -> None:
@@ -69,11 +74,38 @@ def test_one_of_two_processes_gets_it_and_the_other_says_so(tmp_path: Path) -> N
 
 def test_of_many_processes_at_a_stale_lock_one_gets_it(tmp_path: Path) -> None:
     lock = tmp_path / "run.lock"
-    started = [start(_count, lock, 25) for _ in range(4)]
-    assert [connection.recv() for _, connection in started] == [25] * 4
-    for process, _ in started:
+    started = [start(_count, lock, 20) for _ in range(3)]
+    for process, connection in started:
+        assert connection.poll(120)
+        assert connection.recv() == 20
         process.join()
-        assert process.exitcode == 0
+
+
+def test_who_judges_a_stale_lock_second_does_not_remove_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "run.lock"
+    write(lock, pid=2**22 + 1, host=socket.gethostname())
+    judged, go_on = threading.Event(), threading.Event()
+    check = lease._check_stale
+
+    def slow_check(path: Path) -> None:
+        check(path)
+        judged.set()
+        go_on.wait(20)
+
+    monkeypatch.setattr(lease, "_check_stale", slow_check)
+    first = threading.Thread(target=lease._acquire, args=(lock,))
+    first.start()
+    assert judged.wait(20)
+    second = threading.Thread(target=lease._remove_stale, args=(lock,))
+    second.start()
+    second.join(0.3)
+    assert second.is_alive()  # one judges at a time
+    go_on.set()
+    first.join()
+    second.join()
+    assert json.loads(lock.read_text())["pid"] == os.getpid()
 
 
 def test_an_owner_on_another_machine_is_believed_as_long_as_it_shows_life(tmp_path: Path) -> None:

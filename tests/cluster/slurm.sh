@@ -39,8 +39,9 @@ start() {
     chmod 600 "$folder/munge/key"
     munged --force --key-file="$folder/munge/key" --socket="$folder/munge/socket" \
         --pid-file="$folder/munged.pid" --log-file="$folder/munge/log" --seed-file="$folder/munge/seed"
-    local host ports
-    host=$(hostname -s)
+    local host ports cores
+    host=$(hostname -s) cores=$(getconf _NPROCESSORS_ONLN)
+    cores=$((cores < 2 ? 2 : cores)) # two tasks at a time even on one core; config_overrides lets it pass
     ports=$(python3 -c 'import socket; s = [socket.socket() for _ in "12"]; [x.bind(("127.0.0.1", 0)) for x in s]; print(*(x.getsockname()[1] for x in s))')
     cat >"$folder/slurm.conf" <<CONF
 ClusterName=calibench
@@ -54,6 +55,7 @@ AuthInfo=socket=$folder/munge/socket
 CredType=cred/munge
 StateSaveLocation=$folder/state
 SlurmdSpoolDir=$folder/spool
+SlurmdParameters=config_overrides
 SlurmctldPidFile=$folder/slurmctld.pid
 SlurmdPidFile=$folder/slurmd.pid
 SlurmctldLogFile=$folder/slurmctld.log
@@ -68,7 +70,7 @@ AccountingStorageType=accounting_storage/none
 MpiDefault=none
 ReturnToService=2
 KillWait=10
-NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=4000 State=UNKNOWN
+NodeName=$host NodeAddr=127.0.0.1 CPUs=$cores RealMemory=4000 State=UNKNOWN
 PartitionName=main Nodes=$host Default=YES MaxTime=INFINITE State=UP
 CONF
     export SLURM_CONF=$folder/slurm.conf
