@@ -58,7 +58,7 @@ class Task:
         for job in self.jobs:
             if job.state not in _FINAL:
                 job.state = "failed"
-                job.reason = f"SLURM job {self.array} (task {self.number}) is over: {state}"
+                job.reason = f"task {self.number} of SLURM job {self.array} is over ({state}); see {self.events.parent}"
                 yield job
 
 

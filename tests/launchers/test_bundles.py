@@ -70,7 +70,7 @@ def test_the_submitter_reads_what_the_bundle_tells(tmp_path: Path) -> None:
     assert not task.over
     lost = list(task.give_up("TIMEOUT"))
     assert [job.seed for job in lost] == [0, 1, 3]
-    assert lost[0].reason == "SLURM job 7 (task 0) is over: TIMEOUT"
+    assert lost[0].reason == f"task 0 of SLURM job 7 is over (TIMEOUT); see {tmp_path}"
     assert task.over
 
 
