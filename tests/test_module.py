@@ -145,7 +145,7 @@ def run_fit(root: Path, how: list[str], *options: str) -> None:
         *options,
     ]  # fmt: skip
     done = subprocess.run(
-        [*how, "-m", "calibench", *arguments], capture_output=True, text=True, timeout=300
+        [*how, "-m", "calibench", *arguments], capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stderr
     assert len(list(root.rglob("metrics.json"))) == 1
