@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from calibench.config import Terminated, UsageError
 
@@ -65,16 +65,22 @@ class Job:
 def _work(connection: Connection, device: str | None) -> None:
     """A worker: runs the cells it is sent until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    signal.signal(signal.SIGTERM, _terminate)
     for name in [name for name in os.environ if name.startswith("SLURM_")]:
         del os.environ[name]  # a cell is one process; Lightning would take it for a task of SLURM's
     if device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
-    while True:
-        try:
-            task = connection.recv()
-        except EOFError:
-            return
-        _run_cell(connection, *task)
+    try:
+        while True:
+            _run_cell(connection, *connection.recv())
+    except EOFError:
+        return
+    except Terminated:
+        raise SystemExit(143) from None
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise Terminated
 
 
 def _run_cell(connection: Connection, arguments: list[str], log: str) -> None:

@@ -98,14 +98,14 @@ def _recorded(run: Run, lead: bool) -> Iterator[None]:
     """Write into status.json how the run ended."""
     try:
         yield
+        if lead:
+            run.write_status("done")
     except BaseException as error:
         text = f"{type(error).__name__}: {' '.join(str(error).split())}"
         if lead:
             with suppress(OSError):  # the run's own error is the one to tell
                 run.write_status("failed", _INTERRUPTIONS.get(type(error), text))
         raise
-    if lead:
-        run.write_status("done")
 
 
 def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] | None) -> None:
