@@ -123,7 +123,7 @@ CASES = {
     "sweep digits_lt --seeds a..b": "`--seeds` must look like",
     "sweep digits_lt --job 2": "unknown option `--job`; did you mean --jobs",
     "sweep digits_ltt": "did you mean digits_lt",
-    "sweep digits_lt --jobs 0": "`--jobs` must be a positive integer",
+    "sweep digits_lt --jobs 0": "--jobs: must be a positive integer, got 0",
     "leaderboard nowhere": "nowhere",
     "leaderboard --sort": "expected one argument",
 }  # fmt: skip

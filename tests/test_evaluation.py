@@ -19,15 +19,23 @@ from calibench.metrics import (
 from calibench.runs import Predictions
 
 
-def predictions(n: int = 400, *, split: str = "test", kind: str = "", seed: int = 0, scale: float = 3.0) -> Predictions:
+def predictions(
+    n: int = 400, *, split: str = "test", kind: str = "", seed: int = 0, scale: float = 3.0
+) -> Predictions:
     rng = np.random.default_rng(seed)
     logits = rng.normal(size=(n, 5)) * scale
-    target = np.array([rng.choice(5, p=row) for row in torch.tensor(logits / scale).softmax(1).double().numpy()])
+    target = np.array(
+        [rng.choice(5, p=row) for row in torch.tensor(logits / scale).softmax(1).double().numpy()]
+    )
     return Predictions(logits, target, {"split": split, "kind": kind or split})
 
 
 def value(rows: list[dict[str, Any]], metric: str, **where: Any) -> float:
-    found = [row["value"] for row in rows if row["metric"] == metric and all(row.get(k) == v for k, v in where.items())]
+    found = [
+        row["value"]
+        for row in rows
+        if row["metric"] == metric and all(row.get(k) == v for k, v in where.items())
+    ]
     assert len(found) == 1
     return float(found[0])
 
@@ -47,7 +55,9 @@ def test_a_calibrator_is_fitted_on_validation_only() -> None:
     val, test = predictions(split="val", seed=1), predictions()
     calibrator = fit_calibrator(TemperatureScaling(), val)
     assert value(evaluate(test, calibrator), "nll") < value(evaluate(test), "nll")
-    with pytest.raises(ValueError, match="fitted on validation predictions, got the test set `test`"):
+    with pytest.raises(
+        ValueError, match="fitted on validation predictions, got the test set `test`"
+    ):
         fit_calibrator(TemperatureScaling(), test)
 
 
@@ -59,11 +69,15 @@ def test_the_papers_variants_are_computed_on_request() -> None:
     probs, target = torch.tensor(sets["test"].logits).softmax(1), torch.tensor(sets["test"].target)
     for bins, suffix in ((15, ""), (20, "_20")):
         for error in (adaptive_calibration_error, classwise_calibration_error):
-            name = {"adaptive": "adaptive_ece", "classwise": "classwise_ece"}[error.__name__.partition("_")[0]]
+            name = {"adaptive": "adaptive_ece", "classwise": "classwise_ece"}[
+                error.__name__.partition("_")[0]
+            ]
             expected = float(error(probs, target, n_bins=bins, variant="reference"))
             found = value(added, f"{name}_reference{suffix}", split="test", n_bins=bins)
             assert found == pytest.approx(expected, rel=1e-6)
-    assert value(added, "adaptive_ece_reference", split="test") != value(plain, "adaptive_ece", split="test")
+    assert value(added, "adaptive_ece_reference", split="test") != value(
+        plain, "adaptive_ece", split="test"
+    )
 
 
 def test_ood_rows_agree_with_scikit_learn() -> None:
@@ -72,9 +86,13 @@ def test_ood_rows_agree_with_scikit_learn() -> None:
     probs = [torch.tensor(part.logits).double().softmax(1) for part in (test, outside)]
     entropy = np.concatenate([-(p * p.log()).sum(1).numpy() for p in probs])
     labels = np.repeat([0, 1], 400)
-    assert value(rows, "ood_auroc", score="entropy") == pytest.approx(roc_auc_score(labels, entropy), abs=1e-6)
+    assert value(rows, "ood_auroc", score="entropy") == pytest.approx(
+        roc_auc_score(labels, entropy), abs=1e-6
+    )
     msp = np.concatenate([-p.max(1).values.numpy() for p in probs])
-    assert value(rows, "ood_auroc", score="msp") == pytest.approx(roc_auc_score(labels, msp), abs=1e-6)
+    assert value(rows, "ood_auroc", score="msp") == pytest.approx(
+        roc_auc_score(labels, msp), abs=1e-6
+    )
 
 
 def test_evaluation_of_all_sets() -> None:
@@ -82,11 +100,20 @@ def test_evaluation_of_all_sets() -> None:
         "val": predictions(split="val", seed=1), "test": predictions(),
         "fog": predictions(split="fog", kind="shift", seed=2), "far": predictions(split="far", kind="ood", seed=3),
     }  # fmt: skip
-    report = Evaluation([TemperatureScaling(), TemperatureScaling(objective="ece")])(sets, {"svhn": "not here"})
+    report = Evaluation([TemperatureScaling(), TemperatureScaling(objective="ece")])(
+        sets, {"svhn": "not here"}
+    )
     names = ["TemperatureScaling", "TemperatureScaling(objective=ece)"]
     assert list(report.calibrators) == names
     splits = {(row["split"], row["metric"] == "ood_auroc") for row in report.rows}
-    assert splits == {("val", False), ("test", False), ("fog", False), ("fog", True), ("far", False), ("far", True)}
+    assert splits == {
+        ("val", False),
+        ("test", False),
+        ("fog", False),
+        ("fog", True),
+        ("far", False),
+        ("far", True),
+    }
     assert {row["metric"][:3] for row in report.rows if row["split"] == "far"} == {"ood"}
     assert report.unavailable == {"svhn": "not here"}
     assert report.value("error") == report.value("error", calibrator=names[0])
@@ -107,7 +134,9 @@ def test_a_saturated_logit_gives_a_finite_nll() -> None:
 
 def test_two_models_with_ece_zero_of_which_one_is_worse() -> None:
     """Section 4.1 of the GCE paper: 60 % and 70 % accuracy, both perfectly calibrated."""
-    target = np.repeat([1, 0, 1, 0], [40, 10, 20, 30])  # subset A: 40 positive, 10 negative; subset B: 20, 30
+    target = np.repeat(
+        [1, 0, 1, 0], [40, 10, 20, 30]
+    )  # subset A: 40 positive, 10 negative; subset B: 20, 30
     uniform = np.full(100, 0.6)
     informed = np.repeat([0.8, 0.4], 50)
     reports = {}

@@ -26,7 +26,14 @@ from calibench.runs import Predictions, Run
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("results")
-    arguments = ["--config", "digits_lt", "--trainer.max_epochs", "2", "--trainer.enable_progress_bar", "false"]
+    arguments = [
+        "--config",
+        "digits_lt",
+        "--trainer.max_epochs",
+        "2",
+        "--trainer.enable_progress_bar",
+        "false",
+    ]
     return training.fit([*arguments, "--trainer.default_root_dir", str(folder)])[1]
 
 
@@ -45,15 +52,46 @@ print(notes["calibench.json"])
 """
 
 
-@pytest.mark.parametrize("name", ["VectorScaling", *(pytest.param(name, marks=pytest.mark.slow) for name in DEFAULT if name != "VectorScaling")])
-def test_a_fresh_process_gets_the_calibrated_probabilities(name: str, run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "VectorScaling",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in DEFAULT
+            if name != "VectorScaling"
+        ),
+    ],
+)
+def test_a_fresh_process_gets_the_calibrated_probabilities(
+    name: str, run: Run, tmp_path: Path
+) -> None:
     output = tmp_path / "model.pt2"
     assert main(["export", str(run.folder), "--calibrator", name, "-o", str(output)]) == 0
     _, inputs = trained_network(run)
-    assert main(["predict", "--config", str(run.folder / "config.yaml"), "--output", str(tmp_path), "--calibrator", name]) == 0
+    assert (
+        main(
+            [
+                "predict",
+                "--config",
+                str(run.folder / "config.yaml"),
+                "--output",
+                str(tmp_path),
+                "--calibrator",
+                name,
+            ]
+        )
+        == 0
+    )
     with np.load(tmp_path / name / "val.npz") as arrays:
-        np.savez(tmp_path / "expected.npz", inputs=inputs.numpy(), probs=arrays["probs"][: len(inputs)])
-    done = subprocess.run([sys.executable, "-W", "error", "-c", FRESH, str(output), str(tmp_path / "expected.npz")], capture_output=True, text=True)
+        np.savez(
+            tmp_path / "expected.npz", inputs=inputs.numpy(), probs=arrays["probs"][: len(inputs)]
+        )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FRESH, str(output), str(tmp_path / "expected.npz")],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     notes = json.loads(done.stdout)
     assert notes["calibrator"] == name
@@ -61,24 +99,45 @@ def test_a_fresh_process_gets_the_calibrated_probabilities(name: str, run: Run, 
     assert notes["input_shape"] == [None, *inputs.shape[1:]]
 
 
-def test_predict_writes_calibrated_probabilities_beside_the_logits(run: Run, tmp_path: Path) -> None:
-    assert main(["predict", "--config", str(run.folder / "config.yaml"), "--output", str(tmp_path), "--calibrator", "TemperatureScaling"]) == 0
+def test_predict_writes_calibrated_probabilities_beside_the_logits(
+    run: Run, tmp_path: Path
+) -> None:
+    assert (
+        main(
+            [
+                "predict",
+                "--config",
+                str(run.folder / "config.yaml"),
+                "--output",
+                str(tmp_path),
+                "--calibrator",
+                "TemperatureScaling",
+            ]
+        )
+        == 0
+    )
     val, test = (Predictions.load(tmp_path / f"{name}.npz") for name in ("val", "test"))
     fitted = fit_calibrator(TemperatureScaling(), val)
     read = load_calibrator(tmp_path / "TemperatureScaling" / "calibrator.pt")
     assert read.parameters_dict() == fitted.parameters_dict()
     with np.load(tmp_path / "TemperatureScaling" / "test.npz") as arrays:
-        np.testing.assert_array_equal(arrays["probs"], fitted(torch.from_numpy(test.logits)).numpy())
+        np.testing.assert_array_equal(
+            arrays["probs"], fitted(torch.from_numpy(test.logits)).numpy()
+        )
     names = {path.stem for path in tmp_path.glob("*.npz")}
     assert {path.stem for path in (tmp_path / "TemperatureScaling").glob("*.npz")} == names
 
 
-def test_predict_refuses_an_unknown_calibrator_before_it_starts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_refuses_an_unknown_calibrator_before_it_starts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["predict", "--config", "nowhere", "--calibrator", "TempScaling"]) == 2
     assert "did you mean TemperatureScaling" in capsys.readouterr().err
 
 
-def test_mistakes_are_one_line(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_one_line(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["export", str(tmp_path)]) == 2
     assert "not the folder of a finished run" in capsys.readouterr().err
     assert main(["export", str(run.folder), "--calibrator", "Temperature"]) == 2
@@ -86,7 +145,9 @@ def test_mistakes_are_one_line(run: Run, tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_program_that_differs_from_its_network_is_not_written() -> None:
-    class RowDependent(nn.Module):  # what is exported depends on a number that was only true of the example
+    class RowDependent(
+        nn.Module
+    ):  # what is exported depends on a number that was only true of the example
         def forward(self, inputs: torch.Tensor) -> torch.Tensor:
             return inputs * (3.0 if torch.compiler.is_compiling() else 1.0)
 
@@ -96,7 +157,9 @@ def test_a_program_that_differs_from_its_network_is_not_written() -> None:
         exported(model, logits, {})
 
 
-def test_a_damaged_checkpoint_is_named(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_checkpoint_is_named(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import shutil
 
     copy = tmp_path / "copy"

@@ -18,7 +18,8 @@ FAKES = {
     "svhn": fakes.svhn,
     "tiny_imagenet": fakes.tiny_imagenet,
 }
-PROTOCOLS = sorted(name for name in available() if name.startswith("protocols/"))
+TEXT = {"protocols/fcl_text"}
+PROTOCOLS = sorted({name for name in available() if name.startswith("protocols/")} - TEXT)
 PAPERS = ["protocols/bsce_gra", "protocols/fcl", "protocols/gce"]
 
 

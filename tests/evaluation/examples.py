@@ -9,13 +9,23 @@ import numpy as np
 from calibench.runs import Predictions
 
 
-def predictions(n: int = 300, k: int = 4, *, split: str = "test", kind: str = "", seed: int = 0, sharp: float = 2.0) -> Predictions:
+def predictions(
+    n: int = 300,
+    k: int = 4,
+    *,
+    split: str = "test",
+    kind: str = "",
+    seed: int = 0,
+    sharp: float = 2.0,
+) -> Predictions:
     rng = np.random.default_rng([seed, len(split)])
     logits = 1.5 * rng.normal(size=(n, k)).round(1)  # rounded: some confidences are equal
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     target = np.array([rng.choice(k, p=row) for row in probs])
     kind = kind or split
-    return Predictions(sharp * logits, np.full(n, -1) if kind == "ood" else target, {"split": split, "kind": kind})
+    return Predictions(
+        sharp * logits, np.full(n, -1) if kind == "ood" else target, {"split": split, "kind": kind}
+    )
 
 
 def saved(folder: Path, *, seed: int = 0) -> dict[str, str]:
@@ -23,6 +33,11 @@ def saved(folder: Path, *, seed: int = 0) -> dict[str, str]:
     sets = {"val": "val", "test": "test", "far": "ood", "fog": "shift"}
     for name, kind in sets.items():
         # The same labels for every seed, so that two seeds make an ensemble.
-        one, other = predictions(split=name, kind=kind), predictions(split=name, kind=kind, seed=seed)
-        Predictions(one.logits + 0.3 * seed * other.logits, one.target, one.metadata).save(folder / f"{name}.npz")
+        one, other = (
+            predictions(split=name, kind=kind),
+            predictions(split=name, kind=kind, seed=seed),
+        )
+        Predictions(one.logits + 0.3 * seed * other.logits, one.target, one.metadata).save(
+            folder / f"{name}.npz"
+        )
     return {name: str(folder / f"{name}.npz") for name in sets}

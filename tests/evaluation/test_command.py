@@ -29,7 +29,9 @@ def sides(files: dict[str, str]) -> list[str]:
     return ["evaluate", "--val", files["val"], "--test", files["test"]]
 
 
-def test_every_metric_raw_and_after_each_calibrator(files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_metric_raw_and_after_each_calibrator(
+    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     output = tmp_path / "report.json"
     sets = ["--ood", f"far={files['far']}", "--shift", f"fog={files['fog']}"]
     assert main([*sides(files), *sets, "--bootstrap", "60", "--output", str(output)]) == 0
@@ -44,7 +46,11 @@ def test_every_metric_raw_and_after_each_calibrator(files: dict[str, str], tmp_p
     fitted = fit_calibrator(TemperatureScaling(), val)
     for calibrator, name in ((None, "raw"), (fitted, "TemperatureScaling")):
         for expected in evaluate(test, calibrator):
-            (row,) = [r for r in report["rows"] if (r["split"], r["calibrator"], r["metric"]) == ("test", name, expected["metric"])]
+            (row,) = [
+                r
+                for r in report["rows"]
+                if (r["split"], r["calibrator"], r["metric"]) == ("test", name, expected["metric"])
+            ]
             assert row["value"] == pytest.approx(expected["value"])
             assert row["low"] <= row["high"]
             assert isinstance(row["best"], bool)
@@ -60,7 +66,9 @@ def test_markdown_and_csv(files: dict[str, str], tmp_path: Path) -> None:
     text = (tmp_path / "r.md").read_text()
     assert "| calibrator | Error % | NLL | Brier |" in text
     (line,) = [line for line in text.splitlines() if line.startswith("| TemperatureScaling")]
-    assert "**" in line.split("|")[3]  # the labels were drawn at half the logits: its NLL is the best
+    assert (
+        "**" in line.split("|")[3]
+    )  # the labels were drawn at half the logits: its NLL is the best
     (raw,) = [line for line in text.splitlines() if line.startswith("| raw")]
     assert "**" not in raw.split("|")[3]
     assert main([*sides(files), *few, "-o", str(tmp_path / "r.csv")]) == 0
@@ -72,25 +80,73 @@ def test_markdown_and_csv(files: dict[str, str], tmp_path: Path) -> None:
 
 def test_an_infinite_nll_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     predictions(split="val").save(tmp_path / "val.npz")
-    np.savez(tmp_path / "test.npz", probs=np.array([[1.0, 0, 0, 0], [0, 1.0, 0, 0]]), target=np.array([0, 3]))
-    assert main(["evaluate", "--val", f"{tmp_path}/val.npz", "--test", f"{tmp_path}/test.npz", "--calibrators", "none", "--bootstrap", "50"]) == 0
+    np.savez(
+        tmp_path / "test.npz",
+        probs=np.array([[1.0, 0, 0, 0], [0, 1.0, 0, 0]]),
+        target=np.array([0, 3]),
+    )
+    assert (
+        main(
+            [
+                "evaluate",
+                "--val",
+                f"{tmp_path}/val.npz",
+                "--test",
+                f"{tmp_path}/test.npz",
+                "--calibrators",
+                "none",
+                "--bootstrap",
+                "50",
+            ]
+        )
+        == 0
+    )
     assert "inf" in capsys.readouterr().out
 
 
-def test_a_deep_ensemble_is_pooled_then_calibrated_and_shown_beside_its_members(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_deep_ensemble_is_pooled_then_calibrated_and_shown_beside_its_members(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     members = [saved(tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 1))]
-    arguments = [text for side in ("val", "test") for text in (f"--{side}", *(m[side] for m in members))]
+    arguments = [
+        text for side in ("val", "test") for text in (f"--{side}", *(m[side] for m in members))
+    ]
     far = f"far={members[0]['far']},{members[1]['far']}"
     output = tmp_path / "r.json"
-    assert main(["evaluate", *arguments, "--ood", far, "--calibrators", "TemperatureScaling", "--bootstrap", "50", "-o", str(output)]) == 0
+    assert (
+        main(
+            [
+                "evaluate",
+                *arguments,
+                "--ood",
+                far,
+                "--calibrators",
+                "TemperatureScaling",
+                "--bootstrap",
+                "50",
+                "-o",
+                str(output),
+            ]
+        )
+        == 0
+    )
     assert "ensemble of 2" in capsys.readouterr().out
     report = json.loads(output.read_text())
     assert list(report["calibrators"]) == ["ensemble of 2", "a", "b"]
-    val, test = (pooled([Predictions.load(member[side]) for member in members]) for side in ("val", "test"))
+    val, test = (
+        pooled([Predictions.load(member[side]) for member in members]) for side in ("val", "test")
+    )
     fitted = fit_calibrator(TemperatureScaling(), val)
-    assert report["calibrators"]["ensemble of 2"]["TemperatureScaling"]["temperature"] == pytest.approx(float(fitted.temperature), rel=1e-5)
+    assert report["calibrators"]["ensemble of 2"]["TemperatureScaling"][
+        "temperature"
+    ] == pytest.approx(float(fitted.temperature), rel=1e-5)
     expected = next(row["value"] for row in evaluate(test, fitted) if row["metric"] == "nll")
-    found = next(r["value"] for r in report["rows"] if (r["model"], r["split"], r["calibrator"], r["metric"]) == ("ensemble of 2", "test", "TemperatureScaling", "nll"))
+    found = next(
+        r["value"]
+        for r in report["rows"]
+        if (r["model"], r["split"], r["calibrator"], r["metric"])
+        == ("ensemble of 2", "test", "TemperatureScaling", "nll")
+    )
     assert found == pytest.approx(expected)
 
 
@@ -123,7 +179,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("line", MISTAKES)
-def test_a_mistake_is_one_line_and_exit_code_2(line: str, files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_is_one_line_and_exit_code_2(
+    line: str, files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     test = Predictions.load(files["test"])
     Predictions(test.logits, test.target).save(tmp_path / "same.npz")
     predictions(k=3).save(tmp_path / "three.npz")
@@ -135,31 +193,78 @@ def test_a_mistake_is_one_line_and_exit_code_2(line: str, files: dict[str, str],
     assert MISTAKES[line] in captured.err
 
 
-def test_probabilities_with_zeros_say_what_to_do(files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_probabilities_with_zeros_say_what_to_do(
+    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rng = np.random.default_rng(0)
     probs = np.eye(4)[rng.integers(4, size=50)] * 0.9 + np.array([0.1, 0, 0, 0])
     np.savez(tmp_path / "zeros.npz", probs=probs, target=rng.integers(4, size=50))
-    line = ["evaluate", "--val", str(tmp_path / "zeros.npz"), "--test", files["test"], "--calibrators", "TemperatureScaling", "--bootstrap", "0"]
+    line = [
+        "evaluate",
+        "--val",
+        str(tmp_path / "zeros.npz"),
+        "--test",
+        files["test"],
+        "--calibrators",
+        "TemperatureScaling",
+        "--bootstrap",
+        "0",
+    ]
     assert main(line) == 2
     assert "--clip" in capsys.readouterr().err
     assert main([*line, "--clip", "1e-6"]) == 0
 
 
 def test_all_calibrators_have_a_name() -> None:
-    assert {type(one).__name__ for one in calibrators_named(["all"])} == set(calibrators.__all__) - {"Calibrator"}
-    assert [type(one).__name__ for one in calibrators_named(["VectorScaling", "default"])][:2] == ["VectorScaling", "TemperatureScaling"]
+    assert {type(one).__name__ for one in calibrators_named(["all"])} == set(
+        calibrators.__all__
+    ) - {"Calibrator"}
+    assert [type(one).__name__ for one in calibrators_named(["VectorScaling", "default"])][:2] == [
+        "VectorScaling",
+        "TemperatureScaling",
+    ]
     assert calibrators_named(["none"]) == []
 
 
 def test_it_runs_on_the_output_of_calibrate(files: dict[str, str], tmp_path: Path) -> None:
     fitted, probs = str(tmp_path / "cal.pt"), tmp_path / "probs.npz"
     assert main(["calibrate", "--val", files["val"], "--output", fitted]) == 0
-    assert main(["calibrate", "--apply", fitted, "--input", files["test"], "--output", str(probs)]) == 0
+    assert (
+        main(["calibrate", "--apply", fitted, "--input", files["test"], "--output", str(probs)])
+        == 0
+    )
     output = tmp_path / "r.json"
-    assert main(["evaluate", "--val", files["val"], "--test", str(probs), "--calibrators", "none", "--bootstrap", "0", "-o", str(output)]) == 0
+    assert (
+        main(
+            [
+                "evaluate",
+                "--val",
+                files["val"],
+                "--test",
+                str(probs),
+                "--calibrators",
+                "none",
+                "--bootstrap",
+                "0",
+                "-o",
+                str(output),
+            ]
+        )
+        == 0
+    )
     after = fit_calibrator(TemperatureScaling(), Predictions.load(files["val"]))
-    expected = next(row["value"] for row in evaluate(Predictions.load(files["test"]), after) if row["metric"] == "ece")
-    found = next(r["value"] for r in json.loads(output.read_text())["rows"] if (r["split"], r["metric"]) == ("test", "ece"))
+    expected = next(
+        row["value"]
+        for row in evaluate(Predictions.load(files["test"]), after)
+        if row["metric"] == "ece"
+    )
+    found = next(
+        r["value"]
+        for r in json.loads(output.read_text())["rows"]
+        if (r["split"], r["metric"]) == ("test", "ece")
+    )
     assert found == pytest.approx(expected, abs=1e-5)
     shutil.copy(probs, tmp_path / "val2.npz")
-    assert main(["evaluate", "--val", str(tmp_path / "val2.npz"), "--test", files["test"]]) == 2  # it says that it is the test set
+    assert (
+        main(["evaluate", "--val", str(tmp_path / "val2.npz"), "--test", files["test"]]) == 2
+    )  # it says that it is the test set

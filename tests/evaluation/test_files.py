@@ -32,7 +32,9 @@ def test_npz_of_logits_and_of_probabilities(tmp_path: Path) -> None:
     assert (read.logits == MADE.logits).all()
     assert read.kind == "test"
     np.savez(tmp_path / "probs.npz", probs=PROBS, target=MADE.target)
-    np.testing.assert_allclose(softmax(Reader()(str(tmp_path / "probs.npz")).logits), PROBS, rtol=1e-5)
+    np.testing.assert_allclose(
+        softmax(Reader()(str(tmp_path / "probs.npz")).logits), PROBS, rtol=1e-5
+    )
 
 
 def test_csv_holds_probabilities_unless_said_otherwise(tmp_path: Path) -> None:
@@ -80,7 +82,9 @@ def test_an_exact_zero_stays_unless_it_is_clipped(tmp_path: Path) -> None:
         ("a.npy", "no array", "a.npy"),
     ],
 )
-def test_what_is_no_such_file_is_named(name: str, content: str, message: str, tmp_path: Path) -> None:
+def test_what_is_no_such_file_is_named(
+    name: str, content: str, message: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=message):
         Reader()(str(tmp_path / name))

@@ -37,7 +37,9 @@ def test_the_map_is_the_solution_of_the_quadratic_program(n: int) -> None:
         # Increments in boxes: kappa = L x, 0 <= x_j <= 2 (v_j - v_{j-1}).
         design = np.sqrt(weight)[:, None] * np.tril(np.ones((n, n)))
         upper = np.r_[1.0, 2 * np.diff(values)] + 1e-15
-        solved = lsq_linear(design, np.sqrt(weight) * accuracy, bounds=(0, upper), method="bvls", tol=1e-14)
+        solved = lsq_linear(
+            design, np.sqrt(weight) * accuracy, bounds=(0, upper), method="bvls", tol=1e-14
+        )
         assert (weight * (found - accuracy) ** 2).sum() == pytest.approx(2 * solved.cost, abs=1e-9)
 
 
@@ -45,17 +47,25 @@ def test_the_map_is_the_solution_of_the_quadratic_program(n: int) -> None:
 def test_gap_lies_between_the_square_and_the_double_of_smce(sharp: float) -> None:
     made = predictions(400, sharp=sharp)
     probs, target = torch.from_numpy(made.logits).double().softmax(1), torch.from_numpy(made.target)
-    smce, gap = float(lipschitz_calibration_error(probs, target)), post_processing_gap(probs, target)
+    smce, gap = (
+        float(lipschitz_calibration_error(probs, target)),
+        post_processing_gap(probs, target),
+    )
     assert smce**2 - 1e-6 <= gap <= 2 * smce + 1e-6
 
 
 def test_gap_of_a_constant_confidence_and_of_none() -> None:
-    probs, target = torch.tensor([[0.875, 0.125]]).expand(8, 2), torch.tensor([0, 0, 0, 0, 0, 0, 1, 1])
+    probs, target = (
+        torch.tensor([[0.875, 0.125]]).expand(8, 2),
+        torch.tensor([0, 0, 0, 0, 0, 0, 1, 1]),
+    )
     assert post_processing_gap(probs, target) == pytest.approx((0.875 - 0.75) ** 2)
     assert math.isnan(post_processing_gap(probs[:0], target[:0]))
 
 
-def test_many_values_on_a_grid_are_close_to_the_exact_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_values_on_a_grid_are_close_to_the_exact_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made = predictions(3000, k=3, sharp=2.0)
     noise = 1e-3 * np.random.default_rng(0).normal(size=made.logits.shape)
     probs, target = torch.from_numpy(made.logits + noise).softmax(1), torch.from_numpy(made.target)
@@ -79,7 +89,12 @@ def test_confidence_against_the_posterior_of_gaussians() -> None:
     data.setup()
     posterior = data.posterior(data.splits.test.inputs).double()
     exact = posterior_confidence(posterior, posterior)
-    assert (exact.overconfident, exact.underconfident, exact.excess, exact.shortfall) == (0, 0, 0, 0)
+    assert (exact.overconfident, exact.underconfident, exact.excess, exact.shortfall) == (
+        0,
+        0,
+        0,
+        0,
+    )
     flat = torch.full_like(posterior, 1 / 3)
     found = posterior_confidence(flat, posterior)
     assert found.overconfident == 0

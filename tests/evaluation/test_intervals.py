@@ -39,24 +39,38 @@ def test_replicates_are_the_metrics_of_the_resampled_set(n: int, k: int) -> None
         assert {(row["metric"], None) for row in rows} == set(found)
         for row in rows:
             if row["metric"] != "smooth_ece":
-                assert found[row["metric"], None][number] == pytest.approx(row["value"], abs=2e-6), row["metric"]
+                assert found[row["metric"], None][number] == pytest.approx(
+                    row["value"], abs=2e-6
+                ), row["metric"]
 
 
 def test_smooth_ece_is_resampled_at_the_width_of_the_set() -> None:
     log_probs, target = log_probs_and_target()
     counts = Resamples(len(target), 3).counts.astype(np.float64)
     top = TopLabelResamples(log_probs.exp(), target)
-    value = next(row["value"] for row in labelled_rows(log_probs, target, n_bins=(15,)) if row["metric"] == "smooth_ece")
+    value = next(
+        row["value"]
+        for row in labelled_rows(log_probs, target, n_bins=(15,))
+        if row["metric"] == "smooth_ece"
+    )
     (itself,) = top.smooth(np.ones((1, len(target))))
     assert itself == pytest.approx(value, abs=1e-4)  # the width is that of the bisection, to 1/1024
     width = math.ceil(value * 1024) / 1024
     for row, found in zip(counts, top.smooth(counts), strict=True):
         drawn = np.repeat(np.arange(len(target)), row.astype(int))
         probs = log_probs.exp()[drawn]
-        confidence, hit = probs.max(1).values.double(), (probs.numpy().argmax(1) == target[drawn].numpy())
+        confidence, hit = (
+            probs.max(1).values.double(),
+            (probs.numpy().argmax(1) == target[drawn].numpy()),
+        )
         residual = confidence - torch.from_numpy(hit).double()
         kernel = KERNELS["reflected"]
-        expected = kernel.error(Residuals(kernel.coordinate(confidence), torch.stack([residual, torch.ones_like(residual)])), width)
+        expected = kernel.error(
+            Residuals(
+                kernel.coordinate(confidence), torch.stack([residual, torch.ones_like(residual)])
+            ),
+            width,
+        )
         assert found == pytest.approx(expected, abs=1e-9)
 
 
@@ -71,14 +85,21 @@ def test_classwise_cells_on_the_edge_of_the_first_bin() -> None:
     probs = torch.tensor([[1 / 15, 14 / 15], [0.0665, 0.9335], [0.0, 1.0], [0.5, 0.5]])
     target = torch.tensor([0, 0, 1, 0])
     counts = np.array([[1, 1, 1, 1], [0, 3, 0, 1]], dtype=np.float32)
-    for value, weights in zip(ClasswiseResamples(probs, target, [15])(counts)[0], counts, strict=True):
+    for value, weights in zip(
+        ClasswiseResamples(probs, target, [15])(counts)[0], counts, strict=True
+    ):
         drawn = np.repeat(np.arange(4), weights.astype(int))
         rows = labelled_rows(probs[drawn].log(), target[drawn], n_bins=(15,))
-        assert value == pytest.approx(next(r["value"] for r in rows if r["metric"] == "classwise_ece"), abs=1e-6)
+        assert value == pytest.approx(
+            next(r["value"] for r in rows if r["metric"] == "classwise_ece"), abs=1e-6
+        )
 
 
 def test_auroc_agrees_with_scikit_learn() -> None:
-    inside, outside = (torch.from_numpy(predictions(n, sharp=s).logits).log_softmax(1) for n, s in ((80, 2.0), (50, 1.0)))
+    inside, outside = (
+        torch.from_numpy(predictions(n, sharp=s).logits).log_softmax(1)
+        for n, s in ((80, 2.0), (50, 1.0))
+    )
     drawn = Resamples(80, 55), Resamples(50, 55, seed=1)
     found = ood_replicates(inside, outside, *drawn)["ood_auroc", "entropy"]
     scores = torch.cat([entropy(inside.double()), entropy(outside.double())])
@@ -92,7 +113,17 @@ def test_the_interval_of_a_mean_is_the_normal_one() -> None:
     log_probs, target = log_probs_and_target(2000)
     values = -log_probs.gather(1, target[:, None]).double()
     found = replicates(log_probs, target, (15,), Resamples(2000, 2000))["nll", None]
-    (row,) = summarised([{"split": "test", "metric": "nll", "calibrator": "raw", "value": float(values.mean()), "replicates": found}])
+    (row,) = summarised(
+        [
+            {
+                "split": "test",
+                "metric": "nll",
+                "calibrator": "raw",
+                "value": float(values.mean()),
+                "replicates": found,
+            }
+        ]
+    )
     half = 1.96 * float(values.std()) / math.sqrt(2000)
     assert row["high"] - row["low"] == pytest.approx(2 * half, rel=0.1)
     assert row["low"] < row["value"] < row["high"]
@@ -106,9 +137,24 @@ def test_best_are_those_that_the_same_resamples_cannot_tell_from_the_best() -> N
     label = {"split": "test", "metric": "nll"}
     rows = [
         {**label, "calibrator": "first", "value": 1.0, "replicates": 1.0 + noise},
-        {**label, "calibrator": "tied", "value": 1.01, "replicates": 1.01 + noise + 0.05 * rng.normal(size=1000)},
-        {**label, "calibrator": "behind", "value": 1.2, "replicates": 1.2 + noise + 0.05 * rng.normal(size=1000)},
-        {**label, "calibrator": "infinite", "value": math.inf, "replicates": np.full(1000, math.inf)},
+        {
+            **label,
+            "calibrator": "tied",
+            "value": 1.01,
+            "replicates": 1.01 + noise + 0.05 * rng.normal(size=1000),
+        },
+        {
+            **label,
+            "calibrator": "behind",
+            "value": 1.2,
+            "replicates": 1.2 + noise + 0.05 * rng.normal(size=1000),
+        },
+        {
+            **label,
+            "calibrator": "infinite",
+            "value": math.inf,
+            "replicates": np.full(1000, math.inf),
+        },
         {**label, "calibrator": "none", "value": 0.5},
     ]
     found = {row["calibrator"]: row.get("best") for row in summarised(rows)}

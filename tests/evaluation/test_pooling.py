@@ -16,7 +16,9 @@ from .examples import predictions
 def test_probabilities_are_averaged() -> None:
     one = predictions()
     other = replace(one, logits=one.logits[:, ::-1] * 0.3)
-    mean = (torch.from_numpy(one.logits).softmax(1) + torch.from_numpy(other.logits.copy()).softmax(1)) / 2
+    mean = (
+        torch.from_numpy(one.logits).softmax(1) + torch.from_numpy(other.logits.copy()).softmax(1)
+    ) / 2
     found = pooled([one, other])
     torch.testing.assert_close(torch.from_numpy(found.logits).softmax(1), mean)
     assert found.metadata == {**one.metadata, "members": 2}

@@ -175,7 +175,10 @@ def test_a_restored_calibrator_is_the_fitted_one_or_none(name: str) -> None:
 
 def test_a_restored_calibrator_has_its_arguments() -> None:
     block = {"class_path": "calibench.calibrators.AdaptiveTemperatureScaling"}
-    name, parameters = "AdaptiveTemperatureScaling(n_bins=2)", {"edges": [0.5], "temperatures": [1, 2]}
+    name, parameters = (
+        "AdaptiveTemperatureScaling(n_bins=2)",
+        {"edges": [0.5], "temperatures": [1, 2]},
+    )
     content = {
         "calibrators": {name: parameters},
         "evaluation": {"calibrators": [{**block, "init_args": {"n_bins": 2}}]},
