@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 # One thread: on a small machine two threads wait for each other, and the thread count changes bits.
@@ -12,6 +13,10 @@ import pytest
 import torch
 
 torch.set_num_threads(1)
+
+# Tests started in the background of a shell ignore Ctrl-C, and so would the processes that they interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).parent.parent
 SHARED = REPOSITORY.parent / "shared"
