@@ -17,9 +17,8 @@ def process_grid() -> tuple[int, int]:
     if "LOCAL_WORLD_SIZE" in given:
         local = int(given["LOCAL_WORLD_SIZE"])
         return int(given.get("WORLD_SIZE", local)) // local, local
-    if (
-        "SLURM_STEP_ID" in given
-    ):  # only srun sets it; what a batch script starts without srun is alone
+    # only srun sets it; what a batch script starts without srun is alone
+    if "SLURM_STEP_ID" in given:
         nodes = int(given["SLURM_STEP_NUM_NODES"])
         return nodes, int(given["SLURM_STEP_NUM_TASKS"]) // nodes
     return 1, 1

@@ -1,8 +1,8 @@
 """Suites: the cells of a comparison as data (benchmarks, networks, losses, seeds, calibrators). No torch.
 
 A suite is a YAML file of parts. A part names one benchmark and multiplies `backbones`, `losses`, the values in
-`grid` and `seeds`; what stands beside `parts` holds for every part, the values in
-`set` key by key. The keys are the fields of `Part`.
+`grid` and `seeds`; what stands beside `parts` holds for every part, the values
+in `set` key by key. The keys are the fields of `Part`.
 """
 
 from __future__ import annotations

@@ -316,10 +316,9 @@ def _conclude(jobs: Sequence[Job], launcher: Launcher, root: Path) -> int:
     """The leaderboard of the swept benchmarks, and what failed."""
     parser = argparse.ArgumentParser()
     leaderboard.add_arguments(parser)
+    # without a run there is no table
     done = [job for job in jobs if job.state in ("done", "skipped")]
-    for benchmark in dict.fromkeys(
-        job.benchmark for job in done
-    ):  # without a run there is no table
+    for benchmark in dict.fromkeys(job.benchmark for job in done):
         leaderboard.run(parser.parse_args([str(root / benchmark)]))
     failed = [job for job in jobs if job.state == "failed"]
     for job in failed:

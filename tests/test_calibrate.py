@@ -81,23 +81,15 @@ def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
         load_calibrator(tmp_path / "cal.pt")
 
 
+def keep(val: str, output: Path) -> int:
+    chosen = ["--calibrator", "VectorScaling"]
+    return main(["calibrate", "--val", val, *chosen, "--output", str(output)])
+
+
 def test_fit_and_apply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = saved(tmp_path)
     fitted, probs = tmp_path / "cal.pt", tmp_path / "probs.npz"
-    assert (
-        main(
-            [
-                "calibrate",
-                "--val",
-                files["val"],
-                "--calibrator",
-                "VectorScaling",
-                "--output",
-                str(fitted),
-            ]
-        )
-        == 0
-    )
+    assert keep(files["val"], fitted) == 0
     assert (
         main(
             ["calibrate", "--apply", str(fitted), "--input", files["test"], "--output", str(probs)]
@@ -162,17 +154,7 @@ def test_another_number_of_classes_is_one_line(
 ) -> None:
     files = saved(tmp_path)
     predictions(k=3).save(tmp_path / "three.npz")
-    main(
-        [
-            "calibrate",
-            "--val",
-            files["val"],
-            "--calibrator",
-            "VectorScaling",
-            "--output",
-            str(tmp_path / "cal.pt"),
-        ]
-    )
+    assert keep(files["val"], tmp_path / "cal.pt") == 0
     capsys.readouterr()
     assert (
         main(

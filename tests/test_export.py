@@ -52,6 +52,11 @@ print(notes["calibench.json"])
 """
 
 
+def predict(run: Run, folder: Path, calibrator: str) -> None:
+    config = ["--config", str(run.folder / "config.yaml")]
+    assert main(["predict", *config, "--output", str(folder), "--calibrator", calibrator]) == 0
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -69,20 +74,7 @@ def test_a_fresh_process_gets_the_calibrated_probabilities(
     output = tmp_path / "model.pt2"
     assert main(["export", str(run.folder), "--calibrator", name, "-o", str(output)]) == 0
     _, inputs = trained_network(run)
-    assert (
-        main(
-            [
-                "predict",
-                "--config",
-                str(run.folder / "config.yaml"),
-                "--output",
-                str(tmp_path),
-                "--calibrator",
-                name,
-            ]
-        )
-        == 0
-    )
+    predict(run, tmp_path, name)
     with np.load(tmp_path / name / "val.npz") as arrays:
         np.savez(
             tmp_path / "expected.npz", inputs=inputs.numpy(), probs=arrays["probs"][: len(inputs)]
@@ -102,20 +94,7 @@ def test_a_fresh_process_gets_the_calibrated_probabilities(
 def test_predict_writes_calibrated_probabilities_beside_the_logits(
     run: Run, tmp_path: Path
 ) -> None:
-    assert (
-        main(
-            [
-                "predict",
-                "--config",
-                str(run.folder / "config.yaml"),
-                "--output",
-                str(tmp_path),
-                "--calibrator",
-                "TemperatureScaling",
-            ]
-        )
-        == 0
-    )
+    predict(run, tmp_path, "TemperatureScaling")
     val, test = (Predictions.load(tmp_path / f"{name}.npz") for name in ("val", "test"))
     fitted = fit_calibrator(TemperatureScaling(), val)
     read = load_calibrator(tmp_path / "TemperatureScaling" / "calibrator.pt")

@@ -111,9 +111,8 @@ class Array:
         for key in options:
             if key not in known:
                 raise UsageError(f"no option `--slurm.{key}`{near_matches(key, known)}")
-        plain = (
-            {"mem": options["mem"]} if "mem" in options else {}
-        )  # `16GB`, which submitit would take for a number
+        # `16GB`, which submitit would take for a number
+        plain = {"mem": options["mem"]} if "mem" in options else {}
         others = {key: value for key, value in options.items() if key != "mem"}
         try:
             given = self._executor._convert_parameters(others) | plain
