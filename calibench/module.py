@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
-import lightning.pytorch as L
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.trainer.states import TrainerFn
@@ -18,6 +17,7 @@ from calibench.config import ExpectedFailure
 from calibench.data import Batch
 from calibench.distributed import gather_batch, gather_rows, slice_sizes, world
 from calibench.evaluation import OOD_SCORES, PosteriorScores, log_probabilities, update_metrics
+from calibench.lean import LeanModule, signed
 from calibench.losses import CalibrationLoss
 from calibench.metrics import OutOfDistribution, calibration_metrics
 from calibench.precision import at_least_float32, clip_fused, full_precision, unscales_itself
@@ -43,7 +43,7 @@ class _WeightedMean:
     def add(self, value: Tensor, rows: int) -> None:
         if self.total.device != value.device:
             self.total = self.total.to(value.device)
-        self.total = self.total + value * rows
+        self.total = torch.add(self.total, value, alpha=rows)
         self.rows += rows
 
 
@@ -51,7 +51,7 @@ def _sgd(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=5e-4)
 
 
-class ClassificationModule(L.LightningModule):
+class ClassificationModule(LeanModule):
     """Trains `backbone` with `loss`, and logs the benchmark's metrics on validation and test.
 
     The logits and targets of every step are gathered once, so any loss sees the global batch: N processes
@@ -165,6 +165,7 @@ class ClassificationModule(L.LightningModule):
         """Tell the loss the epoch."""
         self.loss.on_train_epoch_start(self.current_epoch, self.trainer.max_epochs or 0)
 
+    @signed
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of the global batch."""
         sizes = slice_sizes(batch.size, world()[0])
@@ -195,6 +196,8 @@ class ClassificationModule(L.LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         """Clip as the trainer says; fused optimisers under mixed precision too."""
+        if not gradient_clip_val:
+            return
         clip = super().configure_gradient_clipping
         if unscales_itself(self.trainer, optimizer):
             clip = partial(clip_fused, self.trainer)
@@ -218,7 +221,7 @@ class ClassificationModule(L.LightningModule):
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Update the validation metrics."""
         logits = self._keep("val", batch)
-        update_metrics(self.val_metrics, log_probabilities(logits), batch.target)
+        self.val_metrics.update_logits(logits, batch.target)
 
     def on_validation_epoch_end(self) -> None:
         """Log the metrics, and give the loss its moment."""

@@ -72,6 +72,16 @@ def floor(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def collection(metric: M.CalibrationMetrics, size: int, logits: Tensor, target: Tensor) -> Any:
+    """As validation feeds it."""
+    metric.reset()
+    for start in range(0, len(target), size):
+        metric.update_logits(logits[start : start + size], target[start : start + size])
+    return metric.compute()
+
+
+def collection_of_probabilities(
+    metric: M.CalibrationMetrics, size: int, logits: Tensor, target: Tensor
+) -> Any:
     """As evaluation feeds it: log-probabilities, and probabilities from them."""
     metric.reset()
     for start in range(0, len(target), size):
@@ -108,6 +118,8 @@ def ours(k: int) -> dict[str, Run]:
         "floor": floor,
         "all 7, batches of 1000": partial(collection, unchecked, 1000),
         "all 7, batches of 128": partial(collection, unchecked, 128),
+        "all 7, probabilities, 1000": partial(collection_of_probabilities, unchecked, 1000),
+        "all 7, probabilities, 128": partial(collection_of_probabilities, unchecked, 128),
         "all 7, 1000, checked": partial(collection, checked, 1000),
         "all 10 (15 and 20 bins), 1000": partial(collection, two, 1000),
     } | {name: partial(stream, metric) for name, metric in single.items()}
@@ -171,8 +183,7 @@ def memory_growth(k: int, n: int) -> float:
     metric.reset()
     for step in range(n // 1000):
         rows = slice(1000 * (step % 10), 1000 * (step % 10) + 1000)
-        probs, log_probs = M.probabilities(logits[rows])
-        metric.update(preds=probs, target=target[rows], log_probs=log_probs)
+        metric.update_logits(logits[rows], target[rows])
     metric.compute()
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 

@@ -128,11 +128,11 @@ def check_num_classes(num_classes: int) -> int:
     return num_classes
 
 
-def check_columns(preds: Tensor, num_classes: int) -> None:
+def check_columns(preds: Tensor, num_classes: int, *, name: str = "preds") -> None:
     """Raise a ValueError unless `preds` has one column for each class."""
     if preds.shape[1] != num_classes:
         raise ValueError(
-            f"`preds` must have {num_classes} columns (`num_classes`), got {preds.shape[1]}."
+            f"`{name}` must have {num_classes} columns (`num_classes`), got {preds.shape[1]}."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from calibench.metrics.base import (
     choice,
 )
 
-_PIECE = 1 << 16  # probabilities
+_PIECE = 1 << 17  # probabilities
 
 
 def add_residuals(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
@@ -64,10 +65,8 @@ def first_bins(residuals: Tensor, totals: Tensor) -> Tensor:
 
 def column_sums(rows: Tensor) -> Tensor:
     """Sums over the rows in float64, (N, K) -> (K,), in pieces whose wide copies fit into a cache."""
-    total = torch.zeros(rows.shape[1], dtype=torch.float64, device=rows.device)
-    for piece in torch.split(rows, max(1, _PIECE // rows.shape[1])):
-        total += piece.double().sum(0)
-    return total
+    pieces = torch.split(rows, max(1, _PIECE // rows.shape[1]))
+    return reduce(torch.add, (piece.double().sum(0) for piece in pieces))
 
 
 def class_counts(target: Tensor, num_classes: int) -> Tensor:

@@ -19,11 +19,12 @@ from calibench.metrics.base import (
 from calibench.metrics.calibration_error import CalibrationError
 from calibench.metrics.classwise import ClasswiseCalibrationError
 from calibench.metrics.error_rate import ErrorRate
-from calibench.metrics.proper_scores import BrierScore, NegativeLogLikelihood
+from calibench.metrics.probabilities import probabilities
+from calibench.metrics.proper_scores import BrierScore, NegativeLogLikelihood, check_scores
 from calibench.metrics.row_block import RowBlock
 from calibench.metrics.smooth import SmoothCalibrationError
 
-_BLOCK_ELEMENTS = 1 << 20  # probabilities that are evaluated at once: 4 MB
+_BLOCK_ELEMENTS = 1 << 19  # probabilities that are evaluated at once: 2 MB
 _BLOCK_ROWS = (1024, 10_240)
 
 
@@ -50,11 +51,12 @@ def calibration_metrics(
 class CalibrationMetrics(MetricCollection):
     """The benchmark's metrics in one pass over the batches (this package).
 
-    Made by `calibration_metrics`. Feed it `update(preds, target)`, or `update(preds=probs,
-    target=target, log_probs=log_probs)` for a likelihood that does not underflow. Each batch is checked
-    once; rows of small batches are copied and wait until there are enough to be worth evaluating, and
-    whatever looks into the collection (`compute`, `items`, indexing, ...) evaluates them first. So hold
-    on to the collection, not to a metric taken from it.
+    Made by `calibration_metrics`. Feed it `update(preds, target)` or, for a likelihood that does not
+    underflow, `update(preds=probs, target=target, log_probs=log_probs)` or, which costs least,
+    `update_logits(logits, target)`. Each batch is checked once; rows of small batches are copied and
+    wait until there are enough to be worth evaluating, and whatever looks into the collection
+    (`compute`, `items`, indexing, ...) evaluates them first. So hold on to the collection, not to a
+    metric taken from it.
     """
 
     def __init__(
@@ -66,10 +68,10 @@ class CalibrationMetrics(MetricCollection):
         validate_args: bool = True,
     ) -> None:
         fewest, most = _BLOCK_ROWS
+        rows = min(max(_BLOCK_ELEMENTS // check_num_classes(num_classes), fewest), most)
         # Before super().__init__, which looks into the collection.
-        self._waiting = RowBlock(
-            min(max(_BLOCK_ELEMENTS // check_num_classes(num_classes), fewest), most)
-        )
+        self._probs = RowBlock(rows, self._evaluate)
+        self._logits = RowBlock(rows, self._evaluate_logits)
         metrics, groups = _metrics(num_classes, n_bins)
         super().__init__(metrics, prefix=prefix, compute_groups=groups)
         self.num_classes = num_classes
@@ -91,28 +93,34 @@ class CalibrationMetrics(MetricCollection):
                 f"`log_probs` must have the shape of `preds`, {tuple(preds.shape)}, "
                 f"got {tuple(log_probs.shape)}."
             )
-        probs = widened(preds.detach())
-        scores = probs if log_probs is None else log_probs.detach()
-        labels = target.long()
-        true_class = scores.gather(1, labels.unsqueeze(1))
-        rows = probs, labels, true_class.log() if log_probs is None else true_class
-        if not self._waiting.append(*rows):
-            self.evaluate_waiting_rows()
-            if not self._waiting.append(*rows):
-                self._evaluate(*rows)
+        rows = widened(preds.detach()), target.long()
+        self._probs.add(*rows, *(() if log_probs is None else (log_probs.detach(),)))
+
+    def update_logits(self, logits: Tensor, target: Tensor) -> None:
+        """Add a batch; the probabilities are made of whole blocks of rows.
+
+        Args:
+            logits: Unnormalised scores, shape (N, K).
+            target: Class indices, shape (N,).
+        """
+        if self.validate_args:
+            check_scores(logits, target)
+        check_columns(logits, self.num_classes, name="logits")
+        self._logits.add(widened(logits.detach()), target.long())
 
     def evaluate_waiting_rows(self) -> None:
         """Evaluate the rows of small batches that wait for company."""
-        if self._waiting.count:
-            self._evaluate(*self._waiting.take())
+        self._probs.flush()
+        self._logits.flush()
 
-    def _evaluate(self, preds: Tensor, target: Tensor, true_class: Tensor) -> None:
+    def _evaluate(self, preds: Tensor, target: Tensor, log_probs: Tensor | None = None) -> None:
         super().update(
-            preds=preds,
-            target=target,
-            log_probs=true_class.squeeze(1),
-            top_label=top_label(preds, target),
+            preds=preds, target=target, log_probs=log_probs, top_label=top_label(preds, target)
         )
+
+    def _evaluate_logits(self, logits: Tensor, target: Tensor) -> None:
+        probs, log_probs = probabilities(logits)
+        self._evaluate(probs, target, log_probs)
 
     def items(  # type: ignore[override]
         self, keep_base: bool = False, copy_state: bool = True
@@ -132,7 +140,8 @@ class CalibrationMetrics(MetricCollection):
 
     def reset(self) -> None:
         """Forget all rows."""
-        self._waiting.count = 0
+        self._probs.clear()
+        self._logits.clear()
         super().reset()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> CalibrationMetrics:

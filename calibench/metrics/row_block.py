@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 
 class RowBlock:
-    """A block of up to `capacity` rows of several columns, filled batch by batch (this package)."""
+    """A block of up to `capacity` rows of several columns, filled batch by batch (this package).
 
-    def __init__(self, capacity: int) -> None:
+    Args:
+        capacity: Rows that may wait.
+        evaluate: Called with the waiting rows of each column, which the next batch overwrites.
+    """
+
+    def __init__(self, capacity: int, evaluate: Callable[..., None]) -> None:
         self.capacity = capacity
         self.count = 0
+        self._evaluate = evaluate
         self._columns: list[Tensor] = []
         self._kinds: list[torch.dtype | torch.device] = []
 
-    def append(self, *rows: Tensor) -> bool:
-        """Copy rows (n, ...) of each column behind the others.
+    def add(self, *rows: Tensor) -> None:
+        """Let rows (n, ...) of each column wait.
 
-        Returns:
-            False, and nothing is copied, if there are no rows, if they do not fit in, or if the waiting
-            ones have other types.
+        The waiting ones are evaluated first where the new ones do not fit in or have other types;
+        more rows than `capacity` do not wait.
         """
+        if not self._append(rows):
+            self.flush()
+            if not self._append(rows):
+                self._evaluate(*rows)
+
+    def flush(self) -> None:
+        """Evaluate the waiting rows."""
+        if self.count:
+            waiting = [block[: self.count] for block in self._columns]
+            self.count = 0
+            self._evaluate(*waiting)
+
+    def clear(self) -> None:
+        """Forget the waiting rows."""
+        self.count = 0
+
+    def _append(self, rows: tuple[Tensor, ...]) -> bool:
+        """Copy rows behind the others, or return False if there are none, they do not fit in or have other types."""
         start, end = self.count, self.count + rows[0].shape[0]
         if not start < end <= self.capacity:
             return False
@@ -38,12 +63,6 @@ class RowBlock:
             block[start:end] = column
         self.count = end
         return True
-
-    def take(self) -> list[Tensor]:
-        """The waiting rows of each column, as views that the next `append` overwrites."""
-        rows = [block[: self.count] for block in self._columns]
-        self.count = 0
-        return rows
 
     def _allocate(self, rows: tuple[Tensor, ...]) -> None:
         # Outside of inference mode, or the block could not be written to after it.

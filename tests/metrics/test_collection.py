@@ -83,6 +83,45 @@ def test_log_probabilities_are_used_where_given() -> None:
     assert float(collection(probs, target, log_probs=log_probs)["nll"]) == pytest.approx(100)
 
 
+@pytest.mark.parametrize("num_classes", [3, 10, 20, 100])
+def test_logits_give_the_same_numbers_in_any_batches_and_order(num_classes: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = 4 * torch.randn(6000, num_classes, generator=generator)
+    target = torch.randint(num_classes, (6000,), generator=generator)
+    expected = M.calibration_metrics(num_classes)
+    log_probs = logits.double().log_softmax(1)
+    expected.update(preds=log_probs.exp(), target=target, log_probs=log_probs)
+    shuffled = torch.randperm(6000, generator=generator)
+    values = []
+    for order, size in ((slice(None), 6000), (slice(None), 128), (shuffled, 77)):
+        collection = M.calibration_metrics(num_classes)
+        for rows, labels in zip(logits[order].split(size), target[order].split(size), strict=True):
+            collection.update_logits(rows, labels)
+        values.append(collection.compute())
+    for name, value in expected.compute().items():
+        first, *others = (float(computed[name]) for computed in values)
+        assert first == pytest.approx(float(value), abs=1e-6)
+        assert others == pytest.approx([first] * 2, abs=1e-12)
+
+
+def test_logits_and_probabilities_may_be_mixed() -> None:
+    preds, target = batch(300)
+    preds = preds.double() / preds.double().sum(1, keepdim=True)
+    collection = M.calibration_metrics(K)
+    collection.update(preds[:100], target[:100])
+    collection.update_logits(preds[100:200].log(), target[100:200])
+    collection.update(preds[200:], target[200:])
+    assert_equal(collection.compute(), preds, target)
+
+
+def test_logits_are_checked() -> None:
+    collection = M.calibration_metrics(2)
+    with pytest.raises(ValueError, match="`logits` must not hold NaN"):
+        collection.update_logits(torch.tensor([[torch.nan, 0.0]]), torch.tensor([0]))
+    with pytest.raises(ValueError, match="`logits` must have 2 columns"):
+        collection.update_logits(torch.zeros(1, 3), torch.tensor([0]))
+
+
 def test_whatever_looks_inside_sees_all_rows() -> None:
     preds, target = batch(100)
     expected = M.calibration_error(preds, target)
@@ -182,15 +221,23 @@ def test_memory_of_the_state() -> None:
 
 
 def test_row_block() -> None:
-    block = RowBlock(5)
-    assert block.append(torch.ones(2, 3), torch.arange(2))
-    assert not block.append(torch.zeros(4, 3), torch.arange(4))  # no room
-    assert not block.append(torch.zeros(0, 3), torch.arange(0))  # nothing
-    assert not block.append(torch.zeros(1, 3).double(), torch.arange(1))  # another type
-    assert block.append(torch.zeros(1, 3), torch.tensor([7]))
-    ones, numbers = block.take()
+    taken: list[list[Tensor]] = []
+    block = RowBlock(5, lambda *rows: taken.append([column.clone() for column in rows]))
+    block.flush()
+    block.add(torch.ones(2, 3), torch.arange(2))
+    block.add(torch.zeros(1, 3), torch.tensor([7]))
+    assert (block.count, taken) == (3, [])
+    block.add(torch.zeros(4, 3), torch.arange(4))  # no room
+    assert block.count == 4
+    ((ones, numbers),) = taken
     assert ones.sum() == 6
     assert numbers.tolist() == [0, 1, 7]
-    assert block.count == 0
-    assert block.append(torch.ones(5, 2).double(), torch.arange(5))
-    assert block.take()[0].dtype == torch.float64
+    block.add(torch.zeros(1, 3).double(), torch.arange(1))  # another type
+    assert [len(rows[0]) for rows in taken] == [3, 4]
+    block.add(torch.zeros(6, 3).double(), torch.arange(6))  # never any room
+    assert [len(rows[0]) for rows in taken] == [3, 4, 1, 6]
+    assert taken[-1][0].dtype == torch.float64
+    block.add(torch.ones(5, 2), torch.arange(5))
+    block.clear()
+    block.flush()
+    assert len(taken) == 4
