@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,25 +19,6 @@ from torch import Tensor
 from calibench.data import ClassificationDataModule
 from calibench.module import ClassificationModule, NonFiniteLoss
 from calibench.runs import Predictions, write_atomically
-
-_STEP_HOOKS = (
-    "on_train_batch_start", "on_before_zero_grad", "on_before_backward", "on_after_backward",
-    "on_before_optimizer_step", "on_train_batch_end",
-)  # fmt: skip
-
-
-def drop_idle_hooks(module: L.LightningModule, callbacks: Iterable[Callback]) -> None:
-    """Take from a module and its callbacks the hooks of a training step that they do not override.
-
-    Lightning enters a context and formats a name for each of six hooks of every callback at every step, also of one
-    that only acts at an epoch's end; a hook that is None it leaves out. With the callbacks of a run that is about
-    half of what a step costs beyond a bare loop.
-    """
-    owners: list[tuple[Any, type]] = [(callback, Callback) for callback in callbacks]
-    for owner, base in [*owners, (module, L.LightningModule)]:
-        for name in _STEP_HOOKS:
-            if getattr(getattr(owner, name), "__func__", None) is getattr(base, name):
-                setattr(owner, name, None)
 
 
 class TrainingCurve(Checkpoint):
@@ -108,11 +89,14 @@ class NaNGuard(Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, *args: Any
     ) -> None:
-        """Remember a step's loss, and look if it is time."""
+        """Look at a step's loss; where that costs, remember it and look if it is time."""
         loss = outputs["loss"]
+        if loss.device.type == "cpu":
+            _check_finite(float(loss), trainer.current_epoch, trainer.global_step)
+            return
         self._losses.append(loss)
         self._steps.append(trainer.global_step)
-        if loss.device.type == "cpu" or len(self._losses) == self.every_n_steps:
+        if len(self._losses) == self.every_n_steps:
             self._check(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -123,11 +107,13 @@ class NaNGuard(Callback):
         if not self._losses:
             return
         for step, loss in zip(self._steps, torch.stack(self._losses).tolist(), strict=True):
-            if not math.isfinite(loss):
-                raise NonFiniteLoss(
-                    f"the training loss is not finite at epoch {trainer.current_epoch}, step {step}."
-                )
+            _check_finite(loss, trainer.current_epoch, step)
         self._losses, self._steps = [], []
+
+
+def _check_finite(loss: float, epoch: int, step: int) -> None:
+    if not math.isfinite(loss):
+        raise NonFiniteLoss(f"the training loss is not finite at epoch {epoch}, step {step}.")
 
 
 class Timing(Callback):

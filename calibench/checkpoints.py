@@ -43,10 +43,12 @@ class LastCheckpoint(ModelCheckpoint):
             dirpath, filename="last", enable_version_counter=False, save_on_train_epoch_end=True
         )
         self.every_n_steps = every_n_steps
+        if not every_n_steps:  # Lightning leaves a hook out that is None
+            self.on_train_batch_end = None  # type: ignore[assignment,method-assign]
 
     def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
         """Save within an epoch, if asked to."""
-        due = self.every_n_steps and trainer.global_step % self.every_n_steps == 0
+        due = trainer.global_step % self.every_n_steps == 0
         if due and not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
             self._save_topk_checkpoint(trainer, self._monitor_candidates(trainer))
 

@@ -18,7 +18,6 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from calibench.callbacks import drop_idle_hooks
 from calibench.checkpoints import AtomicCheckpointIO
 from calibench.config import (
     UsageError,
@@ -29,6 +28,7 @@ from calibench.config import (
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.settings import spelled_out
+from calibench.lean import NoProfiler, drop_idle_hooks
 from calibench.module import ClassificationModule
 from calibench.nodes import cluster_plugins, follow
 from calibench.parser import Parser, one_line, unknown_option
@@ -230,11 +230,13 @@ class Experiment(LightningCLI):
         return spelled_out(self.resolved["evaluation"])
 
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
-        """The trainer, with checkpoints written atomically."""
-        plugins = self._get(self.config_init, "trainer").get("plugins") or []
+        """The trainer, with checkpoints written atomically and, unless one is asked for, no profiler."""
+        trainer = self._get(self.config_init, "trainer")
+        plugins = trainer.get("plugins") or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
         return super().instantiate_trainer(
             plugins=[*plugins, AtomicCheckpointIO(), *cluster_plugins(plugins)],
+            profiler=trainer.get("profiler") or NoProfiler(),
             **self._trainer_options,
             **kwargs,
         )

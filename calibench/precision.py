@@ -14,7 +14,7 @@ from torch import Tensor
 
 def at_least_float32(logits: Tensor) -> Tensor:
     """Half-precision logits as float32; others as they are."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return logits.float() if logits.dtype.itemsize < 4 else logits
 
 
 def full_precision(like: Tensor) -> AbstractContextManager[Any]:
@@ -38,7 +38,7 @@ def unscales_itself(trainer: L.Trainer, optimizer: torch.optim.Optimizer) -> boo
 def clip_fused(
     trainer: L.Trainer,
     optimizer: torch.optim.Optimizer,
-    value: float | None,
+    value: float,
     algorithm: str | None,
 ) -> None:
     """Clip the gradients of a fused optimiser under mixed precision.
@@ -49,11 +49,9 @@ def clip_fused(
     Args:
         trainer: Its precision plugin is a `MixedPrecision`.
         optimizer: The fused optimiser.
-        value: `gradient_clip_val`; None or 0 for no clipping.
+        value: `gradient_clip_val`.
         algorithm: `gradient_clip_algorithm`; None for the norm.
     """
-    if not value:
-        return
     plugin = trainer.precision_plugin
     if isinstance(plugin, MixedPrecision) and plugin.scaler is not None:
         plugin.scaler.unscale_(optimizer)

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "calibench"
 LAYERS = {
     "cli": 4, "__main__": 4,
     "data": 3, "module": 3, "callbacks": 3, "experiment": 3, "training": 3, "inference": 3, "sweep": 3, "pool": 3, "launchers": 3, "durations": 3, "nodes": 3, "suites": 3, "cells": 3, "dry_run": 3, "selection": 3, "reproduce": 3, "interruption": 3,
-    "checkpoints": 3, "precision": 3, "trace": 3, "progress": 3, "environment": 3, "parser": 3, "export": 3,
+    "checkpoints": 3, "precision": 3, "lean": 3, "trace": 3, "progress": 3, "environment": 3, "parser": 3, "export": 3,
     "runs": 2, "lease": 2, "evaluation": 2, "leaderboard": 2, "report": 2, "plots": 2, "audit": 2, "calibrate": 2,
     "losses": 1, "metrics": 1, "calibrators": 1, "backbones": 1,
     "binning": 0, "state": 0, "distributed": 0, "config": 0, "statistics": 0, "published": 0, "catalogue": 0, "tables": 0, "titles": 0,

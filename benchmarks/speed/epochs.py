@@ -31,12 +31,13 @@ import lightning.pytorch as L
 import torch
 
 from calibench import backbones, losses
-from calibench.callbacks import NaNGuard, Timing, drop_idle_hooks
+from calibench.callbacks import NaNGuard, Timing
 from calibench.checkpoints import LastCheckpoint, SeededSteps
 from calibench.data import ClassificationDataModule
 from calibench.data.augment import Normalize, RandomCropFlip
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images import CIFAR_MEAN, CIFAR_STD
+from calibench.lean import NoProfiler, drop_idle_hooks
 from calibench.module import ClassificationModule
 from calibench.published import find
 from calibench.published.names import loss_names, model_names
@@ -90,6 +91,7 @@ def epoch_seconds(loss: str, options: argparse.Namespace) -> list[float]:
             enable_progress_bar=False,
             num_sanity_val_steps=0,
             default_root_dir=folder,
+            profiler=NoProfiler(),
             callbacks=ours,
         )
         module = ClassificationModule(

@@ -36,11 +36,12 @@ import torch
 
 from calibench import backbones
 from calibench.backbones import MLP
-from calibench.callbacks import NaNGuard, Timing, TrainingCurve, drop_idle_hooks
+from calibench.callbacks import NaNGuard, Timing, TrainingCurve
 from calibench.checkpoints import LastCheckpoint, SeededSteps
 from calibench.data import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.interruption import Interruption
+from calibench.lean import NoProfiler, drop_idle_hooks
 from calibench.losses import CrossEntropyLoss
 from calibench.module import ClassificationModule
 from calibench.progress import EpochProgress
@@ -125,6 +126,7 @@ def module(loss: Clocked, *, everything: bool) -> None:
             callbacks=ours if everything else [],
             enable_progress_bar=everything,
             enable_checkpointing=everything,
+            profiler=NoProfiler() if everything else None,
         )
         model = ClassificationModule(network(), loss, 10)
         if everything:
