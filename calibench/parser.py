@@ -78,7 +78,10 @@ _MESSAGES: tuple[tuple[str, Callable[[re.Match[str], str, Sequence[str]], str]],
         r"Group '([\w.]+)' does not accept option '([\w.]+)'",
         lambda found, _, options: unknown_option(found[2], options, found[1]),
     ),
-    (r"Option '([\w.]+)' is not accepted", lambda found, key, _: _unknown_argument(found[1], key)),
+    (
+        r"(?:given class_path '([\w.]+)': )?Option '([\w.]+)' is not accepted",
+        lambda found, key, _: _unknown_argument(found[2], key, short_name(found[1] or "")),
+    ),
     (
         r"Expected a <class '(?!NoneType)([\w.]+)'>.*Given value: (\S+)",
         lambda found, key, _: f"`{key}`: {found[1]} expected, got {found[2]}",
@@ -86,11 +89,15 @@ _MESSAGES: tuple[tuple[str, Callable[[re.Match[str], str, Sequence[str]], str]],
 )
 
 
-def _unknown_argument(name: str, key: str) -> str:
-    arguments = {
-        argument for cls in _family(key).values() for argument in inspect.signature(cls).parameters
+def _unknown_argument(name: str, key: str, owner: str) -> str:
+    family = _family(key)
+    known = {
+        argument
+        for cls in ([family[owner]] if owner in family else family.values())
+        for base in cls.__mro__  # what `**options` passes on
+        for argument in inspect.signature(base).parameters
     }
-    return f"`{key}`: no argument `{name}`{near_matches(name, sorted(arguments))}"
+    return f"`{key}`: {owner or 'it'} has no argument `{name}`{near_matches(name, sorted(known))}"
 
 
 def _unknown_class(name: str, key: str) -> str:
