@@ -409,6 +409,7 @@ def test_an_update_of_the_collection_never_waits_for_the_device() -> None:
     collection = M.calibration_metrics(K, validate_args=False).to("meta")
     for _ in range(50):
         collection.update(*on_meta())
+        collection.update_logits(*on_meta())
     collection.evaluate_waiting_rows()
     detection = M.OutOfDistribution(validate_args=False).to("meta")
     detection.update(on_meta()[0], True)
