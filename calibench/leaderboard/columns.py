@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple, Self
 
 from calibench.titles import METRICS, Metric, initials
@@ -112,6 +113,7 @@ class Column:
         return f"{value * (100 if self.info.percent else 1):.{self.info.decimals}f}"
 
 
+@cache
 def metric_info(name: str) -> Metric:
     """How the metric `name` is printed: `ece_20` as `ece`, an unknown one by its own name."""
     base, _, bins = name.rpartition("_")

@@ -121,13 +121,16 @@ def read_results(results: Path, *, wanted: Wanted = lambda metric, split: True) 
     return without_strangers(read)
 
 
+_Keys = dict[tuple[str, str | None, int | None], Key]  # by calibrator, score and bins
+
+
 class _Reader:
     """Reads runs one after the other and shares what they have in common."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.results = Results()
         self._wanted = wanted
-        self._keys: dict[str, dict[tuple[Any, ...], Key | None]] = defaultdict(dict)
+        self._keys: dict[str, dict[tuple[str, str], _Keys | None]] = defaultdict(dict)
         self._settings: dict[str, Settings] = {}
 
     def read(self, folder: str) -> None:
@@ -185,16 +188,18 @@ class _Reader:
         )
 
     def _values(self, benchmark: str, rows: Iterable[Mapping[str, Any]]) -> dict[Key, float]:
-        keys, values = self._keys[benchmark], {}
+        kept, values = self._keys[benchmark], {}
         for row in rows:
-            get = row.get
-            place = (row["metric"], row["split"], row["calibrator"], get("score"), get("n_bins"))
-            if place not in keys:
-                keys[place] = self._key(benchmark, *place)
-            key = keys[place]
-            if key is not None:
+            metric, split = row["metric"], row["split"]
+            if (metric, split) not in kept:
+                kept[metric, split] = {} if self._wanted(metric, split) else None
+            keys = kept[metric, split]
+            if keys is not None:
+                place = (row["calibrator"], row.get("score"), row.get("n_bins"))
+                if place not in keys:
+                    keys[place] = self._key(benchmark, metric, split, *place)
                 value = row["value"]
-                values[key] = math.nan if value is None else float(value)
+                values[keys[place]] = math.nan if value is None else float(value)
         return values
 
     def _key(
@@ -205,9 +210,7 @@ class _Reader:
         calibrator: str,
         score: str | None,
         n_bins: int | None,
-    ) -> Key | None:
-        if not self._wanted(metric, split):
-            return None
+    ) -> Key:
         if n_bins is not None:
             self.results.bins[benchmark, metric].add(int(n_bins))
         return Key(metric, split, calibrator, score)
@@ -229,7 +232,7 @@ class _Reader:
 def read_json_object(folder: str, name: str) -> dict[str, Any]:
     """Read a JSON object of a run folder; raises UnusableRun saying why it cannot be."""
     try:
-        with open(f"{folder}/{name}", "rb") as file:
+        with open(f"{folder}/{name}", "rb", buffering=0) as file:
             content = json.loads(file.read())
     except FileNotFoundError:
         raise UnusableRun(f"no {name}") from None

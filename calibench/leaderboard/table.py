@@ -260,8 +260,12 @@ def keys_of(column: Column, sets: Mapping[str, Sets]) -> list[Key]:
 
 def value_at(record: Record, keys: Sequence[Key]) -> float:
     """Mean of a run's numbers at `keys`; NaN if one is missing."""
-    found = [record.values[key] for key in keys if key in record.values]
-    return sum(found) / len(found) if found and len(found) == len(keys) else math.nan
+    values, total = record.values, 0.0
+    for key in keys:
+        if key not in values:
+            return math.nan
+        total += values[key]
+    return total / len(keys) if keys else math.nan
 
 
 def _rank(rows: list[Row], sort: Column) -> None:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import IO, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.text import Text
+from rich.segment import Segment, Segments
 
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Cell, Row, Table
 
 PIPE_WIDTH = 100
 LABEL_WIDTH = 13
+LABELS = 1  # the column of the labels, which alone are flush left
 HOLE = "—"
 
 
@@ -30,7 +31,12 @@ class Piece(NamedTuple):
 
 
 Line = list[Piece]
+Part = list[Line]  # of a table
 Grid = list[list[list[Line]]]  # the heading and the rows; a cell is a list of lines
+
+
+_BLANK: Line = [Piece("")]
+_END = Piece("\n")
 
 
 @dataclass(frozen=True)
@@ -87,17 +93,32 @@ def show(table: Table, lines: Sequence[str], file: IO[str]) -> None:
     starred = not console.is_terminal
     if starred:
         console = Console(file=file, highlight=False, width=PIPE_WIDTH)
-    console.print(Text(table.title, style="bold"))
-    for part in fitting(table, console.width, starred=starred):
-        console.print(part, soft_wrap=True)
-    for line in lines:
-        said = line.replace("bold:", "bold (*):", 1) if starred else line
-        for wrapped_line in textwrap.wrap(said, console.width - 1):
-            console.print(Text(f" {wrapped_line}", style="dim"), soft_wrap=True)
-    console.print()
+    said = [line.replace("bold:", "bold (*):", 1) if starred else line for line in lines]
+    below = [part for line in said for part in textwrap.wrap(line, console.width - 1)]
+    _print(
+        console,
+        [
+            [Piece(table.title, "bold")],
+            *chain.from_iterable(
+                [*part, []] for part in fitting(table, console.width, starred=starred)
+            ),
+            *([Piece(f" {line}", "dim")] for line in below),
+            [],
+        ],
+    )
 
 
-def fitting(table: Table, width: int, *, starred: bool) -> Iterator[Text]:
+def _print(console: Console, lines: Iterable[Line]) -> None:
+    """Print lines as they are: `Text`, which rich would measure and wrap, takes four times as long."""
+    segments = [
+        Segment(text, console.get_style(style) if style else None)
+        for line in lines
+        for text, style in (*line, _END)
+    ]
+    console.print(Segments(segments), soft_wrap=True)
+
+
+def fitting(table: Table, width: int, *, starred: bool) -> Iterator[Part]:
     """The table in one piece if it fits, else with cells on two lines, else in parts as well."""
     first = _grid(table, table.columns, WIDE, starred, rows=table.rows[:1])
     if sum(_widths(first)) <= width:  # a cheap look first: tables are many where runs are
@@ -108,7 +129,7 @@ def fitting(table: Table, width: int, *, starred: bool) -> Iterator[Text]:
     yield from _parts(table, table.columns, width, starred)
 
 
-def _parts(table: Table, columns: Sequence[Column], width: int, starred: bool) -> Iterator[Text]:
+def _parts(table: Table, columns: Sequence[Column], width: int, starred: bool) -> Iterator[Part]:
     narrow = _grid(table, columns, NARROW, starred)
     widths = _widths(narrow)
     if len(columns) < 2 or sum(widths) <= width:
@@ -165,20 +186,25 @@ def _widths(grid: Grid) -> list[int]:
     return [max(_length(line) for cell in column for line in cell) + 1 for column in columns]
 
 
-def _drawn(grid: Grid, widths: Sequence[int]) -> Text:
-    text = Text(no_wrap=True)
-    for number, row in enumerate(grid):
-        for lines in zip_longest(*row, fillvalue=[Piece("")]):
-            _append(text, lines, widths)
-        if number == 0:
-            text.append("─" * sum(widths) + "\n")
-    return text
+def _drawn(grid: Grid, widths: Sequence[int]) -> Part:
+    heading, *rows = (
+        [_line(cells, widths) for cells in zip_longest(*row, fillvalue=_BLANK)] for row in grid
+    )
+    return [*heading, [Piece("─" * sum(widths))], *chain.from_iterable(rows)]
 
 
-def _append(text: Text, cells: Sequence[Line], widths: Sequence[int]) -> None:
-    for position, (line, width) in enumerate(zip(cells, widths, strict=True)):
-        gap = " " * (width - 1 - _length(line))
-        left, right = ("", gap) if position == 1 else (gap, "")  # the labels
-        for piece in [Piece(f" {left}" if position else left), *line, Piece(right)]:
-            text.append(piece.text, piece.style or None)
-    text.append("\n")
+def _line(cells: Sequence[Line], widths: Sequence[int]) -> Line:
+    """One line of each cell, padded; pieces without a style are one with what is beside them."""
+    line, plain = [], ""
+    for position, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        gap = " " * (width - 1 - _length(cell))
+        left, right = ("", gap) if position == LABELS else (gap, "")
+        plain += f" {left}" if position else left
+        for piece in cell:
+            if piece.style:
+                line += [Piece(plain), piece]
+                plain = ""
+            else:
+                plain += piece.text
+        plain += right
+    return [*line, Piece(plain)]

@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.text import Text
 
 from calibench.leaderboard import add_arguments, leaderboard, run
-from calibench.leaderboard.terminal import fitting, show, wrapped
+from calibench.leaderboard.terminal import Line, fitting, show, wrapped
 from tests.leaderboard.test_table import write
 from tests.run_folders import write_run
 
@@ -114,21 +113,35 @@ def test_terminal_of_a_pipe_is_plain_and_marks_with_stars(
 
 def test_terminal_bold(results: Path) -> None:
     (table,) = leaderboard(results, metrics=["nll"]).tables
-    (text,) = fitting(table, 100, starred=False)
-    bold = [text.plain[span.start : span.end] for span in text.spans if span.style == "bold"]
+    (part,) = fitting(table, 100, starred=False)
+    bold = [piece.text for line in part for piece in line if piece.style == "bold"]
     assert bold == ["#", "loss", "seeds", "NLL", "0.200"]
+
+
+def test_a_terminal_gets_colours(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    (table,) = leaderboard(results, metrics=["nll"]).tables
+    buffer = io.StringIO()
+    show(table, ["bold: the best"], buffer)
+    assert "\x1b[1m0.200\x1b[0m \x1b[2m±0.100\x1b[0m" in buffer.getvalue()
+    assert "\x1b[2m bold: the best\x1b[0m" in buffer.getvalue()
 
 
 def test_a_table_too_wide_comes_in_parts_that_lose_nothing(results: Path) -> None:
     (table,) = leaderboard(results).tables
-    parts = list(fitting(table, 60, starred=True))
+    parts = [list(map(plain, part)) for part in fitting(table, 60, starred=True)]
     assert len(parts) > 1
-    assert all(len(line) <= 60 for part in parts for line in part.plain.splitlines())
-    shown = sum(part.plain.count("±") for part in parts)
+    assert all(len(line) <= 60 for part in parts for line in part)
+    shown = sum(line.count("±") for part in parts for line in part)
     assert shown == sum(cell.std == cell.std for row in table.rows for cell in row.cells.values())
     (whole,) = fitting(table, 500, starred=True)
-    assert isinstance(whole, Text)
-    assert "Classwise" in whole.plain
+    assert "Classwise" in plain(whole[0])
+
+
+def plain(line: Line) -> str:
+    return "".join(piece.text for piece in line)
 
 
 def test_markup_in_a_name_is_text(tmp_path: Path) -> None:
