@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from sklearn.isotonic import IsotonicRegression
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator
@@ -15,6 +14,8 @@ from calibench.calibrators.top_label import TopLabel
 
 def fit_isotonic(score: Tensor, hit: Tensor) -> tuple[Tensor, Tensor]:
     """Knots and values, (M,) with M >= 2, of scikit-learn's isotonic regression of hits."""
+    from sklearn.isotonic import IsotonicRegression  # a second of imports, pandas among them
+
     regression = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
     regression.fit(score.cpu().numpy(), hit.cpu().double().numpy())
     knots = torch.from_numpy(regression.X_thresholds_)
