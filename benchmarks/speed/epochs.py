@@ -24,8 +24,8 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.synchronize import Barrier
-from typing import Any
 
 import lightning.pytorch as L
 import torch
@@ -132,10 +132,19 @@ def beside(network: str, loss: str, rate: float) -> str:
     return ""
 
 
-def one_of_many(barrier: Barrier, options: argparse.Namespace, results: Any) -> None:
+_start_line: Barrier
+
+
+def start_line(barrier: Barrier) -> None:
+    """In each process: where its run waits for the others."""
+    global _start_line
+    _start_line = barrier
     prepare()
-    barrier.wait()
-    results.put(statistics.median(epoch_seconds(options.losses[0], options)))
+
+
+def one_of_many(options: argparse.Namespace) -> float:
+    _start_line.wait()
+    return statistics.median(epoch_seconds(options.losses[0], options))
 
 
 def at_once(counts: Sequence[int], options: argparse.Namespace) -> Iterator[str]:
@@ -143,17 +152,10 @@ def at_once(counts: Sequence[int], options: argparse.Namespace) -> Iterator[str]
     context = multiprocessing.get_context("spawn")
     alone = 0.0
     for count in counts:
-        barrier, results = context.Barrier(count), context.Queue()
-        runs = [
-            context.Process(target=one_of_many, args=(barrier, options, results))
-            for _ in range(count)
-        ]
         start = time.perf_counter()
-        for run in runs:
-            run.start()
-        rates = [options.images / results.get() for _ in runs]
-        for run in runs:
-            run.join()
+        with ProcessPoolExecutor(count, context, start_line, (context.Barrier(count),)) as pool:
+            runs = [pool.submit(one_of_many, options) for _ in range(count)]
+            rates = [options.images / run.result() for run in runs]
         wall = time.perf_counter() - start
         alone = alone or sum(rates) / count
         yield (
@@ -182,6 +184,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--fused", action="store_true")
     parser.add_argument("--at-once", nargs="+", type=int)
     options = parser.parse_args(arguments)
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("there is no CUDA device here; `--device cpu` takes few images (see above)")
     prepare()
     device = torch.cuda.get_device_name() if options.device == "cuda" else "CPU, one thread a run"
     print(f"{options.network} on {device}, torch {torch.__version__}, {options.precision}")
