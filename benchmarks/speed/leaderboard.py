@@ -27,7 +27,6 @@ import numpy as np
 from calibench.runs import Predictions
 
 SETTINGS = {f"model.some.init_args.option_{i}": i for i in range(80)}
-KEY = hashlib.sha256(json.dumps(SETTINGS, sort_keys=True).encode()).hexdigest()[:10]
 CALIBRATORS = ("raw", "TemperatureScaling", "AdaptiveTemperatureScaling")
 SCORES = ("error", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "smooth_ece")
 MORE = ("ece_20", "adaptive_ece_20", "classwise_ece_20")
@@ -52,16 +51,28 @@ def rows() -> list[dict[str, object]]:
         {"split": split, "calibrator": c, "metric": m, "score": s, "value": random.random()}
         for split in ("noise", "photos")
         for c in CALIBRATORS
-        for m in ("ood_auroc", "ood_fpr95")
+        for m in ("ood_auroc", "ood_fpr95", "ood_aupr_in", "ood_aupr_out")
         for s in ("entropy", "msp")
     ]
+
+
+def settings_of(benchmark: str, backbone: str, loss: str) -> dict[str, object]:
+    names = {"data.class_path": benchmark, "model.backbone.class_path": backbone}
+    return SETTINGS | names | {"model.loss.class_path": loss}
+
+
+@cache
+def key_of(benchmark: str, backbone: str, loss: str) -> str:
+    text = json.dumps(settings_of(benchmark, backbone, loss), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def write(root: Path, number: int) -> Path:
     rest, seed = divmod(number, 10)
     rest, loss = divmod(rest, 20)
     benchmark, backbone = divmod(rest, 5)
-    who = {"benchmark": f"b{benchmark}", "backbone": f"n{backbone}", "loss": f"L{loss}", "key": KEY}
+    row = {"benchmark": f"b{benchmark}", "backbone": f"n{backbone}", "loss": f"L{loss}"}
+    who = row | {"key": key_of(**row)}
     folder = root.joinpath(*who.values(), f"seed={seed}")
     folder.mkdir(parents=True)
     fitted = {
@@ -71,7 +82,13 @@ def write(root: Path, number: int) -> Path:
             "temperatures": [1 + 0.1 * i for i in range(15)],
         },
     }
-    content = {**who, "seed": seed, "settings": SETTINGS, "fingerprint": "x", "rows": rows()}
+    content = {
+        **who,
+        "seed": seed,
+        "settings": settings_of(**row),
+        "fingerprint": "x",
+        "rows": rows(),
+    }
     environment = {"wall_seconds": 3.2, "seconds_per_epoch": 0.1, "peak_memory_mb": 100.0}
     (folder / "metrics.json").write_text(json.dumps({**content, "calibrators": fitted}, indent=1))
     (folder / "status.json").write_text(json.dumps({"status": "done", "reason": None}))
@@ -81,8 +98,7 @@ def write(root: Path, number: int) -> Path:
 
 def write_logits(folder: Path, number: int) -> None:
     """Predictions and a training curve: noise that is shared, rolled by another distance for each run."""
-    epochs = "\n".join(f"{e},{e},{1 / (e + 1)},{2 / (e + 1)},0.1" for e in range(350))
-    (folder / "metrics.csv").write_text(f"epoch,step,train/loss,val/nll,val/error\n{epochs}\n")
+    (folder / "metrics.csv").write_text(curve())
     for split, (target, noise) in shared_noise().items():
         logits = 2 * np.roll(noise, 137 * number, axis=0)
         if split in KINDS:
@@ -92,10 +108,21 @@ def write_logits(folder: Path, number: int) -> None:
 
 
 @cache
+def curve() -> str:
+    """350 epochs of what `fit` logs."""
+    names = ["lr", "train/loss", *(f"val/{metric}" for metric in SCORES + MORE)]
+    lines = [
+        ",".join(map(str, [epoch, epoch, *(random.random() for _ in names)]))
+        for epoch in range(350)
+    ]
+    return "\n".join([",".join(["epoch", "step", *names]), *lines, ""])
+
+
+@cache
 def shared_noise() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    random = np.random.default_rng(0)
+    drawn = np.random.default_rng(0)
     return {
-        split: (random.integers(10, size=n), random.standard_normal((n, 10)).astype(np.float32))
+        split: (drawn.integers(10, size=n), drawn.standard_normal((n, 10)).astype(np.float32))
         for split, n in SIZES.items()
     }
 

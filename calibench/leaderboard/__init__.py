@@ -2,7 +2,8 @@
 
 from calibench.leaderboard.columns import DEFAULT_COLUMNS, Column
 from calibench.leaderboard.command import Leaderboard, add_arguments, leaderboard, run
-from calibench.leaderboard.records import Problem, Record, Results, read_results
+from calibench.leaderboard.reading import read_results
+from calibench.leaderboard.records import Problem, Record, Results
 from calibench.leaderboard.table import Cell, Row, Table
 
 __all__ = [

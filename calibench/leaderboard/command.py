@@ -20,11 +20,13 @@ from calibench.leaderboard.columns import (
     Key,
 )
 from calibench.leaderboard.footer import footer
-from calibench.leaderboard.records import Results, read_results
+from calibench.leaderboard.reading import Wanted, read_results
+from calibench.leaderboard.records import Results
 from calibench.leaderboard.resampling import TESTS
 from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Table, build_tables
 from calibench.leaderboard.text import csv_text, json_text, latex, markdown
+from calibench.processes import cores
 from calibench.published import PAPERS
 from calibench.titles import METRICS
 
@@ -78,6 +80,7 @@ def leaderboard(
     sort: str = "nll",
     against: str | None = None,
     test: str = "auto",
+    processes: int = 1,
 ) -> Leaderboard:
     """Rank the runs below a folder.
 
@@ -90,6 +93,8 @@ def leaderboard(
         against: A paper (`gce`, `fcl`, `bsce_gra`) whose numbers are put beside ours.
         test: What decides bold: `seeds`, `bootstrap` (see `TESTS`), or `auto`, which is the
             bootstrap where the runs' prediction files are there and small.
+        processes: How many read at a time, if there are runs enough; a script that asks for more
+            than one needs the guard of `multiprocessing`, `if __name__ == "__main__":`.
 
     Raises:
         FileNotFoundError: If there is no such folder.
@@ -104,10 +109,8 @@ def leaderboard(
     )
     metrics_shown = {column.metric for column in (*columns, by)}
     splits = {column.split for column in (*columns, by)}
-    read = read_results(
-        Path(results),
-        wanted=lambda metric, split: metric in metrics_shown and (split != VAL or split in splits),
-    )
+    wanted = Wanted(frozenset(metrics_shown), frozenset({VAL} - splits))
+    read = read_results(Path(results), wanted=wanted, processes=processes)
     _check_known(read, [*(asked or ()), by])
     tables = build_tables(read, columns, by)
     tied = TESTS[test](read)
@@ -218,7 +221,12 @@ def run(args: argparse.Namespace) -> int:
         ValueError: If it holds no run, or a column is wrong.
     """
     board = leaderboard(
-        args.results, metrics=args.metrics, sort=args.sort, against=args.against, test=args.test
+        args.results,
+        metrics=args.metrics,
+        sort=args.sort,
+        against=args.against,
+        test=args.test,
+        processes=cores(),
     )
     for line in board.warnings:
         print(f"warning: {line}", file=sys.stderr)

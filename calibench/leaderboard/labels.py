@@ -15,8 +15,11 @@ _UNSET = "unset"
 
 def differing(rows: Sequence[Settings]) -> set[str]:
     """Keys of settings that do not have one value in all rows."""
-    keys = set().union(*rows) if rows else set()
-    return {key for key in keys if len({_hashable(row.get(key)) for row in rows}) > 1}
+    if len(rows) < 2:
+        return set()
+    first, *others = rows
+    keys = set().union(*rows)
+    return {key for key in keys if any(row.get(key) != first.get(key) for row in others)}
 
 
 def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:

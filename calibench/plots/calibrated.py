@@ -10,7 +10,8 @@ import torch
 
 from calibench import calibrators
 from calibench.calibrators import Calibrator
-from calibench.leaderboard.records import Record, read_json_object
+from calibench.leaderboard.reading import read_json_object
+from calibench.leaderboard.records import Record
 from calibench.plots.outputs import Outputs, load_predictions, outputs_of
 from calibench.runs import Predictions
 

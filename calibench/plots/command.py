@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibench.leaderboard.columns import RAW, TEST, VAL, Column
-from calibench.leaderboard.records import read_results
+from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Row, Table, build_tables
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 Series = list[tuple[float, float]]
 
 
-def training_curves(folder: Path) -> dict[str, Series]:
+def training_curves(folder: Path, *, points: int | None = None) -> dict[str, Series]:
     """(epoch, value) of each column of a run's metrics.csv, without empty fields.
+
+    Args:
+        folder: The run's folder.
+        points: At most so many (two or more) of each curve, evenly, the first and the last among them; all if None.
 
     Raises:
         FileNotFoundError: If the run has no metrics.csv.
@@ -30,10 +34,18 @@ def training_curves(folder: Path) -> dict[str, Series]:
     columns.pop("step", None)
     curves = {}
     for name, texts in columns.items():
-        points = [(float(e), float(t)) for e, t in zip(epochs, texts, strict=False) if e and t]
-        if points:
-            curves[name] = [point for point in points if math.isfinite(point[1])]
+        written = [(e, t) for e, t in zip(epochs, texts, strict=False) if e and t]
+        kept = [(float(e), float(t)) for e, t in _thin(written, points or len(written))]
+        if kept:
+            curves[name] = [point for point in kept if math.isfinite(point[1])]
     return curves
+
+
+def _thin(written: Sequence[tuple[str, str]], points: int) -> Iterator[tuple[str, str]]:
+    last = len(written) - 1
+    if last < points:
+        return iter(written)
+    return (written[round(place * last / (points - 1))] for place in range(points))
 
 
 def draw_curves(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from calibench.processes import cores
+
 DESCRIPTION = """\
 Writes one self-contained HTML page of a folder of runs: sortable and filterable tables, reliability
 diagrams side by side, risk-coverage and OOD curves, error against calibration, shift, classes,
@@ -16,7 +18,14 @@ examples:
   calibench report results/digits_lt -o digits.html --title "Long-tailed digits" """
 
 
-def write_report(results: Path, output: Path, *, title: str | None = None, bins: int = 15) -> None:
+def write_report(
+    results: Path,
+    output: Path,
+    *,
+    title: str | None = None,
+    bins: int = 15,
+    processes: int = 1,
+) -> None:
     """Write the page.
 
     Args:
@@ -24,6 +33,8 @@ def write_report(results: Path, output: Path, *, title: str | None = None, bins:
         output: The HTML file.
         title: Of the page; by default the folder's name.
         bins: Bins of the reliability diagrams.
+        processes: How many read logits at a time, if there are runs enough; a script that asks for
+            more than one needs the guard of `multiprocessing`, `if __name__ == "__main__":`.
 
     Raises:
         FileNotFoundError: If there is no such folder.
@@ -35,7 +46,8 @@ def write_report(results: Path, output: Path, *, title: str | None = None, bins:
     if bins < 1:
         raise ValueError(f"`bins` must be a positive integer, got {bins}.")
     name = title or f"calibench: {results.resolve().name}"
-    page = render_page(report_content(results, title=name, n_bins=bins))
+    content = report_content(results, title=name, n_bins=bins, processes=processes)
+    page = render_page(content)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(page, encoding="utf-8")
 
@@ -72,6 +84,6 @@ def run(args: argparse.Namespace) -> int:
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, or an argument is wrong.
     """
-    write_report(args.results, args.output, title=args.title, bins=args.bins)
+    write_report(args.results, args.output, title=args.title, bins=args.bins, processes=cores())
     print(f"{args.output} ({args.output.stat().st_size / 1e6:.1f} MB)")
     return 0

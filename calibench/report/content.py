@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from calibench import __version__
 from calibench.leaderboard.columns import ANY, COSTS, RAW, TEST, VAL, Column
 from calibench.leaderboard.footer import footer
-from calibench.leaderboard.records import (
-    Record,
-    Results,
-    UnusableRun,
-    read_json_object,
-    read_results,
-)
+from calibench.leaderboard.reading import read_json_object, read_results
+from calibench.leaderboard.records import Record, Results, UnusableRun
 from calibench.leaderboard.resampling import TESTS
 from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Cell, Row, Table, build_tables
-from calibench.report.pictures import curves, pictures, short
+from calibench.processes import spread, watched
+from calibench.report.pictures import drawn, one_thread, short
 from calibench.titles import METRICS
 
 Json = dict[str, Any]
 
 
-def report_content(results: Path, *, title: str, n_bins: int = 15) -> Json:
+RUNS_A_PROCESS = 40  # below it, another process takes longer to start than it saves
+
+
+def report_content(results: Path, *, title: str, n_bins: int = 15, processes: int = 1) -> Json:
     """Everything a report shows of the runs below a folder.
 
     Args:
         results: Folder of runs.
         title: Of the page.
         n_bins: Bins of the reliability diagrams.
+        processes: How many read logits at a time, if there are runs enough; see `spread`.
 
     Raises:
         FileNotFoundError: If there is no such folder.
@@ -46,21 +45,22 @@ def report_content(results: Path, *, title: str, n_bins: int = 15) -> Json:
     for table in tables:
         mark_ties(table, test)
     numbered = [(table, row) for table in tables for row in table.rows]
+    root = results.resolve()
     return {
         "title": title,
         "version": __version__,
         "metrics": _metrics(tables),
         "calibrators": _calibrators(tables),
-        "rows": _rows(numbered, n_bins),
+        "rows": _rows(numbered, n_bins, min(processes, len(read.records) // RUNS_A_PROCESS)),
         "runs": [
-            _run(number, record, results.resolve())
+            _run(number, record, root)
             for number, (_, row) in enumerate(numbered)
             for record in row.records.values()
         ],
         "notes": _notes({table.title: footer(table, read.bins) for table in tables}),
         "warnings": [
-            *(f"{_within(p.folder, results)}: {p.reason}" for p in read.problems if p.warn),
-            *(line.replace(f"{results.resolve()}/", "") for line in read.warnings),
+            *(f"{_within(p.folder, root)}: {p.reason}" for p in read.problems if p.warn),
+            *(line.replace(f"{root}/", "") for line in read.warnings),
         ],
     }
 
@@ -99,15 +99,21 @@ def _calibrators(tables: Sequence[Table]) -> list[str]:
     return list(dict.fromkeys(c.calibrator for table in tables for c in table.columns)) or [RAW]
 
 
-def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int) -> list[Json]:
-    """The rows, several at a time: most of the work is numpy's, which lets other threads run."""
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return list(threads.map(lambda place: _row(place[0], place[1], n_bins), numbered))
+def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int, processes: int) -> list[Json]:
+    records = [list(row.records.values()) for _, row in numbered]
+    parts = spread(
+        partial(drawn, n_bins=n_bins),
+        records,
+        processes=processes,
+        imports=["calibench.plots.calibrated"],
+        start=one_thread,
+    )
+    shown = watched(parts, len(records), "reading logits")
+    return [_row(*place) | part for place, part in zip(numbered, shown, strict=True)]
 
 
-def _row(table: Table, row: Row, n_bins: int) -> Json:
+def _row(table: Table, row: Row) -> Json:
     cells = {f"{c.metric}|{c.calibrator}": _cell(row.cells[c]) for c in table.columns}
-    records = list(row.records.values())
     return {
         "benchmark": table.data,
         "backbone": table.backbone,
@@ -117,8 +123,6 @@ def _row(table: Table, row: Row, n_bins: int) -> Json:
         "seeds": row.count,
         "cells": {name: cell for name, cell in cells.items() if cell},
         "shift": _shift(row),
-        "curves": curves(records),
-        **pictures(records, n_bins),
     }
 
 
@@ -147,7 +151,7 @@ def _shift(row: Row) -> Json:
     }
 
 
-def _run(row: int, record: Record, results: Path) -> Json:
+def _run(row: int, record: Record, root: Path) -> Json:
     try:
         environment: Mapping[str, Any] = read_json_object(record.folder, "environment.json")
     except UnusableRun:
@@ -155,15 +159,14 @@ def _run(row: int, record: Record, results: Path) -> Json:
     return {
         "row": row,
         "seed": record.identity.seed,
-        "folder": _within(record.folder, results),
+        "folder": _within(record.folder, root),
         "settings": record.settings,
         "environment": environment,
         "fingerprint": record.fingerprint,
     }
 
 
-def _within(folder: str, results: Path) -> str:
+def _within(folder: str, root: Path) -> str:
     """A run's folder as a reader of the results knows it, without the machine's own paths."""
-    root = results.resolve()
     path = Path(folder)
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name

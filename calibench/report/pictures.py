@@ -19,9 +19,10 @@ from calibench.plots.training import training_curves
 from calibench.runs import CorruptRun
 
 Json = dict[str, Any]
+Pair = list[Sequence[float | str | None]]
 
 POINTS = 80  # of a curve
-EPOCHS = 120  # of a training curve
+EPOCHS = 80  # of a training curve
 MATRIX = 20  # classes up to which a confusion matrix is kept
 
 
@@ -35,6 +36,18 @@ def short(value: float) -> float | str | None:
 def shorts(values: Any) -> list[float | str | None]:
     """`short` of each of many values, flat."""
     return [short(value) for value in np.asarray(values, dtype=float).ravel().tolist()]
+
+
+def drawn(records: Sequence[Record], *, n_bins: int) -> Json:
+    """Everything that is drawn of a row's runs: their training curves, and `pictures`."""
+    return {"curves": curves(records), **pictures(records, n_bins)}
+
+
+def one_thread() -> None:
+    """Leave the other cores to the other processes."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def pictures(records: Sequence[Record], n_bins: int) -> Json:
@@ -96,11 +109,11 @@ def _pooled(parts: Sequence[Outputs]) -> Outputs | None:
 def _rocs(records: Sequence[Record], inside: Outputs) -> Iterator[tuple[str, Curve]]:
     for name in dict.fromkeys(key.split for r in records for key in r.values if key.score):
         try:
-            outside = _pooled([load_outputs(record, name) for record in records])
+            outside = np.concatenate([load_outputs(record, name).entropy for record in records])
         except (CorruptRun, FileNotFoundError):
             continue
-        if outside is not None and len(outside.target):
-            yield name, roc(inside.entropy, outside.entropy, points=POINTS)
+        if len(outside):
+            yield name, roc(inside.entropy, outside, points=POINTS)
 
 
 def _curve(curve: Curve) -> Json:
@@ -120,17 +133,15 @@ def _classes(outputs: Outputs) -> Json:
     }
 
 
-def curves(records: Sequence[Record]) -> dict[str, list[list[list[float | str | None]]]]:
+def curves(records: Sequence[Record]) -> dict[str, list[Pair]]:
     """Of each logged number the curve of each seed, as [epochs, values]."""
-    found: dict[str, list[list[list[float | str | None]]]] = {}
+    found: dict[str, list[Pair]] = {}
     for record in records:
         try:
-            run = training_curves(Path(record.folder))
+            run = training_curves(Path(record.folder), points=EPOCHS)
         except (OSError, ValueError):
             continue
         for name, points in run.items():
-            step = math.ceil(len(points) / EPOCHS)
-            kept = points[::step]
-            pair = [shorts([x for x, _ in kept]), shorts([y for _, y in kept])]
+            pair: Pair = [[int(x) for x, _ in points], [short(y) for _, y in points]]
             found.setdefault(name, []).append(pair)
     return found

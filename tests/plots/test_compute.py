@@ -192,3 +192,14 @@ def test_pooled_examples_are_all_examples() -> None:
     both = pooled([OUTPUTS, OUTPUTS])
     assert len(both.target) == 1000
     assert both.confidence.mean() == pytest.approx(OUTPUTS.confidence.mean())
+
+
+def test_a_thinned_training_curve_keeps_its_ends(tmp_path: Path) -> None:
+    rows = "".join(f"{epoch},{epoch},{1 / (1 + epoch)}\n" for epoch in range(350))
+    (tmp_path / "metrics.csv").write_text(f"epoch,step,val/nll\n{rows}")
+    whole = training_curves(tmp_path)["val/nll"]
+    thin = training_curves(tmp_path, points=80)["val/nll"]
+    assert (len(whole), len(thin)) == (350, 80)
+    assert (thin[0], thin[-1]) == (whole[0], whole[-1])
+    assert set(thin) <= set(whole)
+    assert training_curves(tmp_path, points=350)["val/nll"] == whole

@@ -126,3 +126,11 @@ def test_shot_groups_are_thirds_by_training_count() -> None:
     assert np.isnan(groups["middle"])
     assert groups["tail"] == 0.5
     assert shot_groups(errors, []) == {}
+
+
+def test_several_processes_draw_the_same(
+    content: dict[str, Any], results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibench.report.content.RUNS_A_PROCESS", 1)
+    again = report_content(results, title="t", processes=2)
+    assert json.dumps(again) == json.dumps(content)

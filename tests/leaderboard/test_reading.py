@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from calibench import runs
-from calibench.leaderboard import read_results
+from calibench.leaderboard import read_results, reading
 from calibench.leaderboard.columns import Key
+from calibench.leaderboard.reading import Wanted
 from tests.run_folders import settings_of, write_run
 
 
@@ -26,7 +27,7 @@ def test_numbers_of_a_run(tmp_path: Path) -> None:
 
 def test_only_what_is_wanted_is_kept(tmp_path: Path) -> None:
     write_run(tmp_path)
-    wanted = read_results(tmp_path, wanted=lambda metric, split: metric == "ece")
+    wanted = read_results(tmp_path, wanted=Wanted(frozenset({"ece"}), frozenset({"val"})))
     metrics = {key.metric for key in wanted.records[0].values}
     assert metrics == {"ece", "seconds", "seconds_per_epoch", "peak_memory_mb", "temperature"}
     assert wanted.bins == {("digits_lt", "ece"): {15}}
@@ -151,3 +152,15 @@ def test_a_users_mistake_is_one_clear_line(tmp_path: Path) -> None:
         read_results(tmp_path / "missing")
     with pytest.raises(ValueError, match="holds no run"):
         read_results(tmp_path)
+
+
+def test_several_processes_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in (1, 2, 10):
+        write_run(tmp_path, seed=seed, values={"nll": seed / 10})
+    write_run(tmp_path, loss="FocalLoss", status="failed", reason="NaN")
+    alone = read_results(tmp_path)
+    monkeypatch.setattr(reading, "RUNS_A_PROCESS", 1)
+    monkeypatch.setattr(reading, "RUNS_A_PART", 1)
+    assert read_results(tmp_path, processes=2) == alone
+    assert [record.identity.seed for record in alone.records] == [1, 2, 10]
+    assert alone.bins["digits_lt", "ece"] == {15}

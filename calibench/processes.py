@@ -1,0 +1,69 @@
+"""Independent work spread over processes, with a bar for who waits."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def spread(
+    function: Callable[[T], R],
+    items: Sequence[T],
+    *,
+    processes: int,
+    imports: Sequence[str] = (),
+    start: Callable[[], None] | None = None,
+) -> Iterator[R]:
+    """The function's results, in the order of the items.
+
+    With more than one process, a script that calls this needs the guard of every script that uses
+    `multiprocessing`: `if __name__ == "__main__":`.
+
+    Args:
+        function: Importable, like its argument and its result; nothing it does to its arguments comes back.
+        items: Its arguments.
+        processes: How many work at a time; with one, or one item, it is this one.
+        imports: Modules that all processes need and take long to import: it is done once.
+        start: Called first in every process but this one.
+    """
+    if min(processes, len(items)) < 2:
+        yield from map(function, items)
+        return
+    methods = multiprocessing.get_all_start_methods()
+    context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    if "forkserver" in methods:
+        context.set_forkserver_preload(list(imports))
+    workers = min(processes, len(items))
+    with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(start,)) as pool:
+        yield from pool.map(function, items)
+
+
+def _begin(start: Callable[[], None] | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    if start is not None:
+        start()
+
+
+def watched(results: Iterator[R], total: int, title: str) -> Iterator[R]:
+    """The same results, with a bar on stderr; none where that is no terminal, or for one result."""
+    if total < 2 or not sys.stderr.isatty():
+        yield from results
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        yield from bar.track(results, total=total, description=title)
