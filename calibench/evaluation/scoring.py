@@ -16,6 +16,7 @@ from calibench.metrics import (
     adaptive_calibration_error,
     calibration_metrics,
     classwise_calibration_error,
+    log_softmax,
 )
 from calibench.runs import Predictions
 
@@ -33,7 +34,7 @@ _REFERENCE: dict[str, Callable[..., Tensor]] = {
 
 def log_probabilities(logits: Tensor, calibrator: Calibrator | None = None) -> Tensor:
     """Log-probabilities (N, K): the calibrator's, or the logits' own log-softmax."""
-    return logits.log_softmax(dim=1) if calibrator is None else calibrator.log_prob(logits)
+    return log_softmax(logits) if calibrator is None else calibrator.log_prob(logits)
 
 
 def predicted_log_probabilities(
