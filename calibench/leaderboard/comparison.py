@@ -54,13 +54,18 @@ class Comparison:
         title = f"{self.column.title} over {len(self.tables)} tables: {', '.join(self.tables)}"
         return [title, heads, *body, *self._tests(), *self.left_out]
 
+    @property
+    def alike(self) -> str:
+        """The test of all losses at once, in words."""
+        p = self.ranks.friedman_p
+        return f"all alike (Friedman): {'not tested' if math.isnan(p) else f'p = {p:.2g}'}"
+
     def _tests(self) -> list[str]:
-        p, difference = self.ranks.friedman_p, self.ranks.critical_difference
-        said = "not tested" if math.isnan(p) else f"p = {p:.2g}"
+        difference = self.ranks.critical_difference
         groups = cliques(self.ranks.mean_ranks, difference)
         named = ["{" + ", ".join(self.methods[i] for i in group) + "}" for group in groups]
         return [
-            f"all alike (Friedman): {said}",
+            self.alike,
             f"critical difference of mean ranks (Nemenyi, {LEVEL:.0%}): {difference:.2f}; "
             f"not told apart: {', '.join(named) or 'none'}",
         ]
@@ -82,7 +87,10 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
     rows = {t.title: {row.label: row for row in t.rows} for t in tables}
     holes = [hole for table in tables for hole in _holes(table, rows[table.title], methods, column)]
     if holes and not allow_missing:
-        raise ValueError(f"a comparison needs every cell; missing: {'; '.join(holes)}.")
+        raise ValueError(
+            f"a comparison needs every cell; missing: {'; '.join(holes)} "
+            "(`--allow-missing` compares what there is)."
+        )
     dense = [
         title
         for title, of in rows.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from calibench.plots.style import PALETTE
+from calibench.plots.style import GREY, PALETTE
 from calibench.statistics.ranks import cliques
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def draw_critical_difference(
     difference: float,
     *,
     title: str = "",
+    note: str = "",
 ) -> Axes:
     """Draw methods on the axis of mean ranks; a bar joins those that are not told apart.
 
@@ -28,12 +29,13 @@ def draw_critical_difference(
         mean_ranks: Their mean ranks, 1 is best.
         difference: The critical difference.
         title: Title of the diagram.
+        note: A line below it.
     """
     k = len(methods)
     order = sorted(range(k), key=mean_ranks.__getitem__)
     groups = cliques(mean_ranks, difference)
     lines = (k + 1) // 2
-    top = 0.45 * (len(groups) + 1)
+    top = 0.3 + 0.4 * len(groups)
     axes.hlines(0, 1, k, color="black", linewidth=1)
     for tick in range(1, k + 1):
         axes.vlines(tick, 0, -0.15, color="black", linewidth=1)
@@ -54,9 +56,9 @@ def draw_critical_difference(
         axes.plot(ends, [height] * 2, color=PALETTE[1], linewidth=3, solid_capstyle="round")
     axes.plot([1, 1 + difference], [-0.9, -0.9], color="black", linewidth=1.5)
     axes.text(1, -1.0, f"critical difference {difference:.2f}", va="bottom", fontsize=7)
-    axes.set(
-        xlim=(-0.6 - 0.25 * k, 1.6 + 1.25 * k), ylim=(top + 0.5 * lines + 0.4, -1.6), title=title
-    )
+    bottom = top + 0.5 * lines + 0.4
+    axes.text((1 + k) / 2, bottom, note, ha="center", va="center", fontsize=7, color=GREY)
+    axes.set(xlim=(-0.6 - 0.25 * k, 1.6 + 1.25 * k), ylim=(bottom + 0.2, -1.4), title=title)
     axes.title.set_fontsize(8)
     axes.set_axis_off()
     return axes

@@ -10,11 +10,13 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from calibench.leaderboard import Column, read_results
+from calibench.leaderboard.table import build_tables
 from calibench.plots import add_arguments, run
 from calibench.plots.classes import draw_confusion
-from calibench.plots.command import KINDS
 from calibench.plots.critical_difference import draw_critical_difference
 from calibench.plots.curves import draw_risk_coverage, draw_roc, risk_coverage, roc
+from calibench.plots.kinds import KINDS, Request
 from calibench.plots.reliability import draw_reliability, reliability
 from calibench.plots.style import legend_below
 from calibench.plots.tradeoff import draw_shift, draw_tradeoff
@@ -179,3 +181,30 @@ def test_critical_difference_joins_what_is_not_told_apart(axes: Axes) -> None:
     assert list(bars[0]) == pytest.approx([0.96, 1.54])
     texts = [text.get_text().strip() for text in axes.texts]
     assert {"A  1.00", "B  1.50", "3.00  C"} <= set(texts)
+
+
+def test_ranks_over_holes_are_drawn_only_on_demand(tmp_path: Path) -> None:
+    for benchmark in ("a", "b", "c"):
+        for loss in ("BrierLoss", "CrossEntropyLoss"):
+            write_run(tmp_path, benchmark=benchmark, loss=loss)
+    write_run(tmp_path, benchmark="d", loss="BrierLoss")
+    picture = tmp_path / "ranks.svg"
+    call = ("critical-difference", str(tmp_path), "-o", str(picture))
+    with pytest.raises(ValueError, match=r"CrossEntropyLoss \(no run\) \(`--allow-missing`"):
+        called(*call)
+    called(*call, "--allow-missing")
+    assert picture.exists()
+
+
+def test_ranks_say_which_test_and_what_is_missing(tmp_path: Path) -> None:
+    for benchmark in ("a", "b", "c"):
+        for loss, nll in (("BrierLoss", 0.2), ("CrossEntropyLoss", 0.1), ("FocalLoss", 0.3)):
+            write_run(tmp_path, benchmark=benchmark, loss=loss, values={"nll": nll})
+    write_run(tmp_path, benchmark="d", loss="BrierLoss")
+    column = Column("nll")
+    tables = build_tables(read_results(tmp_path), [column], column)
+    figure = KINDS["critical-difference"](Request(tables, column, allow_missing=True))
+    (axes,) = figure.axes
+    assert axes.get_title() == "mean ranks by NLL over 3 of 4 tables, cells missing: 2"
+    notes = [text.get_text() for text in axes.texts]
+    assert "joined: not told apart (Nemenyi, 5%); all alike (Friedman): p = 0.05" in notes
