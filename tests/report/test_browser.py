@@ -82,7 +82,7 @@ def test_it_loads_and_draws(page: str, tmp_path: Path) -> None:
         page,
         "return [document.documentElement.dataset.ready, "
         "...['reliability','risk','roc','curves','classes','confusion','tradeoff']"
-        ".map(id=>document.querySelectorAll(`#${id} svg`).length), window.bad ?? null]",
+        ".map(id=>document.querySelectorAll(`#${id} svg:not(.mark)`).length), window.bad ?? null]",
         tmp_path,
     )
     assert counts == ["true", 8, 1, 1, 1, 4, 4, 1, None]  # raw and calibrated
@@ -104,6 +104,42 @@ def test_it_filters_by_words_and_by_benchmark(page: str, tmp_path: Path) -> None
         "document.getElementById('shown').textContent]"
     )
     assert after(page, script, tmp_path) == [["B"], ["B", "C", "A"], "3 of 7 rows"]
+
+
+def test_it_filters_by_loss(page: str, tmp_path: Path) -> None:
+    script = (
+        "const s=[...document.querySelectorAll('#filters select')]"
+        ".find(s=>s.options[0].textContent==='all losses');"
+        f"s.value='C';s.dispatchEvent(new Event('change'));return {LOSSES}"
+    )
+    assert after(page, script, tmp_path) == ["C", "C"]
+
+
+def test_a_place_is_named_where_chosen_rows_differ_in_it(page: str, tmp_path: Path) -> None:
+    script = (
+        "const texts=()=>[...document.querySelectorAll('#confusion figcaption')].map(f=>f.textContent);"
+        "const tick=(i)=>document.querySelectorAll('#table tbody input')[i].click();"
+        "[1,2,3].forEach(tick);const one=[texts(),document.getElementById('place').textContent];"
+        "tick(5);return [one,[texts(),document.getElementById('place').textContent]]"
+    )
+    one, two = after(page, script, tmp_path)
+    assert one == [["B"], "Here: digits / SmallCNN."]
+    assert two == [["B · digits / SmallCNN", "C · letters / SmallCNN"], ""]
+
+
+def test_losses_keep_marks_of_their_own(page: str, tmp_path: Path) -> None:
+    script = (
+        "const looks=(q)=>[...document.querySelectorAll(q)].map(c=>c.tagName+c.getAttribute('fill'));"
+        "const legend=()=>looks('#tradeoff .legend :is(circle,polygon)');const a=legend();"
+        + CLICK.format(key="error") + CLICK.format(key="error")
+        + "const s=[...document.querySelectorAll('#filters select')][2];"
+        "s.value='C';s.dispatchEvent(new Event('change'));"
+        "return [a,legend(),markAt(0,0,7).tagName,markAt(0,0,0).tagName]"
+    )  # fmt: skip
+    every, one, eighth, first = after(page, script, tmp_path)
+    assert len(set(every)) == 4
+    assert one == every[1:2]  # C is second of the first table
+    assert (eighth, first) == ("polygon", "circle")
 
 
 def test_the_calibrator_changes_the_numbers(page: str, tmp_path: Path) -> None:

@@ -52,9 +52,22 @@ class Chart {
   dot(x, y, radius, attributes, title) {
     this.svg.append(el("circle", { cx: this.px(x), cy: this.py(y), r: radius, ...attributes }, title ? el("title", {}, title) : null));
   }
+  mark(x, y, i, title) { this.svg.append(markAt(this.px(x), this.py(y), i, title)); }
   label(x, y, text) { this.svg.append(el("text", { x: this.px(x), y: this.py(y) }, text)); }
 }
 const stroke = (i) => ({ stroke: colorOf(i), "stroke-dasharray": dashOf(i) });
+// Corners of the marks that follow the circle, where colours come again.
+const CORNERS = [[], [[-4.5, -4.5], [4.5, -4.5], [4.5, 4.5], [-4.5, 4.5]], [[0, -6], [5.5, 4.5], [-5.5, 4.5]], [[0, -6.5], [6.5, 0], [0, 6.5], [-6.5, 0]]];
+function markAt(x, y, i, title) {
+  const corners = CORNERS[Math.floor(i / PALETTE.length) % CORNERS.length];
+  const points = corners.map(([dx, dy]) => `${(x + dx).toFixed(1)},${(y + dy).toFixed(1)}`).join(" ");
+  const shape = corners.length ? { points } : { cx: x, cy: y, r: 5 };
+  return el(corners.length ? "polygon" : "circle", { ...shape, fill: colorOf(i), "fill-opacity": 0.85 }, title ? el("title", {}, title) : null);
+}
+function markLegend(names, shown) {
+  return el("div", { class: "legend" }, ...names.map((name, i) => (shown.has(name)
+    ? el("span", {}, el("svg", { viewBox: "-7 -7 14 14", class: "mark" }, markAt(0, 0, i)), name) : null)));
+}
 function legend(names) {
   return el("div", { class: "legend" }, ...names.map((name, i) => {
     const mark = el("i");

@@ -1,6 +1,6 @@
 // The sortable, filterable table. `state` is all there is to know; `draw` follows from it.
 const state = {
-  text: "", benchmark: "", backbone: "", calibrator: "raw", spread: true,
+  text: "", benchmark: "", backbone: "", loss: "", calibrator: "raw", spread: true,
   sort: "rank", down: false, columns: new Set(), chosen: new Set(),
 };
 const HIDDEN = new Set(["ood_fpr95", "mce", "accuracy", "seconds_per_epoch", "peak_memory_mb", "temperature"]);
@@ -12,8 +12,7 @@ function visible() {
   const words = state.text.toLowerCase().split(/\s+/).filter(Boolean);
   return DATA.rows.filter((row) => {
     const text = `${row.benchmark} ${row.backbone} ${row.label}`.toLowerCase();
-    return (!state.benchmark || row.benchmark === state.benchmark)
-      && (!state.backbone || row.backbone === state.backbone) && words.every((w) => text.includes(w));
+    return ["benchmark", "backbone", "loss"].every((key) => !state[key] || row[key] === state[key]) && words.every((w) => text.includes(w));
   });
 }
 function sortValue(row) {
@@ -50,7 +49,7 @@ function drawTable() {
   const places = ["benchmark", "backbone"].filter(several);
   const table = document.getElementById("table");
   table.tHead.replaceChildren(el("tr", {}, heading("label", "loss", "text name"),
-    heading("rank", "#"), ...places.map((p) => heading(p, p, "text")), heading("seeds", "seeds"), ...metrics.map((m) => heading(m.key, titleOf(m)))));
+    heading("rank", "#"), ...places.map((p) => heading(p, p, "text place")), heading("seeds", "seeds"), ...metrics.map((m) => heading(m.key, titleOf(m)))));
   table.tBodies[0].replaceChildren(...rows.map((row) => tableRow(row, places, metrics)));
   document.getElementById("shown").textContent = `${rows.length} of ${DATA.rows.length} rows`;
   drawRuns(rows);
@@ -61,8 +60,8 @@ function tableRow(row, places, metrics) {
   const toggle = (on) => { on ? state.chosen.add(id) : state.chosen.delete(id); drawTable(); drawViews(); };
   const box = el("input", { type: "checkbox", checked: state.chosen.has(id), "aria-label": `show ${row.label}`, onchange: (e) => toggle(e.target.checked) });
   return el("tr", { class: state.chosen.has(id) ? "chosen" : "" },
-    el("td", { class: "text name", title: row.label }, el("label", {}, box, broken(row.label))),
-    el("td", {}, row.rank ?? "—"), ...places.map((p) => el("td", { class: "text" }, row[p])),
+    el("td", { class: "text name", title: row.label, "data-place": places.map((p) => row[p]).join(" · ") || null }, el("label", {}, box, broken(row.label))),
+    el("td", {}, row.rank ?? "—"), ...places.map((p) => el("td", { class: "text place" }, row[p])),
     el("td", { class: row.seeds.includes("/") ? "hole" : "" }, row.seeds), ...metrics.map((m) => tableCell(row, m)));
 }
 function broken(label) { // a long name may break before a capital
@@ -81,6 +80,7 @@ function drawFilters() {
   const search = el("input", { type: "search", id: "search", placeholder: "filter by words", "aria-label": "filter by words", oninput: (e) => set("text")(e.target.value) });
   fill("filters", search,
     select("", all("benchmark", "benchmarks"), "", set("benchmark")), select("", all("backbone", "backbones"), "", set("backbone")),
+    select("", all("loss", "losses"), "", set("loss")),
     select("after", DATA.calibrators.map((c) => [c, c === "raw" ? "no calibration (raw)" : c]), "raw", set("calibrator")),
     check("± over seeds", true, set("spread")));
   fill("columns", ...DATA.metrics.map((m) => check(titleOf(m), state.columns.has(m.key), (on) => {

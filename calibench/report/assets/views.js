@@ -1,6 +1,8 @@
 // What is drawn of the chosen rows, each view from the data alone.
 const chosenRows = () => [...state.chosen].sort((a, b) => a - b).map((i) => DATA.rows[i]);
-const nameOf = (row) => (new Set(DATA.rows.map((r) => `${r.benchmark}/${r.backbone}`)).size > 1 ? `${row.label} · ${row.benchmark}/${row.backbone}` : row.label);
+const placeOf = (row) => `${row.benchmark} / ${row.backbone}`;
+// A row among others: its place is named where theirs differ.
+const nameOf = (row, rows) => (new Set(rows.map(placeOf)).size > 1 ? `${row.label} · ${placeOf(row)}` : row.label);
 const view = { roc: "", shift: "error", curves: "val/nll", x: "error", y: "ece", after: "" };
 const seedsOf = (n) => `${n} ${n === 1 ? "seed" : "seeds"}`;
 
@@ -11,7 +13,7 @@ function drawReliability(rows) {
   const options = [...fitted.map((c) => [c, c]), ["raw", "nothing"]];
   fill("reliability-controls", fitted.length ? select("raw, and beside it after", options, view.after, (v) => { view.after = v; drawReliability(rows); }) : null);
   if (!known.length) return fill("reliability", empty("no saved logits of these rows"));
-  fill("reliability", ...known.map((r) => el("figure", { class: "beside" }, el("figcaption", {}, nameOf(r)),
+  fill("reliability", ...known.map((r) => el("figure", { class: "beside" }, el("figcaption", {}, nameOf(r, rows)),
     el("div", {}, ...[...new Set(["raw", view.after])].filter((c) => r.reliability[c]).map((c) => reliabilityPanel(r.reliability[c], c))))));
   const { count } = known[0].reliability.raw;
   const total = count.reduce((a, b) => a + b, 0);
@@ -40,7 +42,7 @@ function drawRisk(rows) {
   const high = extent(known.flatMap((r) => r.risk.y.map((v) => 100 * v)), true);
   const chart = new Chart({ width: room("risk"), x: [0, 1], y: high, xTitle: "coverage", yTitle: "error % of the covered" });
   known.forEach((r, i) => chart.line(r.risk.x, r.risk.y.map((v) => 100 * v), stroke(i)));
-  fill("risk", chart.svg, legend(known.map((r) => `${nameOf(r)} (AURC ${(100 * r.risk.area).toFixed(2)} %)`)));
+  fill("risk", chart.svg, legend(known.map((r) => `${nameOf(r, rows)} (AURC ${(100 * r.risk.area).toFixed(2)} %)`)));
 }
 function drawRoc(rows) {
   const sets = [...new Set(rows.flatMap((r) => Object.keys(r.roc ?? {})))];
@@ -51,7 +53,7 @@ function drawRoc(rows) {
   const chart = new Chart({ width: room("roc"), x: [0, 1], y: [0, 1], xTitle: "false alarms", yTitle: "detected" });
   chart.line([0, 1], [0, 1], { class: "axis", "stroke-dasharray": "4 3" });
   known.forEach((r, i) => chart.line(r.roc[view.roc].x, r.roc[view.roc].y, stroke(i)));
-  fill("roc", chart.svg, legend(known.map((r) => `${nameOf(r)} (AUROC ${(100 * r.roc[view.roc].area).toFixed(1)} %)`)));
+  fill("roc", chart.svg, legend(known.map((r) => `${nameOf(r, rows)} (AUROC ${(100 * r.roc[view.roc].area).toFixed(1)} %)`)));
 }
 function drawShift(rows) {
   const metrics = [...new Set(rows.flatMap((r) => Object.keys(r.shift)))];
@@ -65,7 +67,7 @@ function drawShift(rows) {
   const values = known.map((r) => names.map((n) => scale * number(r.shift[view.shift][n])));
   const chart = new Chart({ width: room("shift"), x: [-0.2, names.length - 0.8], y: extent(values.flat(), true), xTitle: "", yTitle: titleOf(metric), xNames: names });
   known.forEach((r, i) => chart.line(names.map((_, k) => k), values[i], stroke(i)));
-  fill("shift", chart.svg, legend(known.map(nameOf)));
+  fill("shift", chart.svg, legend(known.map((r) => nameOf(r, rows))));
 }
 function drawCurves(rows) {
   const names = [...new Set(rows.flatMap((r) => Object.keys(r.curves)))];
@@ -76,15 +78,15 @@ function drawCurves(rows) {
   const runs = known.map((r) => r.curves[view.curves]);
   const chart = new Chart({ width: room("curves"), x: extent(runs.flat().flatMap((c) => c[0])), y: extent(runs.flat().flatMap((c) => c[1].map(number))), xTitle: "epoch", yTitle: view.curves });
   runs.forEach((seeds, i) => seeds.forEach((c) => chart.line(c[0], c[1], { ...stroke(i), "stroke-width": 1.2 })));
-  fill("curves", chart.svg, legend(known.map((r) => `${nameOf(r)} (${seedsOf(r.curves[view.curves].length)})`)));
+  fill("curves", chart.svg, legend(known.map((r) => `${nameOf(r, rows)} (${seedsOf(r.curves[view.curves].length)})`)));
 }
 const MANY = 20; // classes up to which each has its name
 const clipped = (name) => (name.length > 11 ? `${name.slice(0, 10)}…` : name);
 function drawClasses(rows) {
   const known = rows.filter((r) => r.classes);
-  fill("classes", ...(known.length ? known.map(classPanel) : [empty("no saved logits of these rows")]));
+  fill("classes", ...(known.length ? known.map((r) => classPanel(r, nameOf(r, rows))) : [empty("no saved logits of these rows")]));
 }
-function classPanel(row) {
+function classPanel(row, name) {
   const { names, counts, errors, groups } = row.classes;
   const order = names.map((_, i) => i).sort((a, b) => (counts[b] ?? 0) - (counts[a] ?? 0));
   const named = names.length <= MANY;
@@ -98,13 +100,13 @@ function classPanel(row) {
     chart.svg.lastChild.append(el("title", {}, `${names[k]}: ${(100 * errors[k]).toFixed(1)} %, ${counts[k] ?? "?"} training examples`));
   });
   const text = Object.entries(groups).filter(([, v]) => v != null).map(([k, v]) => `${k} ${(100 * v).toFixed(1)} %`).join(", ");
-  return el("figure", {}, el("figcaption", {}, nameOf(row), el("br"), el("span", { class: "quiet" }, text)), chart.svg);
+  return el("figure", {}, el("figcaption", {}, name, el("br"), el("span", { class: "quiet" }, text)), chart.svg);
 }
 function drawConfusion(rows) {
   const known = rows.filter((r) => r.classes?.confusion);
-  fill("confusion", ...(known.length ? known.map(confusionPanel) : [empty("no confusion matrix of these rows (shown up to 20 classes)")]));
+  fill("confusion", ...(known.length ? known.map((r) => confusionPanel(r, nameOf(r, rows))) : [empty("no confusion matrix of these rows (shown up to 20 classes)")]));
 }
-function confusionPanel(row) {
+function confusionPanel(row, name) {
   const { names, confusion } = row.classes;
   const [k, left, size] = [names.length, 62, 190];
   const cell = size / k;
@@ -116,7 +118,7 @@ function confusionPanel(row) {
       el("title", {}, share == null ? "no examples" : `${names[i]} taken for ${names[j]}: ${(100 * share).toFixed(1)} %`))));
   });
   svg.append(el("text", { x: left + size / 2, y: size + 62, "text-anchor": "middle" }, "predicted (rows: true)"));
-  return el("figure", {}, el("figcaption", {}, nameOf(row)), svg);
+  return el("figure", {}, el("figcaption", {}, name), svg);
 }
 function drawTradeoff(rows) {
   const options = DATA.metrics.map((m) => [m.key, titleOf(m)]);
@@ -126,10 +128,11 @@ function drawTradeoff(rows) {
   const value = (row, m) => { const cell = cellOf(row, m); return cell ? (m.percent ? 100 : 1) * number(cell[0]) : NaN; };
   const points = rows.map((r) => [value(r, mx), value(r, my), r]).filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
   if (!points.length) return fill("tradeoff", empty("no row has both"));
-  const losses = [...new Set(points.map(([, , r]) => r.loss))];
+  const losses = [...new Set(DATA.rows.map((r) => r.loss))]; // a loss keeps its mark, however rows are sorted
+  const there = new Set(points.map(([, , r]) => r.loss));
   const chart = new Chart({ width: room("tradeoff"), height: 340, x: extent(points.map((p) => p[0])), y: extent(points.map((p) => p[1]), true), xTitle: titleOf(mx), yTitle: titleOf(my) });
-  for (const [x, y, r] of points) chart.dot(x, y, 5, { fill: colorOf(losses.indexOf(r.loss)), "fill-opacity": 0.8 }, `${nameOf(r)}\n${titleOf(mx)} ${x.toFixed(2)}, ${titleOf(my)} ${y.toFixed(2)}`);
-  fill("tradeoff", chart.svg, legend(losses));
+  for (const [x, y, r] of points) chart.mark(x, y, losses.indexOf(r.loss), `${nameOf(r, DATA.rows)}\n${titleOf(mx)} ${x.toFixed(2)}, ${titleOf(my)} ${y.toFixed(2)}`);
+  fill("tradeoff", chart.svg, markLegend(losses, there));
 }
 function drawRuns(rows) {
   const shown = new Set(rows.map((r) => DATA.rows.indexOf(r)));
@@ -147,5 +150,7 @@ function drawNotes() {
 }
 function drawViews() {
   const rows = chosenRows();
+  const places = new Set(rows.map(placeOf));
+  fill("place", places.size === 1 ? `Here: ${[...places][0]}.` : null);
   for (const draw of [drawReliability, drawRisk, drawRoc, drawShift, drawCurves, drawClasses, drawConfusion]) draw(rows);
 }
