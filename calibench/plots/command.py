@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from calibench.leaderboard.columns import RAW, Column
 from calibench.leaderboard.reading import read_results
-from calibench.leaderboard.table import build_tables
+from calibench.leaderboard.table import Table, build_tables
 from calibench.plots.kinds import KINDS, Request
 
 DESCRIPTION = """\
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="WORD",
-        help="of tables with these words in the title",
+        help="of tables with these words in the title (or parts of words, if no title has the whole)",
     )
     parser.add_argument(
         "--allow-missing", action="store_true", help="compare ranks even if cells are missing"
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     every = build_tables(
         read_results(args.results), [Column("error"), Column("nll"), metric], Column("nll")
     )
-    tables = [table for table in every if all(word in table.title for word in args.table)]
+    tables = _with_words(every, args.table)
     if not tables:
         titles = ", ".join(table.title for table in every)
         raise ValueError(f"no table has {' and '.join(args.table)} in its title: {titles}.")
@@ -89,3 +90,12 @@ def run(args: argparse.Namespace) -> int:
     args.output.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(args.output, dpi=200)
     return 0
+
+
+def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:
+    """The tables whose titles have all the words: `imbalance_factor=10` is not that of 100."""
+    found = list(tables)
+    for word in words:
+        whole = [table for table in found if word in table.title.split()]
+        found = whole or [table for table in found if word in table.title]
+    return found

@@ -21,7 +21,7 @@ from calibench.plots.reliability import draw_reliability, reliability
 from calibench.plots.style import legend_below
 from calibench.plots.tradeoff import draw_shift, draw_tradeoff
 from calibench.plots.training import draw_curves
-from tests.run_folders import write_predictions, write_run
+from tests.run_folders import settings_of, write_predictions, write_run
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +78,18 @@ def test_one_of_several_tables_is_chosen_by_its_title(results: Path, tmp_path: P
     assert called("roc", str(results), "-o", str(tmp_path / "x.png"), "--table", "b /") == 0
     with pytest.raises(ValueError, match="no table has nothing in its title: a / SmallCNN, b"):
         called("roc", str(results), "-o", str(tmp_path / "x.png"), "--table", "nothing")
+
+
+def test_a_whole_word_is_not_the_beginning_of_another(tmp_path: Path) -> None:
+    for factor in (10.0, 100.0):
+        settings = settings_of("BrierLoss") | {"data.init_args.imbalance_factor": factor}
+        folder = write_run(tmp_path, settings=settings, changes={"fingerprint": str(factor)})
+        write_predictions(folder, n=60)
+    picture = ("roc", str(tmp_path), "-o", str(tmp_path / "x.png"), "--table")
+    assert called(*picture, "imbalance_factor=10") == 0
+    assert called(*picture, "factor=100") == 0
+    with pytest.raises(ValueError, match="this picture is of one benchmark"):
+        called(*picture, "factor=10")
 
 
 def test_a_wrong_format_is_told(results: Path, tmp_path: Path) -> None:
