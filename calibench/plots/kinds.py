@@ -73,9 +73,13 @@ class Request:
         return [row for row in self.table.rows if row.records]
 
 
-def _title(row: Row) -> str:
+def _title(row: Row, calibrator: str = RAW) -> str:
     seeds = len(row.records)
-    return row.label if seeds == 1 else f"{row.label} ({seeds} seeds)"
+    return f"{row.label if seeds == 1 else f'{row.label} ({seeds} seeds)'}{_after(calibrator)}"
+
+
+def _after(calibrator: str) -> str:
+    return "" if calibrator == RAW else f"\nafter {calibrator}"
 
 
 def _reliability(request: Request) -> Figure:
@@ -88,8 +92,7 @@ def _reliability(request: Request) -> Figure:
     for axes, (row, calibrator) in zip(grid, drawn, strict=True):
         outputs = request.after(calibrator, row)
         diagram = reliability(outputs.confidence, outputs.correct, n_bins=request.n_bins)
-        after = "" if calibrator == RAW else f"\nafter {calibrator}"
-        draw_reliability(axes, diagram, title=f"{_title(row)}{after}")
+        draw_reliability(axes, diagram, title=_title(row, calibrator))
     legend_below(figure, grid)
     return figure
 
@@ -107,7 +110,9 @@ def _roc(request: Request) -> Figure:
     }
     figure, (axes,) = panels(1)
     figure.set_size_inches(5, 4.2)
-    draw_roc(axes, curves, title=f"{request.table.title}: {name}, by entropy")
+    draw_roc(
+        axes, curves, title=f"{request.table.title}: {name}, by entropy{_after(request.calibrator)}"
+    )
     legend_below(figure, [axes], title="AUROC %")
     return figure
 
@@ -125,7 +130,7 @@ def _risk_coverage(request: Request) -> Figure:
     curves = {name: risk_coverage(o.confidence, o.correct) for name, o in outputs.items()}
     figure, (axes,) = panels(1)
     figure.set_size_inches(5, 3.8)
-    draw_risk_coverage(axes, curves, title=request.table.title)
+    draw_risk_coverage(axes, curves, title=f"{request.table.title}{_after(request.calibrator)}")
     legend_below(figure, [axes], title="AURC %")
     return figure
 
@@ -139,7 +144,7 @@ def _confusion(request: Request) -> Figure:
         outputs = request.outputs(row)
         names = outputs.class_names
         matrix = confusion(outputs.predicted, outputs.target, num_classes=len(names))
-        draw_confusion(axes, matrix, names, title=_title(row))
+        draw_confusion(axes, matrix, names, title=_title(row, request.calibrator))
     return figure
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ MARKERS = "osD^vPX"
 LINES = ("-", "--", "-.", ":")
 GREY = "#777777"
 PANEL = 2.7  # inches
+CHARACTER = 0.065  # inches that one of a title takes
 
 
 def color(index: int) -> str:
@@ -79,10 +81,22 @@ def panels(number: int, *, columns: int = 4, height: float = PANEL) -> tuple[Fig
 
 
 def plain(axes: Axes) -> Axes:
-    """Take the frame down to what carries numbers."""
+    """Take the frame down to what carries numbers; a title too long for one line gets more."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=7)
-    axes.title.set_fontsize(8)
+    axes.set_title(_wrapped(axes.get_title(), _width(axes)), fontsize=8)
     axes.xaxis.label.set_fontsize(8)
     axes.yaxis.label.set_fontsize(8)
     return axes
+
+
+def _width(axes: Axes) -> float:
+    """Inches that a title may take without leaving its panel."""
+    place = axes.get_subplotspec()
+    across = place.get_gridspec().ncols if place else 1
+    return float(0.9 * axes.figure.bbox.width / axes.figure.dpi / across)
+
+
+def _wrapped(title: str, width: float) -> str:
+    lines = [textwrap.wrap(line, max(20, int(width / CHARACTER))) for line in title.splitlines()]
+    return "\n".join(part for parts in lines for part in parts)

@@ -220,3 +220,12 @@ def test_ranks_say_which_test_and_what_is_missing(tmp_path: Path) -> None:
     assert axes.get_title() == "mean ranks by NLL over 3 of 4 tables, cells missing: 2"
     notes = [text.get_text() for text in axes.texts]
     assert "joined: not told apart (Nemenyi, 5%); all alike (Friedman): p = 0.05" in notes
+
+
+@pytest.mark.parametrize("kind", ["reliability", "roc", "risk-coverage", "confusion"])
+def test_a_title_names_the_calibrator(kind: str, results: Path) -> None:
+    column = Column("ece")
+    tables = build_tables(read_results(results / "a"), [column], column)
+    figure = KINDS[kind](Request(tables, column, "TemperatureScaling"))
+    assert figure.axes[-1].get_title().endswith("\nafter TemperatureScaling")
+    assert "after" not in KINDS[kind](Request(tables, column)).axes[-1].get_title()
