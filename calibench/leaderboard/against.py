@@ -34,12 +34,19 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
     Args:
         table: A table whose columns are ours.
         paper: Name of the paper.
-        shown: The columns asked for; None drops those of ours that the paper has not measured.
+        shown: The columns asked for; None drops those of ours that the paper has not measured, or that
+            are holes where it has measured none.
     """
     measured = {column: _numbers(table, column, paper) for column in table.columns}
+    nothing = not any(measured.values())
     columns: list[Column] = []
     for column, numbers in measured.items():
-        if numbers or shown is not None or column == table.sort:
+        if (
+            numbers
+            or shown is not None
+            or column == table.sort
+            or (nothing and _ours(table, column))
+        ):
             columns.append(column)
         if numbers:
             theirs = column.by(paper)
@@ -47,10 +54,14 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
             for row in table.rows:
                 row.cells[theirs] = _cell(numbers.get(id(row)))
     table.columns = columns
-    if not any(measured.values()):
+    if nothing:
         table.notes.append(f"{paper} has no numbers for {table.title}")
     else:
         table.notes.append(f"{paper}: {PAPERS[paper].title}, {PAPERS[paper].source}, as printed")
+
+
+def _ours(table: Table, column: Column) -> bool:
+    return any(row.cells[column].seeds for row in table.rows)
 
 
 def _numbers(table: Table, column: Column, paper: str) -> dict[int, Published]:

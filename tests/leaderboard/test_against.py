@@ -52,9 +52,13 @@ def test_ood_sets(tmp_path: Path) -> None:
     assert 0.8 < theirs.mean < 1
 
 
-def test_a_benchmark_without_published_numbers_says_so(tmp_path: Path) -> None:
+def test_a_benchmark_without_published_numbers_says_so_and_shows_ours(tmp_path: Path) -> None:
     write_run(tmp_path)
     board = leaderboard(tmp_path, against="gce")
+    names = [str(column) for column in board.tables[0].columns]
+    assert names[:3] == ["error", "error@TemperatureScaling", "error@AdaptiveTemperatureScaling"]
+    assert "ece_20" in names
+    assert "ood_auroc/svhn" not in names
     assert "gce has no numbers for digits_lt / SmallCNN" in board.lines[0]
 
 
