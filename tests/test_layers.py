@@ -71,3 +71,10 @@ def test_light_modules_import_neither_torch_nor_scipy(module: str) -> None:
     code = f"import sys, {module}; print([m for m in ('torch', 'scipy', 'lightning') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_calibrators_import_scipy_and_scikit_learn_where_they_fit() -> None:
+    """Every verb that trains or draws imports them; a second of imports is for the few that fit."""
+    code = "import sys, calibench.calibrators; print([m for m in ('scipy', 'sklearn') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import gammaln
 from torch import Tensor
 
 from calibench.calibrators.one_vs_rest import OneVsRest
@@ -84,6 +83,8 @@ def _ends(scores: Array, n_bins: int) -> NDArray[np.int64]:
 
 
 def _binning(scores: Array, sums: _Sums, ends: NDArray[np.int64]) -> _Binning:
+    from scipy.special import gammaln  # scipy: half a second, which only a fit needs
+
     cuts = (scores[ends[:-1] - 1] + scores[ends[:-1]]) / 2
     edges = np.concatenate([[0.0], cuts, [1.0]])
     middle = (edges[1:] + edges[:-1]) / 2

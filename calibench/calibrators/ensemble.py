@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator, choose
@@ -103,6 +102,8 @@ def _members(logits: Tensor, target: Tensor, temperature: float) -> Iterator[tup
 
 def _simplex_minimum(f: Callable[[Array], float], gradient: Callable[[Array], Array]) -> Array:
     """Smallest value of a convex function of three weights >= 0 with sum 1."""
+    from scipy.optimize import minimize
+
     found = minimize(
         f, np.array([1.0, 0.0, 0.0]), jac=gradient, method="SLSQP", bounds=[(0, 1)] * 3,
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},

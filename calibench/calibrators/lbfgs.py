@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from torch import Tensor
 
 ValueAndGradient = Callable[[Sequence[Tensor]], tuple[float, Sequence[Tensor]]]
@@ -45,6 +44,8 @@ def minimised(
         "ftol": 0,
         "gtol": tolerance,
     }
+    from scipy.optimize import minimize  # half a second, which only a fit needs
+
     found = minimize(
         value_and_gradient, packed(start), jac=True, method="L-BFGS-B", options=options
     )

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
-from scipy.interpolate import CubicSpline
 from torch import Tensor
 
 from calibench.calibrators.base import choose
@@ -87,6 +86,8 @@ def _groups(score: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def natural_spline_slope(values: Tensor, n_knots: int) -> Tensor:
     """Slope of the least-squares natural cubic spline of values at N even steps of [0, 1], (N,)."""
+    from scipy.interpolate import CubicSpline
+
     position = torch.linspace(0, 1, len(values), dtype=torch.float64).numpy()
     knots = torch.linspace(0, 1, n_knots, dtype=torch.float64).numpy()
     basis = CubicSpline(knots, torch.eye(n_knots, dtype=torch.float64).numpy(), bc_type="natural")

@@ -10,7 +10,6 @@ from itertools import accumulate, repeat
 from typing import Literal
 
 import torch
-from scipy.optimize import brentq
 from torch import Tensor
 
 from calibench.binning import check_n_bins
@@ -185,6 +184,8 @@ def brier_temperature(logits: Tensor, target: Tensor) -> float:
         return _brier(shifted, of_target, [inverse])[1][0]
 
     if slope(left) < 0 < slope(right):
+        from scipy.optimize import brentq
+
         return 1 / float(brentq(slope, left, right, xtol=1e-14, rtol=1e-12))
     return 1 / INVERSE_GRID[best]
 
