@@ -42,13 +42,29 @@ def spread(
     if min(processes, len(items)) < 2:
         yield from map(function, items)
         return
-    methods = multiprocessing.get_all_start_methods()
-    context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    if "forkserver" in methods:
-        context.set_forkserver_preload(list(imports))
+    context = prepared(imports)
     workers = min(processes, len(items))
     with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(start,)) as pool:
         yield from pool.map(function, items)
+
+
+def prepared(imports: Sequence[str]) -> Any:
+    """Start importing what processes will need, beside what this one does meanwhile.
+
+    Args:
+        imports: As `spread` takes them. Those of the first call count.
+
+    Returns:
+        The `multiprocessing` context of the processes.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    from multiprocessing.forkserver import ensure_running
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(imports))
+    ensure_running()
+    return context
 
 
 def _begin(start: Callable[[], None] | None) -> None:

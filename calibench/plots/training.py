@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,18 +35,20 @@ def training_curves(folder: Path, *, points: int | None = None) -> dict[str, Ser
     columns.pop("step", None)
     curves = {}
     for name, texts in columns.items():
-        written = [(e, t) for e, t in zip(epochs, texts, strict=False) if e and t]
-        kept = [(float(e), float(t)) for e, t in _thin(written, points or len(written))]
-        if kept:
-            curves[name] = [point for point in kept if math.isfinite(point[1])]
+        written = [place for place, text in enumerate(texts) if text and epochs[place]]
+        thin = _thin(len(written), points or len(written))
+        values = [(written[place], float(texts[written[place]])) for place in thin]
+        if values:
+            curves[name] = [(float(epochs[place]), v) for place, v in values if math.isfinite(v)]
     return curves
 
 
-def _thin(written: Sequence[tuple[str, str]], points: int) -> Iterator[tuple[str, str]]:
-    last = len(written) - 1
-    if last < points:
-        return iter(written)
-    return (written[round(place * last / (points - 1))] for place in range(points))
+@cache
+def _thin(number: int, points: int) -> tuple[int, ...]:
+    """At most so many of `number` places."""
+    if number <= points:
+        return tuple(range(number))
+    return tuple(round(place * (number - 1) / (points - 1)) for place in range(points))
 
 
 def draw_curves(

@@ -16,13 +16,14 @@ from calibench.leaderboard.records import Record, Results, UnusableRun
 from calibench.leaderboard.resampling import TESTS
 from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Cell, Row, Table, build_tables
-from calibench.processes import spread, watched
-from calibench.report.pictures import drawn, one_thread, short
+from calibench.processes import prepared, spread, watched
+from calibench.report.pictures import curves, one_thread, pictures, short
 from calibench.titles import METRICS
 
 Json = dict[str, Any]
 
 
+IMPORTS = ("calibench.plots.calibrated",)
 RUNS_A_PROCESS = 40  # below it, another process takes longer to start than it saves
 
 
@@ -40,6 +41,9 @@ def report_content(results: Path, *, title: str, n_bins: int = 15, processes: in
         ValueError: If it holds no run.
     """
     read = read_results(results)
+    processes = min(processes, len(read.records) // RUNS_A_PROCESS)
+    if processes > 1:
+        prepared(IMPORTS)
     tables = build_tables(read, _columns(read), Column("nll"))
     test = TESTS["auto"](read)
     for table in tables:
@@ -51,7 +55,7 @@ def report_content(results: Path, *, title: str, n_bins: int = 15, processes: in
         "version": __version__,
         "metrics": _metrics(tables),
         "calibrators": _calibrators(tables),
-        "rows": _rows(numbered, n_bins, min(processes, len(read.records) // RUNS_A_PROCESS)),
+        "rows": _rows(numbered, n_bins, processes),
         "runs": [
             _run(number, record, root)
             for number, (_, row) in enumerate(numbered)
@@ -101,15 +105,20 @@ def _calibrators(tables: Sequence[Table]) -> list[str]:
 
 def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int, processes: int) -> list[Json]:
     records = [list(row.records.values()) for _, row in numbered]
+    # First what needs no torch, which the other processes import meanwhile.
+    lines = list(watched(map(curves, records), len(records), "reading training curves"))
     parts = spread(
-        partial(drawn, n_bins=n_bins),
+        partial(pictures, n_bins=n_bins),
         records,
         processes=processes,
-        imports=["calibench.plots.calibrated"],
+        imports=IMPORTS,
         start=one_thread,
     )
     shown = watched(parts, len(records), "reading logits")
-    return [_row(*place) | part for place, part in zip(numbered, shown, strict=True)]
+    return [
+        _row(*place) | {"curves": line} | part
+        for place, line, part in zip(numbered, lines, shown, strict=True)
+    ]
 
 
 def _row(table: Table, row: Row) -> Json:

@@ -38,11 +38,6 @@ def shorts(values: Any) -> list[float | str | None]:
     return [short(value) for value in np.asarray(values, dtype=float).ravel().tolist()]
 
 
-def drawn(records: Sequence[Record], *, n_bins: int) -> Json:
-    """Everything that is drawn of a row's runs: their training curves, and `pictures`."""
-    return {"curves": curves(records), **pictures(records, n_bins)}
-
-
 def one_thread() -> None:
     """Leave the other cores to the other processes."""
     import torch
@@ -142,6 +137,9 @@ def curves(records: Sequence[Record]) -> dict[str, list[Pair]]:
         except (OSError, ValueError):
             continue
         for name, points in run.items():
-            pair: Pair = [[int(x) for x, _ in points], [short(y) for _, y in points]]
+            pair: Pair = [
+                [int(x) for x, _ in points],
+                [float(f"{y:.5g}") for _, y in points],
+            ]
             found.setdefault(name, []).append(pair)
     return found
