@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import NoReturn
 
@@ -94,15 +96,32 @@ calibrator fitted on val, and DIR/NAME/calibrator.pt, the calibrator.
 }
 
 
+@contextmanager
+def _imports() -> Iterator[None]:
+    """The first import of torch and what builds on it without looking for garbage: that saves a quarter of its time.
+
+    In a process that has torch already the collector is its owner's.
+    """
+    if "torch" in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def _training(verb: str, arguments: list[str]) -> int:
     """fit, validate, test, predict: what is behind them imports Lightning."""
     if not arguments or any(argument in ("-h", "--help") for argument in arguments):
         print(TRAINING_HELP[verb], end="")
         return 0 if arguments else 2
     arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
-    from rich.console import Console
+    with _imports():
+        from rich.console import Console
 
-    from calibench import inference, training
+        from calibench import inference, training
 
     functions: dict[str, Callable[..., object]] = {
         "fit": training.fit, "validate": inference.validate, "test": inference.test, "predict": inference.predict,
@@ -112,7 +131,8 @@ def _training(verb: str, arguments: list[str]) -> int:
 
 
 def _sweep(arguments: list[str]) -> int:
-    from calibench import sweep
+    with _imports():
+        from calibench import sweep
 
     parser = _parser("sweep")
     sweep.add_arguments(parser)
@@ -136,7 +156,8 @@ ROOMS = {
 
 
 def _room(verb: str, arguments: list[str]) -> int:
-    room = importlib.import_module(ROOMS[verb])
+    with _imports():
+        room = importlib.import_module(ROOMS[verb])
     parser = _parser(verb)
     room.add_arguments(parser)
     options = parser.parse_args(arguments)
