@@ -128,7 +128,7 @@ def shared_noise() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def timed(room: str, arguments: list[str]) -> str:
-    """Wall-clock, CPU time and memory of a verb in a fresh process."""
+    """Wall-clock of a verb in a fresh process; CPU time and memory of that process alone, which may start others."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     command = [sys.executable, "-c", RUN.format(room=room), *arguments]
@@ -136,7 +136,8 @@ def timed(room: str, arguments: list[str]) -> str:
     wall = time.perf_counter() - started
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = usage.ru_utime + usage.ru_stime - before.ru_utime - before.ru_stime
-    return f"{wall:5.2f} s wall, {cpu:5.2f} s CPU, {usage.ru_maxrss / 1024:4.0f} MB at most so far"
+    alone = f"{cpu:.2f} s CPU, {usage.ru_maxrss / 1024:.0f} MB at most so far"
+    return f"{wall:5.2f} s wall; without the processes it starts: {alone}"
 
 
 def main() -> None:
