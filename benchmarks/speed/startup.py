@@ -18,11 +18,15 @@ import time
 
 IMPORT = "import os, lightning.pytorch.cli; os._exit(0)"
 FIRST_STEP = """
-import os, sys
+open("ends.py", "w").write(
+    "import os\\n"
+    "from calibench.losses import CrossEntropyLoss\\n"
+    "class Ends(CrossEntropyLoss):\\n"
+    "    def forward(self, logits, target): os._exit(0)\\n"
+)
 from calibench import cli
-from calibench.module import ClassificationModule
-ClassificationModule.training_step = lambda *_: os._exit(0)
-cli.main(["fit", "--config", "digits_lt", "--trainer.enable_progress_bar", "false"])
+options = ["--model.loss", "ends.Ends", "--trainer.enable_progress_bar", "false"]
+cli.main(["fit", "--config", "digits_lt", *options])
 """
 LIGHT = {
     verb: f"from calibench.cli import main; main({verb.split()!r})"
