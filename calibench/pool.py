@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -100,6 +101,9 @@ def _run_cell(connection: Connection, arguments: list[str], log: str) -> None:
         if not isinstance(error, UsageError):
             traceback.print_exc()
         connection.send(("end", "failed", " ".join(str(error).split()) or type(error).__name__))
+    finally:
+        # A trainer, its module and its data refer to each other: their memory, a GPU's too, would stay on.
+        gc.collect()
 
 
 def _write_to(log: str) -> None:

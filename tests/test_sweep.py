@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from calibench import pool, training
 from calibench.config import UsageError
 from calibench.pool import Job
 from calibench.suites import CORE_LOSSES, parse_losses, parse_seeds
@@ -214,3 +218,31 @@ def test_ctrl_c_ends_the_children_and_keeps_what_is_done(tmp_path: Path) -> None
     done = [json.loads(path.read_text())["status"] for path in tmp_path.rglob("status.json")]
     assert "done" in done
     assert "running" not in done
+
+
+def test_the_memory_of_a_cell_does_not_wait_for_the_collector(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.itself = self
+
+    left: list[weakref.ref[Trainer]] = []
+
+    def fit(arguments: list[str], report: object) -> tuple[str, None]:
+        left.append(weakref.ref(Trainer()))
+        if arguments:
+            raise ValueError("failed")
+        return "done", None
+
+    monkeypatch.setattr(training, "fit", fit)
+    monkeypatch.setattr(pool, "_write_to", lambda log: None)
+    ours, theirs = multiprocessing.Pipe()
+    gc.disable()
+    try:
+        pool._run_cell(theirs, [], "")
+        pool._run_cell(theirs, ["--failing"], "")
+    finally:
+        gc.enable()
+    assert [ours.recv()[1] for _ in range(2)] == ["done", "failed"]
+    assert [reference() for reference in left] == [None, None]
