@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import torch
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
@@ -19,12 +20,13 @@ from calibench.metrics.base import (
 from calibench.metrics.calibration_error import CalibrationError
 from calibench.metrics.classwise import ClasswiseCalibrationError
 from calibench.metrics.error_rate import ErrorRate
-from calibench.metrics.probabilities import probabilities
+from calibench.metrics.probabilities import log_softmax
 from calibench.metrics.proper_scores import BrierScore, NegativeLogLikelihood, check_scores
 from calibench.metrics.row_block import RowBlock
 from calibench.metrics.smooth import SmoothCalibrationError
 
-_BLOCK_ELEMENTS = 1 << 19  # probabilities that are evaluated at once: 2 MB
+_BLOCK_ELEMENTS = 1 << 20  # probabilities that are evaluated at once: 4 MB
+_PIECE = 1 << 17  # logits that are normalised at once
 _BLOCK_ROWS = (1024, 10_240)
 
 
@@ -71,7 +73,9 @@ class CalibrationMetrics(MetricCollection):
         rows = min(max(_BLOCK_ELEMENTS // check_num_classes(num_classes), fewest), most)
         # Before super().__init__, which looks into the collection.
         self._probs = RowBlock(rows, self._evaluate)
+        self._log_probs = RowBlock(rows, self._evaluate_log_probs)
         self._logits = RowBlock(rows, self._evaluate_logits)
+        self._blocks = self._probs, self._log_probs, self._logits
         metrics, groups = _metrics(num_classes, n_bins)
         super().__init__(metrics, prefix=prefix, compute_groups=groups)
         self.num_classes = num_classes
@@ -83,7 +87,7 @@ class CalibrationMetrics(MetricCollection):
         Args:
             preds: Probabilities, shape (N, K).
             target: Class indices, shape (N,).
-            log_probs: Their logarithms (N, K) where they are known.
+            log_probs: Their logarithms (N, K) where they are known, which are then used instead.
         """
         if self.validate_args:
             check_probabilities(preds, target)
@@ -93,8 +97,11 @@ class CalibrationMetrics(MetricCollection):
                 f"`log_probs` must have the shape of `preds`, {tuple(preds.shape)}, "
                 f"got {tuple(log_probs.shape)}."
             )
-        rows = widened(preds.detach()), target.long()
-        self._probs.add(*rows, *(() if log_probs is None else (log_probs.detach(),)))
+        labels = target.long()
+        if log_probs is None:
+            self._probs.add(widened(preds.detach()), labels)
+        else:
+            self._log_probs.add(widened(log_probs.detach()), labels)
 
     def update_logits(self, logits: Tensor, target: Tensor) -> None:
         """Add a batch; the probabilities are made of whole blocks of rows.
@@ -110,17 +117,27 @@ class CalibrationMetrics(MetricCollection):
 
     def evaluate_waiting_rows(self) -> None:
         """Evaluate the rows of small batches that wait for company."""
-        self._probs.flush()
-        self._logits.flush()
+        for block in self._blocks:
+            block.flush()
 
-    def _evaluate(self, preds: Tensor, target: Tensor, log_probs: Tensor | None = None) -> None:
+    def _evaluate(
+        self, preds: Tensor, target: Tensor, log_likelihood: Tensor | None = None
+    ) -> None:
         super().update(
-            preds=preds, target=target, log_probs=log_probs, top_label=top_label(preds, target)
+            preds=preds,
+            target=target,
+            log_probs=log_likelihood,
+            top_label=top_label(preds, target),
         )
 
+    def _evaluate_log_probs(self, log_probs: Tensor, target: Tensor) -> None:
+        log_likelihood = log_probs.gather(1, target.unsqueeze(1)).squeeze(1)
+        self._evaluate(log_probs.exp_(), target, log_likelihood)
+
     def _evaluate_logits(self, logits: Tensor, target: Tensor) -> None:
-        probs, log_probs = probabilities(logits)
-        self._evaluate(probs, target, log_probs)
+        for piece in torch.split(logits, max(1, _PIECE // self.num_classes)):
+            piece.copy_(log_softmax(piece))
+        self._evaluate_log_probs(logits, target)
 
     def items(  # type: ignore[override]
         self, keep_base: bool = False, copy_state: bool = True
@@ -140,8 +157,8 @@ class CalibrationMetrics(MetricCollection):
 
     def reset(self) -> None:
         """Forget all rows."""
-        self._probs.clear()
-        self._logits.clear()
+        for block in self._blocks:
+            block.clear()
         super().reset()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> CalibrationMetrics:

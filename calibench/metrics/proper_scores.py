@@ -112,12 +112,13 @@ class NegativeLogLikelihood(CalibrationMetric):
         Args:
             preds: Probabilities, or logits if `from_logits`, shape (N, K).
             target: Class indices, shape (N,).
-            log_probs: Log-probabilities (N, K), used instead of `preds` where given.
+            log_probs: Log-probabilities (N, K), or those of the true class alone (N,), used instead of
+                `preds` where given.
         """
         if log_probs is None:
             log_likelihood = self._log_likelihood(preds, target)
         else:
-            log_likelihood = _true_class(log_probs, target.long())
+            log_likelihood = _true_class(log_probs, target) if log_probs.dim() > 1 else log_probs
         total = log_likelihood.detach().to(self.device).sum(dtype=torch.float64)
         self.accumulate("total", -total)
         self.accumulate("count", len(target))

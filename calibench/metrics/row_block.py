@@ -13,7 +13,8 @@ class RowBlock:
 
     Args:
         capacity: Rows that may wait.
-        evaluate: Called with the waiting rows of each column, which the next batch overwrites.
+        evaluate: Called with the waiting rows of each column: copies, that it may overwrite and that
+            the next batch will.
     """
 
     def __init__(self, capacity: int, evaluate: Callable[..., None]) -> None:
@@ -26,13 +27,17 @@ class RowBlock:
     def add(self, *rows: Tensor) -> None:
         """Let rows (n, ...) of each column wait.
 
-        The waiting ones are evaluated first where the new ones do not fit in or have other types;
-        more rows than `capacity` do not wait.
+        The waiting ones are evaluated first where the new ones do not fit in or have other types.
         """
-        if not self._append(rows):
+        if len(rows[0]) == 0:
+            self._evaluate(*rows)
+        elif len(rows[0]) > self.capacity:
+            pieces = (torch.split(column, self.capacity) for column in rows)
+            for piece in zip(*pieces, strict=True):
+                self.add(*piece)
+        elif not self._append(rows):
             self.flush()
-            if not self._append(rows):
-                self._evaluate(*rows)
+            self._append(rows)
 
     def flush(self) -> None:
         """Evaluate the waiting rows."""
@@ -46,9 +51,9 @@ class RowBlock:
         self.count = 0
 
     def _append(self, rows: tuple[Tensor, ...]) -> bool:
-        """Copy rows behind the others, or return False if there are none, they do not fit in or have other types."""
+        """Copy rows behind the others, or return False if they do not fit in or have other types."""
         start, end = self.count, self.count + rows[0].shape[0]
-        if not start < end <= self.capacity:
+        if end > self.capacity:
             return False
         kinds: list[torch.dtype | torch.device] = [
             rows[0].device,

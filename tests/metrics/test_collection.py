@@ -104,13 +104,28 @@ def test_logits_give_the_same_numbers_in_any_batches_and_order(num_classes: int)
         assert others == pytest.approx([first] * 2, abs=1e-12)
 
 
+def test_what_a_batch_holds_is_left_as_it_is() -> None:
+    logits, (_, target) = torch.randn(30_000, K), batch(30_000)
+    before = logits.clone()
+    collection = M.calibration_metrics(K)
+    collection.update_logits(logits, target)
+    log_probs = logits.log_softmax(1)
+    probs = log_probs.exp()
+    collection.update(preds=probs, target=target, log_probs=log_probs)
+    collection.compute()
+    assert torch.equal(logits, before)
+    assert torch.equal(log_probs, logits.log_softmax(1))
+    assert torch.equal(probs, log_probs.exp())
+
+
 def test_logits_and_probabilities_may_be_mixed() -> None:
     preds, target = batch(300)
     preds = preds.double() / preds.double().sum(1, keepdim=True)
     collection = M.calibration_metrics(K)
     collection.update(preds[:100], target[:100])
     collection.update_logits(preds[100:200].log(), target[100:200])
-    collection.update(preds[200:], target[200:])
+    collection.update(preds[200:250], target[200:250], log_probs=preds[200:250].log())
+    collection.update(preds[250:], target[250:])
     assert_equal(collection.compute(), preds, target)
 
 
@@ -235,9 +250,11 @@ def test_row_block() -> None:
     block.add(torch.zeros(1, 3).double(), torch.arange(1))  # another type
     assert [len(rows[0]) for rows in taken] == [3, 4]
     block.add(torch.zeros(6, 3).double(), torch.arange(6))  # never any room
-    assert [len(rows[0]) for rows in taken] == [3, 4, 1, 6]
+    assert [len(rows[0]) for rows in taken] == [3, 4, 1, 5]
     assert taken[-1][0].dtype == torch.float64
-    block.add(torch.ones(5, 2), torch.arange(5))
+    block.add(torch.ones(0, 3), torch.arange(0))
+    assert block.count == 1
+    assert [len(rows[0]) for rows in taken] == [3, 4, 1, 5, 0]
     block.clear()
     block.flush()
-    assert len(taken) == 4
+    assert len(taken) == 5
