@@ -3,39 +3,33 @@
     OMP_NUM_THREADS=1 python benchmarks/speed/metrics.py [--rows 100000] [--classes 10] [--repeats 7]
 
 One thread, one process, interleaved repeats, medians of process time. Everything is streamed in
-batches from logits: ours through `probabilities`, the peers through torch's softmax. Peers
+batches of logits: the collection takes them as they are, single metrics through `softmax`, the peers through torch's. Peers
 (torchmetrics, torch-uncertainty, netcal, relplot) are run where they are installed. Aims: the
 collection at most 2x the floor from 100,000 rows on and 4x at 10,000; batches of 128 at most 1.5x
 slower than of 1,000; ClasswiseECE at most 1.5x the floor; memory growth below 10 MB at 1,000,000 rows.
 
-Measured 2026-11-21 on 2 shared Xeon cores (torch 2.15). The first table on a quiet machine, before ClasswiseECE and
-the waiting of small batches were made faster (9 repeats; 1e6: 3), times the floor of 2.0, 20.2, 222, 2.4, 40.8, 389 ms:
+Measured 2026-11-21 on 2 cores of a shared EPYC (torch 2.15), no other process of ours, 15 repeats (1e6: 3), times a floor
+of 2.0, 17, 210 to 316, 1.9 to 2.8, 41 and 370 to 555 ms (a neighbour comes and goes):
 
-    N, K        all 7  B = 128  15+20 bins  ECE   cwECE  AdaECE  smECE
-    1e4, 10     2.35   3.18     2.87        0.88  1.10   0.79    1.37
-    1e5, 10     1.53   2.35     1.93        0.72  0.97   0.65    0.77
-    1e6, 10     1.27   2.17     1.70        0.68  0.93   0.62    0.65
-    1e4, 100    3.89   3.82     4.81        1.51  2.27   1.38    1.84
-    1e5, 100    1.65   1.82     2.12        0.82  1.33   0.76    0.82
-    1e6, 100    1.58   1.90     2.18        0.88  1.40   0.76    0.79
+    N, K        all 7  B = 128  probs  15+20 bins  ECE   cwECE         AdaECE  smECE
+    1e4, 10     3.38   3.54     3.13   3.72        1.25  1.24          1.18    1.84
+    1e5, 10     1.36   1.73     1.40   1.69        0.67  0.59          0.61    0.70
+    1e6, 10     0.87   1.13     1.05   1.13        0.49  0.50          0.44    0.41
+    1e4, 100    3.03   3.24     3.49   4.31        1.14  1.33 to 1.46  1.17    1.62
+    1e5, 100    1.33   1.44     1.55   1.82        0.59  0.70          0.50    0.62
+    1e6, 100    1.24   1.34     1.30   1.48        0.34  0.46          0.32    0.44
 
-The second is today's code on a busy machine (load 13 to 18, which small operations feel more than the floor does:
-"all 7" of 1e4, 100 took 4.46x there with the code of the first table, 4.30x with today's), 7 repeats (1e6: 2), times a
-floor of 1.8, 17, 203, 1.9 and 40 ms; torchmetrics 1.9 (tm), torch-uncertainty 0.13 (TU), netcal 1.4 (nc) and relplot
-1.0.3 (rp) in the same process:
+Beside torchmetrics 1.9 (tm), torch-uncertainty 0.13 (TU), netcal 1.4 (nc) and relplot 1.0.3 (rp), in the same process, 7
+repeats:
 
-    N, K        all 7  B = 128  ECE   tm    nc    cwECE  AdaECE  TU    smECE  rp    TU
-    1e4, 10     3.45   3.91     1.16  1.84  2.36  0.81   1.30    2.01  1.73   5.58  11.9
-    1e5, 10     1.77   2.67     0.84  1.61  1.88  0.82   0.73    1.78  0.86   2.20  3.11
-    1e6, 10     1.73   2.29     0.72  1.34  2.11  0.65   0.59    1.67  0.63   2.57  2.35
-    1e4, 100    4.86   4.72     1.31  2.51  2.45  1.83   1.62    1.95  2.13   5.87  10.9
-    1e5, 100    1.55   1.80     0.60  1.11  3.77  0.77   0.54    0.84  0.61   1.56  1.51
+    N, K        ECE   tm    nc    AdaECE  TU    smECE  rp    TU
+    1e5, 10     1.09  1.64  1.94  0.84    1.75  0.99   2.30  5.13
+    1e4, 100    1.11  2.10  2.13  1.13    1.54  1.58   3.98  30.3
+    1e5, 100    0.51  0.98  1.83  0.49    0.81  0.53   1.46  1.21
 
-Side by side at load 15 the ClasswiseECE of before and of now took 2.64x and 1.82x at 1e4, 100, and 1.11x and 0.76x at
-1e5, 10 (5% quantiles of 150 and 25 repeats); B = 128 over 1,000 took 1.53 and 1.45 at 1e5, 10. So ClasswiseECE at 1e4,
-100 has been seen below 1.5x as a minimum only (1.3x at load 8): softmax takes 0.4x, column sums in float64 0.2x, the
-selection above the first bin 0.3x, small operations in ten batches the rest. Memory growth,
-not measured again, was 9.5 to 10.0 MB (K = 10) and 7.6 to 10.0 MB (K = 100).
+Memory growth at 1e6 rows: 6.8 MB at K = 10 and 100. "probs" feeds probabilities and log-probabilities instead of logits;
+their batches of 128 take 1.2 to 1.6 times as long as those of 1,000, since each pays for its own log-softmax and exp. What
+made the difference: rows wait as they came, and are normalised in place, a block of up to 1,048,576 numbers at a time.
 """
 
 from __future__ import annotations
