@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import NoReturn
 
 from calibench import __version__
 from calibench.config import ExpectedFailure, Terminated, UsageError, near_matches
+from calibench.garbage import uncollected
 
 OVERVIEW = """\
 usage: calibench VERB ...
@@ -96,20 +96,12 @@ calibrator fitted on val, and DIR/NAME/calibrator.pt, the calibrator.
 }
 
 
-@contextmanager
-def _imports() -> Iterator[None]:
+def _imports() -> AbstractContextManager[None]:
     """The first import of torch and what builds on it without looking for garbage: that saves a quarter of its time.
 
     In a process that has torch already the collector is its owner's.
     """
-    if "torch" in sys.modules or not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+    return nullcontext() if "torch" in sys.modules else uncollected()
 
 
 def _training(verb: str, arguments: list[str]) -> int:

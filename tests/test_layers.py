@@ -17,7 +17,7 @@ LAYERS = {
     "checkpoints": 3, "precision": 3, "lean": 3, "trace": 3, "progress": 3, "environment": 3, "parser": 3, "export": 3,
     "runs": 2, "lease": 2, "evaluation": 2, "leaderboard": 2, "report": 2, "plots": 2, "audit": 2, "calibrate": 2,
     "losses": 1, "metrics": 1, "calibrators": 1, "backbones": 1,
-    "binning": 0, "processes": 0, "state": 0, "distributed": 0, "config": 0, "statistics": 0, "published": 0, "catalogue": 0, "tables": 0, "titles": 0,
+    "binning": 0, "processes": 0, "garbage": 0, "state": 0, "distributed": 0, "config": 0, "statistics": 0, "published": 0, "catalogue": 0, "tables": 0, "titles": 0,
     "__init__": 0,
 }  # fmt: skip
 LIGHTNING_FROM = 3

@@ -2,14 +2,14 @@
 
     OMP_NUM_THREADS=1 python benchmarks/speed/metrics.py [--rows 100000] [--classes 10] [--repeats 7]
 
-One thread, one process, interleaved repeats, medians of process time. Everything is streamed in
-batches of logits: the collection takes them as they are, single metrics through `softmax`, the peers through torch's. Peers
-(torchmetrics, torch-uncertainty, netcal, relplot) are run where they are installed. Aims: the
-collection at most 2x the floor from 100,000 rows on and 4x at 10,000; batches of 128 at most 1.5x
-slower than of 1,000; ClasswiseECE at most 1.5x the floor; memory growth below 10 MB at 1,000,000 rows.
+One thread, one process, interleaved repeats, medians of process time. Everything is streamed in batches of logits:
+the collection takes them as they are, single metrics through `softmax`, the peers through torch's. Peers
+(torchmetrics, torch-uncertainty, netcal, relplot) are run where they are installed. Aims: the collection at most 2x
+the floor from 100,000 rows on and 4x at 10,000; batches of 128 at most 1.5x slower than of 1,000; ClasswiseECE at
+most 1.5x the floor; memory growth below 10 MB at 1,000,000 rows.
 
-Measured 2026-11-21 on 2 cores of a shared EPYC (torch 2.15), no other process of ours, 15 repeats (1e6: 3), times a floor
-of 2.0, 17, 210 to 316, 1.9 to 2.8, 41 and 370 to 555 ms (a neighbour comes and goes):
+Measured 2026-11-21 on 2 cores of a shared EPYC (torch 2.15), no other process of ours, 15 repeats (1e6: 3), times a
+floor of 2.0, 17, 210 to 316, 1.9 to 2.8, 41 and 370 to 555 ms (a neighbour comes and goes):
 
     N, K        all 7  B = 128  probs  15+20 bins  ECE   cwECE         AdaECE  smECE
     1e4, 10     3.38   3.54     3.13   3.72        1.25  1.24          1.18    1.84
@@ -19,17 +19,18 @@ of 2.0, 17, 210 to 316, 1.9 to 2.8, 41 and 370 to 555 ms (a neighbour comes and 
     1e5, 100    1.33   1.44     1.55   1.82        0.59  0.70          0.50    0.62
     1e6, 100    1.24   1.34     1.30   1.48        0.34  0.46          0.32    0.44
 
-Beside torchmetrics 1.9 (tm), torch-uncertainty 0.13 (TU), netcal 1.4 (nc) and relplot 1.0.3 (rp), in the same process, 7
-repeats:
+Beside torchmetrics 1.9 (tm), torch-uncertainty 0.13 (TU), netcal 1.4 (nc) and relplot 1.0.3 (rp), in the same
+process, 7 repeats:
 
     N, K        ECE   tm    nc    AdaECE  TU    smECE  rp    TU
     1e5, 10     1.09  1.64  1.94  0.84    1.75  0.99   2.30  5.13
     1e4, 100    1.11  2.10  2.13  1.13    1.54  1.58   3.98  30.3
     1e5, 100    0.51  0.98  1.83  0.49    0.81  0.53   1.46  1.21
 
-Memory growth at 1e6 rows: 6.8 MB at K = 10 and 100. "probs" feeds probabilities and log-probabilities instead of logits;
-their batches of 128 take 1.2 to 1.6 times as long as those of 1,000, since each pays for its own log-softmax and exp. What
-made the difference: rows wait as they came, and are normalised in place, a block of up to 1,048,576 numbers at a time.
+Memory growth at 1e6 rows: 6.8 MB at K = 10 and 100. "probs" feeds probabilities and log-probabilities instead of
+logits; their batches of 128 take 1.2 to 1.6 times as long as those of 1,000, since each pays for its own log-softmax
+and exp. What made the difference: rows wait as they came, and are normalised in place, a block of up to 1,048,576
+numbers at a time.
 """
 
 from __future__ import annotations

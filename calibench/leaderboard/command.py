@@ -230,16 +230,17 @@ def run(args: argparse.Namespace) -> int:
     )
     for line in board.warnings:
         print(f"warning: {line}", file=sys.stderr)
-    buffer = io.StringIO() if args.output else sys.stdout
-    FORMATS[args.format](board, buffer)
+    written = io.StringIO()
+    out = written if args.output else sys.stdout
+    FORMATS[args.format](board, out)
     if args.compare:
-        file = buffer if args.format in PROSE else sys.stderr
+        file = out if args.format in PROSE else sys.stderr
         by = Column.parse(args.sort)
         lines = compare_tables(board.tables, by, allow_missing=args.allow_missing)
         print("\n".join(lines), file=file)
-    if isinstance(buffer, io.StringIO):
+    if args.output:
         args.output.parent.mkdir(parents=True, exist_ok=True)
-        args.output.write_text(buffer.getvalue(), encoding="utf-8")
+        args.output.write_text(written.getvalue(), encoding="utf-8")
     return 0
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calibench.garbage import uncollected
 from calibench.leaderboard.columns import COSTS, RAW, Key
 from calibench.leaderboard.records import (
     Identity,
@@ -95,8 +96,9 @@ _Keys = dict[tuple[str, str | None, int | None], Key]  # by calibrator, score an
 
 def _read(folders: Sequence[str], wanted: Wanted) -> Results:
     reader = _Reader(wanted)
-    for folder in folders:
-        reader.read(folder)
+    with uncollected():  # JSON holds no cycles
+        for folder in folders:
+            reader.read(folder)
     return reader.results
 
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -211,3 +212,10 @@ def test_the_text_does_not_depend_on_hashes(results: Path) -> None:
         for seed in ("1", "2", "3")
     }
     assert len(texts) == 1
+
+
+def test_a_caller_that_catches_the_output_gets_it(results: Path) -> None:
+    caught = io.StringIO()
+    with redirect_stdout(caught):
+        assert called(str(results), "--format", "csv") == 0
+    assert caught.getvalue().startswith("benchmark,")
