@@ -17,7 +17,7 @@ HOLE = "—"
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "±": r"$\pm$", "—": "--", "→": r"$\to$", "<": r"\textless{}", ">": r"\textgreater{}",
+    "`": r"\`{}", "±": r"$\pm$", "—": "--", "→": r"$\to$", "<": r"\textless{}", ">": r"\textgreater{}",
 }  # fmt: skip
 
 
@@ -58,10 +58,11 @@ def latex(table: Table, lines: Sequence[str]) -> str:
         rank = str(row.rank) if row.rank else "--"
         rows.append(_latex_row([rank, _latex_text(row.label), row.count, *cells]))
     body = "\n".join(rows)
-    notes = " ".join(f"{_latex_text(line)}." for line in lines)
+    sentences = [table.title, *(line[:1].upper() + line[1:] for line in lines)]
+    caption = " ".join(f"{_latex_text(sentence.rstrip('.'))}." for sentence in sentences)
     return (
         "\\begin{table}\n\\centering\\small\n"
-        f"\\caption{{{_latex_text(table.title)}. {notes}}}\n"
+        f"\\caption{{{caption}}}\n"
         f"\\begin{{tabular}}{{rlr{'r' * len(table.columns)}}}\n\\toprule\n{body}\n\\bottomrule\n"
         "\\end{tabular}\n\\end{table}\n"
     )

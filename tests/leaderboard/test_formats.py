@@ -86,6 +86,9 @@ def test_latex_escapes_and_marks(results: Path, capsys: pytest.CaptureFixture[st
     assert r"2 & BrierLoss & 3 & 0.220 $\pm$ 0.100 & " in text
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 1
     assert text.count(" & ") == 4 * 4  # heading and three rows of five cells
+    caption = next(line for line in text.splitlines() if line.startswith(r"\caption"))
+    assert r"SmallCNN. Ranked by NLL" in caption
+    assert ".." not in caption
 
 
 @pytest.mark.slow
