@@ -239,11 +239,13 @@ def test_a_suite_runs_in_part_resumes_selects_and_is_evaluated_again_without_tra
             for r in rows
             if (r["split"], r["calibrator"], r["metric"]) == ("val", "raw", "nll")
         )
-        assert list(content["calibrators"]) == [
+        asked = {
             "TemperatureScaling",
             "AdaptiveTemperatureScaling(n_bins=5)",
             "AdaptiveTemperatureScaling(n_bins=10)",
-        ]
+        }
+        kept = {"AdaptiveTemperatureScaling"} if gamma else set()  # of the first time: 15 bins
+        assert set(content["calibrators"]) == asked | kept
     best = min((1.0, 3.0), key=values.__getitem__)
     assert chosen[1]["values"] == {"model.loss.gamma": best}
     assert chosen[1]["value"] == pytest.approx(values[best])
