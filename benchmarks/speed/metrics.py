@@ -28,7 +28,7 @@ process, 7 repeats:
     1e5, 100    0.51  0.98  1.83  0.49    0.81  0.53   1.46  1.21
 
 Memory growth at 1e6 rows: 6.8 MB at K = 10 and 100. "probs" feeds probabilities and log-probabilities instead of
-logits; their batches of 128 take 1.2 to 1.6 times as long as those of 1,000, since each pays for its own log-softmax
+logits; their batches of 128 take 1.2 to 1.5 times as long as those of 1,000, since each pays for its own log-softmax
 and exp. What made the difference: rows wait as they came, and are normalised in place, a block of up to 1,048,576
 numbers at a time.
 """
