@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -89,18 +87,12 @@ class DigitsDataModule(ClassificationDataModule):
         return self._sets[name](test)
 
 
-def _bundled(name: str) -> Path:
-    """A data file of scikit-learn, found without importing it, which takes half a second where pandas is installed."""
-    spec = find_spec("sklearn")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent / "datasets" / name
-
-
 def _digits() -> Examples:
-    table = np.loadtxt(_bundled("data/digits.csv.gz"), delimiter=",")
-    pixels = torch.from_numpy(table[:, :-1] / 16).float().view(-1, 1, _SIDE, _SIDE)
-    return Examples(pixels, torch.from_numpy(table[:, -1]).long())
+    from sklearn.datasets import load_digits
+
+    images, target = load_digits(return_X_y=True)
+    pixels = torch.from_numpy(images / 16).float().view(-1, 1, _SIDE, _SIDE)
+    return Examples(pixels, torch.from_numpy(target).long())
 
 
 def _noise(test: Examples) -> EvaluationSet:
@@ -123,10 +115,11 @@ def _patch(generator: np.random.Generator, photo: np.ndarray) -> np.ndarray:
 
 def _photographs() -> list[np.ndarray]:
     """The two sample photographs in grey (ITU-R 601 luma), values in [0, 1]."""
+    from sklearn.datasets import load_sample_images
+
     try:
-        from PIL import Image
+        photographs = load_sample_images().images
     except ImportError:
         raise DataError("`photos` needs Pillow to read scikit-learn's sample images.") from None
     luma = np.array([0.299, 0.587, 0.114]) / 255
-    files = [_bundled(f"images/{name}.jpg") for name in ("china", "flower")]
-    return [np.asarray(Image.open(file)) @ luma for file in files]
+    return [photo @ luma for photo in photographs]

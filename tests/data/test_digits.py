@@ -84,13 +84,6 @@ def test_everything_is_the_same_twice(digits: DigitsDataModule) -> None:
         assert torch.equal(part.examples.inputs, again.evaluation_sets[name].examples.inputs)
 
 
-def test_nothing_of_scikit_learn_but_its_files_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)  # half a second of imports
-    data = DigitsDataModule()
-    data.setup()
-    assert not data.unavailable
-
-
 def test_photos_without_pillow_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     data = DigitsDataModule()
