@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import signal
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from calibench.config import Terminated, UsageError
+from calibench.processes import warm_context
 
 TERMINATED = "terminated (SIGTERM)"
 
@@ -148,12 +148,7 @@ class Pool:
     queue: list[Job] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        methods = multiprocessing.get_all_start_methods()
-        self._context: Any = multiprocessing.get_context(
-            "forkserver" if "forkserver" in methods else "spawn"
-        )
-        if "forkserver" in methods:
-            self._context.set_forkserver_preload(["calibench.training"])
+        self._context: Any = warm_context(["calibench.training"])
 
     def _start(self, device: str | None) -> _Worker:
         ours, theirs = self._context.Pipe()

@@ -57,13 +57,24 @@ def prepared(imports: Sequence[str]) -> Any:
     Returns:
         The `multiprocessing` context of the processes.
     """
+    context = warm_context(imports)
+    if context.get_start_method() == "forkserver":
+        from multiprocessing.forkserver import ensure_running
+
+        ensure_running()
+    return context
+
+
+def warm_context(imports: Sequence[str]) -> Any:
+    """The `multiprocessing` context of processes that find modules imported, where the system can fork.
+
+    Args:
+        imports: As `spread` takes them; imported when the first process starts.
+    """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
-    from multiprocessing.forkserver import ensure_running
-
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(imports))
-    ensure_running()
     return context
 
 

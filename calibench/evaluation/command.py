@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from calibench.evaluation.report import Evaluation, Watch
 from calibench.evaluation.scoring import RAW, Row
 from calibench.evaluation.selection import DEFAULT, calibrators_named
 from calibench.evaluation.sheet import csv_text, sheets, show
+from calibench.processes import cores
 from calibench.runs import FORMAT, CorruptRun, Predictions, write_atomically, write_json
 
 DESCRIPTION = """\
@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs",
         type=int,
-        default=os.cpu_count() or 1,
+        default=cores(),
         help="calibrators at a time (default: cores)",
     )
     parser.add_argument("--scores", choices=SCORES, help="what CSV and .npy files hold")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from calibench.config import UsageError, merge_files, option_value, split_arguments
 from calibench.pool import Job, Pool
+from calibench.processes import cores
 
 
 def visible_gpus() -> list[str]:
@@ -24,11 +25,6 @@ def visible_gpus() -> list[str]:
     except (OSError, subprocess.TimeoutExpired):
         return []
     return done.stdout.split() if done.returncode == 0 else []
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def any_wants_gpu(jobs: Sequence[Job]) -> bool:
