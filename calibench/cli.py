@@ -7,13 +7,11 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import NoReturn
 
 from calibench import __version__
 from calibench.config import ExpectedFailure, Terminated, UsageError, near_matches
-from calibench.garbage import uncollected
 
 OVERVIEW = """\
 usage: calibench VERB ...
@@ -96,35 +94,26 @@ calibrator fitted on val, and DIR/NAME/calibrator.pt, the calibrator.
 }
 
 
-def _imports() -> AbstractContextManager[None]:
-    """The first import of torch and what builds on it without looking for garbage: that saves a quarter of its time.
-
-    In a process that has torch already the collector is its owner's.
-    """
-    return nullcontext() if "torch" in sys.modules else uncollected()
-
-
 def _training(verb: str, arguments: list[str]) -> int:
     """fit, validate, test, predict: what is behind them imports Lightning."""
     if not arguments or any(argument in ("-h", "--help") for argument in arguments):
         print(TRAINING_HELP[verb], end="")
         return 0 if arguments else 2
     arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
-    with _imports():
-        from rich.console import Console
+    from rich.console import Console
 
-        from calibench import inference, training
+    from calibench.training import infer
+    from calibench.training.fit import fit
 
     functions: dict[str, Callable[..., object]] = {
-        "fit": training.fit, "validate": inference.validate, "test": inference.test, "predict": inference.predict,
+        "fit": fit, "validate": infer.validate, "test": infer.test, "predict": infer.predict,
     }  # fmt: skip
     functions[verb](arguments, console=Console())
     return 0
 
 
 def _sweep(arguments: list[str]) -> int:
-    with _imports():
-        from calibench import sweep
+    from calibench.sweep import command as sweep
 
     parser = _parser("sweep")
     sweep.add_arguments(parser)
@@ -142,14 +131,13 @@ ROOMS = {
     "plot": "calibench.plots.command",
     "data": "calibench.data.command",
     "evaluate": "calibench.evaluation.command",
-    "calibrate": "calibench.calibrate",
-    "export": "calibench.export",
+    "calibrate": "calibench.evaluation.calibrate",
+    "export": "calibench.training.export",
 }
 
 
 def _room(verb: str, arguments: list[str]) -> int:
-    with _imports():
-        room = importlib.import_module(ROOMS[verb])
+    room = importlib.import_module(ROOMS[verb])
     parser = _parser(verb)
     room.add_arguments(parser)
     options = parser.parse_args(arguments)

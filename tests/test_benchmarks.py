@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from calibench import training
 from calibench.config import available, load
-from calibench.experiment import Experiment
+from calibench.training import fit as training
+from calibench.training.experiment import Experiment
 
 BENCHMARKS = sorted(name for name in available() if "/" not in name)
 LOSSES = sorted(name for name in available() if name.startswith("losses/"))

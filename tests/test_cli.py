@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import re
@@ -15,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from calibench import cli
 from calibench.catalogue import KINDS, classes, entries
 from calibench.cli import VERBS, main
 
@@ -180,7 +178,7 @@ def test_debug_shows_the_traceback() -> None:
 def test_corrupt_files_of_a_run_are_named_not_fatal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from calibench import training
+    from calibench.training import fit as training
 
     for seed in ("1", "2"):
         training.fit(
@@ -237,27 +235,3 @@ def test_benchmarks_are_found_from_anywhere(tmp_path: Path) -> None:
         "list", "benchmarks", cwd=tmp_path, PYTHONPATH=str(Path(__file__).parent.parent)
     ).communicate(timeout=60)[0]
     assert "digits_lt" in done
-
-
-ROOM = """
-import gc
-collected = gc.isenabled()
-def add_arguments(parser): pass
-def run(options): return 0
-"""
-
-
-@pytest.mark.parametrize("torch_is_there", [False, True])
-def test_imports_look_for_no_garbage_where_they_are_the_first(
-    torch_is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a_room.py").write_text(ROOM)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(cli.ROOMS, "data", "a_room")
-    monkeypatch.delitem(sys.modules, "a_room", raising=False)
-    monkeypatch.setitem(sys.modules, "torch", sys)
-    if not torch_is_there:
-        monkeypatch.delitem(sys.modules, "torch")
-    assert main(["data"]) == 0
-    assert sys.modules["a_room"].collected is torch_is_there
-    assert gc.isenabled()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calibench.experiment import Experiment, load_plugins
+from calibench.training.experiment import Experiment, load_plugins
 
 SOURCE = """
 import torch

@@ -110,8 +110,8 @@ def test_a_calibrator_in_three_lines() -> None:
 def test_options_in_commands_on_logits_exist() -> None:
     import argparse
 
-    from calibench import calibrate, export
-    from calibench.evaluation import command
+    from calibench.evaluation import calibrate, command
+    from calibench.training import export
 
     rooms = {"evaluate": command, "calibrate": calibrate, "export": export}
     lines = re.findall(rf"^calibench ({'|'.join(rooms)}) ([^#\n]*)", README, re.MULTILINE)

@@ -16,8 +16,8 @@ from calibench.cli import main
 from calibench.published import Published
 from calibench.reproduce import Line, Ours, reproduction, suite_of
 from calibench.reproduce.printing import cell_text, tables, width_of
-from calibench.suites import Setting, load_suite
-from tests.test_suites import write_cell
+from calibench.sweep.suites import Setting, load_suite
+from tests.sweep.test_suites import write_cell
 
 
 def cell(name: str, **wanted: str) -> Setting:

@@ -31,16 +31,15 @@ import lightning.pytorch as L
 import torch
 
 from calibench import backbones, losses
-from calibench.callbacks import NaNGuard, Timing
-from calibench.checkpoints import LastCheckpoint, SeededSteps
 from calibench.data import ClassificationDataModule
-from calibench.data.augment import Normalize, RandomCropFlip
 from calibench.data.batch import EvaluationSet, Examples, Splits
-from calibench.data.images import CIFAR_MEAN, CIFAR_STD
-from calibench.lean import NoProfiler, drop_idle_hooks
-from calibench.module import ClassificationModule
+from calibench.data.images.augment import Normalize, RandomCropFlip
+from calibench.data.images.base import CIFAR_MEAN, CIFAR_STD
 from calibench.published import find
 from calibench.published.names import loss_names, model_names
+from calibench.training.callbacks import NaNGuard, Timing
+from calibench.training.checkpoints import LastCheckpoint, SeededSteps
+from calibench.training.module import ClassificationModule
 
 TABLE_6 = (
     "CrossEntropyLoss", "GenerativeCrossEntropy", "BrierLoss", "WeightedMMCELoss", "FLSDLoss", "DualFocalLoss",
@@ -91,7 +90,6 @@ def epoch_seconds(loss: str, options: argparse.Namespace) -> list[float]:
             enable_progress_bar=False,
             num_sanity_val_steps=0,
             default_root_dir=folder,
-            profiler=NoProfiler(),
             callbacks=ours,
         )
         module = ClassificationModule(
@@ -104,7 +102,6 @@ def epoch_seconds(loss: str, options: argparse.Namespace) -> list[float]:
             channels_last=options.channels_last,
             compile=options.compile,
         )
-        drop_idle_hooks(module, ours)
         trainer.fit(module, datamodule=RandomImages(options.images, options.batch))
     return timing.seconds[1:]
 

@@ -36,15 +36,14 @@ import torch
 
 from calibench import backbones
 from calibench.backbones import MLP
-from calibench.callbacks import NaNGuard, Timing, TrainingCurve
-from calibench.checkpoints import LastCheckpoint, SeededSteps
 from calibench.data import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
-from calibench.interruption import Interruption
-from calibench.lean import NoProfiler, drop_idle_hooks
 from calibench.losses import CrossEntropyLoss
-from calibench.module import ClassificationModule
-from calibench.progress import EpochProgress
+from calibench.training.callbacks import NaNGuard, Timing, TrainingCurve
+from calibench.training.checkpoints import LastCheckpoint, SeededSteps
+from calibench.training.interruption import Interruption
+from calibench.training.module import ClassificationModule
+from calibench.training.progress import EpochProgress
 
 BATCH, STEPS = 128, 340
 
@@ -126,11 +125,8 @@ def module(loss: Clocked, *, everything: bool) -> None:
             callbacks=ours if everything else [],
             enable_progress_bar=everything,
             enable_checkpointing=everything,
-            profiler=NoProfiler() if everything else None,
         )
         model = ClassificationModule(network(), loss, 10)
-        if everything:
-            drop_idle_hooks(model, ours)
         trainer.fit(model, datamodule=Random(STEPS))
 
 

@@ -1,19 +1,19 @@
 """Data modules: seeded splits, named evaluation sets, and in-memory batches made on the device."""
 
-from calibench.data.ag_news import AGNewsDataModule
 from calibench.data.base import ClassificationDataModule, run_seed
 from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
-from calibench.data.cifar import CIFAR10DataModule, CIFAR100DataModule
-from calibench.data.digits import DigitsDataModule
 from calibench.data.gaussians import SyntheticGaussiansDataModule
-from calibench.data.image_folder import ImageFolderDataModule
-from calibench.data.newsgroups import NewsgroupsDataModule
+from calibench.data.images.cifar import CIFAR10DataModule, CIFAR100DataModule
+from calibench.data.images.digits import DigitsDataModule
+from calibench.data.images.folder import ImageFolderDataModule
+from calibench.data.images.svhn import SVHNDataModule
+from calibench.data.images.tiny_imagenet import TinyImageNetDataModule
 from calibench.data.resident import ResidentLoader, ShuffledLoader
 from calibench.data.source import DataError
-from calibench.data.svhn import SVHNDataModule
-from calibench.data.text import TextDataModule
-from calibench.data.text_file import TextFileDataModule
-from calibench.data.tiny_imagenet import TinyImageNetDataModule
+from calibench.data.text.ag_news import AGNewsDataModule
+from calibench.data.text.base import TextDataModule
+from calibench.data.text.file import TextFileDataModule
+from calibench.data.text.newsgroups import NewsgroupsDataModule
 
 __all__ = [
     "AGNewsDataModule",

@@ -12,8 +12,8 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from calibench.backbones.base import TokenInputs
-from calibench.data.augment import Augmentation
 from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
+from calibench.data.images.augment import Augmentation
 from calibench.data.resident import ResidentLoader, ShuffledLoader, Transform, identity
 from calibench.data.source import DataError
 from calibench.data.splits import class_counts, fingerprint, stratified_fraction

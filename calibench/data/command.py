@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from calibench.config import near_matches
-from calibench.data.official import SOURCES
+from calibench.data.images.official import SOURCES
 from calibench.data.source import DataError, Source, data_root, md5
 
 DESCRIPTION = """\

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.data.augment import Augmentation
 from calibench.data.batch import Batch, Examples
+from calibench.data.images.augment import Augmentation
 from calibench.distributed import world
 
 Transform = Callable[[Tensor], Tensor]

@@ -22,7 +22,7 @@ from calibench.metrics.base import first_largest
 from calibench.metrics.ood import SCORES
 from calibench.runs import Predictions
 from calibench.statistics.bootstrap import Resamples, improvement
-from calibench.titles import METRICS
+from calibench.tables.titles import METRICS
 
 Floats = npt.NDArray[np.float64]
 Replicates = dict[tuple[str, str | None], Floats]

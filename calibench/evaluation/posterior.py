@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.base import CalibrationMetric, check_probabilities
-from calibench.titles import POSTERIOR_METRICS
+from calibench.tables.titles import POSTERIOR_METRICS
 
 TOLERANCE = 1e-6
 

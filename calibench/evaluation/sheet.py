@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from calibench.evaluation.scoring import Row
-from calibench.tables import format_value
-from calibench.titles import METRICS, POSTERIOR_METRICS, TEST_METRICS
+from calibench.tables.run import format_value
+from calibench.tables.titles import METRICS, POSTERIOR_METRICS, TEST_METRICS
 
 CSV_COLUMNS = (
     "model", "split", "calibrator", "metric", "score", "n_bins", "value", "low", "high", "best",

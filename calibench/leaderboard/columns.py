@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple, Self
 
-from calibench.titles import METRICS, Metric, initials
+from calibench.tables.titles import METRICS, Metric, initials
 
 RAW = "raw"
 TEST = "test"

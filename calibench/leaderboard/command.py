@@ -28,7 +28,7 @@ from calibench.leaderboard.table import Table, build_tables
 from calibench.leaderboard.text import csv_text, json_text, latex, markdown
 from calibench.processes import cores
 from calibench.published import PAPERS
-from calibench.titles import METRICS
+from calibench.tables.titles import METRICS
 
 DESCRIPTION = """\
 Ranks losses on every benchmark and backbone below a folder of runs: mean and standard deviation

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from calibench.leaderboard.columns import RAW
 from calibench.leaderboard.table import Table
-from calibench.titles import initials
+from calibench.tables.titles import initials
 
 Bins = Mapping[tuple[str, str], set[int]]
 

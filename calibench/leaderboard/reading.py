@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calibench.garbage import uncollected
 from calibench.leaderboard.columns import COSTS, RAW, Key
 from calibench.leaderboard.records import (
     Identity,
@@ -96,9 +95,8 @@ _Keys = dict[tuple[str, str | None, int | None], Key]  # by calibrator, score an
 
 def _read(folders: Sequence[str], wanted: Wanted) -> Results:
     reader = _Reader(wanted)
-    with uncollected():  # JSON holds no cycles
-        for folder in folders:
-            reader.read(folder)
+    for folder in folders:
+        reader.read(folder)
     return reader.results
 
 

@@ -18,7 +18,7 @@ from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Cell, Row, Table, build_tables
 from calibench.processes import prepared, spread, watched
 from calibench.report.pictures import curves, one_thread, pictures, short
-from calibench.titles import METRICS
+from calibench.tables.titles import METRICS
 
 Json = dict[str, Any]
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from calibench.cells import runs_of
 from calibench.config import available, short_name
 from calibench.leaderboard.columns import metric_info
 from calibench.published import PAPERS, Published, load, model_names
 from calibench.published.names import STAGES
 from calibench.runs import Run, read_json
 from calibench.statistics import mean_std
-from calibench.suites import Setting, Suite, load_suite
-from calibench.titles import METRICS, Metric
+from calibench.sweep.plan import runs_of
+from calibench.sweep.suites import Setting, Suite, load_suite
+from calibench.tables.titles import METRICS, Metric
 
 SCORE = "entropy"  # of the out-of-distribution tables
 _AGAIN = "sweep the suite again, nothing is trained anew"

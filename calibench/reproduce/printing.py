@@ -13,7 +13,7 @@ from rich.table import Table
 from calibench.published import PAPERS, Published
 from calibench.reproduce.numbers import ATS_BINS, Line, Reproduction, as_coded
 from calibench.statistics import mean_std
-from calibench.titles import Metric
+from calibench.tables.titles import Metric
 
 
 def cell_text(line: Line) -> str:

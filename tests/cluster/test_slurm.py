@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_nodes import FIT, assert_same
+from tests.training.test_nodes import FIT, assert_same
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from calibench.data import command, official
+from calibench.data import command
+from calibench.data.images import official
 from calibench.data.source import Source
 from tests.data import fakes
 

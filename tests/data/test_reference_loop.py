@@ -17,10 +17,10 @@ from torchvision.transforms import functional as tv
 
 from calibench.backbones import SmallCNN
 from calibench.data import CIFAR10DataModule
-from calibench.data.augment import RandomCropFlip
+from calibench.data.images.augment import RandomCropFlip
 from calibench.data.resident import epoch_seed
 from calibench.losses import CrossEntropyLoss
-from calibench.module import ClassificationModule
+from calibench.training.module import ClassificationModule
 from tests.data import fakes
 
 SEED, BATCH, EPOCHS = 3, 32, 2

@@ -9,7 +9,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from calibench.data import Batch, Examples, ResidentLoader, ShuffledLoader, resident
-from calibench.data.augment import RandomCropFlip
+from calibench.data.images.augment import RandomCropFlip
 from calibench.data.resident import epoch_seed
 from calibench.distributed import slice_sizes
 

@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from calibench.data import official
+from calibench.data.images import official
 from calibench.data.source import _OFFLINE, DataError, Source, data_root, md5
 
 GOOD = b"what the authors published"

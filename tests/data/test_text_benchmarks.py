@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from calibench import training
 from calibench.config import UsageError, merge_files
+from calibench.training import fit as training
 from tests.data import fake_texts
 
 BENCHMARKS = {"newsgroups": ["--data.val_size=20"], "ag_news": []}

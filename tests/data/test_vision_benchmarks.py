@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from calibench import training
 from calibench.config import available, merge_files
+from calibench.training import fit as training
 from tests.data import fakes
 
 FAKES = {

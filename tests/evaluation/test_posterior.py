@@ -13,7 +13,6 @@ import torch
 from scipy.stats import entropy
 from torch import Tensor
 
-from calibench import training
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation import (
@@ -25,10 +24,11 @@ from calibench.evaluation import (
     posterior_values,
 )
 from calibench.evaluation.intervals import posterior_replicates, summarised
-from calibench.experiment import Experiment
 from calibench.runs import CorruptRun, Predictions
 from calibench.statistics.bootstrap import Resamples
-from calibench.titles import POSTERIOR_METRICS
+from calibench.tables.titles import POSTERIOR_METRICS
+from calibench.training import fit as training
+from calibench.training.experiment import Experiment
 
 from .examples import predictions, saved
 

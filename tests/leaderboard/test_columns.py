@@ -4,7 +4,7 @@ import pytest
 
 from calibench.leaderboard import Column
 from calibench.leaderboard.columns import metric_info
-from calibench.titles import initials
+from calibench.tables.titles import initials
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,175 @@
+"""CIFAR-10-C, CIFAR-100-C and Tiny-ImageNet-C, and Gaussian noise generated with their constants."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibench.data.batch import EvaluationSet, Examples
+from calibench.data.cache import cached
+from calibench.data.images import official
+from calibench.data.images.decode import decode_images
+from calibench.data.source import Checksum, DataError, Source
+
+GAUSSIAN_NOISE_STD = (0.04, 0.06, 0.08, 0.09, 0.10)  # CIFAR, severities 1 to 5, on the [0, 1] scale
+SEVERITIES = (1, 2, 3, 4, 5)
+CORRUPTIONS = (
+    "gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise",
+    "defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur",
+    "snow", "frost", "fog", "brightness", "spatter",
+    "contrast", "elastic_transform", "pixelate", "jpeg_compression", "saturate",
+)  # fmt: skip
+
+
+def gaussian_noise(
+    images: Tensor, *, severity: int, seed: int, std: Sequence[float] = GAUSSIAN_NOISE_STD
+) -> Tensor:
+    """Add clipped Gaussian noise (Hendrycks and Dietterich 2019).
+
+    The official archive draws from an unseeded generator, so its pixels cannot be repeated; its
+    distribution can.
+
+    Args:
+        images: Values in [0, 1], any shape.
+        severity: 1 to 5.
+        seed: What the noise is drawn from.
+        std: Standard deviation at each severity; CIFAR's by default.
+
+    Raises:
+        ValueError: `severity` is not one of 1 to 5.
+    """
+    if severity not in SEVERITIES:
+        raise ValueError(f"`severity` must be 1 to 5, got {severity}.")
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(images.shape, generator=generator) * std[severity - 1]
+    return (images + noise).clamp(0, 1)
+
+
+@dataclass(frozen=True)
+class CorruptionArchive(ABC):
+    """A dataset's test set under corruptions of five severities (Hendrycks and Dietterich 2019).
+
+    Attributes:
+        source: Its official files.
+        noise_std: Standard deviation of its Gaussian noise at severities 1 to 5.
+    """
+
+    source: Source
+    noise_std: tuple[float, ...] = GAUSSIAN_NOISE_STD
+
+    def load(
+        self, root: Path, name: str, test: Examples, classes: Sequence[str], checksum: Checksum
+    ) -> EvaluationSet:
+        """A shifted test set, from the official archive where it is there.
+
+        Gaussian noise is generated when the archive is absent, and then named
+        `gaussian_noise-<s>-generated`.
+
+        Args:
+            root: The data root.
+            name: `<corruption>-<severity>`.
+            test: The clean test split, uint8.
+            classes: Class names.
+            checksum: What to do about files that are not the official ones.
+
+        Raises:
+            DataError: A file is missing or damaged.
+        """
+        corruption, _, last = name.rpartition("-")
+        severity = int(last)
+        if corruption == "gaussian_noise" and not self.holds(root, corruption):
+            return EvaluationSet(f"{name}-generated", "shift", self._generated(test, severity))
+        caveats = self.source.require(root, checksum=checksum, files=self.needs(corruption))
+        examples = self.read(root, corruption, severity, test, classes)
+        return EvaluationSet(name, "shift", examples, tuple(caveats))
+
+    def holds(self, root: Path, corruption: str) -> bool:
+        """Whether the files of a corruption are there."""
+        return not self.source.missing(root, self.needs(corruption))
+
+    @abstractmethod
+    def needs(self, corruption: str) -> list[str]:
+        """The files of a corruption, as the source names them."""
+
+    @abstractmethod
+    def read(
+        self, root: Path, corruption: str, severity: int, test: Examples, classes: Sequence[str]
+    ) -> Examples:
+        """The images and labels of a corruption; see `load`."""
+
+    def _generated(self, test: Examples, severity: int) -> Examples:
+        clean = test.inputs.float() / 255
+        noisy = gaussian_noise(clean, severity=severity, seed=severity, std=self.noise_std)
+        return Examples((noisy * 255).to(torch.uint8), test.target)  # the archives truncate as well
+
+
+class ArrayArchive(CorruptionArchive):
+    """One `<corruption>.npy` for five severities, and `labels.npy`.
+
+    Severity s is rows (s - 1) n to s n, in the order of the test set.
+    """
+
+    def needs(self, corruption: str) -> list[str]:
+        """The images and the labels."""
+        return [f"{corruption}.npy", "labels.npy"]
+
+    def read(
+        self, root: Path, corruption: str, severity: int, test: Examples, classes: Sequence[str]
+    ) -> Examples:
+        """The rows of the severity, whose labels must be those of the test set."""
+        images, labels = (self.source.path(root, file) for file in self.needs(corruption))
+        n = len(test.target)
+        rows = slice((severity - 1) * n, severity * n)
+        if not np.array_equal(_array(labels, (5 * n,))[rows], test.target.numpy()):
+            raise DataError(f"{labels} has other labels than the test set.")
+        pixels = np.array(_array(images, (5 * n, 32, 32, 3))[rows])
+        return Examples(torch.from_numpy(pixels).permute(0, 3, 1, 2), test.target)
+
+
+class FolderArchive(CorruptionArchive):
+    """`<corruption>/<severity>/<class>/<image>.JPEG`, of 64x64 pixels; decoded once."""
+
+    def needs(self, corruption: str) -> list[str]:
+        """The corruption's folder."""
+        return [corruption]
+
+    def read(
+        self, root: Path, corruption: str, severity: int, test: Examples, classes: Sequence[str]
+    ) -> Examples:
+        """The images of every class, class by class; as many as the test set has."""
+        folder = self.source.path(root, corruption) / str(severity)
+        files = {
+            file: label
+            for label, name in enumerate(classes)
+            for file in sorted((folder / name).glob("*.JPEG"))
+        }
+        if len(files) != len(test.target):
+            raise DataError(
+                f"{folder} holds {len(files)} images of the classes; {len(test.target)} are expected."
+            )
+        side = test.inputs.shape[-1]
+        cache = root / ".calibench" / self.source.name / f"{corruption}-{severity}.npz"
+        arrays = cached(cache, files, lambda: {"pixels": decode_images(list(files), side=side)})
+        pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
+        return Examples(pixels, torch.tensor(list(files.values())))
+
+
+CIFAR10_C = ArrayArchive(official.CIFAR10_C)
+CIFAR100_C = ArrayArchive(official.CIFAR100_C)
+TINY_IMAGENET_C = FolderArchive(official.TINY_IMAGENET_C, (0.04, 0.08, 0.12, 0.15, 0.18))
+
+
+def _array(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} is not a readable .npy file ({error}).") from None
+    if array.shape != shape:
+        raise DataError(f"{path} has shape {array.shape}; {shape} is expected.")
+    return array

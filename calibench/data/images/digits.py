@@ -1,0 +1,125 @@
+"""The UCI digits that scikit-learn bundles: real scans, no download."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+
+from calibench.config import near_matches
+from calibench.data.base import ClassificationDataModule
+from calibench.data.batch import EvaluationSet, Examples, Splits
+from calibench.data.images.augment import Normalize
+from calibench.data.images.corruptions import gaussian_noise
+from calibench.data.source import DataError
+from calibench.data.splits import check_imbalance_factor, hold_out, long_tailed
+
+_MEAN, _STD = 0.305, 0.376  # of the 1,797 images on the [0, 1] scale
+_SIDE = 8
+
+
+class DigitsDataModule(ClassificationDataModule):
+    """UCI optical digits, optionally long-tailed (Alpaydin and Kaynak 1998; scikit-learn's copy).
+
+    1,797 grey scans of 8x8 pixels, 10 classes. Validation and test splits are stratified and stay
+    so; the long tail thins the training split. Evaluation sets: `noise` (shift: the test digits
+    under Gaussian noise of CIFAR-10-C's severity 5) and `photos` (out of distribution: 8x8 grey
+    patches of scikit-learn's two sample photographs, as many as there are test digits).
+
+    Args:
+        imbalance_factor: Largest training class over the smallest, at least 1 (1: balanced).
+        batch_size: Rows of a global batch, divided over the processes.
+        val_fraction: Share of all images held out for validation, in (0, 1).
+        test_fraction: Share of all images held out for testing, in (0, 1).
+        split_seed: What chooses the splits; "run" follows the run's seed.
+        train_fraction: Share of the training split that is used, stratified, in (0, 1].
+        ood: Evaluation sets beside the test set, of `noise` and `photos`.
+
+    Raises:
+        ValueError: An argument is outside its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        imbalance_factor: float = 1.0,
+        batch_size: int = 128,
+        val_fraction: float = 0.2,
+        test_fraction: float = 0.2,
+        split_seed: int | Literal["run"] = 1,
+        train_fraction: float = 1.0,
+        ood: Sequence[str] = ("noise", "photos"),
+    ) -> None:
+        super().__init__(
+            class_names=[str(digit) for digit in range(10)],
+            batch_size=batch_size,
+            split_seed=split_seed,
+            train_fraction=train_fraction,
+            ood=ood,
+        )
+        check_imbalance_factor(imbalance_factor)
+        if val_fraction <= 0 or test_fraction <= 0 or val_fraction + test_fraction >= 1:
+            raise ValueError(
+                "`val_fraction` and `test_fraction` must be positive and leave a rest to train on, "
+                f"got {val_fraction} and {test_fraction}."
+            )
+        self._sets = {"noise": _noise, "photos": _photos}
+        for name in ood:
+            if name not in self._sets:
+                raise ValueError(
+                    f"the digits have no set `{name}`{near_matches(name, self._sets)} "
+                    f"(known: {', '.join(self._sets)})."
+                )
+        self.imbalance_factor = imbalance_factor
+        self.val_fraction, self.test_fraction = val_fraction, test_fraction
+        self.transform = Normalize((_MEAN,), (_STD,), white=1.0)
+
+    def load_splits(self, seed: int) -> Splits:
+        """Hold out test and validation digits, then thin the rest."""
+        rest, test = hold_out(_digits(), self.test_fraction, seed)
+        rest, val = hold_out(rest, self.val_fraction / (1 - self.test_fraction), seed)
+        return Splits(long_tailed(rest, self.imbalance_factor, seed), val, test)
+
+    def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
+        """`noise` or `photos`."""
+        return self._sets[name](test)
+
+
+def _digits() -> Examples:
+    from sklearn.datasets import load_digits
+
+    images, target = load_digits(return_X_y=True)
+    pixels = torch.from_numpy(images / 16).float().view(-1, 1, _SIDE, _SIDE)
+    return Examples(pixels, torch.from_numpy(target).long())
+
+
+def _noise(test: Examples) -> EvaluationSet:
+    noisy = gaussian_noise(test.inputs, severity=5, seed=0)
+    return EvaluationSet("noise", "shift", Examples(noisy, test.target))
+
+
+def _photos(test: Examples) -> EvaluationSet:
+    n = len(test.target)
+    generator = np.random.default_rng(0)
+    patches = [_patch(generator, photo) for photo in _photographs() for _ in range(n // 2 + 1)]
+    inputs = torch.from_numpy(np.stack(patches[:n])).float().unsqueeze(1)
+    return EvaluationSet("photos", "ood", Examples(inputs, torch.full((n,), -1)))
+
+
+def _patch(generator: np.random.Generator, photo: np.ndarray) -> np.ndarray:
+    top, left = (int(generator.integers(side - _SIDE + 1)) for side in photo.shape)
+    return photo[top : top + _SIDE, left : left + _SIDE]
+
+
+def _photographs() -> list[np.ndarray]:
+    """The two sample photographs in grey (ITU-R 601 luma), values in [0, 1]."""
+    from sklearn.datasets import load_sample_images
+
+    try:
+        photographs = load_sample_images().images
+    except ImportError:
+        raise DataError("`photos` needs Pillow to read scikit-learn's sample images.") from None
+    luma = np.array([0.299, 0.587, 0.114]) / 255
+    return [photo @ luma for photo in photographs]

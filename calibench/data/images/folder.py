@@ -1,0 +1,160 @@
+"""A user's own images in folders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from calibench.data.batch import Examples, Splits
+from calibench.data.cache import cached
+from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, ImageDataModule
+from calibench.data.images.decode import decode_images
+from calibench.data.source import Checksum, DataError, Source
+from calibench.data.splits import hold_out
+
+_SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
+
+
+class ImageFolderDataModule(ImageDataModule):
+    """Your own images, a folder per class (torchvision's ImageFolder layout).
+
+    Either `folder/<class>/<image>`, which is split at random and stratified, or
+    `folder/{train,val,test}/<class>/<image>`. Images become RGB squares. They are decoded once and
+    kept in `folder/.calibench` where that can be written to; if they would take more memory than
+    `memory_limit`, they are decoded as they are used, and the fingerprint covers the splits and
+    labels but not the pixels.
+
+    Args:
+        folder: The folder.
+        side: Height and width in pixels that images are resized and cropped to.
+        val_fraction: Share of the images held out for validation, where there is no `val` folder.
+        test_fraction: Share of the images held out for testing, where there is no `test` folder.
+        split_seed: What chooses the splits; "run" follows the run's seed.
+        batch_size: Rows of a global batch, divided over the processes.
+        train_fraction: Share of the training split that is used, stratified, in (0, 1].
+        ood: Names of evaluation sets: svhn, cifar10, cifar100, mnist, tiny_imagenet, noise.
+        root: Folder of the evaluation sets; by default the environment's CALIBENCH_DATA, else
+            ~/.cache/calibench.
+        checksum: What to do about a file of an evaluation set whose md5 is not the official one: "strict" refuses it,
+            "warn" accepts it and every result says so, "off" does not look.
+        mean: Mean of each channel on the [0, 1] scale; ImageNet's by default.
+        std: Standard deviation of each channel on the [0, 1] scale; ImageNet's by default.
+        memory_limit: Gibibytes that the decoded images may take; beyond, they stream.
+        augment: Random crops (zero padding 4) and horizontal flips of training images.
+
+    Raises:
+        DataError: The folder is missing or holds no classes.
+        ValueError: An argument is outside its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: str,
+        side: int = 32,
+        val_fraction: float = 0.1,
+        test_fraction: float = 0.2,
+        split_seed: int | Literal["run"] = 1,
+        batch_size: int = 128,
+        train_fraction: float = 1.0,
+        ood: Sequence[str] = ("noise",),
+        root: str | None = None,
+        checksum: Checksum = "strict",
+        mean: tuple[float, float, float] = IMAGENET_MEAN,
+        std: tuple[float, float, float] = IMAGENET_STD,
+        memory_limit: float = 8.0,
+        augment: bool = True,
+    ) -> None:
+        if side < 1:
+            raise ValueError(f"`side` must be a positive integer, got {side}.")
+        if val_fraction <= 0 or test_fraction <= 0 or val_fraction + test_fraction >= 1:
+            raise ValueError(
+                "`val_fraction` and `test_fraction` must be positive and leave a rest to train on, "
+                f"got {val_fraction} and {test_fraction}."
+            )
+        self.folder = Path(folder).expanduser()
+        self._split_folders = [
+            name for name in ("train", "val", "test") if (self.folder / name).is_dir()
+        ]
+        names = _classes(self.folder / "train" if self._split_folders else self.folder)
+        super().__init__(
+            source=Source("your images", "", str(self.folder), {}, ""),
+            class_names=names,
+            mean=mean,
+            std=std,
+            side=side,
+            batch_size=batch_size,
+            split_seed=split_seed,
+            train_fraction=train_fraction,
+            ood=ood,
+            root=root,
+            checksum=checksum,
+            download=False,
+            augment=augment,
+        )
+        self.val_fraction, self.test_fraction = val_fraction, test_fraction
+        self._files: list[Path] = []  # of a folder that streams; stored inputs are numbers in it
+        parts = self._split_folders or [""]
+        count = sum(len(_images(self.folder / part / name)) for part in parts for name in names)
+        if count * 3 * side**2 > memory_limit * 2**30:
+            self.decode = self._decode
+
+    def prepare_data(self) -> None:
+        """Decode once, before several processes want the images."""
+        if self.decode is None:
+            for part in self._split_folders or [""]:
+                self._read(part)
+
+    def load_splits(self, seed: int) -> Splits:
+        """Read the folders that there are, and split the training images for the others."""
+        rest = self._read("train" if self._split_folders else "")
+        given = {name: self._read(name) for name in self._split_folders if name != "train"}
+        left = 1.0
+        if "test" not in given:
+            rest, given["test"] = hold_out(rest, self.test_fraction, seed)
+            left -= self.test_fraction
+        if "val" not in given:
+            rest, given["val"] = hold_out(rest, self.val_fraction / left, seed)
+        return Splits(rest, given["val"], given["test"])
+
+    def _read(self, part: str) -> Examples:
+        files = {
+            path: label
+            for label, name in enumerate(self.class_names)
+            for path in _images(self.folder / part / name)
+        }
+        target = torch.tensor(list(files.values()))
+        if self.decode is not None:
+            self._files += files
+            return Examples(torch.arange(len(self._files) - len(files), len(self._files)), target)
+        cache = self.folder / ".calibench" / f"{part or 'all'}-{self.side}.npz"
+        arrays = cached(
+            cache, files, lambda: {"pixels": decode_images(list(files), side=self.side)}
+        )
+        return Examples(torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2), target)
+
+    def _decode(self, numbers: Tensor) -> Tensor:
+        files = [self._files[number] for number in numbers.tolist()]
+        return torch.from_numpy(decode_images(files, side=self.side)).permute(0, 3, 1, 2)
+
+
+def _classes(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        raise DataError(f"{folder} is missing: a folder of images per class is expected there.")
+    names = sorted(
+        path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")
+    )
+    if len(names) < 2:
+        raise DataError(f"{folder} holds {len(names)} class folders; at least 2 are expected.")
+    return names
+
+
+def _images(folder: Path) -> list[Path]:
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
+    if not found:
+        raise DataError(f"{folder} holds no images ({', '.join(sorted(_SUFFIXES))}).")
+    return found

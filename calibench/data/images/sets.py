@@ -1,0 +1,160 @@
+"""Named sets of colour images that any image data module can be evaluated on beside its test set.
+
+Out of distribution: `svhn`, `cifar10`, `cifar100`, `mnist`, `tiny_imagenet`, `noise`. Shifted, for CIFAR
+and Tiny-ImageNet: `<corruption>-<severity>` such as `gaussian_noise-5`; patterns work (`*-5`,
+`gaussian_noise-*`). Each set is resized to the data module's images where it must be, and
+normalised like the in-distribution data.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from calibench.config import near_matches
+from calibench.data.batch import EvaluationSet, Examples
+from calibench.data.cache import cached
+from calibench.data.images import official
+from calibench.data.images.corruptions import CORRUPTIONS, SEVERITIES, CorruptionArchive
+from calibench.data.images.decode import decode_images
+from calibench.data.images.matlab import read_svhn
+from calibench.data.images.pickled import read_batches
+from calibench.data.source import Checksum, DataError, Source
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a set may depend on.
+
+    Attributes:
+        root: The data root.
+        checksum: What to do about files that are not the official ones.
+        side: Height and width of the in-distribution images.
+        test: The in-distribution test split.
+        classes: Its class names.
+        corruptions: The dataset's `-C` archive, if it has one.
+    """
+
+    root: Path
+    checksum: Checksum
+    side: int
+    test: Examples
+    classes: Sequence[str]
+    corruptions: CorruptionArchive | None
+
+
+Found = tuple[Tensor, list[str]]
+"""Images (N, 3, H, W) uint8, and caveats."""
+
+
+def _cifar(source: Source, labels: str, file: str) -> Callable[[Surroundings], Found]:
+    def load(here: Surroundings) -> Found:
+        caveats = source.require(here.root, checksum=here.checksum, files=[file])
+        return read_batches([source.path(here.root, file)], labels).inputs, caveats
+
+    return load
+
+
+def _svhn(here: Surroundings) -> Found:
+    examples, caveats = read_svhn(here.root, "test", here.checksum)
+    return examples.inputs, caveats
+
+
+def _mnist(here: Surroundings) -> Found:
+    from torchvision.datasets.mnist import read_image_file
+
+    source, file = official.MNIST, "t10k-images-idx3-ubyte"
+    caveats = source.require(here.root, checksum=here.checksum, files=[file])
+    path = source.path(here.root, file)
+    try:
+        digits: Tensor = read_image_file(str(path))
+    except (OSError, ValueError, RuntimeError, AssertionError) as error:
+        raise DataError(f"{path} is not an idx file of images ({error}).") from None
+    return F.pad(digits, [2, 2, 2, 2]).unsqueeze(1).expand(-1, 3, -1, -1), caveats
+
+
+def _tiny_imagenet(here: Surroundings) -> Found:
+    source = official.TINY_IMAGENET_32
+    caveats = source.require(here.root, checksum=here.checksum)
+    files = sorted(source.path(here.root, "").glob("*/*.JPEG"))
+    cache = here.root / ".calibench" / "tiny-imagenet-32x32.npz"
+    pixels = cached(cache, files, lambda: {"pixels": decode_images(files, side=32)})["pixels"]
+    return torch.from_numpy(pixels).permute(0, 3, 1, 2), caveats
+
+
+def _noise(here: Surroundings) -> Found:
+    """Pixels from N(0.5, 1), clipped to [0, 1] (Liang et al. 2018, ODIN)."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (len(here.test.target), 3, here.side, here.side)
+    values = (torch.randn(shape, generator=generator) + 0.5).clamp(0, 1)
+    return values.mul(255).round().to(torch.uint8), []
+
+
+_OOD: dict[str, Callable[[Surroundings], Found]] = {
+    "svhn": _svhn,
+    "cifar10": _cifar(official.CIFAR10, "labels", "test_batch"),
+    "cifar100": _cifar(official.CIFAR100, "fine_labels", "test"),
+    "mnist": _mnist,
+    "tiny_imagenet": _tiny_imagenet,
+    "noise": _noise,
+}
+
+
+def known_names(*, exclude: str, corrupted: bool) -> list[str]:
+    """Names that a dataset can be evaluated on: all but itself, corruptions where it has them."""
+    names = [name for name in _OOD if name != exclude]
+    if corrupted:
+        names += [f"{kind}-{severity}" for kind in CORRUPTIONS for severity in SEVERITIES]
+    return names
+
+
+def expand(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The known names that the patterns mean, in order and once.
+
+    Raises:
+        ValueError: A pattern means none; the message lists near matches.
+    """
+    chosen: dict[str, None] = {}
+    for pattern in patterns:
+        found = fnmatch.filter(known, pattern)
+        if not found:
+            raise ValueError(
+                f"there is no evaluation set `{pattern}`{near_matches(pattern, known)}."
+            )
+        chosen |= dict.fromkeys(found)
+    return list(chosen)
+
+
+def load(name: str, here: Surroundings) -> EvaluationSet:
+    """Read or make a named set.
+
+    Raises:
+        DataError: Its files are missing or damaged.
+    """
+    if name in _OOD:
+        pixels, caveats = _OOD[name](here)
+        examples = _unlabelled(_resize(pixels, here.side))
+        return EvaluationSet(name, "ood", examples, tuple(caveats))
+    assert here.corruptions is not None  # `known_names` offers corruptions only with an archive
+    return here.corruptions.load(here.root, name, here.test, here.classes, here.checksum)
+
+
+def _unlabelled(pixels: Tensor) -> Examples:
+    stored = pixels.contiguous(memory_format=torch.channels_last)
+    return Examples(stored, torch.full((len(pixels),), -1))
+
+
+def _resize(pixels: Tensor, side: int) -> Tensor:
+    if pixels.shape[-1] == side:
+        return pixels
+    parts = [
+        F.interpolate(part.float(), (side, side), mode="bilinear", antialias=True)
+        for part in torch.split(pixels, 1000)
+    ]
+    return torch.cat([part.round().clamp(0, 255).to(torch.uint8) for part in parts])

@@ -1,0 +1,149 @@
+"""Tiny-ImageNet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+
+from calibench.data.batch import Examples, Splits
+from calibench.data.cache import Arrays, cached
+from calibench.data.images import corruptions, official
+from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, ImageDataModule
+from calibench.data.images.decode import decode_images
+from calibench.data.source import Checksum, DataError
+from calibench.data.splits import choose_per_class, complement
+
+_SIDE, _CLASSES = 64, 200
+
+
+class TinyImageNetDataModule(ImageDataModule):
+    """Tiny-ImageNet: 64x64 images in 200 classes (Le and Yang 2015).
+
+    100,000 training images in the folders of `tiny-imagenet-200`; the official validation images
+    are the test set, because the official test set has no labels. Validation images are taken from
+    the training images. Unlike the public code of Mukhoti et al. (2020), which augments each image
+    once and keeps the result, augmentation is fresh in every epoch.
+
+    Args:
+        val_per_class: Validation images of each class, taken from the training images.
+        tune_on_test: Validate on the test set, as the papers do; every result then says so.
+        split_seed: What chooses the splits; "run" follows the run's seed.
+        batch_size: Rows of a global batch, divided over the processes.
+        train_fraction: Share of the training split that is used, stratified, in (0, 1].
+        ood: Names or patterns of evaluation sets: svhn, cifar10, cifar100, mnist, noise, resized to 64x64; shifts of
+            Tiny-ImageNet-C such as `gaussian_noise-5`, `*-5`, `fog-*`.
+        root: Folder of the datasets; by default the environment's CALIBENCH_DATA, else
+            ~/.cache/calibench.
+        checksum: "strict" refuses files whose md5 is not the official one, "warn" accepts them and
+            every result says so, "off" does not look. Of Tiny-ImageNet only the archive has an official md5, so this is
+            for the evaluation sets.
+        download: Fetch missing files before the first use.
+        augment: Random crops (zero padding 4) and horizontal flips of training images.
+    """
+
+    def __init__(
+        self,
+        *,
+        val_per_class: int = 50,
+        tune_on_test: bool = False,
+        split_seed: int | Literal["run"] = 1,
+        batch_size: int = 128,
+        train_fraction: float = 1.0,
+        ood: Sequence[str] = ("svhn",),
+        root: str | None = None,
+        checksum: Checksum = "strict",
+        download: bool = False,
+        augment: bool = True,
+    ) -> None:
+        super().__init__(
+            source=official.TINY_IMAGENET,
+            class_names=[f"class {number}" for number in range(_CLASSES)],
+            mean=IMAGENET_MEAN,
+            std=IMAGENET_STD,
+            side=_SIDE,
+            corruptions=corruptions.TINY_IMAGENET_C,
+            batch_size=batch_size,
+            split_seed=split_seed,
+            train_fraction=train_fraction,
+            ood=ood,
+            root=root,
+            checksum=checksum,
+            download=download,
+            augment=augment,
+        )
+        self.val_per_class, self.tune_on_test = val_per_class, tune_on_test
+
+    def prepare_data(self) -> None:
+        """Fetch what is missing, if that was asked for, and decode once."""
+        super().prepare_data()
+        self._decode_all()
+
+    def load_splits(self, seed: int) -> Splits:
+        """Read the decoded images and take a validation part of the training images."""
+        arrays = self._decode_all()
+        self.class_names = [str(name) for name in arrays["names"]]
+        train, test = _examples(arrays, "train"), _examples(arrays, "val")
+        if self.tune_on_test:
+            self.caveats.append("tiny_imagenet: validated on the test set")
+            return Splits(train, test, test)
+        held = choose_per_class(train.target, [self.val_per_class] * _CLASSES, seed)
+        rest = complement(held, len(train.target))
+        return Splits(train.take(rest), train.take(held), test)
+
+    def _decode_all(self) -> Arrays:
+        self.source.require(self.root, checksum=self.checksum)
+        folder = self.source.path(self.root, "")
+        names = (folder / "wnids.txt").read_text().split()
+        if len(set(names)) != _CLASSES:
+            found = len(set(names))
+            raise DataError(f"{folder / 'wnids.txt'} names {found} classes, not {_CLASSES}.")
+        names.sort()
+        train, val = _training_files(folder, names), _validation_files(folder, names)
+        cache = self.root / ".calibench" / "tiny-imagenet-200.npz"
+        return cached(cache, [*train, *val], lambda: _decode(names, train, val))
+
+
+Files = dict[Path, int]  # image file -> class
+
+
+def _training_files(folder: Path, names: Sequence[str]) -> Files:
+    files: Files = {}
+    for label, name in enumerate(names):
+        found = sorted((folder / "train" / name / "images").glob("*.JPEG"))
+        if not found:
+            raise DataError(f"{folder / 'train' / name / 'images'} holds no images.")
+        files |= dict.fromkeys(found, label)
+    return files
+
+
+def _validation_files(folder: Path, names: Sequence[str]) -> Files:
+    table, labels = folder / "val" / "val_annotations.txt", {n: k for k, n in enumerate(names)}
+    files: Files = {}
+    for number, line in enumerate(table.read_text().splitlines(), start=1):
+        columns = line.split("\t")
+        if len(columns) < 2 or columns[1] not in labels:
+            raise DataError(f"{table}, line {number}: a file name and a known class are expected.")
+        path = folder / "val" / "images" / columns[0]
+        if not path.exists():
+            raise DataError(f"{path} is missing, but {table.name} names it.")
+        files[path] = labels[columns[1]]
+    return files
+
+
+def _decode(names: Sequence[str], train: Files, val: Files) -> Arrays:
+    return {
+        "names": np.array(names),
+        "train_pixels": decode_images(list(train), side=_SIDE),
+        "train_target": np.array(list(train.values())),
+        "val_pixels": decode_images(list(val), side=_SIDE),
+        "val_target": np.array(list(val.values())),
+    }
+
+
+def _examples(arrays: Arrays, half: str) -> Examples:
+    pixels = torch.from_numpy(arrays[f"{half}_pixels"]).permute(0, 3, 1, 2)
+    return Examples(pixels, torch.from_numpy(arrays[f"{half}_target"]))

@@ -1,0 +1,1 @@
+"""Text sets: official files and own ones, tokens, vocabularies and word vectors."""

@@ -1,0 +1,213 @@
+"""What data modules of texts share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from calibench.backbones.base import TokenInputs
+from calibench.data.base import ClassificationDataModule, run_seed
+from calibench.data.batch import EvaluationSet, Examples, Splits
+from calibench.data.resident import Transform
+from calibench.data.source import data_root
+from calibench.data.text import sets
+from calibench.data.text.corpus import CorpusSplits
+from calibench.data.text.length_buckets import ShuffledTextLoader, TextLoader
+from calibench.data.text.token_matrix import Tokens, content_key, kept_tokens
+from calibench.data.text.tokenizer import SubwordTokenizer, Tokenizer, WordTokenizer
+from calibench.data.text.word_vectors import WordVectors
+
+COOCCURRENCE = "cooccurrence"
+
+
+class TextDataModule(ClassificationDataModule, ABC):
+    """A corpus as token matrices in memory, padded in front.
+
+    A subclass implements `load_corpus`. Inputs are token numbers (n, L) int64, 0 for padding; with
+    `vectors` they are word vectors (n, L, D) float32. L is the longest text of the *global* batch
+    and `margin`, at most `max_length`.
+
+    Zeros in front cost a network with a receptive field of r positions and a global maximum
+    nothing that full padding would not: from r zeros on, more of them only repeat what its windows
+    see already. So `margin: 21`, the receptive field of `GlobalPoolingCNN`, gives the logits of
+    the published padding to `max_length` exactly; `padding: published` does that padding for
+    networks of which this is not true.
+
+    Args:
+        class_names: One name per class.
+        ood: Names of the evaluation sets beside the test set.
+        max_length: Tokens of a text that are kept.
+        batch_size: Rows of a global batch, divided over the processes.
+        split_seed: What chooses the splits; "run" follows the run's seed.
+        train_fraction: Share of the training split that is used, stratified, in (0, 1].
+        root: Folder of the datasets and of the cache of tokens; by default the environment's
+            CALIBENCH_DATA, else ~/.cache/calibench.
+        vocab_size: Token numbers in use, with 0 for padding: one less is the number of words. The
+            backbone's `vocab_size` must not be smaller.
+        fit_on: The texts the vocabulary is fitted on: the whole training split, or "all", the test
+            texts included, as the public code does.
+        tokenizer_file: A `tokenizer.json` in place of words, for `HuggingFaceBackbone`.
+        vectors: A file of word vectors (`glove.6B.100d.txt`), below `root` unless absolute; or
+            "cooccurrence" for vectors of 100 numbers made from the training texts themselves.
+        embedding: What becomes of `vectors`: "frozen", as in the papers: the inputs then are
+            vectors, and the backbone's `vocab_size` is null; "trainable": they are where the
+            backbone's embedding starts, words without one start at random.
+        padding: "bucket" for each batch's own width, "published" for `max_length` always.
+        margin: Zeros kept in front of the longest text of a batch; 21 gives `GlobalPoolingCNN`'s
+            logits with the published padding exactly.
+        bucket_batches: Batches of shuffled texts that are sorted by length together; 1 for none.
+    """
+
+    def __init__(
+        self,
+        *,
+        class_names: Sequence[str],
+        ood: Sequence[str],
+        max_length: int,
+        batch_size: int = 128,
+        split_seed: int | Literal["run"] = 1,
+        train_fraction: float = 1.0,
+        root: str | None = None,
+        vocab_size: int = 20_000,
+        fit_on: Literal["train", "all"] = "train",
+        tokenizer_file: str | None = None,
+        vectors: str | None = None,
+        embedding: Literal["frozen", "trainable"] = "frozen",
+        padding: Literal["bucket", "published"] = "bucket",
+        margin: int = 21,
+        bucket_batches: int = 20,
+    ) -> None:
+        super().__init__(
+            class_names=class_names,
+            batch_size=batch_size,
+            split_seed=split_seed,
+            train_fraction=train_fraction,
+            ood=ood,
+        )
+        for name, value, least in (
+            ("max_length", max_length, 1),
+            ("margin", margin, 0),
+            ("bucket_batches", bucket_batches, 1),
+        ):
+            if value < least:
+                raise ValueError(f"`{name}` must be an integer of at least {least}, got {value}.")
+        if vectors is not None and tokenizer_file is not None:
+            raise ValueError("`vectors` are of words: leave `tokenizer_file` out.")
+        self.root = data_root(root)
+        self.vectors, self.embedding = vectors, embedding
+        self.fit_on, self.max_length = fit_on, max_length
+        self.margin = margin if padding == "bucket" else None
+        self.bucket_batches = bucket_batches
+        self.tokenizer: Tokenizer = (
+            WordTokenizer(vocab_size=vocab_size)
+            if tokenizer_file is None
+            else SubwordTokenizer(file=tokenizer_file)
+        )
+        self.transform: Transform = Tensor.long
+
+    @abstractmethod
+    def load_corpus(self, seed: int) -> CorpusSplits:
+        """Read the texts and cut them; the same seed gives the same splits."""
+
+    def load_splits(self, seed: int) -> Splits:
+        """Read the texts, fit the vocabulary, and turn texts into token matrices."""
+        corpus = self.load_corpus(seed)
+        tokens = self._tokenize(corpus)
+        for name, part in zip(("training", "validation", "test"), tokens, strict=True):
+            self._count_empty(part, name)
+        self._prepare_inputs(tokens[0])
+        return Splits(
+            *(
+                Examples(part.padded(self.max_length), texts.target)
+                for part, texts in zip(tokens, corpus, strict=True)
+            )
+        )
+
+    def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
+        """The texts of another corpus, in this one's vocabulary."""
+        return self.unlabelled_set(name, sets.load(name, self.root))
+
+    def unlabelled_set(self, name: str, texts: Sequence[str]) -> EvaluationSet:
+        """An out-of-distribution set of texts."""
+        tokens = Tokens.of(self.tokenizer.encode(texts, self.max_length))
+        self._count_empty(tokens, f"`{name}`")
+        target = torch.full((len(texts),), -1)
+        return EvaluationSet(name, "ood", Examples(tokens.padded(self.max_length), target))
+
+    def train_dataloader(self) -> ShuffledTextLoader:
+        """Shuffled batches of the training split, each of texts of similar length."""
+        return ShuffledTextLoader(
+            self.splits.train,
+            margin=self.margin,
+            pool=self.bucket_batches,
+            batch_size=self.batch_size,
+            seed=run_seed(),
+            device=self._device(),
+            transform=self.transform,
+        )
+
+    def _ordered(
+        self,
+        examples: Examples,
+        transform: Transform | None = None,
+        decode: Transform | None = None,
+    ) -> TextLoader:
+        return TextLoader(
+            examples,
+            margin=self.margin,
+            batch_size=self.batch_size,
+            device=self._device(),
+            transform=transform or self.transform,
+        )
+
+    def _tokenize(self, corpus: CorpusSplits) -> list[Tokens]:
+        texts = [text for part in corpus for text in part.texts]
+        fitted_on = texts if self.fit_on == "all" else corpus.train.texts
+        sizes = [len(part.texts) for part in corpus]
+
+        def make() -> tuple[list[Tokens], Sequence[str]]:
+            self.tokenizer.fit(fitted_on)
+            splits = [
+                Tokens.of(self.tokenizer.encode(part.texts, self.max_length)) for part in corpus
+            ]
+            return splits, self.tokenizer.words
+
+        key = content_key(texts, sizes, len(fitted_on), self.tokenizer.settings, self.max_length)
+        tokens, words = kept_tokens(self.root / ".calibench", key, make)
+        self.tokenizer.use(words)
+        return tokens
+
+    def _count_empty(self, tokens: Tokens, where: str) -> None:
+        empty = int((tokens.lengths == 0).sum())
+        if empty:
+            self.caveats.append(
+                f"{empty} {where} texts hold no word of the vocabulary: all padding"
+            )
+
+    def _prepare_inputs(self, train: Tokens) -> None:
+        """Decide what a batch holds, vectors or numbers, and what the backbone is told of numbers."""
+        vectors = None if self.vectors is None else self._word_vectors(self.vectors, train)
+        if vectors is not None and self.embedding == "frozen":
+            self.transform = vectors
+        else:
+            table = None if vectors is None else vectors.table
+            self.tokens = TokenInputs(self.tokenizer.numbers, table)
+
+    def _word_vectors(self, name: str, train: Tokens) -> WordVectors:
+        words = self.tokenizer.words
+        vectors = (
+            WordVectors.fit(train, len(words), self.root / ".calibench")
+            if name == COOCCURRENCE
+            else WordVectors.read(self.root / Path(name).expanduser(), words)
+        )
+        others = "zeros" if self.embedding == "frozen" else "a random start"
+        self.caveats.append(
+            f"word vectors {Path(name).name}: {vectors.found} of {len(words)} words "
+            f"({100 * vectors.coverage:.1f}%), {others} for the others; {self.embedding}"
+        )
+        return vectors

@@ -1,0 +1,40 @@
+"""Named sets of texts that any text data module can be evaluated on: the other corpora's test texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from calibench.config import near_matches
+from calibench.data.text import ag_news_files, newsgroup_files
+
+
+def _newsgroups(root: Path) -> list[str]:
+    posts = newsgroup_files.read_by_date(root)[1].texts
+    return [newsgroup_files.without_headers(post) for post in posts]
+
+
+def _ag_news(root: Path) -> list[str]:
+    return ag_news_files.read_csv(root, "test")[0].texts
+
+
+_SETS: dict[str, Callable[[Path], list[str]]] = {"newsgroups": _newsgroups, "ag_news": _ag_news}
+
+
+def check(names: Sequence[str], known: Sequence[str] = tuple(_SETS)) -> None:
+    """Raise ValueError unless every set is known."""
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"there is no evaluation set `{name}` here{near_matches(name, known)} "
+                f"(known: {', '.join(known)})."
+            )
+
+
+def load(name: str, root: Path) -> list[str]:
+    """The texts of a set.
+
+    Raises:
+        DataError: Its files are missing or damaged.
+    """
+    return _SETS[name](root)

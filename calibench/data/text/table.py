@@ -1,0 +1,163 @@
+"""Texts and labels from the columns of a CSV, TSV, parquet or JSON-lines file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from calibench.config import near_matches
+from calibench.data.source import DataError
+from calibench.data.text.corpus import read_utf8
+
+Row = Mapping[str, object]
+
+
+class TextTable(NamedTuple):
+    """Texts, their labels as written in the file, and what a reader of a result must know."""
+
+    texts: list[str]
+    labels: list[str]
+    caveats: list[str]
+
+
+# Places ("line 7") with their rows, and caveats.
+Rows = tuple[Iterator[tuple[str, Row]], list[str]]
+
+
+def read_table(path: Path, text: Sequence[str], label: str | None) -> TextTable:
+    """Read a table; the suffix says its format.
+
+    Args:
+        path: The file: .csv and .tsv with a header, .parquet, .jsonl or .ndjson.
+        text: The columns whose texts are joined, with a blank between those that are not empty.
+        label: The column of the labels; None for a table without labels.
+
+    Raises:
+        DataError: No such file, another format, a missing column, or a broken row (its line is
+            named); no row is ever left out.
+    """
+    if path.suffix.lower() not in _READERS:
+        raise DataError(f"{path} must end in one of {', '.join(_READERS)}.")
+    if not path.is_file():
+        raise DataError(f"{path} is missing: a table of texts and labels is expected there.")
+    return table_of(path, _READERS[path.suffix.lower()](path), text, label)
+
+
+def read_headless_csv(path: Path, columns: Sequence[str]) -> Rows:
+    """Rows of a CSV without a header; the columns are named here."""
+    return _read_csv(path, ",", columns)
+
+
+def table_of(path: Path, rows: Rows, text: Sequence[str], label: str | None) -> TextTable:
+    """Texts and labels of rows, see `read_table`."""
+    texts, labels = [], []
+    for place, row in rows[0]:
+        texts.append(" ".join(filter(None, (_cell(row, name, path, place) for name in text))))
+        if label is not None:
+            labels.append(_cell(row, label, path, place))
+            if not labels[-1]:
+                raise DataError(f"{path}, {place}: the label is empty.")
+    if not texts:
+        raise DataError(f"{path} has no rows.")
+    return TextTable(texts, labels, rows[1])
+
+
+def label_numbers(table: TextTable, names: Sequence[str], path: Path) -> Tensor:
+    """The class of each text (N,) int64.
+
+    Raises:
+        DataError: A label is not among the names.
+    """
+    numbers = {name: number for number, name in enumerate(names)}
+    for row, label in enumerate(table.labels, start=1):
+        if label not in numbers:
+            raise DataError(
+                f"{path}, text {row}: the label `{label}` is none of the {len(names)} classes"
+                f"{near_matches(label, names)}."
+            )
+    return torch.tensor([numbers[label] for label in table.labels])
+
+
+def _cell(row: Row, column: str, path: Path, place: str) -> str:
+    if column not in row:
+        known = ", ".join(map(str, row))
+        raise DataError(f"{path}, {place}: there is no column `{column}` (there are: {known}).")
+    value = row[column]
+    return "" if value is None else str(value).strip()
+
+
+def _decoded(path: Path) -> tuple[str, list[str]]:
+    try:
+        text, bad = read_utf8(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    return text, [f"{path.name}: {bad} bytes are not UTF-8 and were replaced"] if bad else []
+
+
+def _read_csv(path: Path, delimiter: str, columns: Sequence[str] | None = None) -> Rows:
+    text, caveats = _decoded(path)
+    return _csv_rows(path, text, delimiter, columns), caveats
+
+
+def _csv_rows(
+    path: Path, text: str, delimiter: str, columns: Sequence[str] | None
+) -> Iterator[tuple[str, Row]]:
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a long text is no broken row
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        names = list(columns) if columns is not None else next(reader, [])
+        for cells in reader:
+            if not cells:  # an empty line, as at the end of a file
+                continue
+            place = f"line {reader.line_num}"
+            if len(cells) != len(names):
+                raise DataError(f"{path}, {place}: {len(cells)} cells, {len(names)} were expected.")
+            yield place, dict(zip(names, cells, strict=True))
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: {error}.") from None
+
+
+def _read_json_lines(path: Path) -> Rows:
+    text, caveats = _decoded(path)
+    return _json_rows(path, text), caveats
+
+
+def _json_rows(path: Path, text: str) -> Iterator[tuple[str, Row]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{path}, line {number}: not JSON ({error}).") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{path}, line {number}: an object is expected.")
+        yield f"line {number}", row
+
+
+def _read_parquet(path: Path) -> Rows:
+    import pyarrow.parquet  # comes with `datasets`
+
+    try:
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+    except (OSError, pyarrow.ArrowException) as error:
+        reason = str(error).split("\n")[0]
+        raise DataError(f"{path} is not a parquet file ({reason}).") from None
+    return ((f"row {number}", row) for number, row in enumerate(rows)), []
+
+
+_READERS: dict[str, Callable[[Path], Rows]] = {
+    ".csv": partial(_read_csv, delimiter=","),
+    ".tsv": partial(_read_csv, delimiter="\t"),
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+    ".parquet": _read_parquet,
+}

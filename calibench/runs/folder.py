@@ -1,0 +1,171 @@
+"""The run folder: where a result lives, what is in it, and when it is done.
+
+Everything is written under a temporary name and renamed; a run is done only when status.json says so.
+No torch here: the leaderboard and other readers stay light.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from calibench.config import flatten, short_name
+from calibench.runs.files import CorruptRun, read_json, write_atomically, write_json
+from calibench.runs.lock import held
+
+# What cannot change a number, so it is no part of a cell's key. `evaluation` changes metrics.json but not the
+# training: a finished run is re-evaluated from its logits when it is asked for with other calibrators.
+WITHOUT_EFFECT = (
+    "config", "benchmark", "seed_everything", "ckpt_path", "weights_only", "verbose", "overwrite", "evaluation",
+    "trace",
+    "data.init_args.root", "data.init_args.checksum", "data.init_args.download", "data.init_args.memory_limit",
+    "data.init_args.num_workers", "data.init_args.pin_memory",
+    "trainer.default_root_dir", "trainer.logger", "trainer.profiler",
+    "trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy",
+    "trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.enable_checkpointing",
+    "trainer.log_every_n_steps", "trainer.num_sanity_val_steps", "trainer.benchmark",
+)  # fmt: skip
+
+# Options that came after the first results, with the value that stands for the time before: no part of a key either.
+ADDED_LATER = {"model.channels_last": False, "model.compile": False}
+
+
+def settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides the numbers of a run: its resolved configuration, flat, without what has no effect.
+
+    Unset options (None) are left out, so that a new option of a library does not rename old cells.
+    """
+    flat = flatten(dict(config))
+    return {
+        key: value
+        for key, value in sorted(flat.items())
+        if value is not None
+        and value != ADDED_LATER.get(key)
+        and not any(key == name or key.startswith(f"{name}.") for name in WITHOUT_EFFECT)
+    }
+
+
+def cell_key(config: Mapping[str, Any]) -> str:
+    """A short hash of `settings(config)`: two configurations share it only if they give the same numbers."""
+    text = json.dumps(settings(config), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a run is of: the names and the key that make its folder."""
+
+    benchmark: str
+    backbone: str
+    loss: str
+    key: str
+    seed: int
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Self:
+        """The cell of a resolved configuration."""
+        model = config["model"]
+        backbone = model["backbone"]
+        name = (backbone.get("init_args") or {}).get(
+            "name"
+        )  # a timm model is known by its own name
+        return cls(
+            benchmark=config["benchmark"],
+            backbone=name or short_name(backbone["class_path"]),
+            loss=short_name(model["loss"]["class_path"]),
+            key=cell_key(config),
+            seed=int(config["seed_everything"]),
+        )
+
+    def folder(self, root: Path) -> Path:
+        """`root/<benchmark>/<backbone>/<loss>/<key>/seed=<k>`."""
+        names = (
+            name.replace("/", "_") for name in (self.benchmark, self.backbone, self.loss, self.key)
+        )
+        return root.joinpath(*names, f"seed={self.seed}")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder."""
+
+    folder: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.folder / "checkpoints"
+
+    def predictions(self, name: str) -> Path:
+        """File of the logits of the split or set `name`."""
+        return self.folder / "predictions" / f"{name}.npz"
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The content of status.json; empty if there is none or it cannot be read."""
+        try:
+            content = read_json(self.folder / "status.json")
+        except CorruptRun:
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    @property
+    def done(self) -> bool:
+        """Whether the run finished."""
+        return self.status.get("status") == "done"
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Have the folder for this process while inside.
+
+        Whether the run is done must be looked at again inside: another process may have finished it just before.
+
+        Raises:
+            BlockingIOError: If another process has it.
+        """
+        with held(self.folder / "run.lock"):
+            yield
+
+    def write_status(
+        self, status: Literal["running", "done", "failed"], reason: str | None = None
+    ) -> None:
+        """Write status.json; on a full disk in the place of the old one, which needs no new space."""
+        started = self.status.get("started") if status != "running" else _now()
+        content = {
+            "status": status,
+            "reason": reason,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "started": started,
+            "finished": None if status == "running" else _now(),
+        }
+        path = self.folder / "status.json"
+        try:
+            write_json(path, content)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.exists():
+                raise
+            path.write_text(json.dumps(content))
+
+    def write_config(self, text: str) -> None:
+        """Write config.yaml; a different one that is already there stays, and this one gets a number."""
+        for number in range(1000):
+            path = self.folder / (f"config-{number}.yaml" if number else "config.yaml")
+            if not path.exists():
+                write_atomically(path, text.encode())
+                return
+            if path.read_text(encoding="utf-8") == text:
+                return

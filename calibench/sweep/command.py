@@ -1,0 +1,329 @@
+"""A benchmark with many losses and seeds, in warm worker processes on this machine or in SLURM jobs."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from calibench import leaderboard
+from calibench.config import Terminated, UsageError, find, near_matches, option_value
+from calibench.sweep.dry_run import listing
+from calibench.sweep.launchers import Launcher, Slurm, local_pool, slurm_options
+from calibench.sweep.pool import Job, Pool
+from calibench.sweep.selection import record_selection
+from calibench.sweep.suites import Part, Suite, is_suite, load_suite, parse_losses, parse_seeds
+
+_PLAIN_KEYS = ("--threads", "--evaluated_checkpoint", "--checkpoint_every_n_steps")
+
+
+def plan(
+    benchmarks: Sequence[str],
+    losses: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    overlays: Sequence[str],
+    overrides: Sequence[str],
+) -> list[Job]:
+    """The cells of benchmarks x losses x seeds: those of a suite made on the spot."""
+    text = ",".join(map(str, seeds))
+    by_label = {_label(loss): loss for loss in losses}
+    parts = [Part(name, by_label, text, config=overlays) for name in benchmarks]
+    return Suite(parts).jobs(overrides)
+
+
+def _label(loss: str) -> str:
+    stem, at, entry = loss.partition("@")
+    return f"{Path(stem).stem}{at}{entry}"
+
+
+# --- what the terminal shows ---
+
+
+def _eta(jobs: Sequence[Job], size: int) -> str:
+    done = [job.seconds for job in jobs if job.state == "done"]
+    if not done:
+        return "?"
+    mean = sum(done) / len(done)
+    left = sum(
+        mean if job.state == "queued" else max(0.0, mean - (time.monotonic() - job.started))
+        for job in jobs
+        if job.state in ("queued", "running")
+    )
+    minutes, seconds = divmod(round(left / max(1, size)), 60)
+    return f"{minutes}:{seconds:02d}"
+
+
+def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Table:
+    """Cells as a grid, benchmark and loss by seed; rows that are finished give way when it is too high."""
+    finished = sum(job.state in ("done", "skipped", "failed") for job in jobs)
+    running = sum(job.state == "running" for job in jobs)
+    title = f"{finished} of {len(jobs)} cells, {running} running, {_eta(jobs, size)} left"
+    table = Table(title=title, title_justify="left")
+    seeds = list(dict.fromkeys(job.seed for job in jobs))
+    for name in ("benchmark", "loss"):
+        table.add_column(name, no_wrap=True)
+    for seed in seeds:
+        table.add_column(f"seed {seed}", justify="right", no_wrap=True)
+    grid: dict[tuple[str, str], dict[int, Job]] = {}
+    for job in jobs:
+        grid.setdefault((job.benchmark, job.row), {})[job.seed] = job
+    rows = sorted(
+        grid.items(),
+        key=lambda row: all(job.state in ("done", "skipped") for job in row[1].values()),
+    )
+    shown = [row for row in grid.items() if row in rows[: max(3, height - 8)]]
+    for (benchmark, loss), cells in shown:
+        table.add_row(
+            benchmark, loss, *(cells[seed].text if seed in cells else "" for seed in seeds)
+        )
+    if len(shown) < len(grid):
+        table.caption = f"{len(grid) - len(shown)} more rows"
+    return table
+
+
+def run_jobs(jobs: Sequence[Job], launcher: Launcher, console: Console) -> None:
+    """Run the jobs and show how they do: a live table in a terminal, a line per finished cell in a log."""
+    if not console.is_terminal:
+        for job in launcher.run(jobs):
+            if job is not None and job.state in ("done", "skipped", "failed"):
+                _print(console, [f"{job.label}: {job.text} {job.reason}".rstrip()])
+        return
+    with Live(
+        console=console,
+        refresh_per_second=4,
+        get_renderable=lambda: live_table(jobs, launcher.size, height=console.height),
+    ):
+        for _ in launcher.run(jobs):
+            pass
+
+
+# --- the verb ---
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `calibench sweep`."""
+    parser.description = """\
+Trains a benchmark with several losses and seeds, skips what is done, and ends with the leaderboard."""
+    parser.usage = """\
+calibench sweep BENCHMARK [BENCHMARK ...] [--losses NAME ...] [--seeds 1..3] [options] [--KEY VALUE ...]"""
+    parser.epilog = """\
+examples:
+  calibench sweep digits_lt --seeds 1..3
+  calibench sweep digits_lt --losses cross_entropy gce my_loss.yaml --seeds 1,2,3 --jobs 2
+  calibench sweep digits_lt --losses all --trainer.max_epochs 10
+  calibench sweep suites/gce_table3 --dry-run
+  calibench sweep suites/gce_table3 --losses gce --seeds 1..3
+  calibench sweep cifar10 --cells-per-gpu 3
+  calibench sweep cifar10 --launcher slurm --cells-per-gpu 3 --slurm.partition gpu --slurm.time 2:00:00
+Any KEY of the configuration can follow, as for `calibench fit`. Threads per cell come from the configuration
+(`threads`), so --jobs never changes a number. A killed sweep goes on where it stopped when it is run again.
+
+on SLURM (needs `pip install 'calibench[slurm]'` and a folder of results that the nodes share)
+  The cells that are not done become one job array. --slurm.KEY VALUE is any parameter of a SLURM job that submitit
+  knows: partition, time, gpus_per_node, cpus_per_task, mem, account, qos, constraint, setup, array_parallelism, ...
+  A job that is pre-empted or runs into its time limit is put back into the queue and its cells go on from their last
+  checkpoints. The command waits and shows the same table; it can be stopped (Ctrl-C) or left (--detach): the jobs go
+  on, and the same command again watches them. `scancel` ends them; the same command again then runs what is left.
+  --dry-run prints the script."""
+    parser.add_argument(
+        "benchmarks",
+        nargs="+",
+        metavar="BENCHMARK",
+        help="benchmarks or suites, files or short names",
+    )
+    losses = "files or short names; `core` (default: seven often used) and `all`; of a suite: some of its losses"
+    parser.add_argument("--losses", nargs="+", metavar="NAME", help=losses)
+    parser.add_argument("--seeds", help="1..3 (default) or 1,2,5; of a suite: in place of its own")
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="OVERLAY",
+        help="further files, merged before the loss",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=_positive,
+        metavar="N",
+        help="cells at a time (default: one on each core, or on each GPU if one is used); on SLURM: in a job",
+    )
+    parser.add_argument(
+        "--cells-per-gpu",
+        type=_positive,
+        metavar="N",
+        help="cells at a time on each visible GPU, in place of --jobs (small networks leave most of a GPU idle)",
+    )
+    parser.add_argument(
+        "--launcher",
+        choices=("local", "slurm"),
+        default="local",
+        help="where the cells run: on this machine (default), or in a SLURM job array",
+    )
+    parser.add_argument(
+        "--minutes-per-job",
+        type=_positive,
+        default=60,
+        metavar="N",
+        help="SLURM: short cells share a job up to so many minutes (default: 60), as far as finished cells tell what "
+        "a cell takes; its time limit is twice that unless --slurm.time says another",
+    )
+    parser.add_argument(
+        "--detach",
+        action="store_true",
+        help="SLURM: submit and return; run it again to see how far it is",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="list the cells, which are done, and the time left, and stop",
+    )
+    parser.set_defaults(overrides=[])
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text}.")
+    return int(text)
+
+
+def checked_overrides(overrides: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The arguments that are left for `calibench fit`, if they can be keys of a configuration.
+
+    Raises:
+        UsageError: If one cannot; it is said before any cell is started.
+    """
+    for argument in overrides:
+        name = argument.partition("=")[0]
+        if argument.startswith("--") and "." not in name and name not in _PLAIN_KEYS:
+            raise UsageError(
+                f"unknown option `{name}`{near_matches(name, [*options, *_PLAIN_KEYS])} (see `calibench sweep --help`)"
+            )
+    return list(overrides)
+
+
+def results_root(overrides: Sequence[str]) -> Path:
+    """Where the cells' folders go: `--trainer.default_root_dir`, else `results`."""
+    return Path(option_value(overrides, "trainer.default_root_dir", "results"))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a sweep; 0 if every cell is done, 1 if some failed."""
+    slurm, options.overrides = slurm_options(options.overrides)
+    _check(options, slurm)
+    suites = _suites(options)
+    jobs = _jobs(options, suites.values())
+    remarks = [remark for suite in suites.values() for remark in suite.remarks]
+    if not jobs:
+        raise UsageError(f"the suite has no cells to run. {' '.join(remarks)}".rstrip())
+    console = Console()
+    root = results_root(options.overrides)
+    launcher = _launcher(options, jobs, root, slurm)
+    if options.dry_run:
+        _print(console, [*_dry_run(launcher, jobs, root), *remarks])
+        return 0
+    if isinstance(launcher, Slurm) and options.detach:
+        launcher.submit(jobs)
+        launcher.close()
+        return 0
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        run_jobs(jobs, launcher, console)
+    finally:
+        launcher.close()
+    code = _conclude(jobs, launcher, root)
+    for name, suite in suites.items():
+        _print(console, record_selection(name, suite, root, options.overrides))
+    return code
+
+
+def _check(options: argparse.Namespace, slurm: Mapping[str, object]) -> None:
+    """Raise UsageError for options that do not go together."""
+    if options.launcher == "local" and (slurm or options.detach):
+        name = "--detach" if options.detach else f"--slurm.{next(iter(slurm))}"
+        raise UsageError(f"`{name}` is for `--launcher slurm`.")
+    if options.jobs and options.cells_per_gpu:
+        raise UsageError("`--jobs` and `--cells-per-gpu` exclude each other.")
+    for key in ("trainer.devices", "trainer.num_nodes"):
+        if option_value(options.overrides, key, "1") not in ("1", "auto"):
+            raise UsageError(
+                f"`--{key}`: a cell of a sweep is one process on one device; `calibench fit` runs one on several."
+            )
+
+
+def _launcher(
+    options: argparse.Namespace, jobs: Sequence[Job], root: Path, slurm: Mapping[str, object]
+) -> Pool | Slurm:
+    how = {"at_a_time": options.jobs, "cells_per_gpu": options.cells_per_gpu}
+    if options.launcher == "slurm":
+        return Slurm(root, slurm, options.minutes_per_job, **how)
+    return local_pool(jobs, root / "logs", **how)
+
+
+def _dry_run(launcher: Pool | Slurm, jobs: Sequence[Job], root: Path) -> Iterator[str]:
+    if isinstance(launcher, Pool):
+        yield from listing(jobs, root, launcher.size, f"with --jobs {launcher.size}")
+        return
+    count, script = launcher.script(jobs)
+    yield from listing(jobs, root, 1, f"of work in {count} SLURM jobs")
+    if count:
+        yield f"\n{script}"
+
+
+def _print(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _suites(options: argparse.Namespace) -> dict[str, Suite]:
+    """The suites among what is to be swept, cut down to what was asked for."""
+    seeds = options.seeds
+    if seeds is not None:
+        parse_seeds(seeds)
+    paths = [path for path in map(find, options.benchmarks) if is_suite(path)]
+    return {
+        path.stem: load_suite(str(path)).restricted(
+            losses=options.losses, seeds=seeds, overlays=options.config
+        )
+        for path in paths
+    }
+
+
+def _jobs(options: argparse.Namespace, suites: Iterable[Suite]) -> list[Job]:
+    jobs = [job for suite in suites for job in suite.jobs(options.overrides)]
+    benchmarks = [name for name in options.benchmarks if not is_suite(find(name))]
+    if benchmarks:
+        losses = parse_losses(options.losses or ["core"])
+        seeds = parse_seeds(options.seeds or "1..3")
+        overlays, overrides = options.config, options.overrides
+        jobs += plan(benchmarks, losses, seeds, overlays=overlays, overrides=overrides)
+    return jobs
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise Terminated
+
+
+def _conclude(jobs: Sequence[Job], launcher: Launcher, root: Path) -> int:
+    """The leaderboard of the swept benchmarks, and what failed."""
+    parser = argparse.ArgumentParser()
+    leaderboard.add_arguments(parser)
+    # without a run there is no table
+    done = [job for job in jobs if job.state in ("done", "skipped")]
+    for benchmark in dict.fromkeys(job.benchmark for job in done):
+        leaderboard.run(parser.parse_args([str(root / benchmark)]))
+    failed = [job for job in jobs if job.state == "failed"]
+    for job in failed:
+        print(
+            f"calibench: {job.label} failed: {job.reason} (see {launcher.log(job)})",
+            file=sys.stderr,
+        )
+    return 1 if failed else 0

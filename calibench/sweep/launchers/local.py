@@ -1,0 +1,63 @@
+"""Cells on this machine: on its cores, or several on each of its GPUs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from calibench.config import UsageError, merge_files, option_value, split_arguments
+from calibench.processes import cores
+from calibench.sweep.pool import Job, Pool
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs of this process, by their names in CUDA_VISIBLE_DEVICES: those it lists, else all of nvidia-smi."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [name for name in chosen.split(",") if name.strip() not in ("", "-1")]
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
+            capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.split() if done.returncode == 0 else []
+
+
+def any_wants_gpu(jobs: Sequence[Job]) -> bool:
+    """Whether a job's configuration leaves the accelerator open or names one that is not the CPU."""
+    accelerators: dict[tuple[str, ...], str] = {}
+    for job in jobs:
+        files, options = split_arguments(job.arguments)
+        if tuple(files) not in accelerators:
+            trainer = merge_files(files).get("trainer") or {}
+            accelerators[tuple(files)] = trainer.get("accelerator", "auto")
+        if option_value(options, "trainer.accelerator", accelerators[tuple(files)]) != "cpu":
+            return True
+    return False
+
+
+def local_pool(
+    jobs: Sequence[Job], logs: Path, *, at_a_time: int | None, cells_per_gpu: int | None
+) -> Pool:
+    """Worker processes for the jobs; each sees one GPU if the jobs want one and the machine has some.
+
+    Args:
+        jobs: The cells.
+        logs: Folder of what they print.
+        at_a_time: Cells at a time; by default `cells_per_gpu` (1) on each GPU, or one on each core.
+        cells_per_gpu: Cells at a time on one GPU.
+
+    Raises:
+        UsageError: If `cells_per_gpu` is given and no GPU is visible, or the jobs want none.
+    """
+    wanted = any_wants_gpu(jobs)
+    gpus = visible_gpus() if wanted else []
+    if cells_per_gpu is not None and not gpus:
+        why = "none is visible here" if wanted else "the configuration says `accelerator: cpu`"
+        raise UsageError(f"`--cells-per-gpu` needs a GPU; {why}.")
+    size = at_a_time or (cells_per_gpu or 1) * len(gpus) or cores()
+    return Pool(min(size, len(jobs)), logs, gpus)

@@ -1,0 +1,142 @@
+"""The SLURM job array of a sweep, by submitit."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from calibench.config import ExpectedFailure, UsageError, near_matches, read_yaml
+from calibench.sweep.launchers.bundles import Bundle
+
+_PREFIX = "--slurm."
+_OURS = ("nodes", "tasks_per_node", "ntasks_per_node", "num_gpus")  # a cell is one process
+_ATTEMPTS = 20  # how often a job that ran into its time limit is put back into the queue
+
+
+def slurm_options(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Separate `--slurm.KEY VALUE` and `--slurm.KEY=VALUE` from other arguments; values are YAML.
+
+    Raises:
+        UsageError: If a value is missing or is no YAML.
+    """
+    options: dict[str, Any] = {}
+    rest: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        if not argument.startswith(_PREFIX):
+            rest.append(argument)
+            continue
+        key, equals, text = argument.removeprefix(_PREFIX).partition("=")
+        value = text if equals else next(remaining, None)
+        if value is None:
+            raise UsageError(f"`{argument}` needs a value.")
+        options[key.replace("-", "_")] = _value(key, value)
+    return options, rest
+
+
+def _value(key: str, text: str) -> Any:
+    if key in ("time", "timeout_min"):
+        return minutes_of(text)
+    try:
+        return read_yaml(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"`--slurm.{key}`: {text!r} is no YAML.") from error
+
+
+def minutes_of(text: str) -> int:
+    """A time in one of SLURM's spellings, in whole minutes: `90`, `90:00`, `1:30:00`, `1-12`, `1-12:30`, `1-12:30:00`.
+
+    Raises:
+        UsageError: If it is none.
+    """
+    if not re.fullmatch(r"(\d+-\d+(:\d+){0,2}|\d+(:\d+){0,2})", text):
+        raise UsageError(
+            f"`--slurm.time` must be minutes, or like 1:30:00 or 1-12:00:00, got {text!r}."
+        )
+    days, dash, clock = text.rpartition("-")
+    numbers = [int(number) for number in clock.split(":")]
+    if dash or len(numbers) == 3:
+        hours, minutes, seconds = (*numbers, 0, 0)[:3]
+    else:
+        hours, (minutes, seconds) = 0, (*numbers, 0)[:2]
+    return max(1, int(days or 0) * 1440 + hours * 60 + minutes + (seconds > 0))
+
+
+def gpus_asked_for(options: Mapping[str, Any]) -> int:
+    """GPUs of a job, from `gpus_per_node: 2`, `gpus_per_task: 2` or `gres: gpu:a100:2`; 0 if none is asked for."""
+    for key in ("gpus_per_node", "gpus_per_task", "gres"):
+        if key in options:
+            number = re.search(r"(\d+)$", str(options[key]))
+            return int(number.group(1)) if number else 1
+    return 0
+
+
+class Array:
+    """A job array that runs bundles, or its script.
+
+    Args:
+        folder: Where submitit keeps the script, the pickled bundles and what the jobs print; on a shared file system.
+        options: submitit's parameters of a SLURM job (`partition`, `time`, `gpus_per_node`, `account`, ...).
+        minutes: Time limit if the options name none.
+
+    Raises:
+        ExpectedFailure: If submitit is not installed or this machine has no SLURM.
+        UsageError: If submitit refuses an option.
+    """
+
+    def __init__(self, folder: Path, options: Mapping[str, Any], *, minutes: int) -> None:
+        try:
+            submitit = importlib.import_module("submitit")
+        except ImportError as error:
+            raise ExpectedFailure(
+                "`--launcher slurm` needs submitit: pip install 'calibench[slurm]'"
+            ) from error
+        try:
+            self._executor: Any = submitit.SlurmExecutor(folder, max_num_timeout=_ATTEMPTS)
+        except RuntimeError as error:
+            raise ExpectedFailure(
+                "`srun` was not found: `--launcher slurm` runs on a machine of a SLURM cluster."
+            ) from error
+        self._update({"job_name": "calibench", "time": minutes}, options)
+
+    def _update(self, defaults: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        shared = self._executor._equivalence_dict()  # submitit's names for all kinds of clusters
+        known = {*shared, *self._executor._valid_parameters()} - {*_OURS}
+        for key in options:
+            if key not in known:
+                raise UsageError(f"no option `--slurm.{key}`{near_matches(key, known)}")
+        # `16GB`, which submitit would take for a number
+        plain = {"mem": options["mem"]} if "mem" in options else {}
+        others = {key: value for key, value in options.items() if key != "mem"}
+        try:
+            given = self._executor._convert_parameters(others) | plain
+            self._executor.update_parameters(**{**defaults, **given})
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"`--slurm`: {' '.join(str(error).split())}") from error
+
+    def submit(self, bundles: Sequence[Bundle]) -> str:
+        """Submit one task for each bundle; returns the number of the array.
+
+        Raises:
+            ExpectedFailure: If SLURM refuses; the text is its own.
+        """
+        utils = importlib.import_module("submitit.core.utils")
+        try:
+            jobs = self._executor.submit_array(bundles)
+        except (utils.FailedJobError, utils.FailedSubmissionError, subprocess.SubprocessError) as error:  # fmt: skip
+            said = [line for line in str(error).splitlines() if line.startswith("sbatch: error")]
+            raise ExpectedFailure(f"SLURM refused the jobs: {' '.join(said) or error}") from error
+        return str(jobs[0].job_id).partition("_")[0]
+
+    def script(self, tasks: int) -> str:
+        """The sbatch script of an array of so many tasks."""
+        if tasks > 1:
+            self._executor.parameters["map_count"] = tasks
+        command = self._executor._submitit_command_str
+        return str(self._executor._make_submission_file_text(command, "dry-run"))

@@ -1,0 +1,104 @@
+"""SLURM jobs as their submitter sees them: cells that report to a file, and a queue that says what ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from calibench.runs import read_json, write_json
+from calibench.sweep.launchers.bundles import retell
+from calibench.sweep.launchers.queue import ended
+from calibench.sweep.pool import Job
+
+ASKED_EVERY = 15.0  # seconds between two questions to SLURM
+_FINAL = ("done", "skipped", "failed")
+_RECORD = "submission.json"
+
+
+@dataclass
+class Task:
+    """One task of a job array.
+
+    Attributes:
+        array: Number of the array.
+        number: Its own number within it.
+        events: The file that its cells report to.
+        jobs: Its cells.
+        read: How much of the file is read.
+    """
+
+    array: str
+    number: int
+    events: Path
+    jobs: list[Job]
+    read: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether each of its cells is done or failed."""
+        return all(job.state in _FINAL for job in self.jobs)
+
+    def news(self) -> Iterator[Job]:
+        """Bring the cells up to date; yields those that changed."""
+        if not self.events.exists():
+            return
+        with self.events.open("rb") as file:
+            file.seek(self.read)
+            while (line := file.readline()).endswith(b"\n"):
+                self.read += len(line)
+                job = retell(line.decode(), self.jobs)
+                job.started = time.monotonic() - job.seconds
+                yield job
+
+    def give_up(self, state: str) -> Iterator[Job]:
+        """Its SLURM job is over: what is not finished failed."""
+        yield from self.news()
+        for job in self.jobs:
+            if job.state not in _FINAL:
+                job.state = "failed"
+                job.reason = f"task {self.number} of SLURM job {self.array} is over ({state}); see {self.events.parent}"
+                yield job
+
+
+def watch(tasks: Sequence[Task]) -> Iterator[Job | None]:
+    """Until every cell is done or failed; yields each that changed, and None when none did for a while."""
+    asked = time.monotonic()
+    while left := [task for task in tasks if not task.over]:
+        yield from (job for task in left for job in task.news())
+        if time.monotonic() - asked > ASKED_EVERY:
+            yield from _lost(left)
+            asked = time.monotonic()
+        yield None
+        time.sleep(0.5)
+
+
+def _lost(tasks: Sequence[Task]) -> Iterator[Job]:
+    for array in dict.fromkeys(task.array for task in tasks):
+        states = ended(array)
+        for task in tasks:
+            if task.array == array and (state := states(task.number)):
+                yield from task.give_up(state)
+
+
+def record(folder: Path, array: str, tasks: Sequence[Task]) -> None:
+    """Write down which cells a job array has, so that a later sweep finds them."""
+    cells = [[job.arguments for job in task.jobs] for task in tasks]
+    write_json(folder / _RECORD, {"array": array, "cells": cells})
+
+
+def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[Task]:
+    """Tasks of earlier submissions below `folder` that are still queued or running and have some of the cells."""
+    wanted = {tuple(job.arguments): job for job in jobs}
+    for path in sorted(folder.glob(f"*/{_RECORD}")):
+        content = read_json(path)
+        array, states = content["array"], ended(content["array"])
+        alive = [number for number in range(len(content["cells"])) if not states(number)]
+        if not alive:
+            path.rename(path.with_name("ended.json"))
+        for number in alive:
+            cells = [tuple(arguments) for arguments in content["cells"][number]]
+            if wanted.keys() & set(cells):
+                theirs = [wanted.get(cell) or Job("", "", 0, list(cell)) for cell in cells]
+                yield Task(array, number, path.with_name(f"{number}.jsonl"), theirs)

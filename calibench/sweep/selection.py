@@ -1,0 +1,91 @@
+"""`select: val/nll`: the best setting of a grid per loss, by validation only, and how many were tried."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from calibench.runs import CorruptRun, Run, read_json, write_json
+from calibench.sweep.plan import runs_of
+from calibench.sweep.suites import Setting, Suite
+
+
+def selections(suite: Suite, root: Path, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The best setting of each benchmark, network and loss.
+
+    A setting counts only if every seed of it is done: means over different seeds do not compare.
+
+    Returns:
+        One entry each: the names, `criterion`, `tried` (settings compared), `not_done` (settings that were not),
+        `values` of the best one (None if none is done) and its mean `value`.
+    """
+    kinds: dict[tuple[str, ...], list[Setting]] = defaultdict(list)
+    for setting in suite.settings():
+        kinds[setting.dataset, setting.benchmark, setting.backbone, setting.loss].append(setting)
+    criterion = str(suite.select)
+    return [
+        dict(zip(("dataset", "benchmark", "backbone", "loss"), names, strict=True))
+        | _best(settings, criterion, root, overrides)
+        for names, settings in kinds.items()
+    ]
+
+
+def _best(
+    settings: Sequence[Setting], criterion: str, root: Path, overrides: Sequence[str]
+) -> dict[str, Any]:
+    scores: list[tuple[float, Mapping[str, Any]]] = []
+    for setting in settings:
+        score = _score(setting, criterion.removeprefix("val/"), root, overrides)
+        if score is not None:
+            scores.append((score, setting.values))
+    value, values = min(scores, key=lambda scored: scored[0], default=(None, None))
+    return {
+        "criterion": criterion,
+        "tried": len(scores),
+        "not_done": len(settings) - len(scores),
+        "values": values,
+        "value": value,
+    }
+
+
+def _score(setting: Setting, metric: str, root: Path, overrides: Sequence[str]) -> float | None:
+    """Mean over seeds of a raw validation metric; None if a seed lacks it or it is not finite."""
+    jobs = [setting.job(seed) for seed in setting.seeds]
+    for job in jobs:
+        job.arguments = [*job.arguments, *overrides]
+    runs = runs_of(jobs, root)
+    found = [_value(run, metric) for run in runs.values()]
+    values = [value for value in found if value is not None and isfinite(value)]
+    return fmean(values) if len(values) == len(jobs) else None
+
+
+def _value(run: Run, metric: str) -> float | None:
+    if not run.done:
+        return None
+    for row in read_json(run.folder / "metrics.json")["rows"]:
+        if (row["split"], row["calibrator"], row["metric"]) == ("val", "raw", metric):
+            return None if row["value"] is None else float(row["value"])
+    raise CorruptRun(f"{run.folder} has no `{metric}` of the validation split to select by.")
+
+
+def record_selection(
+    name: str, suite: Suite, root: Path, overrides: Sequence[str]
+) -> Iterator[str]:
+    """Write `selections/<suite>.json` below the results and say what was chosen, if the suite selects."""
+    if suite.select is None:
+        return
+    chosen = selections(suite, root, overrides)
+    write_json(root / "selections" / f"{name}.json", chosen)
+    for entry in chosen:
+        names = " ".join(filter(None, (entry["dataset"], entry["backbone"], entry["loss"])))
+        rest = f", {entry['not_done']} not done" if entry["not_done"] else ""
+        if entry["values"] is None:
+            yield f"{names}: nothing to select from{rest}"
+            continue
+        setting = ", ".join(f"{key}={value}" for key, value in entry["values"].items())
+        by = f"by {entry['criterion']} {entry['value']:.4f} of {entry['tried']} tried"
+        yield f"{names}: {setting or 'its only setting'} {by}{rest}"

@@ -1,0 +1,299 @@
+"""Suites: the cells of a comparison as data (benchmarks, networks, losses, seeds, calibrators). No torch.
+
+A suite is a YAML file of parts. A part names one benchmark and multiplies `backbones`, `losses`, the values in
+`grid` and `seeds`; what stands beside `parts` holds for every part, the values
+in `set` key by key. The keys are the fields of `Part`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from calibench.config import UsageError, available, find, load, near_matches
+from calibench.sweep.pool import Job
+
+CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
+_SUITE_KEYS = ("parts", "select", "same_cells_as", "missing", "note")
+_CALIBRATOR = "calibrators."
+
+
+def parse_seeds(text: str) -> list[int]:
+    """`1..3` or `1,5,7` or a mixture, as numbers.
+
+    Raises:
+        UsageError: If it is neither.
+    """
+    seeds: list[int] = []
+    try:
+        for part in text.split(","):
+            first, dots, last = part.partition("..")
+            seeds += range(int(first), int(last) + 1) if dots else [int(first)]
+    except ValueError:
+        raise UsageError(f"`--seeds` must look like 1..3 or 1,2,5, got {text!r}.") from None
+    if not seeds or min(seeds) < 0:
+        raise UsageError(f"`--seeds` must name at least one seed, none negative, got {text!r}.")
+    return list(dict.fromkeys(seeds))
+
+
+def parse_losses(names: Sequence[str]) -> list[str]:
+    """Overlay names: `core` and `all` stand for many; every one is checked to exist."""
+    every = [name.removeprefix("losses/") for name in available() if name.startswith("losses/")]
+    groups = {"core": list(CORE_LOSSES), "all": every}
+    chosen = [loss for name in names for loss in groups.get(name, [name])]
+    for name in chosen:
+        try:
+            find(name.partition("@")[0], folders=("losses",))
+        except UsageError:
+            raise UsageError(f"no loss `{name}`{near_matches(name, [*every, *groups])}") from None
+    return list(dict.fromkeys(chosen))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the seeds of a row share.
+
+    Attributes:
+        benchmark: Name of the benchmark.
+        dataset: What a paper calls it.
+        backbone: Class of the network; empty for the configuration's own.
+        model: What the suite calls it.
+        loss: Label of the loss.
+        values: The values taken from the grid, by key.
+        files: Configuration files in the order of their merging.
+        options: Further arguments of `calibench fit`.
+        seeds: Its seeds.
+        sets: Our names of a paper's out-of-distribution sets.
+        calibrators: Blocks of calibrators that its runs are to have; empty for the benchmark's.
+    """
+
+    benchmark: str
+    dataset: str
+    backbone: str
+    model: str
+    loss: str
+    values: Mapping[str, Any]
+    files: Sequence[str]
+    options: Sequence[str]
+    seeds: Sequence[int]
+    sets: Mapping[str, str]
+    calibrators: Sequence[Mapping[str, Any]]
+
+    @property
+    def variant(self) -> str:
+        """What tells it from the settings of the same benchmark and loss: `CIFARResNet50 gamma=3`."""
+        dataset = self.dataset if self.dataset != self.benchmark else ""
+        values = [f"{key.rsplit('.', 1)[-1]}={value}" for key, value in self.values.items()]
+        return " ".join(part for part in (dataset, self.backbone, *values) if part)
+
+    def job(self, seed: int) -> Job:
+        """The cell of one seed."""
+        files = [argument for name in self.files for argument in ("--config", name)]
+        resumed = ["--seed_everything", str(seed), "--ckpt_path", "last"]
+        arguments = [*files, *resumed, *self.options]
+        return Job(self.benchmark, self.loss, seed, arguments, variant=self.variant)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Cells of one benchmark: the product of its networks, losses, grid values and seeds.
+
+    Attributes:
+        benchmark: File or short name.
+        losses: By label: a file, or a list of files and of `{key: value}`, merged in this order. In the name of a
+            file, `{benchmark}` and `{backbone}` stand for the part's own, as in `focal@{benchmark}/{backbone}`.
+        seeds: `1..3` or `1,2,5`.
+        dataset: What a paper calls the benchmark with these options; its own name by default.
+        config: Further files, merged before the loss.
+        backbones: By short name: classes, or blocks of a class and its arguments; empty for the configuration's own.
+        set: Values of configuration keys.
+        grid: Lists of values of configuration keys; each combination is a row of its own. `calibrators.NAME.ARGUMENT`
+            varies an argument of a calibrator, within one run.
+        calibrators: Blocks of calibrators, in place of the benchmark's.
+        sets: Our names of a paper's out-of-distribution sets.
+    """
+
+    benchmark: str
+    losses: Mapping[str, Any]
+    seeds: str = "1..3"
+    dataset: str = ""
+    config: Sequence[str] = ()
+    backbones: Mapping[str, Any] = field(default_factory=dict)
+    set: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    calibrators: Sequence[Mapping[str, Any]] = ()
+    sets: Mapping[str, str] = field(default_factory=dict)
+
+    def settings(self) -> Iterator[Setting]:
+        """Its rows."""
+        path = find(self.benchmark)
+        keys = [key for key in self.grid if not key.startswith(_CALIBRATOR)]
+        calibrators = self._calibrators()
+        evaluation = {"evaluation.calibrators": calibrators} if calibrators else {}
+        for name, backbone in (self.backbones or {"": ""}).items():
+            chosen = {"model.backbone": backbone} if backbone else {}
+            for label, loss in self.losses.items():
+                files, own = _loss(loss, benchmark=path.stem, backbone=name)
+                for values in product(*(self.grid[key] for key in keys)):
+                    varied = dict(zip(keys, values, strict=True))
+                    options = {**chosen, **self.set, **evaluation, **own, **varied}
+                    yield Setting(
+                        path.stem, self.dataset or path.stem, _backbone_name(backbone), name, label, varied,
+                        [str(path), *self.config, *files], _options(options), parse_seeds(self.seeds),
+                        self.sets, calibrators,
+                    )  # fmt: skip
+
+    def _calibrators(self) -> Sequence[Mapping[str, Any]]:
+        calibrators: Sequence[Mapping[str, Any]] = self.calibrators
+        for key in self.grid:
+            if key.startswith(_CALIBRATOR):
+                calibrators = list(_varied(calibrators, key, self.grid[key]))
+        return calibrators
+
+
+def _backbone_name(given: Any) -> str:
+    """The class, or the name that a run's folder has of a model of timm."""
+    if not isinstance(given, Mapping):
+        return str(given)
+    return str(given.get("init_args", {}).get("name", given["class_path"]))
+
+
+def _loss(given: Any, **names: str) -> tuple[list[str], dict[str, Any]]:
+    """Files and options of a loss."""
+    steps = given if isinstance(given, list) else [given]
+    files: list[str] = []
+    options: dict[str, Any] = {}
+    for step in steps:
+        if isinstance(step, Mapping):
+            options.update(step)
+            continue
+        name = str(step).format(**names)
+        load(name, folders=("losses", ""))  # an unknown file or published entry is an error now
+        stem, at, entry = name.partition("@")
+        files.append(str(find(stem, folders=("losses", ""))) + at + entry)
+    return files, options
+
+
+def _varied(
+    calibrators: Sequence[Mapping[str, Any]], key: str, values: Sequence[Any]
+) -> Iterator[Mapping[str, Any]]:
+    """The calibrators, the one that the key names once for each value."""
+    name, _, argument = key.removeprefix(_CALIBRATOR).partition(".")
+    named = [calibrator["class_path"].rsplit(".", 1)[-1] for calibrator in calibrators]
+    if name not in named or not argument:
+        raise UsageError(f"`grid: {key}` must name one of the calibrators ({', '.join(named)}).")
+    for calibrator, its_name in zip(calibrators, named, strict=True):
+        for value in values if its_name == name else [None]:
+            more = {argument: value} if its_name == name else {}
+            yield {**calibrator, "init_args": {**calibrator.get("init_args", {}), **more}}
+
+
+def _options(values: Mapping[str, Any]) -> list[str]:
+    texts = (
+        value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        for value in values.values()
+    )
+    return [text for key, value in zip(values, texts, strict=True) for text in (f"--{key}", value)]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Parts, and by what the best of a grid is chosen.
+
+    Attributes:
+        parts: The parts.
+        select: A metric of the validation split (`val/nll`), or None.
+        missing: Why a paper's data set has no cells here, by what the paper calls it.
+        note: What a reader of its results must know.
+    """
+
+    parts: Sequence[Part]
+    select: str | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def remarks(self) -> list[str]:
+        """What its files say beside the cells, one line each."""
+        absent = [f"not here: {dataset}, {reason}" for dataset, reason in self.missing.items()]
+        return [self.note, *absent] if self.note else absent
+
+    def settings(self) -> list[Setting]:
+        """All rows."""
+        return [setting for part in self.parts for setting in part.settings()]
+
+    def jobs(self, overrides: Sequence[str] = ()) -> list[Job]:
+        """The cells, part by part and seed by seed, so that what finishes first is comparable."""
+        jobs = []
+        for part in self.parts:
+            rows = list(part.settings())
+            jobs += [row.job(seed) for seed in parse_seeds(part.seeds) for row in rows]
+        for job in jobs:
+            job.arguments = [*job.arguments, *overrides]
+        return jobs
+
+    def restricted(
+        self, *, losses: Sequence[str] | None, seeds: str | None, overlays: Sequence[str] = ()
+    ) -> Suite:
+        """A part of the suite: some losses (by label), other seeds, further files before the loss.
+
+        Raises:
+            UsageError: If no part has one of the losses.
+        """
+        known = list(dict.fromkeys(label for part in self.parts for label in part.losses))
+        for name in losses or ():
+            if name not in known:
+                raise UsageError(f"the suite has no loss `{name}`{near_matches(name, known)}")
+        parts = [
+            replace(
+                part,
+                losses={k: v for k, v in part.losses.items() if losses is None or k in losses},
+                seeds=seeds or part.seeds,
+                config=[*part.config, *overlays],
+            )
+            for part in self.parts
+        ]
+        return replace(self, parts=parts)
+
+
+def is_suite(path: Path) -> bool:
+    """Whether a file is a suite, not a benchmark."""
+    return not {"parts", "losses", "same_cells_as"}.isdisjoint(load(str(path)))
+
+
+def load_suite(name: str) -> Suite:
+    """Read a suite, given by path or short name.
+
+    Raises:
+        UsageError: If it is none, or names something that does not exist.
+    """
+    content = load(name, folders=("suites", ""))
+    known = [*_SUITE_KEYS, *(one.name for one in fields(Part))]
+    given = content.get("parts", [{}])
+    for key in (key for block in (content, *given) for key in block):
+        if key not in known:
+            raise UsageError(f"suite {name}: unknown key `{key}`{near_matches(key, known)}")
+    if "same_cells_as" in content:
+        return load_suite(content["same_cells_as"])
+    shared = {key: value for key, value in content.items() if key not in _SUITE_KEYS}
+    select = content.get("select")
+    if select is not None and not str(select).startswith("val/"):
+        raise UsageError(
+            f"suite {name}: `select` must be a validation metric (val/nll), got {select!r}."
+        )
+    try:
+        parts = [_part(shared, block) for block in given]
+        return Suite(parts, select, content.get("missing") or {}, content.get("note", ""))
+    except (TypeError, AttributeError) as error:
+        raise UsageError(f"suite {name}: {error}") from error
+
+
+def _part(shared: Mapping[str, Any], own: Mapping[str, Any]) -> Part:
+    content = {**shared, **own, "set": {**shared.get("set", {}), **own.get("set", {})}}
+    losses = content.get("losses", {})
+    by_label = {loss: loss for loss in losses} if isinstance(losses, list) else losses
+    return Part(**{**content, "losses": by_label, "seeds": str(content.get("seeds", "1..3"))})

@@ -1,0 +1,1 @@
+"""One run: from a configuration to a trained network, its logits and its run folder."""

@@ -1,0 +1,212 @@
+"""What is kept of a training run: the curve, the logits, the seconds; and what ends it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import lightning.pytorch as L
+import torch
+from lightning.pytorch.callbacks import Callback, Checkpoint
+from lightning.pytorch.trainer.states import TrainerFn
+from torch import Tensor
+
+from calibench.data import ClassificationDataModule
+from calibench.runs import Predictions, write_atomically
+from calibench.training.module import ClassificationModule, NonFiniteLoss
+
+
+class TrainingCurve(Checkpoint):
+    """Writes metrics.csv, one row an epoch, and keeps its rows in the checkpoint, so a resume loses none.
+
+    A Checkpoint only by type: Lightning runs those after the module has logged the epoch, in their order, so this
+    one stands before the one that saves.
+
+    Args:
+        path: The CSV file.
+        extra: Columns that nothing is to monitor; read at every epoch's end.
+    """
+
+    def __init__(self, path: Path, extra: Mapping[str, float] | None = None) -> None:
+        self.path = path
+        self.extra = {} if extra is None else extra
+        self.rows: list[dict[str, float]] = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """The rows so far."""
+        return {"rows": self.rows}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take the rows up again."""
+        self.rows = state_dict["rows"]
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Add the epoch's row and write the file."""
+        values = {name: float(value) for name, value in sorted(trainer.callback_metrics.items())}
+        rate = trainer.optimizers[0].param_groups[0]["lr"]
+        self.rows.append(
+            {
+                "epoch": trainer.current_epoch,
+                "step": trainer.global_step,
+                "lr": float(rate),
+                **values,
+                **self.extra,
+            }
+        )
+        if trainer.is_global_zero:
+            self.write()
+
+    def write(self) -> None:
+        """Write all rows."""
+        names = list(dict.fromkeys(name for row in self.rows for name in row))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        write_atomically(self.path, text.getvalue().encode())
+
+
+class NaNGuard(Callback):
+    """Ends the run when the training loss is NaN or infinite, and says at which epoch and step.
+
+    A loss is looked at after every step on a CPU. On a GPU the losses are kept and looked at together, every
+    `every_n_steps` steps and at the end of an epoch: no step waits for the host or launches a kernel for it.
+
+    Args:
+        every_n_steps: How often to look on devices where looking costs a synchronisation.
+    """
+
+    def __init__(self, every_n_steps: int = 50) -> None:
+        self.every_n_steps = every_n_steps
+        self._losses: list[Tensor] = []
+        self._steps: list[int] = []
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, *args: Any
+    ) -> None:
+        """Look at a step's loss; where that costs, remember it and look if it is time."""
+        loss = outputs["loss"]
+        if loss.device.type == "cpu":
+            _check_finite(float(loss), trainer.current_epoch, trainer.global_step)
+            return
+        self._losses.append(loss)
+        self._steps.append(trainer.global_step)
+        if len(self._losses) == self.every_n_steps:
+            self._check(trainer)
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Look before the epoch's checkpoint is written."""
+        self._check(trainer)
+
+    def _check(self, trainer: L.Trainer) -> None:
+        if not self._losses:
+            return
+        for step, loss in zip(self._steps, torch.stack(self._losses).tolist(), strict=True):
+            _check_finite(loss, trainer.current_epoch, step)
+        self._losses, self._steps = [], []
+
+
+def _check_finite(loss: float, epoch: int, step: int) -> None:
+    if not math.isfinite(loss):
+        raise NonFiniteLoss(f"the training loss is not finite at epoch {epoch}, step {step}.")
+
+
+class Timing(Callback):
+    """Seconds of each training epoch, validation included; those before a resume are kept apart."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.earlier: list[float] = []
+        self._start = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The seconds so far."""
+        return {"seconds": [*self.earlier, *self.seconds]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take the seconds of the epochs before the resume over."""
+        self.earlier = state_dict["seconds"]
+
+    def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Start the clock."""
+        self._start = time.perf_counter()
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Stop it."""
+        self.seconds.append(time.perf_counter() - self._start)
+
+
+class EpochReport(Callback):
+    """Calls a function with (epochs done, epochs in all) at the start and after every epoch.
+
+    Args:
+        report: What to call.
+    """
+
+    def __init__(self, report: Callable[[int, int], None]) -> None:
+        self.report = report
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Report where a run begins or resumes."""
+        self.report(trainer.current_epoch, trainer.max_epochs or 0)
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Report an epoch."""
+        self.report(trainer.current_epoch + 1, trainer.max_epochs or 0)
+
+
+class SavePredictions(Callback):
+    """Writes the logits of `validate`, `test` and `predict` as one .npz per split and set, in dataset order.
+
+    Args:
+        folder: Where the files go.
+        metadata: What to write beside the logits, besides what the data module says.
+    """
+
+    def __init__(self, folder: Path, metadata: dict[str, Any] | None = None) -> None:
+        self.folder = folder
+        self.metadata = metadata or {}
+        self.saved: dict[str, Predictions] = {}
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Save after `validate`, not after the validations within `fit`."""
+        if trainer.state.fn == TrainerFn.VALIDATING:
+            self._save(trainer, cast(ClassificationModule, pl_module))
+
+    def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Save the test set and the sets beside it."""
+        self._save(trainer, cast(ClassificationModule, pl_module))
+
+    def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Save every split and set."""
+        self._save(trainer, cast(ClassificationModule, pl_module))
+
+    def _save(self, trainer: L.Trainer, module: ClassificationModule) -> None:
+        if not trainer.is_global_zero:
+            return
+        data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
+        kinds = {"val": "val", "test": "test"} | {
+            name: item.kind for name, item in data.evaluation_sets.items()
+        }
+        for name, outputs in module.outputs.items():
+            metadata = {
+                **self.metadata,
+                "split": name,
+                "kind": kinds[name],
+                "class_names": list(data.class_names),
+                "class_counts": data.class_counts.tolist(),
+                "fingerprint": data.fingerprint,
+                "caveats": list(data.caveats),
+            }
+            logits, target = outputs.logits.float().cpu().numpy(), outputs.target.cpu().numpy()
+            known = data.test_posterior if name == "test" else None
+            posterior = None if known is None else known.probs[: len(target)].numpy()
+            metadata |= {} if known is None else {"posterior": known.source}
+            predictions = Predictions(logits, target, metadata, posterior=posterior)
+            predictions.save(self.folder / f"{name}.npz")
+            self.saved[name] = predictions

@@ -1,0 +1,239 @@
+"""From a command line and configuration files to a trainer, a module, a data module and an evaluation."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Literal
+
+import lightning.pytorch as L
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+
+from calibench.config import (
+    UsageError,
+    merge_files,
+    split_arguments,
+    without_replaced_classes,
+)
+from calibench.data import ClassificationDataModule
+from calibench.evaluation import Evaluation
+from calibench.evaluation.settings import spelled_out
+from calibench.runs import Cell, Run
+from calibench.training.checkpoints import AtomicCheckpointIO
+from calibench.training.module import ClassificationModule
+from calibench.training.nodes import cluster_plugins, follow
+from calibench.training.parser import Parser, one_line, unknown_option
+from calibench.training.trace import Trace
+
+DEFAULT_ROOT = "results"
+
+
+def load_plugins() -> None:
+    """Import what other packages registered under the entry-point group `calibench.losses`."""
+    for entry in entry_points(group="calibench.losses"):
+        try:
+            entry.load()
+        except Exception as error:
+            warnings.warn(
+                f"the plug-in {entry.name} ({entry.value}) cannot be loaded: {error}", stacklevel=2
+            )
+
+
+def _quiet() -> None:
+    """Keep Lightning's tips and device lines, and the warnings that are about our own choices, off the terminal."""
+    for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.seed"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for text in (
+        ".*does not have many workers.*",
+        ".*LeafSpec.*is deprecated.*",
+        "Checkpoint directory .* exists and is not empty.*",
+        ".*there is no last checkpoint available.*",
+        ".*`srun` command is available.*",
+        ".*is smaller than the logging interval.*",
+        ".*sync_dist=True.*",  # what we log is computed from all processes already
+        ".*callbacks used to create the checkpoint need to be provided.*",
+        ".*JsonargparseDeprecationWarning.*",
+    ):
+        warnings.filterwarnings("ignore", text)
+
+
+class Experiment(LightningCLI):
+    """A resolved configuration, and the objects it describes once `build` is called.
+
+    The files are merged by `calibench.config` and handed to the parser as one, and every verb uses the same
+    parser, so the config.yaml of a run works with all of them.
+
+    Args:
+        arguments: The command line after the verb.
+
+    Raises:
+        UsageError: For any mistake in the arguments or files, in one line.
+    """
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.insert(
+                0, os.getcwd()
+            )  # a console script lacks the current folder; plug-ins may lie there
+        load_plugins()
+        _quiet()
+        names, rest = split_arguments(arguments)
+        self.merged = without_replaced_classes(merge_files(names), rest)
+        super().__init__(
+            ClassificationModule,
+            ClassificationDataModule,
+            subclass_mode_data=True,
+            save_config_callback=None,
+            auto_configure_optimizers=False,
+            load_from_checkpoint_support=False,
+            seed_everything_default=1,
+            trainer_defaults={"logger": False, "enable_model_summary": False},
+            parser_class=Parser,
+            parser_kwargs={
+                "allow_abbrev": False,
+                "prog": "calibench fit",
+                "description": "Every key of a configuration; `calibench fit --help` is the short of it.",
+            },
+            run=False,
+            args=[*(["--config", json.dumps(self.merged)] if self.merged else []), *rest],
+        )
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Parse what was given (the stock method warns when it is not the process's own command line)."""
+        known = {action.dest.partition(".")[0] for action in parser._actions}
+        for key in self.merged:  # an unknown key without content would pass in silence
+            if key not in known:
+                raise UsageError(unknown_option(key, sorted(known)))
+        self.config = parser.parse_args(args)
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Add calibench's own keys."""
+        parser.add_argument(
+            "--benchmark",
+            type=str,
+            default="custom",
+            help="Name of the benchmark (default: the first file's).",
+        )
+        parser.add_class_arguments(Evaluation, "evaluation")
+        parser.add_class_arguments(Trace, "trace", instantiate=False)
+        parser.add_argument(
+            "--evaluated_checkpoint", type=Literal["last", "best_error", "best_nll"], default="last",
+            help="Which checkpoint is evaluated: the last epoch's, or the one with the best validation error or NLL.",
+        )  # fmt: skip
+        parser.add_argument(
+            "--checkpoint_every_n_steps",
+            type=int,
+            default=0,
+            help="Also checkpoint within epochs (0: never).",
+        )
+        parser.add_argument(
+            "--threads",
+            type=int,
+            default=1,
+            help="CPU threads of this run; more change the last bits.",
+        )
+        parser.add_argument(
+            "--overwrite", type=bool, default=False, help="Train again although the run is done."
+        )
+        parser.add_argument(
+            "--ckpt_path",
+            type=str | None,
+            default=None,
+            help="Checkpoint file, or `last` for the run folder's.",
+        )
+        parser.link_arguments("data.num_classes", "model.num_classes", apply_on="instantiate")
+        parser.link_arguments(
+            "data.num_classes", "model.backbone.init_args.num_classes", apply_on="instantiate"
+        )
+
+    def instantiate_classes(self) -> None:
+        """Nothing yet: see `build`."""
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """The configuration with every default spelled out, as plain data."""
+        resolved: dict[str, Any] = json.loads(
+            self.parser.dump(self.config, format="json", skip_none=False)
+        )
+        resolved.pop("config", None)
+        return resolved
+
+    def yaml(self) -> str:
+        """The resolved configuration as a YAML that runs."""
+        return str(self.parser.dump(self.config, skip_none=False))
+
+    @property
+    def trace(self) -> Trace:
+        """What the run records beside its result.
+
+        Raises:
+            UsageError: If its arguments are refused.
+        """
+        try:
+            return Trace(**vars(self.config.trace))
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+    @property
+    def cell(self) -> Cell:
+        """What the run is of."""
+        if not isinstance(self.config.seed_everything, int) or isinstance(
+            self.config.seed_everything, bool
+        ):
+            raise UsageError("`seed_everything` must be an integer: a run is known by its seed.")
+        return Cell.of(self.resolved)
+
+    @property
+    def run(self) -> Run:
+        """The folder of the run, under `trainer.default_root_dir`."""
+        return Run(self.cell.folder(Path(self.config.trainer.default_root_dir or DEFAULT_ROOT)))
+
+    def build(self, callbacks: Sequence[Callback] = (), **trainer_options: Any) -> None:
+        """Build trainer, module and data module.
+
+        Args:
+            callbacks: Added to those of the configuration.
+            **trainer_options: Arguments of the trainer that win over the configuration's.
+
+        Raises:
+            UsageError: If a constructor refuses its arguments.
+        """
+        torch.set_num_threads(self.config.threads)
+        follow(self.config.trainer)
+        self.trainer_defaults["callbacks"] = list(callbacks)
+        self._trainer_options = trainer_options
+        try:
+            super().instantiate_classes()
+        except (
+            ValueError,
+            TypeError,
+            ImportError,
+            MisconfigurationException,
+        ) as error:
+            raise UsageError(one_line(str(error))) from error
+        self.evaluation: Evaluation = self._get(self.config_init, "evaluation")
+
+    @property
+    def evaluation_settings(self) -> dict[str, Any]:
+        """What is to be evaluated, with every default spelled out."""
+        return spelled_out(self.resolved["evaluation"])
+
+    def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
+        """The trainer, with checkpoints written atomically."""
+        trainer = self._get(self.config_init, "trainer")
+        plugins = trainer.get("plugins") or []
+        plugins = plugins if isinstance(plugins, list) else [plugins]
+        return super().instantiate_trainer(
+            plugins=[*plugins, AtomicCheckpointIO(), *cluster_plugins(plugins)],
+            **self._trainer_options,
+            **kwargs,
+        )

@@ -1,0 +1,164 @@
+"""`calibench export`: a trained network and its calibrator as one program that runs with torch alone."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from calibench.calibrators import Calibrator
+from calibench.config import ExpectedFailure, UsageError
+from calibench.evaluation.calibrate import UNREADABLE
+from calibench.evaluation.scoring import fit_calibrator
+from calibench.evaluation.selection import calibrator_named
+from calibench.runs import Predictions, Run, write_atomically
+from calibench.training.experiment import Experiment
+
+DESCRIPTION = """\
+Writes the network of a finished run and a calibrator, fitted on the run's validation logits, as one torch.export
+program: inputs as the network takes them (normalised, any number of rows) to calibrated probabilities."""
+
+EPILOG = """\
+examples:
+  calibench export results/digits_lt/SmallCNN/FocalLoss/1a2b3c4d5e/seed=1 -o model.pt2
+  calibench export RUN --calibrator VectorScaling -o model.pt2
+
+to use it, with torch alone:
+  import torch
+  probs = torch.export.load("model.pt2").module()(inputs)
+
+The file also holds `calibench.json`: class names, calibrator, shape and type of the inputs."""
+
+# Mean difference of probabilities between the program and the modules it was made from. The largest would say less:
+# a step of an isotonic map or a histogram turns a logit's rounding into another probability.
+TOLERANCE = 1e-5
+NOTES = "calibench.json"
+
+
+class CalibratedModel(nn.Module):
+    """A network followed by its calibrator (this package).
+
+    Args:
+        backbone: From inputs to logits.
+        calibrator: A fitted calibrator.
+    """
+
+    def __init__(self, backbone: nn.Module, calibrator: Calibrator) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.calibrator = calibrator
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Calibrated probabilities (N, K) of N inputs."""
+        probs: Tensor = self.calibrator(self.backbone(inputs).float())
+        return probs
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `calibench export`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a finished run")
+    parser.add_argument(
+        "--calibrator",
+        default="TemperatureScaling",
+        metavar="NAME",
+        help="a name of `calibench list calibrators` (default: TemperatureScaling)",
+    )
+    parser.add_argument(
+        "--output", "-o", type=Path, default=Path("model.pt2"), help="(default: model.pt2)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Export a run; 0.
+
+    Raises:
+        UsageError: If the folder is not a finished run's, or there is no such calibrator.
+        ExpectedFailure: If a file of the run is damaged, or the program does not agree with the modules.
+    """
+    calibrator = calibrator_named(options.calibrator)
+    source = Run(options.run)
+    if not source.done:
+        raise UsageError(f"{options.run} is not the folder of a finished run.")
+    val = Predictions.load(source.predictions("val"))
+    fit_calibrator(calibrator, val)
+    # A buffer each: torch.export warns of parameters that are views of one storage.
+    calibrator.load_state_dict(calibrator.state_dict())
+    backbone, inputs = trained_network(source)
+    model = CalibratedModel(backbone, calibrator).eval()
+    notes = {
+        "classes": val.metadata.get("class_names"),
+        "calibrator": options.calibrator,
+        "input_shape": [None, *inputs.shape[1:]],
+        "input_dtype": str(inputs.dtype).removeprefix("torch."),
+        "run": options.run.name,
+    }
+    write_atomically(options.output, exported(model, inputs, notes))
+    print(f"{options.output}  {type(backbone).__name__} with {options.calibrator}")
+    return 0
+
+
+def trained_network(source: Run) -> tuple[nn.Module, Tensor]:
+    """The network of a run with the weights that were evaluated, and some of its validation inputs.
+
+    Raises:
+        UsageError: If the checkpoint is gone.
+        ExpectedFailure: If it does not hold the network's weights.
+    """
+    experiment = Experiment(["--config", str(source.folder / "config.yaml")])
+    which = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
+    path = source.checkpoints / f"{which}.ckpt"
+    if not path.is_file():
+        raise UsageError(f"{path} is gone: without the weights there is nothing to export.")
+    experiment.build()
+    backbone: nn.Module = experiment.model.backbone
+    prefix = "backbone."
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+        own = {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
+        backbone.load_state_dict(own)
+    except UNREADABLE as error:
+        raise ExpectedFailure(
+            f"{path} cannot be read: {' '.join(str(error).split())[:200]}"
+        ) from error
+    data = experiment.datamodule
+    data.prepare_data()
+    data.setup("validate")
+    return backbone.cpu(), next(iter(data.val_dataloader())).inputs.cpu()
+
+
+def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:
+    """The program of a model, for any number of rows, after checking it against the model.
+
+    Args:
+        model: In evaluation mode.
+        inputs: Some of its inputs, (N, ...), N >= 1.
+        notes: What goes into the file beside it, as JSON.
+
+    Raises:
+        ExpectedFailure: If the model cannot be exported, or the program gives other probabilities.
+    """
+    two = inputs[:1].expand(2, *inputs.shape[1:])  # one row would be taken for a constant
+    rows = torch.export.Dim("rows")
+    try:
+        with torch.no_grad():
+            program = torch.export.export(model, (two.contiguous(),), dynamic_shapes=({0: rows},))
+            for batch in (inputs, inputs[:1]):
+                _check_same(program.module()(batch), model(batch))
+    except RuntimeError as error:
+        raise ExpectedFailure(
+            f"{type(model).__name__} cannot be exported: {' '.join(str(error).split())[:300]}"
+        ) from error
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer, extra_files={NOTES: json.dumps(notes)})
+    return buffer.getvalue()
+
+
+def _check_same(found: Tensor, expected: Tensor) -> None:
+    difference = float((found - expected).abs().mean())
+    if not difference <= TOLERANCE:
+        raise RuntimeError(f"the program's probabilities differ by {difference:.1e} in the mean.")

@@ -1,0 +1,111 @@
+"""`calibench validate`, `test` and `predict`: a checkpoint's metrics and logits."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+from lightning.pytorch.callbacks import Callback
+from rich.console import Console
+
+from calibench.calibrators import Calibrator
+from calibench.config import UsageError
+from calibench.evaluation import fit_calibrator
+from calibench.evaluation.calibrate import save_calibrator, save_probabilities
+from calibench.evaluation.selection import calibrator_named
+from calibench.runs import Predictions
+from calibench.training.callbacks import SavePredictions
+from calibench.training.experiment import Experiment
+from calibench.training.interruption import interruptible
+
+Values = Sequence[Mapping[str, float]]
+
+
+def validate(arguments: Sequence[str], console: Console) -> None:
+    """Print the validation metrics of a checkpoint."""
+    _print(_run(arguments, lambda trainer: trainer.validate, verbose=False), console)
+
+
+def test(arguments: Sequence[str], console: Console) -> None:
+    """Print the metrics of a checkpoint on the test set and the OOD and shift sets."""
+    _print(_run(arguments, lambda trainer: trainer.test, verbose=False), console)
+
+
+def predict(arguments: Sequence[str], console: Console) -> None:
+    """Write the logits of a checkpoint on every split and set as .npz files into `--output DIR`.
+
+    With `--calibrator NAME`, also the probabilities after a calibrator that is fitted on the validation logits, and
+    the calibrator itself, into `DIR/NAME`.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--output", type=Path, default=Path("predictions"))
+    parser.add_argument("--calibrator")
+    options, rest = parser.parse_known_args(list(arguments))
+    calibrator = calibrator_named(options.calibrator) if options.calibrator else None
+    save = SavePredictions(options.output)
+    _run(rest, lambda trainer: trainer.predict, [save], return_predictions=False)
+    for name, predictions in save.saved.items():
+        rows, classes = predictions.logits.shape
+        console.print(f"{options.output / name}.npz  {rows} x {classes}", highlight=False)
+    if calibrator is not None and save.saved:
+        folder = options.output / options.calibrator
+        _calibrate(calibrator, save.saved, folder)
+        console.print(f"{folder}  the calibrated probabilities", highlight=False)
+
+
+def _calibrate(calibrator: Calibrator, sets: Mapping[str, Predictions], folder: Path) -> None:
+    """Fit a calibrator on the validation logits; write it, and the probabilities of every set."""
+    fit_calibrator(calibrator, sets["val"])
+    save_calibrator(calibrator, folder / "calibrator.pt")
+    for name, predictions in sets.items():
+        save_probabilities(calibrator, predictions, folder / f"{name}.npz")
+
+
+def _run(
+    arguments: Sequence[str],
+    verb: Callable[[L.Trainer], Callable[..., Any]],
+    callbacks: Sequence[Callback] = (),
+    **options: bool,
+) -> Values:
+    """Call a verb of the trainer on the checkpoint; what it returns on the first process, nothing on others."""
+    with interruptible() as interruption:
+        experiment = Experiment(arguments)
+        path = _checkpoint(experiment)
+        experiment.build([*callbacks, interruption])
+        run = verb(experiment.trainer)
+        values = run(
+            experiment.model,
+            datamodule=experiment.datamodule,
+            ckpt_path=path,
+            weights_only=True,
+            **options,
+        )
+        return values or [] if experiment.trainer.is_global_zero else []
+
+
+def _checkpoint(experiment: Experiment) -> str:
+    """The checkpoint asked for; without one, or with `last`, the run folder's own.
+
+    Raises:
+        UsageError: If it is not there.
+    """
+    path = experiment.config.ckpt_path
+    if path not in (None, "last"):
+        if not Path(path).is_file():
+            raise UsageError(f"`--ckpt_path {path}`: no such file.")
+        return str(path)
+    own = experiment.run.checkpoints / "last.ckpt"
+    if not own.is_file():
+        raise UsageError(
+            f"`--ckpt_path FILE` is needed: this configuration has no checkpoint of its own at {own}."
+        )
+    return str(own)
+
+
+def _print(values: Values, console: Console) -> None:
+    merged = {name: value for part in values for name, value in part.items()}
+    for name, value in sorted(merged.items()):
+        console.print(f"{name:40s} {value:.6f}", highlight=False)

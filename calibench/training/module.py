@@ -1,0 +1,282 @@
+"""A backbone, a loss and an optimiser as one LightningModule; nothing in it is specific to a loss."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, Literal, NamedTuple, cast
+
+import lightning.pytorch as L
+import torch
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from lightning.pytorch.trainer.states import TrainerFn
+from lightning.pytorch.utilities import rank_zero_warn
+from torch import Tensor, nn
+
+from calibench.backbones import Backbone
+from calibench.config import ExpectedFailure
+from calibench.data import Batch
+from calibench.distributed import gather_batch, gather_rows, slice_sizes, world
+from calibench.evaluation import log_probabilities
+from calibench.losses import CalibrationLoss
+from calibench.metrics import calibration_metrics
+from calibench.training.precision import (
+    at_least_float32,
+    clip_fused,
+    full_precision,
+    unscales_itself,
+)
+from calibench.training.set_metrics import SetMetrics
+
+
+class NonFiniteLoss(ExpectedFailure):
+    """The training loss became NaN or infinite; the text says where."""
+
+
+class Outputs(NamedTuple):
+    """Logits (N, K) and targets (N,) of one whole split, in dataset order."""
+
+    logits: Tensor
+    target: Tensor
+
+
+class _WeightedMean:
+    """The running sum of a value times its rows, on the value's device."""
+
+    def __init__(self, total: Tensor | None = None, rows: int = 0) -> None:
+        self.total, self.rows = torch.zeros(()) if total is None else total, rows
+
+    def add(self, value: Tensor, rows: int) -> None:
+        if self.total.device != value.device:
+            self.total = self.total.to(value.device)
+        self.total = torch.add(self.total, value, alpha=rows)
+        self.rows += rows
+
+
+def _sgd(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=5e-4)
+
+
+class ClassificationModule(L.LightningModule):
+    """Trains `backbone` with `loss`, and logs the benchmark's metrics on validation and test.
+
+    The logits and targets of every step are gathered once, so any loss sees the global batch: N processes
+    give one process's loss and gradient, with equal, unequal and empty shards. `save_hyperparameters` is not
+    called on purpose: with it, a checkpoint silently overrides what the command line says.
+
+    Args:
+        backbone: The network, inputs to logits (N, num_classes).
+        loss: The training loss.
+        num_classes: K; on the command line the data module says it.
+        optimizer: Builds the optimiser from the parameters (default: SGD, lr 0.1, momentum 0.9, weight decay
+            5e-4, as in Mukhoti et al. 2020).
+        lr_scheduler: Builds the learning-rate schedule, stepped once an epoch.
+        loss_scale: `sum` multiplies the loss by the global batch size, as the reference protocol does (there
+            with `gradient_clip_val: 2.0`); `mean` is the mean over the batch.
+        n_bins: Bin counts of the binned metrics that are logged.
+        channels_last: Keep images and the weights of convolutions in memory with their channels last, which
+            convolutions in half precision want; the numbers differ by rounding only.
+        compile: Train with the backbone compiled by `torch.compile`, once for each shape of a batch (so not for texts
+            of many lengths). Evaluation is not compiled. The numbers differ by rounding; dropout draws others.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        loss: CalibrationLoss,
+        num_classes: int,
+        optimizer: OptimizerCallable = _sgd,
+        lr_scheduler: LRSchedulerCallable | None = None,
+        loss_scale: Literal["mean", "sum"] = "mean",
+        n_bins: tuple[int, ...] = (15, 20),
+        channels_last: bool = False,
+        compile: bool = False,
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.channels_last, self.compiled = channels_last, compile
+        if channels_last:
+            backbone.to(memory_format=torch.channels_last)
+        self.loss = loss
+        self.num_classes = num_classes
+        self.optimizer = optimizer
+        self.lr_scheduler = lr_scheduler
+        self.scale_by_rows = loss_scale == "sum"
+        self.n_bins = tuple(n_bins)
+        self.val_metrics = calibration_metrics(num_classes, n_bins=self.n_bins, prefix="val/")
+        self.test_metrics = nn.ModuleList()
+        self.outputs: dict[str, Outputs] = {}
+        self._chunks: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
+        self._epoch_loss = _WeightedMean()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits of a batch of inputs."""
+        if self.channels_last and inputs.dim() == 4:
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        logits: Tensor = self.backbone(inputs)
+        return logits
+
+    def evaluated(self, inputs: Tensor) -> Tensor:
+        """Logits (N, K) without gradient as evaluation takes them: float32 at least, neither autocast nor compiled.
+
+        So the evaluation within `fit` gives the numbers that `test` gives of the checkpoint.
+        """
+        stance = torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
+        with full_precision(inputs), stance:
+            return at_least_float32(self(inputs).detach())
+
+    def configure_optimizers(self) -> Any:
+        """The optimiser and, if there is one, the schedule."""
+        optimizer = self.optimizer(self.parameters())
+        if self.lr_scheduler is None:
+            return optimizer
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": self.lr_scheduler(optimizer), "monitor": "val/nll"},
+        }
+
+    def setup(self, stage: str) -> None:
+        """Give the loss the class counts, and the backbone what its inputs are.
+
+        For every stage, and before a checkpoint is loaded: the shape of a loss's buffers may depend on them.
+        """
+        self.loss.on_fit_start(self.trainer.datamodule.class_counts)  # type: ignore[attr-defined]
+        if (tokens := self.trainer.datamodule.tokens) is not None:  # type: ignore[attr-defined]
+            self.backbone.on_tokens(tokens)
+        if stage == "fit" and self.compiled:
+            # A graph that adapts to shapes would be another one after a resume than before it.
+            self.backbone.compile(dynamic=False)
+        if stage == "test":
+            sets = self.trainer.datamodule.evaluation_sets  # type: ignore[attr-defined]
+            self.test_metrics = nn.ModuleList(
+                [self.metrics_of_test("test")]
+                + [
+                    SetMetrics(name, item.kind, self.num_classes, self.n_bins)
+                    for name, item in sets.items()
+                ]
+            )
+
+    # --- training ---
+
+    def on_train_start(self) -> None:
+        """Say what gradient accumulation means for a loss."""
+        batches = self.trainer.accumulate_grad_batches
+        if batches > 1:
+            rank_zero_warn(
+                f"gradients are accumulated over {batches} batches: "
+                "a batch-coupled loss sees each of them alone, not their union."
+            )
+
+    def on_train_epoch_start(self) -> None:
+        """Tell the loss the epoch."""
+        self.loss.on_train_epoch_start(self.current_epoch, self.trainer.max_epochs or 0)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """The loss of the global batch."""
+        sizes = slice_sizes(batch.size, world()[0])
+        mine = at_least_float32(self(batch.inputs))
+        logits, target = gather_batch(mine, batch.target, sizes=sizes)
+        try:
+            with full_precision(logits):
+                loss: Tensor = self.loss(logits, target)
+        except ValueError as error:  # a loss may look at its input where that is free
+            raise self._explained(error, logits) from error
+        self._epoch_loss.add(loss.detach(), batch.size)
+        # Lightning divides by the number of accumulated batches; a sum is not divided.
+        if self.scale_by_rows:
+            return loss * (batch.size * self.trainer.accumulate_grad_batches)
+        return loss
+
+    def _explained(self, error: ValueError, logits: Tensor) -> Exception:
+        if not logits.isnan().any():
+            return error
+        return NonFiniteLoss(
+            f"the logits are NaN at epoch {self.current_epoch}, step {self.global_step + 1}."
+        )
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip as the trainer says; fused optimisers under mixed precision too."""
+        if not gradient_clip_val:
+            return
+        clip = super().configure_gradient_clipping
+        if unscales_itself(self.trainer, optimizer):
+            clip = partial(clip_fused, self.trainer)
+        clip(optimizer, gradient_clip_val, gradient_clip_algorithm)
+
+    def on_train_epoch_end(self) -> None:
+        """Log the training loss of the epoch: the mean over rows, whatever `loss_scale`."""
+        self.log("train/loss", self._epoch_loss.total / self._epoch_loss.rows)
+        self._epoch_loss = _WeightedMean()
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep the running sums of the loss, so that a resume within an epoch logs the same mean."""
+        checkpoint["loss_sums"] = (self._epoch_loss.total.cpu(), self._epoch_loss.rows)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take the running sums up again."""
+        self._epoch_loss = _WeightedMean(*checkpoint.get("loss_sums", ()))
+
+    # --- evaluation ---
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Update the validation metrics."""
+        logits = self._keep("val", batch)
+        self.val_metrics.update_logits(logits, batch.target)
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the metrics, and give the loss its moment."""
+        self.outputs = self._gathered()
+        self.log_dict(self.val_metrics.compute())
+        self.val_metrics.reset()
+        if self.trainer.state.fn == TrainerFn.FITTING and not self.trainer.sanity_checking:
+            self.loss.on_validation_epoch_end(*self.outputs["val"])
+
+    def metrics_of_test(self, name: str) -> SetMetrics:
+        """The metrics of the test set, under a name."""
+        known = self.trainer.datamodule.test_posterior  # type: ignore[attr-defined]
+        return SetMetrics(name, "test", self.num_classes, self.n_bins, known and known.probs)
+
+    def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Update the metrics of the test set, or of the OOD or shift set that this loader holds."""
+        metrics = cast(list[SetMetrics], list(self.test_metrics))
+        log_probs = log_probabilities(self._keep(metrics[dataloader_idx].name, batch))
+        metrics[dataloader_idx].update(log_probs, batch.target, batch.index)
+        if dataloader_idx == 0:
+            for outside in metrics[1:]:
+                outside.update_inside(log_probs)
+
+    def on_test_epoch_end(self) -> None:
+        """Log the metrics of all sets."""
+        self.outputs = self._gathered()
+        for metrics in cast(list[SetMetrics], list(self.test_metrics)):
+            self.log_dict(metrics.compute())
+            metrics.reset()
+
+    def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """Collect the logits of `val`, `test` and every OOD and shift set; returns this process's."""
+        return self._keep(["val", *self.trainer.datamodule.test_names][dataloader_idx], batch)  # type: ignore[attr-defined]
+
+    def on_predict_epoch_end(self) -> None:
+        """Gather the logits."""
+        self.outputs = self._gathered()
+
+    def _keep(self, name: str, batch: Batch) -> Tensor:
+        logits = self.evaluated(batch.inputs)
+        self._chunks.setdefault(name, []).append((logits, batch.target, batch.index))
+        return logits
+
+    def _gathered(self) -> dict[str, Outputs]:
+        """What was kept, from all processes, each example once and in dataset order."""
+        outputs = {}
+        for name, chunks in self._chunks.items():
+            parts = (torch.cat(part) for part in zip(*chunks, strict=True))
+            logits, target, index = gather_rows(*parts)
+            order = index.argsort()
+            outputs[name] = Outputs(logits[order], target[order])
+        self._chunks = {}
+        return outputs

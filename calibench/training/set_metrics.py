@@ -1,0 +1,73 @@
+"""The metrics of one labelled, shifted or out-of-distribution set while a run is evaluated."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from calibench.evaluation import OOD_SCORES, PosteriorScores, update_metrics
+from calibench.metrics import OutOfDistribution, calibration_metrics
+
+
+class SetMetrics(nn.Module):
+    """The metrics of one set: the benchmark's where it has labels, OOD scores where it is outside.
+
+    Where the class distributions of the set (N, K) are known, also those against them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        num_classes: int,
+        n_bins: tuple[int, ...],
+        posterior: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        labelled = kind in ("test", "shift")
+        self.labelled = (
+            [calibration_metrics(num_classes, n_bins=n_bins, prefix=f"{name}/")] if labelled else []
+        )
+        scores = OOD_SCORES if kind in ("ood", "shift") else ()
+        self.outside = {score: OutOfDistribution(score=score) for score in scores}
+        self.known = [] if posterior is None else [(PosteriorScores(), posterior)]
+        # Registered, so that they move with the module.
+        plain = [*self.outside.values(), *(metric for metric, _ in self.known)]
+        self.registered = nn.ModuleList([*self.labelled, *plain])
+
+    def update(self, log_probs: Tensor, target: Tensor, index: Tensor) -> None:
+        """Add rows of this set: log-probabilities (N, K), targets (N,) and positions in the set (N,)."""
+        for collection in self.labelled:
+            update_metrics(collection, log_probs, target)
+        for known, posterior in self.known:
+            known.update(log_probs, posterior[index.cpu()])
+        for metric in self.outside.values():
+            metric.update(log_probs, True)
+
+    def update_inside(self, log_probs: Tensor) -> None:
+        """Add rows of the test set, against which the OOD scores compare."""
+        for metric in self.outside.values():
+            metric.update(log_probs, False)
+
+    def compute(self) -> dict[str, Tensor]:
+        """All values, keyed `<set>/<metric>` and `<set>/ood_<measure>_<score>`."""
+        values: dict[str, Tensor] = {}
+        for collection in self.labelled:
+            values |= collection.compute()
+        for score, metric in self.outside.items():
+            measures = metric.compute()
+            values |= {
+                f"{self.name}/ood_{measure}_{score}": value for measure, value in measures.items()
+            }
+        for known, _ in self.known:
+            values |= {f"{self.name}/{name}": value for name, value in known.compute().items()}
+        return values
+
+    def reset(self) -> None:
+        """Forget all rows."""
+        for collection in self.labelled:
+            collection.reset()
+        for metric in self.outside.values():
+            metric.reset()
+        for known, _ in self.known:
+            known.reset()

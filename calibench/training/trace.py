@@ -1,0 +1,124 @@
+"""What a run records beside its result for a paper's curves; off by default, and without effect on any number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import lightning.pytorch as L
+import torch
+from lightning.pytorch.callbacks import Callback, Checkpoint
+
+from calibench.config import UsageError
+from calibench.data import ClassificationDataModule, ResidentLoader
+from calibench.evaluation import log_probabilities
+from calibench.training.module import ClassificationModule
+
+PREFIX = "test_not_for_selection"
+
+
+class Trace:
+    """Test metrics after every epoch, and checkpoints of named epochs.
+
+    Nothing can select by the test metrics: they are columns `test_not_for_selection/...` of metrics.csv alone, which
+    neither a monitor nor a suite's `select` can name.
+
+    Args:
+        test_metrics: Score the test set after every epoch.
+        checkpoints: Keep `checkpoints/epoch=<n>.ckpt` after these epochs (the first is 1).
+
+    Attributes:
+        values: The test metrics of the last epoch.
+
+    Raises:
+        ValueError: An epoch is not positive, or is named twice.
+    """
+
+    def __init__(self, test_metrics: bool = False, checkpoints: Sequence[int] = ()) -> None:
+        if any(epoch < 1 for epoch in checkpoints) or len(set(checkpoints)) < len(checkpoints):
+            raise ValueError(
+                f"`trace.checkpoints` must be different epochs from 1 on, got {list(checkpoints)}."
+            )
+        self.test_metrics, self.checkpoints = test_metrics, tuple(checkpoints)
+        self.values: dict[str, float] = {}
+
+    def callbacks(self, folder: Path) -> list[Callback]:
+        """What records it; checkpoints go into `folder`."""
+        chosen: list[Callback] = []
+        if self.test_metrics:
+            chosen.append(TestMetrics(self.values))
+        if self.checkpoints:
+            chosen.append(NamedCheckpoints(folder, self.checkpoints))
+        return chosen
+
+
+class TestMetrics(Callback):
+    """Scores the test set after every epoch.
+
+    Args:
+        values: Where the numbers go, by column of metrics.csv.
+    """
+
+    __test__ = False  # no test, whatever pytest thinks of its name
+
+    def __init__(self, values: dict[str, float]) -> None:
+        self.values = values
+        self._loader: ResidentLoader | None = None
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Score it as `test` does; the module, its loss and the random state are left as they are."""
+        assert isinstance(pl_module, ClassificationModule)
+        if self._loader is None:
+            data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
+            self._loader = data.test_dataloader()[0]
+        metrics = pl_module.metrics_of_test(PREFIX).to(pl_module.device)
+        trained = [part for part in pl_module.modules() if part.training]
+        pl_module.eval()
+        with torch.no_grad():
+            for batch in islice(self._loader, _steps(trainer.limit_test_batches, self._loader)):
+                inputs = trainer.precision_plugin.convert_input(batch.inputs)
+                metrics.update(
+                    log_probabilities(pl_module.evaluated(inputs)), batch.target, batch.index
+                )
+        for part in trained:
+            part.training = True
+        self.values.update({name: float(value) for name, value in metrics.compute().items()})
+
+
+def _steps(limit: float, loader: ResidentLoader) -> int:
+    """Batches that `test` would take: Lightning's limits are numbers of them, or shares."""
+    return limit if isinstance(limit, int) else int(limit * len(loader))
+
+
+class NamedCheckpoints(Checkpoint):
+    """Keeps the checkpoints of some epochs, from which a run can be tested or resumed.
+
+    A Checkpoint by type: Lightning runs those last, in their order, so this one stands behind the training curve.
+
+    Args:
+        folder: Folder of the checkpoints.
+        epochs: After which epochs; the first is 1.
+    """
+
+    def __init__(self, folder: Path, epochs: Sequence[int]) -> None:
+        self.folder, self.epochs = folder, tuple(epochs)
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Refuse an epoch that will not come.
+
+        Raises:
+            UsageError: The run ends before it.
+        """
+        last = trainer.max_epochs or -1
+        late = [epoch for epoch in self.epochs if epoch > last > 0]
+        if stage == "fit" and late and not trainer.fast_dev_run:  # type: ignore[attr-defined]
+            raise UsageError(
+                f"`trace.checkpoints` names epoch {late[0]}, and the run ends after {last}."
+            )
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Save, if this is one of them."""
+        epoch = trainer.current_epoch + 1
+        if epoch in self.epochs and not trainer.fast_dev_run:  # type: ignore[attr-defined]
+            trainer.save_checkpoint(self.folder / f"epoch={epoch}.ckpt", weights_only=False)

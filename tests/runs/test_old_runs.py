@@ -1,0 +1,55 @@
+"""A run folder written before the package got its present layout is read, listed, evaluated again and recognised."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from calibench.cli import main
+from calibench.leaderboard import leaderboard
+from calibench.runs import Predictions, Run
+from calibench.training.fit import fit
+
+OLD = Path(__file__).parents[1] / "reference" / "run_of_0.1.0"
+FOLDER = Path("digits_lt", "SmallCNN", "CrossEntropyLoss", "dfbf1189fe", "seed=1")
+ASKED = ["--config", "digits_lt", "--trainer.max_epochs", "2"]
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    shutil.copytree(OLD / "digits_lt", tmp_path / "results" / "digits_lt")
+    return tmp_path / "results"
+
+
+def test_its_logits_and_its_place_in_the_leaderboard_are_read(results: Path) -> None:
+    assert len(Predictions.load(Run(results / FOLDER).predictions("test")).logits) == 359
+    table = leaderboard(results)
+    assert [row.label for row in table.tables[0].rows] == ["CrossEntropyLoss"]
+
+
+def test_it_is_recognised_as_done_and_its_numbers_stay(results: Path) -> None:
+    before = (results / FOLDER / "metrics.json").read_bytes()
+    outcome, run = fit([*ASKED, "--trainer.default_root_dir", str(results)])
+    assert (outcome, run.folder) == ("skipped", results / FOLDER)
+    assert (results / FOLDER / "metrics.json").read_bytes() == before
+
+
+def test_other_calibrators_are_added_to_the_same_numbers(results: Path) -> None:
+    before = json.loads((results / FOLDER / "metrics.json").read_text())["rows"]
+    fit(
+        [*ASKED, "--trainer.default_root_dir", str(results),
+         "--evaluation.calibrators", "[{class_path: VectorScaling}]"]
+    )  # fmt: skip
+    after = json.loads((results / FOLDER / "metrics.json").read_text())["rows"]
+    assert {row["calibrator"] for row in after} > {row["calibrator"] for row in before}
+    assert [row for row in after if row["calibrator"] != "VectorScaling"] == before
+
+
+def test_a_sweep_finds_it_done(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = ["sweep", "digits_lt", "--losses", "cross_entropy", "--seeds", "1", "--dry-run"]
+    asked = ["--trainer.default_root_dir", str(results), "--trainer.max_epochs", "2"]
+    assert main([*sweep, *asked]) == 0
+    assert "digits_lt cross_entropy seed=1 (done)" in capsys.readouterr().out

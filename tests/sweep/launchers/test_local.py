@@ -1,0 +1,99 @@
+"""Which cells share which GPU, with lists of devices that are not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from calibench.config import UsageError
+from calibench.sweep.launchers import local
+from calibench.sweep.launchers.local import any_wants_gpu, local_pool, visible_gpus
+from calibench.sweep.pool import Job, Pool
+
+CPU = ["--config", "digits_lt"]  # accelerator: cpu
+ANY = ["--config", "cifar10"]
+
+
+def jobs(*arguments: str, n: int = 9) -> list[Job]:
+    return [Job("b", "loss", seed, list(arguments)) for seed in range(n)]
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    return lambda names: monkeypatch.setenv("CUDA_VISIBLE_DEVICES", names)
+
+
+def devices(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """What each worker of the pool would see."""
+    seen: list[str | None] = []
+
+    def start(self: Pool, device: str | None) -> None:
+        seen.append(device)
+
+    monkeypatch.setattr(Pool, "_start", start)
+    monkeypatch.setattr(Pool, "_give", lambda self, worker, job: job)
+    list(pool.run(jobs()))
+    return seen
+
+
+def test_cells_are_dealt_out_to_the_gpus(
+    gpus: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gpus("0,GPU-5a,7")
+    pool = local_pool(jobs(*ANY), tmp_path, at_a_time=None, cells_per_gpu=2)
+    assert devices(pool, monkeypatch) == ["0", "GPU-5a", "7"] * 2
+    assert local_pool(jobs(*ANY), tmp_path, at_a_time=None, cells_per_gpu=None).size == 3
+    pool = local_pool(jobs(*ANY), tmp_path, at_a_time=4, cells_per_gpu=None)
+    assert devices(pool, monkeypatch) == ["0", "GPU-5a", "7", "0"]
+    assert local_pool(jobs(*ANY, n=2), tmp_path, at_a_time=None, cells_per_gpu=2).size == 2
+
+
+def test_cells_for_the_cpu_get_the_cores(
+    gpus: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gpus("0,1")
+    monkeypatch.setattr(local, "cores", lambda: 5)
+    pool = local_pool(jobs(*CPU), tmp_path, at_a_time=None, cells_per_gpu=None)
+    assert (pool.size, pool.devices) == (5, [])
+    with pytest.raises(UsageError, match="`accelerator: cpu`"):
+        local_pool(jobs(*CPU), tmp_path, at_a_time=None, cells_per_gpu=2)
+
+
+def test_without_a_gpu(gpus: Callable[[str], None], tmp_path: Path) -> None:
+    gpus("")
+    with pytest.raises(UsageError, match="`--cells-per-gpu` needs a GPU; none is visible here"):
+        local_pool(jobs(*ANY), tmp_path, at_a_time=None, cells_per_gpu=2)
+    assert local_pool(jobs(*ANY), tmp_path, at_a_time=3, cells_per_gpu=None).devices == []
+
+
+def test_visible_gpus(
+    gpus: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gpus("2,MIG-1")
+    assert visible_gpus() == ["2", "MIG-1"]
+    gpus("-1")
+    assert visible_gpus() == []
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert visible_gpus() == []
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 0\necho 1\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
+    assert visible_gpus() == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (CPU, False),
+        (ANY, True),
+        ([*CPU, "--trainer.accelerator", "gpu"], True),
+        ([*ANY, "--trainer.accelerator=cpu"], False),
+        ([*ANY, "--trainer.accelerator", "gpu", "--trainer.accelerator", "cpu"], False),
+    ],
+)
+def test_who_wants_a_gpu(arguments: list[str], wanted: bool) -> None:
+    assert any_wants_gpu(jobs(*arguments, n=1)) is wanted

@@ -1,0 +1,249 @@
+"""Sweeps: the plan, workers, restarts, failures, interruption."""
+
+from __future__ import annotations
+
+import csv
+import gc
+import io
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from calibench.config import UsageError
+from calibench.sweep import pool
+from calibench.sweep.command import live_table, plan, results_root
+from calibench.sweep.pool import Job
+from calibench.sweep.suites import CORE_LOSSES, parse_losses, parse_seeds
+from calibench.training import fit as training
+
+
+def start(root: Path, *arguments: str) -> subprocess.Popen[str]:
+    quick = ["--trainer.max_epochs", "2", "--trainer.default_root_dir", str(root)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "calibench", "sweep", "digits_lt", *arguments, *quick],
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str], timeout: float = 240) -> tuple[int, str, str]:
+    out, error = process.communicate(timeout=timeout)
+    return process.returncode, out, error
+
+
+def results(root: Path) -> dict[str, Any]:
+    """metrics.json of every run by its folder, without what names the folder of the results."""
+    return {
+        path.parent.relative_to(root).as_posix(): json.loads(path.read_text())
+        for path in root.rglob("metrics.json")
+    }
+
+
+def numbers(board: str) -> list[dict[str, str]]:
+    """The rows of a leaderboard as CSV, without what tells of time."""
+    rows = [
+        {key: value for key, value in row.items() if not key.startswith("seconds")}
+        for row in csv.DictReader(io.StringIO(board))
+    ]
+    return [{**row, "tied": row["tied"].replace(" seconds", "")} for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [("1..3", [1, 2, 3]), ("1,5,7", [1, 5, 7]), ("1..2,7", [1, 2, 7]), ("3", [3]), ("1,1", [1])],
+)
+def test_seeds(text: str, seeds: list[int]) -> None:
+    assert parse_seeds(text) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "a", "1...3", "3..1", "-1"])
+def test_bad_seeds(text: str) -> None:
+    with pytest.raises(UsageError, match="--seeds"):
+        parse_seeds(text)
+
+
+def test_losses(tmp_path: Path) -> None:
+    assert parse_losses(["core"]) == list(CORE_LOSSES)
+    assert set(CORE_LOSSES) < set(parse_losses(["all"]))
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("model: {loss: CrossEntropyLoss}")
+    assert parse_losses(["gce", str(mine), "gce"]) == ["gce", str(mine)]
+
+
+def test_plan_goes_seed_by_seed_and_merges_the_loss_last() -> None:
+    jobs = plan(
+        ["digits_lt", "digits"],
+        ["focal", "gce"],
+        [1, 2],
+        overlays=["o.yaml"],
+        overrides=["--threads", "2"],
+    )
+    assert [job.label for job in jobs[:4]] == [
+        f"digits_lt {loss} seed={seed}" for seed in (1, 2) for loss in ("focal", "gce")
+    ]
+    assert [jobs[0].arguments[i] for i in (0, 2, 4)] == ["--config"] * 3
+    assert [Path(jobs[0].arguments[i]).name for i in (1, 3, 5)] == [
+        "digits_lt.yaml",
+        "o.yaml",
+        "focal.yaml",
+    ]
+    assert jobs[0].arguments[6:] == [
+        "--seed_everything",
+        "1",
+        "--ckpt_path",
+        "last",
+        "--threads",
+        "2",
+    ]
+
+
+def test_results_root() -> None:
+    assert results_root([]) == Path("results")
+    assert results_root(["--trainer.max_epochs", "1", "--trainer.default_root_dir=x"]) == Path("x")
+
+
+def test_the_live_table_shows_states_and_fits_the_terminal() -> None:
+    jobs = [Job("b", f"loss{i}", seed, []) for i in range(30) for seed in (1, 2)]
+    jobs[0].state, jobs[0].seconds = "done", 4.2
+    jobs[1].state, jobs[1].epoch, jobs[1].epochs, jobs[1].started = (
+        "running",
+        3,
+        30,
+        time.monotonic(),
+    )
+    jobs[2].state = "failed"
+    console = Console(record=True, width=80, height=24, file=io.StringIO())
+    console.print(live_table(jobs, 2, height=24))
+    text = console.export_text()
+    assert "2 of 60 cells, 1 running, " in text
+    for expected in ("✓ 4 s", "3/30", "✗ failed", "·", "more rows"):
+        assert expected in text
+    assert len(text.splitlines()) <= 24
+
+
+def test_a_sweep_is_killed_run_again_and_equals_an_uninterrupted_one(tmp_path: Path) -> None:
+    losses = ["--losses", "cross_entropy", "gce", "flsd", "--seeds", "1..2"]
+    code, out, error = finish(start(tmp_path / "whole", *losses, "--jobs", "1"))
+    assert code == 0, error
+    assert out.count("✓") == 6
+
+    process = start(tmp_path / "cut", *losses, "--jobs", "2")
+    end = time.monotonic() + 90
+    while not results(tmp_path / "cut"):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "cut").rglob("metrics.json")}
+    assert len(done) < 6
+    code, out, error = finish(start(tmp_path / "cut", *losses, "--jobs", "2"))
+    assert code == 0, error
+    statuses = [
+        json.loads(path.read_text())["status"] for path in (tmp_path / "cut").rglob("status.json")
+    ]
+    assert statuses == ["done"] * 6
+    assert results(tmp_path / "cut") == results(
+        tmp_path / "whole"
+    )  # neither the kill nor --jobs changed a number
+    kept = [path for path, time_ns in done.items() if path.stat().st_mtime_ns == time_ns]
+    assert (
+        out.count("✓ before") >= len(kept) - 1
+    )  # a run killed between its last two files is finished again
+
+    code, out, _ = finish(start(tmp_path / "cut", *losses))
+    assert code == 0
+    assert out.count("✓ before") == 6
+    boards = [
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "calibench",
+                "leaderboard",
+                str(tmp_path / name),
+                "--format",
+                "csv",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for name in ("whole", "cut")
+    ]
+    assert numbers(boards[0]) == numbers(boards[1])
+
+
+def test_a_failed_cell_does_not_stop_the_others(tmp_path: Path) -> None:
+    nan = tmp_path / "nan.yaml"
+    nan.write_text(
+        "model:\n  loss:\n    class_path: tests.plugin.BecomesNaN\n    init_args: {step: 3}\n"
+    )
+    code, out, error = finish(
+        start(tmp_path / "r", "--losses", str(nan), "gce", "--seeds", "1", "--jobs", "1")
+    )
+    assert code == 1
+    assert "digits_lt nan seed=1 failed: the training loss is not finite at epoch 0" in error
+    assert "Generative" in out
+    assert "BecomesNaN" in out  # a hole in the table, named below it
+
+
+def test_ctrl_c_ends_the_children_and_keeps_what_is_done(tmp_path: Path) -> None:
+    process = start(tmp_path, "--losses", "core", "--seeds", "1..9", "--jobs", "2")
+    end = time.monotonic() + 180
+    while not any('"done"' in path.read_text() for path in tmp_path.rglob("status.json")):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    code, _, error = finish(process, 60)
+    assert code == 130
+    assert error.splitlines()[-1] == "calibench: interrupted"
+    assert "Traceback" not in error
+    end = time.monotonic() + 10  # the process that forks the workers notices by itself
+    while (
+        str(process.pid)
+        in subprocess.run(
+            ["ps", "-eo", "sid"], capture_output=True, text=True, check=True
+        ).stdout.split()
+    ):
+        assert time.monotonic() < end, "a child is left"
+        time.sleep(0.1)
+    done = [json.loads(path.read_text())["status"] for path in tmp_path.rglob("status.json")]
+    assert "done" in done
+    assert "running" not in done
+
+
+def test_the_memory_of_a_cell_does_not_wait_for_the_collector(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.itself = self
+
+    left: list[weakref.ref[Trainer]] = []
+
+    def fit(arguments: list[str], report: object) -> tuple[str, None]:
+        left.append(weakref.ref(Trainer()))
+        if arguments:
+            raise ValueError("failed")
+        return "done", None
+
+    monkeypatch.setattr(training, "fit", fit)
+    monkeypatch.setattr(pool, "_write_to", lambda log: None)
+    ours, theirs = multiprocessing.Pipe()
+    gc.disable()
+    try:
+        pool._run_cell(theirs, [], "")
+        pool._run_cell(theirs, ["--failing"], "")
+    finally:
+        gc.enable()
+    assert [ours.recv()[1] for _ in range(2)] == ["done", "failed"]
+    assert [reference() for reference in left] == [None, None]

@@ -1,0 +1,151 @@
+"""A run and a calibrator as one program, used by a process that has torch alone; `predict --calibrator`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from calibench.calibrators import TemperatureScaling
+from calibench.cli import main
+from calibench.config import ExpectedFailure
+from calibench.evaluation import fit_calibrator
+from calibench.evaluation.calibrate import load_calibrator
+from calibench.evaluation.selection import DEFAULT
+from calibench.runs import Predictions, Run
+from calibench.training import fit as training
+from calibench.training.export import CalibratedModel, exported, trained_network
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("results")
+    arguments = [
+        "--config",
+        "digits_lt",
+        "--trainer.max_epochs",
+        "2",
+        "--trainer.enable_progress_bar",
+        "false",
+    ]
+    return training.fit([*arguments, "--trainer.default_root_dir", str(folder)])[1]
+
+
+# The process has torch and numpy; calibench must not be needed, so it is made impossible to import.
+FRESH = """
+import sys
+sys.modules["calibench"] = None
+import numpy as np, torch
+notes = {"calibench.json": ""}
+model = torch.export.load(sys.argv[1], extra_files=notes).module()
+with np.load(sys.argv[2]) as arrays:
+    for rows in (1, 7, len(arrays["inputs"])):
+        probs = model(torch.from_numpy(arrays["inputs"][:rows])).detach().numpy()
+        assert np.abs(probs - arrays["probs"][:rows]).mean() < 1e-5  # in the mean: a map with steps amplifies rounding
+print(notes["calibench.json"])
+"""
+
+
+def predict(run: Run, folder: Path, calibrator: str) -> None:
+    config = ["--config", str(run.folder / "config.yaml")]
+    assert main(["predict", *config, "--output", str(folder), "--calibrator", calibrator]) == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "VectorScaling",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in DEFAULT
+            if name != "VectorScaling"
+        ),
+    ],
+)
+def test_a_fresh_process_gets_the_calibrated_probabilities(
+    name: str, run: Run, tmp_path: Path
+) -> None:
+    output = tmp_path / "model.pt2"
+    assert main(["export", str(run.folder), "--calibrator", name, "-o", str(output)]) == 0
+    _, inputs = trained_network(run)
+    predict(run, tmp_path, name)
+    with np.load(tmp_path / name / "val.npz") as arrays:
+        np.savez(
+            tmp_path / "expected.npz", inputs=inputs.numpy(), probs=arrays["probs"][: len(inputs)]
+        )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FRESH, str(output), str(tmp_path / "expected.npz")],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    notes = json.loads(done.stdout)
+    assert notes["calibrator"] == name
+    assert notes["classes"] == Predictions.load(run.predictions("val")).metadata["class_names"]
+    assert notes["input_shape"] == [None, *inputs.shape[1:]]
+
+
+def test_predict_writes_calibrated_probabilities_beside_the_logits(
+    run: Run, tmp_path: Path
+) -> None:
+    predict(run, tmp_path, "TemperatureScaling")
+    val, test = (Predictions.load(tmp_path / f"{name}.npz") for name in ("val", "test"))
+    fitted = fit_calibrator(TemperatureScaling(), val)
+    read = load_calibrator(tmp_path / "TemperatureScaling" / "calibrator.pt")
+    assert read.parameters_dict() == fitted.parameters_dict()
+    with np.load(tmp_path / "TemperatureScaling" / "test.npz") as arrays:
+        np.testing.assert_array_equal(
+            arrays["probs"], fitted(torch.from_numpy(test.logits)).numpy()
+        )
+    names = {path.stem for path in tmp_path.glob("*.npz")}
+    assert {path.stem for path in (tmp_path / "TemperatureScaling").glob("*.npz")} == names
+
+
+def test_predict_refuses_an_unknown_calibrator_before_it_starts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["predict", "--config", "nowhere", "--calibrator", "TempScaling"]) == 2
+    assert "did you mean TemperatureScaling" in capsys.readouterr().err
+
+
+def test_mistakes_are_one_line(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(tmp_path)]) == 2
+    assert "not the folder of a finished run" in capsys.readouterr().err
+    assert main(["export", str(run.folder), "--calibrator", "Temperature"]) == 2
+    assert "did you mean TemperatureScaling" in capsys.readouterr().err
+
+
+def test_a_program_that_differs_from_its_network_is_not_written() -> None:
+    class RowDependent(
+        nn.Module
+    ):  # what is exported depends on a number that was only true of the example
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return inputs * (3.0 if torch.compiler.is_compiling() else 1.0)
+
+    logits, target = torch.randn(50, 3), torch.randint(3, (50,))
+    model = CalibratedModel(RowDependent(), TemperatureScaling().fit(logits, target)).eval()
+    with pytest.raises(ExpectedFailure, match="cannot be exported"):
+        exported(model, logits, {})
+
+
+def test_a_damaged_checkpoint_is_named(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run.folder, copy)
+    (copy / "checkpoints" / "last.ckpt").write_bytes(b"nothing")
+    assert main(["export", str(copy)]) == 1
+    assert "last.ckpt" in capsys.readouterr().err
+    (copy / "checkpoints" / "last.ckpt").unlink()
+    assert main(["export", str(copy)]) == 2
+    assert "is gone" in capsys.readouterr().err

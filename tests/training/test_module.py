@@ -1,0 +1,216 @@
+"""The module: N processes give one process's gradient; loss scales; what the steps keep."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from calibench import losses
+from calibench.backbones import MLP
+from calibench.data import Batch
+from calibench.distributed import gather_batch, gather_rows, slice_sizes
+from calibench.training.module import ClassificationModule
+from tests.processes import run_processes
+
+K, FEATURES = 4, 3
+
+
+class _Trainer:
+    accumulate_grad_batches = 1
+
+
+def build(loss: losses.CalibrationLoss, scale: str) -> ClassificationModule:
+    torch.manual_seed(0)
+    backbone = MLP(num_classes=K, in_features=FEATURES, hidden=(5,))
+    module = ClassificationModule(backbone, loss, K, loss_scale=scale).double()  # type: ignore[arg-type]
+    module.trainer = _Trainer()  # type: ignore[assignment]
+    return module
+
+
+def global_batch(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(n)
+    return torch.randn(n, FEATURES, generator=generator, dtype=torch.float64), torch.randint(
+        K, (n,), generator=generator
+    )
+
+
+def gradient(
+    n: int, loss: losses.CalibrationLoss, scale: str, processes: int = 1, rank: int = 0
+) -> list[float]:
+    """The gradient of this process's training step, flat."""
+    module = build(loss, scale)
+    inputs, target = global_batch(n)
+    mine = torch.tensor_split(torch.arange(n), processes)[rank]
+    module.training_step(Batch(inputs[mine], target[mine], mine, n), 0).backward()
+    return torch.cat([parameter.grad.flatten() for parameter in module.parameters()]).tolist()
+
+
+LOSSES = {
+    "ce": losses.CrossEntropyLoss,
+    "gce": losses.GenerativeCrossEntropy,
+    "brier": losses.BrierLoss,
+}
+SIZES = (12, 7, 2)  # equal, unequal, with an empty shard for 3 processes
+
+
+def _gradients(rank: int, processes: int) -> dict[str, list[float]]:
+    return {
+        f"{name} {scale} {n}": gradient(n, loss(), scale, processes, rank)
+        for name, loss in LOSSES.items()
+        for scale in ("mean", "sum")
+        for n in SIZES
+    }
+
+
+@pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_n_processes_give_one_processs_gradient(processes: int) -> None:
+    parts = run_processes(_gradients, processes)
+    for case, expected in _gradients(0, 1).items():
+        averaged = np.mean(
+            [part[case] for part in parts], axis=0
+        )  # what DistributedDataParallel does; no clipping
+        np.testing.assert_allclose(averaged, expected, rtol=1e-12, atol=1e-14, err_msg=case)
+
+
+def _rows(rank: int, processes: int) -> dict[str, Any]:
+    sizes = slice_sizes(5, processes)
+    start = sum(sizes[:rank])
+    mine = torch.arange(start, start + sizes[rank])
+    logits, target = gather_batch(
+        mine.double()[:, None] * torch.ones(2, dtype=torch.float64), mine
+    )  # sizes exchanged
+    (uint8,) = gather_rows(mine.to(torch.uint8))
+    return {"logits": logits.tolist(), "target": target.tolist(), "uint8": uint8.tolist()}
+
+
+def test_gather_keeps_the_order_of_ranks_and_exchanges_sizes() -> None:
+    for part in run_processes(_rows, 2):
+        assert part["target"] == part["uint8"] == [0, 1, 2, 3, 4]
+        assert part["logits"] == [[float(i)] * 2 for i in range(5)]
+
+
+def test_slice_sizes_are_those_of_tensor_split() -> None:
+    for n in range(12):
+        for processes in (1, 2, 3, 5):
+            assert slice_sizes(n, processes) == [
+                len(part) for part in torch.tensor_split(torch.arange(n), processes)
+            ]
+
+
+def test_sum_is_mean_times_rows_and_is_not_divided_by_accumulation() -> None:
+    mean, total = (
+        np.array(gradient(7, losses.CrossEntropyLoss(), scale)) for scale in ("mean", "sum")
+    )
+    np.testing.assert_allclose(total, 7 * mean, rtol=1e-12)
+    module = build(losses.CrossEntropyLoss(), "sum")
+    module.trainer.accumulate_grad_batches = 2
+    inputs, target = global_batch(7)
+    halves = [
+        Batch(inputs[part], target[part], part, len(part)) for part in torch.arange(7).split([4, 3])
+    ]
+    for batch in halves:
+        (module.training_step(batch, 0) / 2).backward()  # Lightning's division
+    accumulated = torch.cat([parameter.grad.flatten() for parameter in module.parameters()]).numpy()
+    np.testing.assert_allclose(accumulated, total, rtol=1e-12)
+
+
+def test_there_are_no_hyper_parameters_to_override_the_command_line() -> None:
+    assert not build(losses.CrossEntropyLoss(), "mean").hparams
+
+
+def _weights(root: Path) -> dict[str, torch.Tensor]:
+    return torch.load(next(root.rglob("last.ckpt")), weights_only=True)["state_dict"]
+
+
+def _results(root: Path) -> dict[tuple[str, ...], float]:
+    rows = json.loads(next(root.rglob("metrics.json")).read_text())["rows"]
+    return {
+        (row["split"], row["calibrator"], row["metric"], row.get("score", "")): row["value"]
+        for row in rows
+    }
+
+
+def run_fit(root: Path, how: list[str], *options: str) -> None:
+    """Train an MLP (no batch normalisation) on batches that do not divide evenly, without clipping."""
+    arguments = [
+        "fit", "--config", "digits_lt", "--model.backbone", "MLP", "--model.backbone.in_features", "64", "--data.batch_size", "50",
+        "--model.optimizer.lr", "0.01", "--trainer.max_epochs", "2", "--trainer.precision", "64-true", "--trainer.default_root_dir", str(root),
+        *options,
+    ]  # fmt: skip
+    done = subprocess.run(
+        [*how, "-m", "calibench", *arguments], capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(list(root.rglob("metrics.json"))) == 1
+
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+
+
+@pytest.mark.parametrize(
+    ("how", "options", "loss"),
+    [
+        (
+            TORCHRUN,
+            ["--trainer.devices", "auto"],
+            [
+                "--model.loss",
+                "GenerativeCrossEntropy",
+                "--model.loss_scale",
+                "sum",
+                "--model.optimizer.lr",
+                "0.0005",
+            ],
+        ),
+        pytest.param(
+            [sys.executable],
+            ["--trainer.devices", "2", "--trainer.strategy", "ddp"],
+            ["--model.loss", "BrierLoss"],
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["torchrun", "ddp"],
+)
+def test_two_processes_train_what_one_trains(
+    how: list[str], options: list[str], loss: list[str], tmp_path: Path
+) -> None:
+    run_fit(tmp_path / "one", [sys.executable], *loss)
+    run_fit(tmp_path / "two", how, *loss, *options)
+    one, two = _weights(tmp_path / "one"), _weights(tmp_path / "two")
+    assert one.keys() == two.keys()
+    for name in one:
+        torch.testing.assert_close(two[name], one[name], rtol=1e-10, atol=1e-12)
+    metrics_one, metrics_two = _results(tmp_path / "one"), _results(tmp_path / "two")
+    assert metrics_one.keys() == metrics_two.keys()
+    for key, value in metrics_one.items():
+        assert metrics_two[key] == pytest.approx(value, rel=1e-5, abs=1e-6), key
+    for name in ("val", "test", "noise", "photos"):
+        first, second = (
+            np.load(next((tmp_path / folder).rglob(f"{name}.npz")))["logits"]
+            for folder in ("one", "two")
+        )
+        np.testing.assert_allclose(second, first, rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_accumulation_is_explained_in_one_line(tmp_path: Path) -> None:
+    from calibench.training import fit as training
+
+    arguments = [
+        "--config",
+        "digits_lt",
+        "--trainer.fast_dev_run",
+        "true",
+        "--trainer.accumulate_grad_batches",
+        "2",
+        "--trainer.default_root_dir",
+        str(tmp_path),
+    ]
+    with pytest.warns(UserWarning, match="a batch-coupled loss sees each of them alone"):
+        training.fit([*arguments, "--trainer.enable_progress_bar", "false"])

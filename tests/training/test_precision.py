@@ -1,0 +1,284 @@
+"""The switches for speed give the plain run's result within a stated tolerance, and resume exactly."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+from lightning.pytorch.plugins.precision import MixedPrecision
+from torch import nn
+
+from calibench.backbones import MLP, SmallCNN
+from calibench.data import DigitsDataModule
+from calibench.losses import CrossEntropyLoss
+from calibench.training import fit as training
+from calibench.training.experiment import Experiment
+from calibench.training.module import ClassificationModule
+from tests.training.test_fit import Crash, CrashAt, metrics
+from tests.training.test_module import TORCHRUN, run_fit
+
+BF16 = ["--trainer.precision", "bf16-mixed"]
+CHANNELS_LAST = ["--model.channels_last", "true"]
+COMPILE = ["--model.compile", "true"]
+FUSED = ["--model.optimizer.init_args.fused", "true"]
+CLIP = ["--trainer.gradient_clip_val", "0.5"]
+ALL = [*BF16, *CHANNELS_LAST, *COMPILE, *FUSED, *CLIP]
+COMPILE_IN_PLACE = nn.Module.compile
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
+    """Compile without a C++ compiler, in a second: graphs are run as they are; the shapes they were made for."""
+    shapes: list[torch.Size] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        shapes.append(next(one.shape for one in inputs if one.dim() == 4 and one.shape[2] == 8))
+        return graph.forward
+
+    monkeypatch.setattr(
+        nn.Module, "compile", lambda self, **how: COMPILE_IN_PLACE(self, backend=backend, **how)
+    )
+    torch._dynamo.reset()
+    return shapes
+
+
+def arguments(root: Path, *switches: str) -> list[str]:
+    """Three epochs of seven batches, the last one smaller, of a CNN with batch normalisation."""
+    return [
+        "--config", "digits_lt", "--trainer.max_epochs", "3", "--model.optimizer.lr", "0.02",
+        "--trainer.enable_progress_bar", "false", "--trainer.default_root_dir", str(root), *switches,
+    ]  # fmt: skip
+
+
+def flat(state: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The parameters of the network, without what batch normalisation counts."""
+    kept = (".weight", ".bias")
+    return torch.cat([v.flatten().double() for k, v in state.items() if k.endswith(kept)])
+
+
+def trained(root: Path, *switches: str) -> torch.Tensor:
+    """The weights after 21 steps."""
+    run = training.fit(arguments(root, *switches))[1]
+    return flat(torch.load(run.checkpoints / "last.ckpt", weights_only=True)["state_dict"])
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., torch.Tensor]:
+    """The weights after the plain run with these options."""
+
+    @functools.cache
+    def run(*options: str) -> torch.Tensor:
+        return trained(tmp_path_factory.mktemp("plain"), *options)
+
+    return run
+
+
+def distance(switched: torch.Tensor, plain: torch.Tensor, root: Path) -> float:
+    """How far apart two runs end, as a share of how far the plain one went."""
+    experiment = Experiment(arguments(root))
+    experiment.build()
+    start = flat(experiment.model.state_dict())
+    return float((switched - plain).norm() / (plain - start).norm())
+
+
+@pytest.mark.usefixtures("graphs")
+@pytest.mark.parametrize(
+    "switches",
+    [
+        [*CHANNELS_LAST, *COMPILE, *FUSED],
+        *(pytest.param(one, marks=pytest.mark.slow) for one in (CHANNELS_LAST, COMPILE, FUSED)),
+    ],
+    ids=["together", "channels_last", "compile", "fused"],
+)
+def test_a_switch_changes_rounding_only(
+    switches: list[str], plain: Callable[..., torch.Tensor], tmp_path: Path
+) -> None:
+    double = ["--trainer.precision", "64-true", *CLIP]
+    found = trained(tmp_path, *double, *switches)
+    assert distance(found, plain(*double), tmp_path) < 1e-12
+
+
+@pytest.mark.usefixtures("graphs")
+@pytest.mark.parametrize(
+    "switches",
+    [ALL, *(pytest.param(some, marks=pytest.mark.slow) for some in (BF16, [*BF16, *FUSED, *CLIP]))],
+    ids=["all", "bf16", "bf16-fused-clip"],
+)
+def test_bfloat16_goes_nearly_the_same_way(
+    switches: list[str], plain: Callable[..., torch.Tensor], tmp_path: Path
+) -> None:
+    found = trained(tmp_path, *switches)
+    unswitched = plain(*(CLIP if "0.5" in switches else []))
+    assert 0 < distance(found, unswitched, tmp_path) < 0.05
+
+
+@pytest.mark.slow
+def test_inductor_changes_rounding_only(plain: Callable[..., torch.Tensor], tmp_path: Path) -> None:
+    double = ["--trainer.precision", "64-true", *CLIP]
+    found = trained(tmp_path, *double, *COMPILE)
+    assert distance(found, plain(*double), tmp_path) < 1e-12
+
+
+@pytest.mark.usefixtures("graphs")
+@pytest.mark.parametrize(
+    "switches",
+    [
+        ALL,
+        *(
+            pytest.param(switches, marks=pytest.mark.slow)
+            for switches in (BF16, CHANNELS_LAST, COMPILE, [*FUSED, *CLIP])
+        ),
+    ],
+    ids=["all", "bf16", "channels_last", "compile", "fused"],
+)
+def test_a_run_with_switches_resumes_to_the_same_numbers(
+    switches: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropout = ["--model.backbone.dropout", "0.3", "--checkpoint_every_n_steps", "3"]
+    switches = [*switches, *dropout, "--ckpt_path", "last"]
+    whole = training.fit(arguments(tmp_path / "whole", *switches))[1]
+    build = Experiment.build
+    with monkeypatch.context() as patch:
+        crash = CrashAt("on_train_batch_end", 12)
+        patch.setattr(
+            Experiment,
+            "build",
+            lambda self, callbacks=(), **options: build(self, [*callbacks, crash], **options),
+        )
+        with pytest.raises(Crash):
+            training.fit(arguments(tmp_path / "cut", *switches))
+    resumed = training.fit(arguments(tmp_path / "cut", *switches))[1]
+    assert metrics(resumed) == metrics(whole)
+    for name in ("metrics.csv", "predictions/test.npz"):
+        assert (resumed.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+
+
+def test_compilation_is_of_the_backbone_in_training_only(
+    graphs: list[torch.Size], tmp_path: Path
+) -> None:
+    run = training.fit(arguments(tmp_path, *COMPILE))[1]
+    assert [shape[0] for shape in graphs] == [
+        64,
+        446 - 6 * 64,
+    ]  # one graph a shape, none for evaluation
+    state = torch.load(run.checkpoints / "last.ckpt", weights_only=True)["state_dict"]
+    experiment = Experiment(arguments(tmp_path))
+    experiment.build()
+    assert state.keys() == experiment.model.state_dict().keys()
+
+
+def test_channels_last_is_how_weights_and_images_lie() -> None:
+    seen: list[bool] = []
+    backbone = SmallCNN(num_classes=4, in_channels=3)
+    backbone.register_forward_pre_hook(
+        lambda _, inputs: seen.append(inputs[0].is_contiguous(memory_format=torch.channels_last))
+    )
+    for channels_last in (False, True):
+        module = ClassificationModule(backbone, CrossEntropyLoss(), 4, channels_last=channels_last)
+        module(torch.randn(2, 3, 8, 8))
+        convolutions = [part for part in backbone.modules() if isinstance(part, nn.Conv2d)]
+        weights = [one.weight for one in convolutions]
+        assert channels_last == all(
+            weight.is_contiguous(memory_format=torch.channels_last) for weight in weights
+        )
+    assert seen == [False, True]
+
+
+def test_switches_that_are_off_do_not_rename_what_there_is(tmp_path: Path) -> None:
+    keys = {
+        name: Experiment(arguments(tmp_path, *switches)).cell.key
+        for name, switches in {
+            "plain": [],
+            "off": ["--model.channels_last", "false", "--model.compile", "false"],
+            "channels_last": CHANNELS_LAST,
+            "compile": COMPILE,
+            "bf16": BF16,
+            "fused": FUSED,
+        }.items()
+    }
+    assert keys["plain"] == keys["off"]
+    assert len(set(keys.values())) == 5
+
+
+def test_the_loss_and_the_evaluation_are_float32(tmp_path: Path) -> None:
+    seen: dict[str, set[Any]] = {"network": set(), "loss": set(), "evaluation": set()}
+
+    class Loss(CrossEntropyLoss):
+        def forward(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+            seen["loss"] |= {logits.dtype, torch.is_autocast_enabled("cpu")}
+            return super().forward(logits, target)
+
+        def on_validation_epoch_end(self, logits: torch.Tensor, target: torch.Tensor) -> None:
+            bits = logits.view(torch.int32)
+            assert (bits & 0xFFFF).any()  # not rounded to bfloat16 on the way
+
+    backbone = SmallCNN(num_classes=10, in_channels=1)
+    backbone.register_forward_hook(
+        lambda module, _, logits: seen["network" if module.training else "evaluation"].add(
+            logits.dtype
+        )
+    )
+    trainer = trainer_on_cpu(precision="bf16-mixed", max_epochs=1)
+    trainer.fit(ClassificationModule(backbone, Loss(), 10), datamodule=DigitsDataModule())
+    assert seen == {
+        "network": {torch.bfloat16},
+        "loss": {torch.float32, False},
+        "evaluation": {torch.float32},
+    }
+
+
+def trainer_on_cpu(**options: Any) -> L.Trainer:
+    return L.Trainer(
+        accelerator="cpu", logger=False, enable_model_summary=False, enable_progress_bar=False,
+        enable_checkpointing=False, num_sanity_val_steps=0, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("algorithm", ["norm", "value"])
+@pytest.mark.parametrize("scaled", [False, True], ids=["bf16", "fp16"])
+def test_fused_sgd_clips_as_the_plain_one_does(scaled: bool, algorithm: str) -> None:
+    def run(fused: bool, clip: float | None) -> torch.Tensor:
+        torch.manual_seed(0)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10) if scaled else None
+        plugin = MixedPrecision("16-mixed" if scaled else "bf16-mixed", "cpu", scaler)
+        trainer = trainer_on_cpu(
+            plugins=plugin, max_steps=20, gradient_clip_val=clip, gradient_clip_algorithm=algorithm
+        )
+        module = ClassificationModule(
+            MLP(num_classes=10, in_features=64, hidden=(16,)),
+            CrossEntropyLoss(),
+            10,
+            optimizer=lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=0.9, fused=fused),
+        )
+        trainer.fit(module, datamodule=DigitsDataModule())
+        return flat(module.state_dict())
+
+    clip = 0.05 if algorithm == "norm" else 0.002
+    expected = run(False, clip)
+    torch.testing.assert_close(run(True, clip), expected, rtol=1e-4, atol=1e-6)
+    assert (run(True, None) - expected).norm() > 0.1 * expected.norm()  # the clipping mattered
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [("64-true", 1e-10), ("bf16-mixed", 0.05)], ids=["64", "bf16"]
+)
+def test_two_processes_train_what_one_trains_with_all_switches(
+    precision: str, tolerance: float, tmp_path: Path
+) -> None:
+    switches = [*CHANNELS_LAST, *COMPILE, *FUSED, *CLIP, "--trainer.precision", precision]
+    run_fit(tmp_path / "one", [sys.executable], *switches)
+    run_fit(tmp_path / "two", TORCHRUN, *switches)
+    one, two = (
+        flat(
+            torch.load(next((tmp_path / name).rglob("last.ckpt")), weights_only=True)["state_dict"]
+        )
+        for name in ("one", "two")
+    )
+    assert float((two - one).norm() / one.norm()) < tolerance
