@@ -175,9 +175,10 @@ def test_a_narrow_terminal_gets_every_number_in_parts() -> None:
     parts = list(tables(lines, 80))
     assert len(parts) > 1
     assert all(width_of(part) <= 80 for part in parts)
-    heads = [str(column.header) for part in parts for column in part.columns[1:]]
+    heads = [str(column.header) for part in parts for column in part.columns[1:-1]]
     (whole,) = tables(lines)
-    assert heads == [str(column.header) for column in whole.columns[1:]]
+    assert heads == [str(column.header) for column in whole.columns[1:-1]]
+    assert {str(part.columns[-1].header) for part in parts} == {"protocol\ndiffers"}
 
 
 def test_inside_and_outside_are_said() -> None:
@@ -226,9 +227,88 @@ def test_a_table_that_cannot_be_run_is_printed_and_says_why(
 def test_a_table_without_a_suite_is_printed_and_says_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert suite_of("gce", "6") is None
-    assert main(["reproduce", "gce", "--table", "6", "--results", "nowhere"]) == 0
-    assert "missing, in no suite: 14 numbers" in capsys.readouterr().out
+    assert suite_of("bsce_gra", "sec4.3") is None
+    assert main(["reproduce", "bsce_gra", "--table", "sec4.3", "--results", "nowhere"]) == 0
+    assert "missing, in no suite: 3 numbers" in capsys.readouterr().out
+
+
+def test_seconds_are_those_that_the_runs_have_recorded(tmp_path: Path) -> None:
+    setting = cell("suites/gce_table6", backbone="CIFARResNet50", loss="gce")
+    for seed, seconds in ((1, 480.0), (2, 510.0)):  # of 30 epochs
+        write_cell(tmp_path, setting, seed, seconds=seconds)
+    lines = reproduction("gce", "6", tmp_path).lines
+    line = line_of(lines, model="resnet50", loss="gce")
+    assert line.ours.values == [16.0, 17.0]
+    assert cell_text(line).splitlines() == ["16.65±0.33", "16.50±0.71 [2/10]", "-0.15 in"]
+    assert "on the machine that ran it" in line.ours.differs[0]
+
+
+def test_errors_are_printed_as_the_paper_has_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "fcl", "--table", "9", "--results", "nowhere"]) == 0
+    out = capsys.readouterr().out
+    numbers = out[out.index("ECE %") :].split()
+    assert [text for text in numbers if text in ("17.38", "12.92", "61.34", "32.48")] == [
+        "17.38", "12.92", "61.34", "32.48",
+    ]  # fmt: skip
+    assert "three of the four columns are quoted from others" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "suite", "title"),
+    [
+        ("1", "suites/fcl_table4", "ECE %, 15 bins"),
+        ("ECE", "suites/fcl_table4", "ECE %, 15 bins"),
+        ("3", "suites/fcl_table5", "smECE %"),
+        ("smece", "suites/fcl_table5", "smECE %"),
+        ("ood", "suites/fcl_ood", "OOD AUROC %"),
+    ],
+)
+def test_a_table_answers_to_its_names(name: str, suite: str, title: str) -> None:
+    made = reproduction("fcl", name, Path("nowhere"))
+    assert made.suite == suite
+    assert [str(table.title) for table in tables(made.lines)] == [title]
+
+
+def test_where_the_protocol_differs_the_verdict_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = {"dataset": "cifar10", "backbone": "CIFARResNet50"}
+    for loss, value in (("dual_focal", 0.0545), ("gce", 0.0475)):  # the paper's values
+        for seed in (1, 2, 3):
+            changes = {"caveats": ["cifar10: approximate images"]} if loss == "gce" else {}
+            setting = cell("suites/gce_table1", **where, loss=loss)
+            values = {"error": value + (seed - 2) / 1000}
+            write_cell(tmp_path, setting, seed, values=values, changes=changes)
+    setting = cell("suites/gce_table1", **where, loss="brier")
+    for seed in (1, 2, 3):
+        write_cell(tmp_path, setting, seed, values={"error": 0.5 + seed / 100})
+    made = reproduction("gce", "1", tmp_path)
+    theirs = {"dataset": "cifar10", "model": "resnet50"}
+    assert (
+        "two public repositories"
+        in line_of(list(made.lines), **theirs, loss="dual_focal").ours.differs[0]
+    )
+    assert line_of(list(made.lines), **theirs, loss="gce").ours.differs == [
+        "cifar10: approximate images"
+    ]
+    assert line_of(list(made.lines), **theirs, loss="brier").ours.differs == []
+    (table,) = tables(made.lines)
+    column = list(table.columns[-1].cells)
+    assert column[0] == "[1] dual_focal\n[2] gce"
+    assert column[4] == "[1] dual_focal\n[3]"  # CIFAR-100
+    arguments = ["reproduce", "gce", "--table", "1", "--results", str(tmp_path)]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "protocol differs, [2]: cifar10: approximate images\n" in out
+    assert (
+        "2 of 3 with an interval hold the paper's value (0 of 1 where the protocol is the paper's)"
+        in out
+    )
+    assert main([*arguments, "--format", "csv"]) == 0
+    rows = [row for row in csv.DictReader(io.StringIO(capsys.readouterr().out)) if row["ours"]]
+    by_loss = {row["loss"]: row["protocol_differs"] for row in rows}
+    assert by_loss["gce"] == "cifar10: approximate images"
+    assert by_loss["brier"] == ""
 
 
 def test_an_unknown_table_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
-# The papers print these in percent; everything here is a fraction.
-_IN_PERCENT = {"error", "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "ood_auroc"}
+# published.csv has these in percent, as the papers print them; what is read from it is a fraction.
+_IN_PERCENT = {"error", "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "mce", "ood_auroc"}
+
+_CALIBRATOR_BINS = "ats_bins="
 
 
 @dataclass(frozen=True)
 class Paper:
-    """Where numbers come from.
+    """A paper whose numbers are here.
 
     Attributes:
         name: Short name, as in `--against`.
@@ -22,12 +24,18 @@ class Paper:
         source: Authors, year and venue.
         n_bins: Bins of its calibration errors; where a table does not state them, those of the
             evaluation code its authors point to.
+        tables: Other names of its tables, each with the one in `Published.table`.
     """
 
     name: str
     title: str
     source: str
     n_bins: int
+    tables: Mapping[str, str] = field(default_factory=dict)
+
+    def table(self, name: str) -> str:
+        """The table of a number or another name, in any case: FCL's `smECE` is its `5`."""
+        return self.tables.get(name.lower(), name)
 
 
 PAPERS = {
@@ -45,6 +53,20 @@ PAPERS = {
             "Towards Trustworthy Deep Neural Network through Euclidean Distance",
             "Liang et al. 2024",
             15,
+            # The text counts ECE, smooth ECE, adaptive and classwise ECE as Tables 4 to 7 (section 5.1.1); in the order
+            # in which they are printed, ECE is Table 1 and smooth ECE Table 3. OOD is Table 4 by that order and in
+            # section 5.4: `4` is ECE here, `ood` the other.
+            {
+                "error": "2",
+                "1": "4",
+                "ece": "4",
+                "3": "5",
+                "smece": "5",
+                "smooth_ece": "5",
+                "adaptive_ece": "6",
+                "classwise_ece": "7",
+                "ood_auroc": "ood",
+            },
         ),
         Paper(
             "bsce_gra",
@@ -88,27 +110,40 @@ class Published:
     n_bins: int | None
     note: str
 
+    @property
+    def bins(self) -> int:
+        """Number of bins: the table's, or that of the paper where the table states none."""
+        return self.n_bins or PAPERS[self.paper].n_bins
+
+    @property
+    def calibrator_bins(self) -> int | None:
+        """Bins of adaptive temperature scaling, in a table that varies them."""
+        if not self.note.startswith(_CALIBRATOR_BINS):
+            return None
+        return int(self.note.removeprefix(_CALIBRATOR_BINS).partition(";")[0])
+
 
 def load(paper: str | None = None, *, table: str | None = None) -> list[Published]:
     """The published numbers, in the order of the tables.
 
     Args:
         paper: Only those of one paper.
-        table: Only those of one table.
+        table: Only those of one table of `paper`, by any of its names.
 
     Raises:
         ValueError: If there is no such paper, or it has no such table.
     """
-    if paper is not None and paper not in PAPERS:
+    if paper is None:
+        return list(_all())
+    if paper not in PAPERS:
         raise ValueError(f"`paper` must be one of {', '.join(PAPERS)}, got {paper!r}.")
-    chosen = [
-        number
-        for number in _all()
-        if paper in (None, number.paper) and table in (None, number.table)
-    ]
+    own = [number for number in _all() if number.paper == paper]
+    if table is None:
+        return own
+    chosen = [number for number in own if number.table == PAPERS[paper].table(table)]
     if not chosen:
-        tables = dict.fromkeys(number.table for number in _all() if number.paper == paper)
-        raise ValueError(f"`table` must be one of {', '.join(tables)}, got {table!r}.")
+        names = dict.fromkeys([*(number.table for number in own), *PAPERS[paper].tables])
+        raise ValueError(f"`table` must be one of {', '.join(names)}, got {table!r}.")
     return chosen
 
 
@@ -123,7 +158,7 @@ def find(
 ) -> Published | None:
     """The number of one cell, from the first table that holds it; None if no table does.
 
-    Entries whose note says that they vary something else (bins of the calibrator) are not it.
+    An entry of a table that varies the calibrator's bins is not it.
     """
     return _index().get((paper, dataset, model, loss, metric, stage))
 
@@ -132,7 +167,7 @@ def find(
 def _index() -> dict[tuple[str, ...], Published]:
     index: dict[tuple[str, ...], Published] = {}
     for n in _all():
-        if not n.note.startswith("ats_bins"):
+        if n.calibrator_bins is None:
             index.setdefault((n.paper, n.dataset, n.model, n.loss, n.metric, n.stage), n)
     return index
 

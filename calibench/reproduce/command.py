@@ -28,7 +28,9 @@ examples:
     parser.add_argument(
         "--results", type=Path, default=Path("results"), help="folder of runs (default: results)"
     )
-    parser.add_argument("--table", required=True, help="number of the table, as printed")
+    parser.add_argument(
+        "--table", required=True, help="number of the table, or its name (ece, ood)"
+    )
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench.config import available, short_name
-from calibench.leaderboard.columns import metric_info
+from calibench.leaderboard.columns import COSTS, metric_info
 from calibench.published import PAPERS, Published, load, model_names
 from calibench.published.names import STAGES
 from calibench.runs import Run, read_json
@@ -20,7 +20,6 @@ from calibench.tables.titles import METRICS, Metric
 
 SCORE = "entropy"  # of the out-of-distribution tables
 _AGAIN = "sweep the suite again, nothing is trained anew"
-ATS_BINS = "ats_bins="
 _BY_STAGE = {stage: calibrator for calibrator, stage in STAGES.items()}
 
 
@@ -32,12 +31,14 @@ class Ours:
         planned: Seeds that the suite names.
         values: The metric of each finished seed.
         temperatures: The fitted temperature of each, where the calibrator has one.
+        differs: How the suite's protocol differs from the paper's here, and what the runs say of their data.
         missing: Why there is no value, empty if there is one.
     """
 
     planned: int = 0
     values: list[float] = field(default_factory=list)
     temperatures: list[float] = field(default_factory=list)
+    differs: list[str] = field(default_factory=list)
     missing: str = ""
 
     @property
@@ -83,7 +84,7 @@ class Reproduction:
 
     Attributes:
         paper: Name of the paper.
-        table: Number of the table.
+        table: Number of the table, as in `Published.table`.
         suite: Name of its suite, if there is one.
         lines: Every number of the table, in its order.
         remarks: What the suite says of itself.
@@ -99,10 +100,16 @@ class Reproduction:
 def reproduction(paper: str, table: str, results: Path) -> Reproduction:
     """Every number of a table with ours, from the runs of its suite below `results`.
 
+    Args:
+        paper: Name of the paper.
+        table: Number or another name of the table.
+        results: Folder of runs.
+
     Raises:
         ValueError: If there is no such paper or table.
     """
     numbers = load(paper, table=table)
+    table = numbers[0].table
     name = suite_of(paper, table)
     suite = load_suite(name) if name else Suite([])
     settings = suite.settings()
@@ -120,7 +127,8 @@ def reproduction(paper: str, table: str, results: Path) -> Reproduction:
                 number.model in (setting.model, *model_names(setting.backbone))
             ):
                 split = setting.sets.get(outside, outside) or "test"
-                return _measured(number, runs(setting), split)
+                differs = suite.differences(dataset, outside, setting.model, setting.loss)
+                return _measured(number, runs(setting), split, differs)
         return Ours(missing=suite.missing.get(dataset, "in no suite"))
 
     remarks = [suite.note] if suite.note else []
@@ -129,6 +137,7 @@ def reproduction(paper: str, table: str, results: Path) -> Reproduction:
 
 def suite_of(paper: str, table: str) -> str | None:
     """The suite of a table, if there is one: `suites/gce_table3`, `suites/fcl_ood`."""
+    table = PAPERS[paper].table(table)
     names = (f"suites/{paper}_table{table}", f"suites/{paper}_{table}")
     return next((name for name in names if name in available()), None)
 
@@ -154,8 +163,12 @@ class _Runs:
 
 
 def _finished(run: Run) -> Mapping[str, Any]:
-    content: Mapping[str, Any] = read_json(run.folder / "metrics.json") if run.done else {}
-    return content
+    """What a finished run has written: its metrics, and its costs under `environment`."""
+    if not run.done:
+        return {}
+    costs = run.folder / "environment.json"
+    environment = read_json(costs) if costs.is_file() else {}
+    return {**read_json(run.folder / "metrics.json"), "environment": environment}
 
 
 def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:
@@ -183,8 +196,9 @@ def _is(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
     return same_class and all(arguments.get(key) == value for key, value in asked)
 
 
-def _measured(number: Published, runs: _Runs, split: str) -> Ours:
-    ours = Ours(len(runs.setting.seeds))
+def _measured(number: Published, runs: _Runs, split: str, differs: Sequence[str]) -> Ours:
+    said = [caveat for content in runs.contents for caveat in content.get("caveats") or ()]
+    ours = Ours(len(runs.setting.seeds), differs=list(dict.fromkeys([*differs, *said])))
     metric = as_coded(number.metric)
     for content in runs.contents:
         calibrator = _calibrator(number, runs.setting, content)
@@ -209,9 +223,8 @@ def _calibrator(number: Published, setting: Setting, content: Mapping[str, Any])
     """Name in a run of the paper's post-hoc method; of several of a class, the one that the suite asks for."""
     name = _BY_STAGE.get(number.stage, "")
     blocks = [block for block in setting.calibrators if short_name(block["class_path"]) == name]
-    if number.note.startswith(ATS_BINS):
-        bins = int(number.note.removeprefix(ATS_BINS).partition(";")[0])
-        blocks = [{"class_path": name, "init_args": {"n_bins": bins}}]
+    if number.calibrator_bins:
+        blocks = [{"class_path": name, "init_args": {"n_bins": number.calibrator_bins}}]
     same = (found for found, done in _evaluated(content) if blocks and _is(blocks[0], done))
     return next(same, name)
 
@@ -219,12 +232,14 @@ def _calibrator(number: Published, setting: Setting, content: Mapping[str, Any])
 def _value(
     number: Published, content: Mapping[str, Any], metric: str, split: str, calibrator: str
 ) -> float | None:
-    n_bins = number.n_bins or PAPERS[number.paper].n_bins
+    if metric in COSTS:
+        cost = content["environment"].get(metric)
+        return cost if isinstance(cost, int | float) else None
     for row in content["rows"]:
         if (
             (row["split"], row["calibrator"]) == (split, calibrator)
-            and row["metric"] in (metric, f"{metric}_{n_bins}")
-            and row.get("n_bins") in (None, n_bins)
+            and row["metric"] in (metric, f"{metric}_{number.bins}")
+            and row.get("n_bins") in (None, number.bins)
             and row.get("score") in (None, SCORE)
         ):
             return None if row["value"] is None else float(row["value"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from calibench.published import PAPERS, Published
-from calibench.reproduce.numbers import ATS_BINS, Line, Reproduction, as_coded
+from calibench.reproduce.numbers import Line, Reproduction, as_coded
 from calibench.statistics import mean_std
 from calibench.tables.titles import Metric
 
@@ -49,21 +49,33 @@ def tables(lines: Sequence[Line], width: int | None = None) -> Iterator[Table]:
         lines: The numbers.
         width: Characters in a line; a wider table comes in parts. No limit if None.
     """
+    marks = {text: f"[{place}]" for place, text in enumerate(differences(lines), start=1)}
     for metric in dict.fromkeys(line.number.metric for line in lines):
         own = [line for line in lines if line.number.metric == metric]
         info = own[0].info
         title = f"{info.label}{_bins(own[0].number)}"
         losses = list(dict.fromkeys(line.number.loss for line in own))
-        yield from _parts(title, own, losses, width)
+        yield from _parts(title, own, losses, marks, width)
 
 
-def _parts(title: str, lines: Sequence[Line], losses: list[str], width: int | None) -> list[Table]:
-    made = _table(title, [line for line in lines if line.number.loss in losses])
+def differences(lines: Sequence[Line]) -> list[str]:
+    """How the protocol of ours differs from the paper's, each once."""
+    return list(dict.fromkeys(text for line in lines for text in line.ours.differs))
+
+
+def _parts(
+    title: str,
+    lines: Sequence[Line],
+    losses: list[str],
+    marks: Mapping[str, str],
+    width: int | None,
+) -> list[Table]:
+    made = _table(title, [line for line in lines if line.number.loss in losses], marks)
     if width is None or len(losses) == 1 or width_of(made) <= width:
         return [made]
     middle = (len(losses) + 1) // 2
     halves = (losses[:middle], losses[middle:])
-    return [part for half in halves for part in _parts(title, lines, half, width)]
+    return [part for half in halves for part in _parts(title, lines, half, marks, width)]
 
 
 def width_of(table: Table) -> int:
@@ -72,21 +84,35 @@ def width_of(table: Table) -> int:
     return Measurement.get(console, console.options, table).maximum
 
 
-def _table(title: str, lines: Sequence[Line]) -> Table:
+def _table(title: str, lines: Sequence[Line], marks: Mapping[str, str]) -> Table:
     table = Table(title=title, box=box.SIMPLE_HEAD, show_lines=True, title_justify="left")
     table.add_column("", no_wrap=True)
     columns = list(dict.fromkeys((n.loss, n.stage) for n in (line.number for line in lines)))
     for loss, stage in columns:
         table.add_column(f"{loss}\n{stage}", justify="right", no_wrap=True)
+    if marks:
+        table.add_column("protocol\ndiffers", no_wrap=True)
     cells = {(_row(line.number), line.number.loss, line.number.stage): line for line in lines}
     for row in dict.fromkeys(_row(line.number) for line in lines):
         found = [cells.get((row, *column)) for column in columns]
-        table.add_row(row, *(cell_text(line) if line else "" for line in found))
+        texts = [cell_text(line) if line else "" for line in found]
+        differing = _differing([line for line in found if line], marks)
+        table.add_row(row, *texts, *([differing] if marks else []))
     return table
 
 
+def _differing(row: Sequence[Line], marks: Mapping[str, str]) -> str:
+    """The marks of a row's differences, with the losses of those that are not of all."""
+    texts = []
+    for text, mark in marks.items():
+        losses = dict.fromkeys(line.number.loss for line in row if text in line.ours.differs)
+        everywhere = all(text in line.ours.differs for line in row)
+        texts += [mark if everywhere else f"{mark} {', '.join(losses)}"] if losses else []
+    return "\n".join(texts)
+
+
 def _row(number: Published) -> str:
-    varied = number.note.partition(";")[0] if number.note.startswith(ATS_BINS) else ""
+    varied = f"ats_bins={number.calibrator_bins}" if number.calibrator_bins else ""
     return "\n".join(part for part in (number.dataset, number.model, varied) if part)
 
 
@@ -95,7 +121,7 @@ def _bins(number: Published) -> str:
     if number.metric not in ("ece", "adaptive_ece", "classwise_ece"):
         return ""
     coded = ", as the papers' code computes it" if as_coded(number.metric) != number.metric else ""
-    return f", {number.n_bins or PAPERS[number.paper].n_bins} bins{coded}"
+    return f", {number.bins} bins{coded}"
 
 
 def notes(made: Reproduction) -> Iterator[str]:
@@ -107,12 +133,19 @@ def notes(made: Reproduction) -> Iterator[str]:
     )
     yield "in, out: whether the paper's value lies in our 95 % interval of the mean over seeds (t)"
     yield from made.remarks
+    for place, text in enumerate(differences(lines), start=1):
+        yield f"protocol differs, [{place}]: {text}"
     for note in dict.fromkeys(line.number.note for line in lines if line.number.note):
         yield f"of the paper's numbers: {note}"
     have = sum(bool(line.ours.values) for line in lines)
     inside = sum(bool(line.inside) for line in lines)
     tested = sum(line.inside is not None for line in lines)
-    yield f"{have} of {len(lines)} numbers are here; {inside} of {tested} with an interval hold the paper's value"
+    same = [line for line in lines if line.inside is not None and not line.ours.differs]
+    alike = f" ({sum(bool(line.inside) for line in same)} of {len(same)} where the protocol is the paper's)"
+    yield (
+        f"{have} of {len(lines)} numbers are here; {inside} of {tested} with an interval hold the paper's value"
+        + (alike if len(same) < tested else "")
+    )
     for reason in dict.fromkeys(line.ours.missing for line in lines if line.ours.missing):
         missing = [line.number for line in lines if line.ours.missing == reason]
         rows = dict.fromkeys(f"{number.dataset} {number.model}" for number in missing)
@@ -123,7 +156,8 @@ def notes(made: Reproduction) -> Iterator[str]:
 
 CSV_COLUMNS = (
     "dataset", "model", "loss", "metric", "stage", "n_bins", "note", "published", "published_std",
-    "published_temperature", "seeds", "ours", "std", "low", "high", "temperature", "difference", "inside", "missing",
+    "published_temperature", "seeds", "ours", "std", "low", "high", "temperature", "difference", "inside",
+    "protocol_differs", "missing",
 )  # fmt: skip
 
 
@@ -141,4 +175,5 @@ def csv_lines(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
             row |= {"low": low, "high": high, "difference": line.difference}
         if ours.temperatures:
             row["temperature"] = mean_std(ours.temperatures)[0]
-        yield {**row, "inside": line.inside, "missing": ours.missing}
+        differs = "; ".join(ours.differs)
+        yield {**row, "inside": line.inside, "protocol_differs": differs, "missing": ours.missing}

@@ -3,6 +3,9 @@
 A suite is a YAML file of parts. A part names one benchmark and multiplies `backbones`, `losses`, the values in
 `grid` and `seeds`; what stands beside `parts` holds for every part, the values
 in `set` key by key. The keys are the fields of `Part`.
+
+`same_cells_as` names another suite: this one is like it, but for what stands here; `only` picks some of its
+`datasets` and `models` (the labels of `backbones`). So tables of the same runs share one list of cells.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from calibench.config import UsageError, available, find, load, near_matches
 from calibench.sweep.pool import Job
 
 CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
-_SUITE_KEYS = ("parts", "select", "same_cells_as", "missing", "note")
+_SUITE_KEYS = ("parts", "select", "same_cells_as", "only", "missing", "note", "differs")
+_EVERYTHING = "all"
 _CALIBRATOR = "calibrators."
 
 
@@ -128,6 +132,11 @@ class Part:
     calibrators: Sequence[Mapping[str, Any]] = ()
     sets: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def named_dataset(self) -> str:
+        """What a paper calls its benchmark."""
+        return self.dataset or find(self.benchmark).stem
+
     def settings(self) -> Iterator[Setting]:
         """Its rows."""
         path = find(self.benchmark)
@@ -142,7 +151,7 @@ class Part:
                     varied = dict(zip(keys, values, strict=True))
                     options = {**chosen, **self.set, **evaluation, **own, **varied}
                     yield Setting(
-                        path.stem, self.dataset or path.stem, _backbone_name(backbone), name, label, varied,
+                        path.stem, self.named_dataset, _backbone_name(backbone), name, label, varied,
                         [str(path), *self.config, *files], _options(options), parse_seeds(self.seeds),
                         self.sets, calibrators,
                     )  # fmt: skip
@@ -153,6 +162,9 @@ class Part:
             if key.startswith(_CALIBRATOR):
                 calibrators = list(_varied(calibrators, key, self.grid[key]))
         return calibrators
+
+
+_PART_KEYS = [one.name for one in fields(Part)]
 
 
 def _backbone_name(given: Any) -> str:
@@ -202,25 +214,66 @@ def _options(values: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class Suite:
-    """Parts, and by what the best of a grid is chosen.
+    """Parts, by what the best of a grid is chosen, and how all this differs from a paper's.
 
     Attributes:
         parts: The parts.
         select: A metric of the validation split (`val/nll`), or None.
         missing: Why a paper's data set has no cells here, by what the paper calls it.
         note: What a reader of its results must know.
+        differs: How its protocol differs from the paper's, by data set, network or loss, as the paper's numbers call
+            them (`cifar10_c` for an out-of-distribution set), or `all`.
     """
 
     parts: Sequence[Part]
     select: str | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    differs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def remarks(self) -> list[str]:
         """What its files say beside the cells, one line each."""
+        note = [self.note] if self.note else []
+        differing = [f"protocol differs, {name}: {text}" for name, text in self.differs.items()]
         absent = [f"not here: {dataset}, {reason}" for dataset, reason in self.missing.items()]
-        return [self.note, *absent] if self.note else absent
+        return [*note, *differing, *absent]
+
+    def differences(self, *names: str) -> list[str]:
+        """How its protocol differs from the paper's for a data set, a network, a loss."""
+        return [text for name, text in self.differs.items() if name in (_EVERYTHING, *names)]
+
+    def differing(self, own: Mapping[str, str]) -> Suite:
+        """The suite with more differences from the paper; of those it had, the ones that are of its cells.
+
+        Raises:
+            UsageError: If one of `own` names nothing that the suite has.
+        """
+        known = [_EVERYTHING]
+        for part in self.parts:
+            known += [part.named_dataset, *part.sets, *part.backbones, *part.losses]
+        for key in own:
+            if key not in known:
+                raise UsageError(f"`differs` names no cell: `{key}`{near_matches(key, known)}")
+        had = {key: text for key, text in self.differs.items() if key in known}
+        return replace(self, differs={**had, **own})
+
+    def only(
+        self, *, datasets: Sequence[str] | None = None, models: Sequence[str] | None = None
+    ) -> Suite:
+        """The cells of some data sets, as a paper calls them, and networks, by their labels."""
+        parts = [
+            replace(
+                part,
+                backbones={
+                    k: v for k, v in part.backbones.items() if models is None or k in models
+                },
+            )
+            for part in self.parts
+            if datasets is None or part.named_dataset in datasets
+        ]
+        missing = {k: v for k, v in self.missing.items() if datasets is None or k in datasets}
+        return replace(self, parts=parts, missing=missing)
 
     def settings(self) -> list[Setting]:
         """All rows."""
@@ -272,28 +325,42 @@ def load_suite(name: str) -> Suite:
         UsageError: If it is none, or names something that does not exist.
     """
     content = load(name, folders=("suites", ""))
-    known = [*_SUITE_KEYS, *(one.name for one in fields(Part))]
-    given = content.get("parts", [{}])
-    for key in (key for block in (content, *given) for key in block):
+    known = [*_SUITE_KEYS, *_PART_KEYS]
+    for key in (key for block in (content, *content.get("parts", [])) for key in block):
         if key not in known:
             raise UsageError(f"suite {name}: unknown key `{key}`{near_matches(key, known)}")
-    if "same_cells_as" in content:
-        return load_suite(content["same_cells_as"])
-    shared = {key: value for key, value in content.items() if key not in _SUITE_KEYS}
     select = content.get("select")
     if select is not None and not str(select).startswith("val/"):
         raise UsageError(
             f"suite {name}: `select` must be a validation metric (val/nll), got {select!r}."
         )
     try:
-        parts = [_part(shared, block) for block in given]
-        return Suite(parts, select, content.get("missing") or {}, content.get("note", ""))
+        suite = _like_another(content) if "same_cells_as" in content else _of_parts(content)
+        given = {key: content[key] for key in ("select", "missing", "note") if content.get(key)}
+        return replace(suite, **given).differing(content.get("differs", {}))
     except (TypeError, AttributeError) as error:
         raise UsageError(f"suite {name}: {error}") from error
 
 
-def _part(shared: Mapping[str, Any], own: Mapping[str, Any]) -> Part:
-    content = {**shared, **own, "set": {**shared.get("set", {}), **own.get("set", {})}}
-    losses = content.get("losses", {})
-    by_label = {loss: loss for loss in losses} if isinstance(losses, list) else losses
-    return Part(**{**content, "losses": by_label, "seeds": str(content.get("seeds", "1..3"))})
+def _of_parts(content: Mapping[str, Any]) -> Suite:
+    shared = {key: value for key, value in content.items() if key in _PART_KEYS}
+    blocks = [{**shared, **block} for block in content.get("parts", [{}])]
+    return Suite([Part(**_fields(shared.get("set", {}), block)) for block in blocks])
+
+
+def _like_another(content: Mapping[str, Any]) -> Suite:
+    shared = {key: value for key, value in content.items() if key in _PART_KEYS}
+    suite = load_suite(content["same_cells_as"]).only(**content.get("only", {}))
+    return replace(
+        suite, parts=[replace(part, **_fields(part.set, shared)) for part in suite.parts]
+    )
+
+
+def _fields(settings: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a part as its file gives them: losses by label, the seeds as text, `set` over `settings`."""
+    given = {**content, "set": {**settings, **content.get("set", {})}}
+    if isinstance(given.get("losses"), list):
+        given["losses"] = {loss: loss for loss in given["losses"]}
+    if "seeds" in given:
+        given["seeds"] = str(given["seeds"])
+    return given

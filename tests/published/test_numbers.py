@@ -34,6 +34,53 @@ def test_numbers_are_fractions() -> None:
     assert all(number.value > 1 for number in load("gce", table="6"))
 
 
+def test_every_error_of_a_table_is_in_the_same_unit() -> None:
+    """FCL table 9 prints fractions where its other tables print percent: 0.1738, 0.6134; 0.1292, 0.3248."""
+    table = load("fcl", table="9")
+    read = {(n.loss, n.metric): n.value for n in table if n.metric in ("ece", "mce")}
+    assert read == {
+        ("bce", "ece"): pytest.approx(0.1738),
+        ("bce", "mce"): pytest.approx(0.6134),
+        ("fcl", "ece"): pytest.approx(0.1292),
+        ("fcl", "mce"): pytest.approx(0.3248),
+    }
+
+
+def test_every_number_is_possible() -> None:
+    for n in load():
+        assert n.std is None or 0 <= n.std < n.value
+        assert n.temperature is None or 0.3 < n.temperature < 5
+        assert n.n_bins in (None, PAPERS[n.paper].n_bins)
+        assert n.bins == PAPERS[n.paper].n_bins
+        assert "auroc" not in n.metric or n.value > 0.5
+        if n.stage == "pre" and n.metric == "ece":  # no paper has so small an ECE of a raw network
+            assert n.value >= 0.001
+    worst = {(n.paper, n.table, n.loss): n.value for n in load() if n.metric == "mce"}
+    mean = {(n.paper, n.table, n.loss): n.value for n in load() if n.metric == "ece"}
+    assert all(mean[place] <= value for place, value in worst.items())
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_number_is_printed_in_its_paper(paper: str, shared: Path) -> None:
+    """In percent, as a fraction, or as what an accuracy leaves of 100 %."""
+    text = (shared / "papers" / f"{paper}.txt").read_text(encoding="utf-8")
+    for n in load(paper):
+        scales = (1, 100) if n.metric == "seconds_per_epoch" or "auroc:" in n.metric else (100, 1)
+        printed = [n.value * scale for scale in scales] + [100 * (1 - n.value)]
+        forms = [f"{value:.{digits}f}" for value in printed for digits in (1, 2, 3, 4)]
+        assert any(form in text for form in forms), n
+
+
+def test_a_table_has_other_names_and_numbers() -> None:
+    for names in (["4", "1", "ece", "ECE"], ["5", "3", "smece"], ["2", "error"], ["ood"]):
+        tables = [load("fcl", table=name) for name in names]
+        assert all(table == tables[0] for table in tables)
+    metrics = {name: {n.metric for n in load("fcl", table=name)} for name in PAPERS["fcl"].tables}
+    assert metrics["ece"] == {"ece"}
+    assert metrics["smece"] == {"smooth_ece"}
+    assert {n.metric for n in load("fcl", table="ood")} == {"ood_auroc"}
+
+
 def test_bins_and_temperatures_are_kept() -> None:
     ece = find(
         "gce", dataset="cifar10", model="resnet50", loss="gce", metric="ece", stage="post_ats"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from calibench.cli import main
-from calibench.config import UsageError, available
+from calibench.config import UsageError, available, load
 from calibench.published import load as published
 from calibench.published import model_names
 from calibench.published.names import MODELS
@@ -60,7 +60,7 @@ def test_every_suite_dry_runs(
 
 @pytest.mark.parametrize(
     ("paper", "table"),
-    [("gce", str(n)) for n in (1, 2, 3, 4, 5, 7, 8, 9, 10)]
+    [("gce", str(n)) for n in range(1, 11)]
     + [("fcl", table) for table in ("2", "4", "5", "6", "7", "8", "9", "10", "ood")]
     + [("bsce_gra", "1"), ("bsce_gra", "2")],
 )
@@ -79,6 +79,61 @@ def test_a_suite_has_every_cell_of_its_table_and_no_other(paper: str, table: str
     assert {cell for cell in theirs if cell[0] not in suite.missing} <= ours
     assert suite.missing.keys() <= {cell[0] for cell in theirs} - {cell[0] for cell in ours}
     assert {(cell[0], cell[2]) for cell in ours} <= {(cell[0], cell[2]) for cell in theirs}
+
+
+@pytest.mark.parametrize("name", [name for name in SUITES if "_table" in name or "_ood" in name])
+def test_a_papers_suite_says_how_it_differs(name: str) -> None:
+    suite = load_suite(name)
+    assert suite.differs or suite.note
+    lines = suite.remarks
+    assert len(lines) == bool(suite.note) + len(suite.differs) + len(suite.missing)
+    if any(part.benchmark == "tiny_imagenet" for part in suite.parts):
+        assert "90,000 of the 100,000" in " ".join(suite.differences("tiny_imagenet"))
+
+
+def test_a_suite_like_another_takes_its_cells_and_differences(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(
+        "losses: [focal, gce]\nbackbones: {small: SmallCNN, wide: WideResNet26x10}\nnote: whole\n"
+        "set: {threads: 1}\nmissing: {private: private data}\n"
+        "parts: [{benchmark: digits, seeds: 4}, {benchmark: digits_lt, dataset: tail}]\n"
+        "differs: {tail: fewer images, gce: smoothed, wide: wider}\n"
+    )
+    text = (
+        f"same_cells_as: {tmp_path / 'base.yaml'}\nonly: {{datasets: [digits], models: [small]}}\n"
+    )
+    suite = load_suite(write(tmp_path, text + "set: {x.y: 2}\ndiffers: {all: all of it}\n"))
+    cells = [(s.dataset, s.model, s.loss, s.seeds, s.options[-4:]) for s in suite.settings()]
+    options = ["--threads", "1", "--x.y", "2"]
+    assert cells == [("digits", "small", loss, [4], options) for loss in ("focal", "gce")]
+    assert (suite.note, suite.missing) == ("whole", {})
+    assert suite.differs == {"gce": "smoothed", "all": "all of it"}
+    assert suite.differences("digits", "small", "focal") == ["all of it"]
+    assert suite.differences("digits", "small", "gce") == ["smoothed", "all of it"]
+
+
+def test_dual_focal_has_each_networks_own_gamma() -> None:
+    """The values that two repositories attribute to Tao et al. (2023); the long tail has CIFAR-10's."""
+    gammas: dict[str, set[float]] = {}
+    for name in ("gce_table1", "gce_table3", "gce_table5", "gce_table6", "gce_table10"):
+        for setting in load_suite(f"suites/{name}").settings():
+            if setting.loss == "dual_focal":
+                arguments = load(setting.files[-1])["model"]["loss"]["init_args"]
+                place = f"{setting.dataset}/{setting.model}"
+                gammas.setdefault(place, set()).add(arguments["gamma"])
+    cifar10 = {"resnet50": 5.0, "resnet110": 4.5, "wide_resnet26x10": 2.6, "densenet121": 5.0}
+    cifar100 = {"resnet50": 5.0, "resnet110": 6.1, "wide_resnet26x10": 3.9, "densenet121": 3.4}
+    expected = {
+        f"{name}/{model}": {gamma}
+        for model, gamma in cifar10.items()
+        for name in ("cifar10", "cifar10_lt10", "cifar10_lt100")
+    }
+    expected |= {f"cifar100/{model}": {gamma} for model, gamma in cifar100.items()}
+    expected |= {f"tiny_imagenet/{model}": {2.3} for model in ("resnet50", "resnet110")}
+    assert gammas == expected
+    for loss in ("bsce", "bsce_gra"):
+        for entry in ("tiny_imagenet/resnet50", "cifar100/resnet110"):
+            arguments = load(f"losses/{loss}@{entry}")["model"]["loss"]["init_args"]
+            assert (arguments["gamma"], arguments["beta"]) == (4.0, 2.0)
 
 
 def test_a_table_that_cannot_be_run_says_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,6 +199,10 @@ def test_published_settings_follow_benchmark_and_network() -> None:
         ("benchmark: digits\nlosses: [focal]\nselect: test/nll", "must be a validation metric"),
         ("benchmark: digits\nlosses: [focal]\ngrid: {calibrators.X.n_bins: [1]}", "must name one"),
         ("losses: [focal]", "benchmark"),
+        (
+            "benchmark: digits\nlosses: [focal]\ndiffers: {focl: x}",
+            "no cell: `focl`; did you mean focal",
+        ),
     ],
 )
 def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
