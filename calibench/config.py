@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -131,6 +132,37 @@ def load(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:
     if entry not in entries:
         raise UsageError(f"{path} has no published setting `{entry}`{near_matches(entry, entries)}")
     return cast(Config, merge(config, {"model": {"loss": {"init_args": entries[entry]}}}))
+
+
+# The packages whose classes a run's configuration may name without being asked: none of them runs what it is given.
+KNOWN_PACKAGES = ("calibench", "lightning", "pytorch_lightning", "torch", "torchvision")
+
+
+def foreign_class(config: Any) -> str | None:
+    """The first class in a configuration that is of another package than `KNOWN_PACKAGES`; None if there is none.
+
+    Whatever has the form of an import path counts, for a parser would import it, if it could be one here.
+    """
+    if isinstance(config, dict):
+        named = config.get("class_path")
+        found = [str(named)] if named is not None and not _is_known(str(named)) else []
+        nested: Iterable[Any] = [value for key, value in config.items() if key != "class_path"]
+    elif isinstance(config, list):
+        found, nested = [], config
+    else:
+        return config if isinstance(config, str) and _could_be_imported(config) else None
+    return next(iter([*found, *filter(None, map(foreign_class, nested))]), None)
+
+
+def _is_known(path: str) -> bool:
+    return "." not in path or path.partition(".")[0] in KNOWN_PACKAGES
+
+
+def _could_be_imported(text: str) -> bool:
+    parts = text.split(".")
+    if len(parts) < 2 or not all(part.isidentifier() for part in parts) or _is_known(text):
+        return False
+    return find_spec(parts[0]) is not None  # looks for the package, and runs nothing of it
 
 
 def short_name(class_path: str) -> str:

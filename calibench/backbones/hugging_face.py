@@ -28,8 +28,10 @@ class HuggingFaceBackbone(Backbone):
             draws them at random and needs the configuration only.
         options: Entries of the model's configuration that are set to something else.
 
+    A model that brings its own code is refused: a name in a configuration must not run what a stranger wrote.
+
     Raises:
-        ValueError: `transformers` is missing, or there is no such model.
+        ValueError: `transformers` is missing, there is no such model, or it needs code of its own.
     """
 
     def __init__(
@@ -83,11 +85,15 @@ def _create(name: str, pretrained: bool, options: Mapping[str, Any]) -> nn.Modul
         raise ValueError(
             "`HuggingFaceBackbone` needs transformers: pip install 'calibench[text]'."
         ) from None
+    if "trust_remote_code" in options:
+        raise ValueError(
+            "`options` must not hold trust_remote_code: only transformers' own models are run."
+        )
     kind: Any = AutoModelForSequenceClassification
     with one_line_of(f"the model `{name}` cannot be had", OSError, ValueError):
-        config = AutoConfig.from_pretrained(name, **options)
+        config = AutoConfig.from_pretrained(name, trust_remote_code=False, **options)
         if not pretrained:
-            return kind.from_config(config)  # type: ignore[no-any-return]
+            return kind.from_config(config, trust_remote_code=False)  # type: ignore[no-any-return]
         return kind.from_pretrained(  # type: ignore[no-any-return]
-            name, config=config, ignore_mismatched_sizes=True
+            name, config=config, ignore_mismatched_sizes=True, trust_remote_code=False
         )

@@ -1,38 +1,45 @@
-"""An evaluation as plain data: defaults spelled out, and united with what a run was evaluated with before."""
+"""An evaluation as plain data: defaults spelled out, and united with what a run was evaluated with before.
+
+The data may come from a stranger's metrics.json, so nothing is imported for them: a class that they name must be
+loaded already, by this package, by a plug-in or by the user's own configuration.
+"""
 
 from __future__ import annotations
 
 import copy
-import json
-from argparse import ArgumentError
-from collections.abc import Mapping
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
 from typing import Any
 
-from jsonargparse import ArgumentParser
-
+from calibench.calibrators import Calibrator
+from calibench.config import UsageError
 from calibench.evaluation.report import Evaluation, default_calibrators
 
 Settings = dict[str, Any]
-
-_KEY = "evaluation"
 
 
 def spelled_out(given: Mapping[str, Any]) -> Settings:
     """Arguments of `Evaluation` with every default, also those of the calibrators.
 
+    A block of a class that is not loaded stays as it is: see `built`.
+
     Raises:
         ValueError: If they are not arguments of it.
     """
-    parser = _parser()
-    names = [type(calibrator).__name__ for calibrator in default_calibrators()]
-    chosen = given.get("calibrators")
-    blocks = [{"class_path": name} for name in names] if chosen is None else chosen
-    try:
-        parsed = parser.parse_object(_copied({**given, "calibrators": blocks}))
-    except ArgumentError as error:
-        raise ValueError(str(error)) from error
-    content: Settings = json.loads(parser.dump(parsed, format="json", skip_none=False))[_KEY]
-    return content
+    known = [field.name for field in fields(Evaluation)]
+    if unknown := [name for name in given if name not in known]:
+        raise ValueError(f"an evaluation has no argument `{unknown[0]}`, only {', '.join(known)}.")
+    settings = {**asdict(Evaluation()), **{k: v for k, v in given.items() if v is not None}}
+    chosen = settings["calibrators"]
+    if chosen is None:
+        chosen = [type(calibrator).__name__ for calibrator in default_calibrators()]
+    if not isinstance(chosen, list):
+        raise ValueError(f"`calibrators` must be a list of classes, got {chosen!r}.")
+    settings["calibrators"] = [_spelled_out_block(block) for block in chosen]
+    _check_plain(settings)
+    return settings
 
 
 def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Settings:
@@ -52,22 +59,92 @@ def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Settings:
 
 
 def built(content: Mapping[str, Any]) -> Evaluation:
-    """The evaluation that settings describe."""
-    parser = _parser()
-    config = parser.parse_object(_copied(content))
-    evaluation: Evaluation = parser.instantiate_classes(config)[_KEY]
-    return evaluation
+    """The evaluation that settings describe.
+
+    Raises:
+        UsageError: If they name a class that is not loaded, or it refuses its arguments.
+    """
+    settings = spelled_out(content)
+    return Evaluation(**{**settings, "calibrators": [*map(calibrator_of, settings["calibrators"])]})
 
 
-def _copied(content: Mapping[str, Any]) -> Settings:
-    """As the parser wants it; it writes into what it is given."""
-    return {_KEY: copy.deepcopy(dict(content))}
+def calibrator_of(block: Mapping[str, Any]) -> Calibrator:
+    """The calibrator that a block `{class_path, init_args}` describes, unfitted; nothing is imported to find it.
+
+    Raises:
+        UsageError: If there is no such class among those that are loaded, or it refuses its arguments.
+    """
+    path, arguments = _parts(block)
+    cls = loaded_calibrator(path)
+    if cls is None:
+        raise UsageError(
+            f"`{path}` is not among the calibrators that are loaded, and results import none: "
+            "a configuration that names it does, and so does a plug-in."
+        )
+    try:
+        return cls(**copy.deepcopy(arguments))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{cls.__name__}: {error}") from error
 
 
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_class_arguments(Evaluation, _KEY)
-    return parser
+def loaded_calibrator(path: str) -> type[Calibrator] | None:
+    """A calibrator by its name or import path, among the classes that are loaded; None if it is not one of them."""
+    module, _, name = path.rpartition(".")
+    named = (cls for cls in _descendants(Calibrator) if cls.__name__ == name)
+    return next((cls for cls in named if not module or _holds(module, cls)), None)
+
+
+def _descendants(base: type[Calibrator]) -> Iterator[type[Calibrator]]:
+    for cls in base.__subclasses__():
+        yield cls
+        yield from _descendants(cls)
+
+
+def _holds(module: str, cls: type) -> bool:
+    """Whether a loaded module has a class under its own name; its lazy attributes are left alone."""
+    return module in sys.modules and vars(sys.modules[module]).get(cls.__name__) is cls
+
+
+def _spelled_out_block(block: Any) -> Settings:
+    path, arguments = _parts(block)
+    cls = loaded_calibrator(path)
+    if cls is not None:
+        path, arguments = _import_path(cls), {**_defaults(cls), **arguments}
+    return {"class_path": path} | ({"init_args": arguments} if arguments else {})
+
+
+def _parts(block: Any) -> tuple[str, Settings]:
+    """Class path and arguments of a block, or of a bare class path."""
+    given = {"class_path": block} if isinstance(block, str) else block
+    try:
+        path = given["class_path"]
+        arguments = {**(given.get("init_args") or {}), **(given.get("dict_kwargs") or {})}
+    except (TypeError, KeyError, AttributeError):
+        path = None
+    if not isinstance(path, str):
+        raise ValueError(f"a calibrator must be {{class_path, init_args}}, got {block!r}.")
+    return path, arguments
+
+
+def _defaults(cls: type) -> Settings:
+    """The default arguments of a class, as JSON has them."""
+    parameters = inspect.signature(cls).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+def _import_path(cls: type) -> str:
+    """The shortest import path of a class: that of the package that exports it."""
+    parts = cls.__module__.split(".")
+    modules = (".".join(parts[:length]) for length in range(1, len(parts)))
+    return f"{next((m for m in modules if _holds(m, cls)), cls.__module__)}.{cls.__name__}"
+
+
+def _check_plain(settings: Settings) -> None:
+    bins = settings["n_bins"]
+    if not (isinstance(bins, list) and all(type(number) is int for number in bins)):
+        raise ValueError(f"`n_bins` must be a list of integers, got {bins!r}.")
+    if not isinstance(settings["reference"], bool):
+        raise ValueError(f"`reference` must be true or false, got {settings['reference']!r}.")
 
 
 def _distinct(values: list[Any]) -> list[Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import torch
 
-from calibench import calibrators
 from calibench.calibrators import Calibrator
+from calibench.evaluation.selection import calibrator_named
+from calibench.evaluation.settings import calibrator_of
 from calibench.leaderboard.reading import read_json_object
 from calibench.leaderboard.records import Record
 from calibench.plots.outputs import Outputs, load_predictions, outputs_of
@@ -26,7 +26,7 @@ def calibrated(record: Record, split: str, name: str) -> Outputs:
 
     Raises:
         FileNotFoundError: If the run lacks a prediction file.
-        ValueError: If there is no such calibrator.
+        ValueError: If there is no such calibrator, or the run names a class that is not loaded.
     """
     content = read_json_object(record.folder, "metrics.json")
     calibrator = fitted_from(content, name)
@@ -65,12 +65,12 @@ def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:
     parameters = (content.get("calibrators") or {}).get(name)
     if not parameters:
         return None
-    calibrator = _unfitted(content, name)
-    state = {key: torch.tensor(value, dtype=torch.float64) for key, value in parameters.items()}
     try:
+        calibrator = _unfitted(content, name)
+        state = {key: torch.tensor(value, dtype=torch.float64) for key, value in parameters.items()}
         calibrator.load_state_dict(state)
-    except RuntimeError:  # what the file holds is a summary of what was fitted
-        return None
+    except (RuntimeError, TypeError, ValueError):
+        return None  # a summary of what was fitted, or a class that is not loaded
     return calibrator if calibrator.fitted else None
 
 
@@ -78,17 +78,4 @@ def _unfitted(content: Mapping[str, Any], name: str) -> Calibrator:
     """The calibrator of that name in a run's evaluation, else of that class with its default arguments."""
     blocks = (content.get("evaluation") or {}).get("calibrators") or []
     evaluated = dict(zip(content.get("calibrators") or {}, blocks, strict=False))
-    if name not in evaluated:
-        return _class(name)()
-    block = evaluated[name]
-    module, _, cls = block["class_path"].rpartition(".")
-    made: Calibrator = getattr(import_module(module), cls)(**(block.get("init_args") or {}))
-    return made
-
-
-def _class(name: str) -> type[Calibrator]:
-    if name not in calibrators.__all__:
-        known = ", ".join(calibrators.__all__)
-        raise ValueError(f"`calibrator` must be one of {known}, got {name!r}.")
-    cls: type[Calibrator] = getattr(calibrators, name)
-    return cls
+    return calibrator_of(evaluated[name]) if name in evaluated else calibrator_named(name)

@@ -69,7 +69,7 @@ def _commit() -> str | None:
     """The commit of the working folder's repository, `-dirty` if it has changes; None without git."""
     try:
         done = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            ["git", "-c", "core.fsmonitor=false", "describe", "--always", "--dirty", "--abbrev=12"],
             capture_output=True,
             text=True,
             timeout=5,

@@ -80,11 +80,10 @@ class Experiment(LightningCLI):
     """
 
     def __init__(self, arguments: Sequence[str]) -> None:
+        load_plugins()  # of what is installed, so before the current folder counts
         if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.insert(
-                0, os.getcwd()
-            )  # a console script lacks the current folder; plug-ins may lie there
-        load_plugins()
+            # a console script lacks the current folder; classes of one's own may lie there
+            sys.path.insert(0, os.getcwd())
         _quiet()
         names, rest = split_arguments(arguments)
         self.merged = without_replaced_classes(merge_files(names), rest)

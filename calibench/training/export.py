@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
-from calibench.config import ExpectedFailure, UsageError
+from calibench.config import ExpectedFailure, UsageError, foreign_class, load
 from calibench.evaluation.calibrate import UNREADABLE
 from calibench.evaluation.scoring import fit_calibrator
 from calibench.evaluation.selection import calibrator_named
@@ -69,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a name of `calibench list calibrators` (default: TemperatureScaling)",
     )
     parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="build classes of your own that the run's config.yaml names",
+    )
+    parser.add_argument(
         "--output", "-o", type=Path, default=Path("model.pt2"), help="(default: model.pt2)"
     )
 
@@ -88,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     fit_calibrator(calibrator, val)
     # A buffer each: torch.export warns of parameters that are views of one storage.
     calibrator.load_state_dict(calibrator.state_dict())
-    backbone, inputs = trained_network(source)
+    backbone, inputs = trained_network(source, trusted=options.trust)
     model = CalibratedModel(backbone, calibrator).eval()
     notes = {
         "classes": val.metadata.get("class_names"),
@@ -102,14 +107,24 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def trained_network(source: Run) -> tuple[nn.Module, Tensor]:
+def trained_network(source: Run, *, trusted: bool = False) -> tuple[nn.Module, Tensor]:
     """The network of a run with the weights that were evaluated, and some of its validation inputs.
 
+    Args:
+        source: The run.
+        trusted: Whether to build also what its configuration names of other packages than ours, torch and Lightning:
+            a run may be a stranger's, and to build a class is to run it.
+
     Raises:
-        UsageError: If the checkpoint is gone.
+        UsageError: If the checkpoint is gone, or a class is refused.
         ExpectedFailure: If it does not hold the network's weights.
     """
-    experiment = Experiment(["--config", str(source.folder / "config.yaml")])
+    file = source.folder / "config.yaml"
+    if not trusted:
+        _check_known(file, load(str(file)))  # before anything is imported for it
+    experiment = Experiment(["--config", str(file)])
+    if not trusted:
+        _check_known(file, experiment.resolved)  # with what it drew in from other files
     which = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
     path = source.checkpoints / f"{which}.ckpt"
     if not path.is_file():
@@ -129,6 +144,11 @@ def trained_network(source: Run) -> tuple[nn.Module, Tensor]:
     data.prepare_data()
     data.setup("validate")
     return backbone.cpu(), next(iter(data.val_dataloader())).inputs.cpu()
+
+
+def _check_known(file: Path, config: object) -> None:
+    if (name := foreign_class(config)) is not None:
+        raise UsageError(f"{file} names {name}, which would be run; `--trust` if you trust it.")
 
 
 def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:

@@ -157,7 +157,10 @@ def test_a_calibrator_is_as_the_run_fitted_it_else_fitted_on_validation(tmp_path
     expected = fitted(torch.from_numpy(logits)).amax(dim=1).numpy()
     again = calibrated(record, "test", "VectorScaling").confidence
     assert again == pytest.approx(expected, abs=1e-5)
-    with pytest.raises(ValueError, match="`calibrator` must be one of"):
+    with pytest.raises(
+        ValueError,
+        match="there is no calibrator `TemperatureScalin`; did you mean TemperatureScaling",
+    ):
         calibrated(record, "test", "TemperatureScalin")
 
 
