@@ -54,8 +54,9 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "elsewhere" / "stranger.py").write_text(STRANGER.format(mark=str(path)))
     monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))
     yield path
+    imported = sys.modules.pop("stranger", None)
     assert not path.exists()
-    assert "stranger" not in sys.modules
+    assert imported is None
 
 
 def blocks(mark: Path) -> list[Any]:

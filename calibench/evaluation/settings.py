@@ -94,7 +94,8 @@ def loaded_calibrator(path: str) -> type[Calibrator] | None:
     return next((cls for cls in named if not module or _holds(module, cls)), None)
 
 
-def _descendants(base: type[Calibrator]) -> Iterator[type[Calibrator]]:
+def _descendants(base: type) -> Iterator[type]:
+    cls: type
     for cls in base.__subclasses__():
         yield cls
         yield from _descendants(cls)
@@ -115,7 +116,7 @@ def _spelled_out_block(block: Any) -> Settings:
 
 def _parts(block: Any) -> tuple[str, Settings]:
     """Class path and arguments of a block, or of a bare class path."""
-    given = {"class_path": block} if isinstance(block, str) else block
+    given: Any = {"class_path": block} if isinstance(block, str) else block
     try:
         path = given["class_path"]
         arguments = {**(given.get("init_args") or {}), **(given.get("dict_kwargs") or {})}
