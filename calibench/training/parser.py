@@ -5,7 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn
+from functools import reduce
+from operator import or_
+from types import UnionType
+from typing import Any, NoReturn, Union, get_args, get_origin
 
 import torch
 from lightning.pytorch.cli import LightningArgumentParser
@@ -146,8 +149,28 @@ def one_line(message: str, options: Sequence[str] = ()) -> str:
     return f"`{key}`: {cause}" if key and key not in cause else cause
 
 
+def _integers_first(kind: Any) -> Any:
+    """A union of types in which `int` stands before `float`, so that the literal 1 is read as an integer.
+
+    The parser takes the first member that fits, and a float takes an integer. `typing` returns the first union that
+    was made of the same members, in whatever order: `Union[int, float]` may be another library's `Union[float, int]`.
+    """
+    members = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
+    if int not in members or float not in members:
+        return kind
+    return reduce(or_, [*(member for member in members if member is not float), float])
+
+
 class Parser(LightningArgumentParser):
     """Says what is wrong in one line, where the stock parser prints its whole usage first."""
+
+    def add_class_arguments(self, *args: Any, **kwargs: Any) -> list[str]:
+        """Add the arguments of a class, the trainer's or of one that a configuration names; integers stay integers."""
+        added: list[str] = super().add_class_arguments(*args, **kwargs)
+        for action in self._actions:
+            if hasattr(action, "_typehint"):
+                action._typehint = _integers_first(action._typehint)
+        return added
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise a UsageError with the cause."""

@@ -1,0 +1,64 @@
+"""One configuration, one key: whoever computes it, and whatever was imported first."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+import yaml
+from torch import Tensor
+
+from calibench.experiment import Experiment
+from calibench.losses import CalibrationLoss
+from calibench.runs import cell_key
+
+
+class FloatOrInteger(CalibrationLoss):
+    """A number that may be either, in the order that another library may leave in the cache of `typing`."""
+
+    def __init__(self, *, power: float | int | list[str] | None = None, scale: float = 1.0) -> None:
+        super().__init__()
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        return torch.nn.functional.cross_entropy(logits, target)
+
+
+def resolved(*options: str) -> dict[str, object]:
+    given = ["--config", "digits_lt", "--model.loss", "tests.test_keys.FloatOrInteger", *options]
+    values: dict[str, object] = Experiment(given).resolved["model"]["loss"]["init_args"]
+    return values
+
+
+def test_an_integer_is_one_where_a_number_may_be_either() -> None:
+    integer = resolved("--model.loss.power", "2", "--model.loss.scale", "2")
+    assert json.dumps(integer) == '{"power": 2, "scale": 2.0}'
+    assert json.dumps(resolved("--model.loss.power", "2.0")) == '{"power": 2.0, "scale": 1.0}'
+    assert json.dumps(resolved()) == '{"power": null, "scale": 1.0}'
+
+
+def test_fit_a_worker_and_a_dry_run_know_a_run_by_one_key(tmp_path: Path) -> None:
+    overlay = tmp_path / "few.yaml"
+    overlay.write_text("trainer: {limit_val_batches: 1, val_check_interval: 1}\n")
+    options = [
+        "--trainer.limit_train_batches", "2", "--trainer.gradient_clip_val", "2",
+        "--trainer.default_root_dir", str(tmp_path),
+    ]  # fmt: skip
+    files = ["--config", "digits_lt", "--config", str(overlay)]
+    loss = ["--config", "losses/cross_entropy"]
+    key = "from calibench.experiment import Experiment; import sys; print(Experiment(sys.argv[1:]).cell.key)"
+    dry_run = ["sweep", "digits_lt", *files[2:], "--losses", "cross_entropy", "--seeds", "1", "--dry-run"]  # fmt: skip
+    run = Experiment([*files, *loss, *options]).run
+    run.write_status("done")
+    verbs = [
+        [sys.executable, "-m", "calibench", "fit", *files, *loss, *options, "--print_config"],
+        [sys.executable, "-c", f"import calibench.training; {key}", *files, *loss, *options],
+        [sys.executable, "-m", "calibench", *dry_run, *options],
+    ]
+    started = [subprocess.Popen(verb, stdout=subprocess.PIPE, text=True) for verb in verbs]
+    printed, worker, listed = (process.communicate(timeout=240)[0] for process in started)
+    assert worker.strip() == run.folder.parent.name
+    assert cell_key(yaml.safe_load(printed)) == worker.strip()
+    assert listed.splitlines() == ["digits_lt cross_entropy seed=1 (done)", "1 cells, all done"]
