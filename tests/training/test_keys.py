@@ -11,9 +11,9 @@ import torch
 import yaml
 from torch import Tensor
 
-from calibench.experiment import Experiment
 from calibench.losses import CalibrationLoss
 from calibench.runs import cell_key
+from calibench.training.experiment import Experiment
 
 
 class FloatOrInteger(CalibrationLoss):
@@ -27,7 +27,13 @@ class FloatOrInteger(CalibrationLoss):
 
 
 def resolved(*options: str) -> dict[str, object]:
-    given = ["--config", "digits_lt", "--model.loss", "tests.test_keys.FloatOrInteger", *options]
+    given = [
+        "--config",
+        "digits_lt",
+        "--model.loss",
+        "tests.training.test_keys.FloatOrInteger",
+        *options,
+    ]
     values: dict[str, object] = Experiment(given).resolved["model"]["loss"]["init_args"]
     return values
 
@@ -48,13 +54,13 @@ def test_fit_a_worker_and_a_dry_run_know_a_run_by_one_key(tmp_path: Path) -> Non
     ]  # fmt: skip
     files = ["--config", "digits_lt", "--config", str(overlay)]
     loss = ["--config", "losses/cross_entropy"]
-    key = "from calibench.experiment import Experiment; import sys; print(Experiment(sys.argv[1:]).cell.key)"
+    key = "from calibench.training.experiment import Experiment; import sys; print(Experiment(sys.argv[1:]).cell.key)"
     dry_run = ["sweep", "digits_lt", *files[2:], "--losses", "cross_entropy", "--seeds", "1", "--dry-run"]  # fmt: skip
     run = Experiment([*files, *loss, *options]).run
     run.write_status("done")
     verbs = [
         [sys.executable, "-m", "calibench", "fit", *files, *loss, *options, "--print_config"],
-        [sys.executable, "-c", f"import calibench.training; {key}", *files, *loss, *options],
+        [sys.executable, "-c", f"import calibench.training.fit; {key}", *files, *loss, *options],
         [sys.executable, "-m", "calibench", *dry_run, *options],
     ]
     started = [subprocess.Popen(verb, stdout=subprocess.PIPE, text=True) for verb in verbs]
