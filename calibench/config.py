@@ -11,11 +11,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import yaml
 
 Config = dict[str, Any]
+Seed = int | Literal["run"]
+"""A number, or "run" for the run's own seed."""
 
 _PACKAGE = Path(__file__).parent
 _FOLDERS = ("", "losses", "protocols", "suites")
@@ -278,3 +280,40 @@ def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
     for key, value in config.items():
         flat |= flatten(value, f"{prefix}.{key}" if prefix else str(key))
     return flat
+
+
+LONG_TAIL_SEED = 1
+
+# Values that were called otherwise when the first results were made; the keys of runs go by the former name.
+_FORMER_NAMES = {("data.init_args.recipe", "tail_val"): "published"}
+
+
+def long_tail_seed(tail_seed: Seed | None, split_seed: Seed) -> Seed:
+    """What chooses the images of a long tail: where nothing is said, the split's seed if that is a number, else 1.
+
+    So the tail is one for all runs, as in the papers, and what the seed of the split drew before tails had a seed of
+    their own stays as it was.
+
+    Args:
+        tail_seed: The seed of the tail, "run" for the run's, or None.
+        split_seed: The seed of the split, or "run" for the run's.
+    """
+    if tail_seed is not None:
+        return tail_seed
+    return LONG_TAIL_SEED if split_seed == "run" else split_seed
+
+
+def with_former_names(flat: Config) -> Config:
+    """A flat configuration whose values have the names that keys are made of."""
+    renamed = {
+        key: former for (key, name), former in _FORMER_NAMES.items() if flat.get(key) == name
+    }
+    return flat | renamed
+
+
+def with_present_names(flat: Config) -> Config:
+    """A flat configuration, of a run made at any time, whose values have today's names."""
+    renamed = {
+        key: name for (key, name), former in _FORMER_NAMES.items() if flat.get(key) == former
+    }
+    return flat | renamed

@@ -1,6 +1,6 @@
 """Data modules: seeded splits, named evaluation sets, and in-memory batches made on the device."""
 
-from calibench.data.base import ClassificationDataModule, run_seed
+from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
 from calibench.data.gaussians import SyntheticGaussiansDataModule
 from calibench.data.images.cifar import CIFAR10DataModule, CIFAR100DataModule
@@ -9,6 +9,7 @@ from calibench.data.images.folder import ImageFolderDataModule
 from calibench.data.images.svhn import SVHNDataModule
 from calibench.data.images.tiny_imagenet import TinyImageNetDataModule
 from calibench.data.resident import ResidentLoader, ShuffledLoader
+from calibench.data.seeds import run_seed
 from calibench.data.source import DataError
 from calibench.data.text.ag_news import AGNewsDataModule
 from calibench.data.text.base import TextDataModule

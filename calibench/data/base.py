@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from calibench.backbones.base import TokenInputs
+from calibench.config import Seed
 from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
 from calibench.data.images.augment import Augmentation
 from calibench.data.resident import ResidentLoader, ShuffledLoader, Transform, identity
+from calibench.data.seeds import number_of, run_seed
 from calibench.data.source import DataError
 from calibench.data.splits import class_counts, fingerprint, stratified_fraction
-
-
-def run_seed() -> int:
-    """The run's seed: what `seed_everything` left in the environment, 0 without it."""
-    return int(os.environ.get("PL_GLOBAL_SEED", "0"))
 
 
 class ClassificationDataModule(LightningDataModule, ABC):
@@ -66,7 +61,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         *,
         class_names: Sequence[str],
         batch_size: int,
-        split_seed: int | Literal["run"],
+        split_seed: Seed,
         train_fraction: float,
         ood: Sequence[str],
     ) -> None:
@@ -116,7 +111,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         """Read everything once, whatever the stage."""
         if self._splits is not None:
             return
-        seed = run_seed() if self.split_seed == "run" else self.split_seed
+        seed = number_of(self.split_seed)
         splits = self.load_splits(seed)
         splits = splits._replace(train=stratified_fraction(splits.train, self.train_fraction, seed))
         self.class_counts = class_counts(splits.train.target, self.num_classes)

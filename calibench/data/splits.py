@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.config import Seed, long_tail_seed
 from calibench.data.batch import Examples
+from calibench.data.seeds import number_of
 
 Rounding = Literal["nearest", "floor"]
 
@@ -20,18 +23,35 @@ def class_counts(target: Tensor, num_classes: int) -> Tensor:
     return torch.bincount(target, minlength=num_classes)
 
 
-def choose_per_class(target: Tensor, counts: Sequence[int] | Tensor, seed: int) -> Tensor:
+def choose_per_class(
+    target: Tensor,
+    counts: Sequence[int] | Tensor,
+    seed: int | Sequence[int],
+    *,
+    candidates: Tensor | None = None,
+) -> Tensor:
     """Positions of `counts[k]` examples of each class k, uniform without replacement.
 
     The positions are in dataset order.
+
+    Args:
+        target: Class indices (N,).
+        counts: How many of each class (K,).
+        seed: What chooses.
+        candidates: Positions that may be chosen; all without it. The seed orders each class as a whole and the first
+            candidates are taken, so two sets of candidates that share most examples share most of what is chosen.
 
     Raises:
         ValueError: A class has fewer examples than asked for.
     """
     generator = np.random.default_rng(seed)
     labels, chosen = target.numpy(), []
+    allowed = np.full(len(labels), candidates is None)
+    if candidates is not None:
+        allowed[candidates.numpy()] = True
     for label, count in enumerate(counts):
         members = generator.permutation(np.flatnonzero(labels == label))
+        members = members[allowed[members]]
         if len(members) < int(count):
             raise ValueError(
                 f"class {label} has {len(members)} examples, {int(count)} were asked for."
@@ -100,15 +120,69 @@ def check_imbalance_factor(imbalance_factor: float) -> None:
 
 
 def long_tailed(
-    examples: Examples, imbalance_factor: float, seed: int, *, rounding: Rounding = "nearest"
+    examples: Examples,
+    imbalance_factor: float,
+    seed: int | Sequence[int],
+    *,
+    rounding: Rounding = "nearest",
+    candidates: Tensor | None = None,
 ) -> Examples:
-    """A long-tailed subset; a class that is smaller than its share of the tail keeps all it has."""
+    """A long-tailed subset; a class that is smaller than its share of the tail keeps all it has.
+
+    Args:
+        examples: What the tail is drawn from.
+        imbalance_factor: rho = largest / smallest class, at least 1.
+        seed: What chooses the examples.
+        rounding: How class sizes are rounded.
+        candidates: Positions that may be chosen, see `choose_per_class`.
+    """
     if imbalance_factor == 1:
-        return examples
-    present = torch.bincount(examples.target)
+        return examples if candidates is None else examples.take(candidates)
+    target = examples.target if candidates is None else examples.target[candidates]
+    present = torch.bincount(target)
     sizes = long_tail_counts(int(present.max()), imbalance_factor, len(present), rounding=rounding)
     counts = torch.tensor(sizes).clamp(min=1).minimum(present)
-    return examples.take(choose_per_class(examples.target, counts, seed))
+    return examples.take(choose_per_class(examples.target, counts, seed, candidates=candidates))
+
+
+@dataclass(frozen=True)
+class LongTail:
+    """How the training examples of a dataset are thinned to a long tail.
+
+    Attributes:
+        imbalance_factor: rho = largest / smallest class, at least 1; 1 leaves all of them.
+        split_seed: What chooses the splits.
+        tail_seed: What chooses the tail; None for the split's seed where that is a number, else 1, so that the tail
+            is the same for every run.
+        rounding: How class sizes are rounded.
+
+    Raises:
+        ValueError: `imbalance_factor` is below 1.
+    """
+
+    imbalance_factor: float
+    split_seed: Seed
+    tail_seed: Seed | None = None
+    rounding: Rounding = "nearest"
+
+    def __post_init__(self) -> None:
+        check_imbalance_factor(self.imbalance_factor)
+
+    def draw(self, examples: Examples, candidates: Tensor | None = None) -> Examples:
+        """The long tail of the examples, or of those at the positions `candidates`.
+
+        Of candidates, a seed of its own takes the first in an order of all examples, so tails of different splits share
+        most of their examples; the seed of the split shuffles the candidates alone.
+        """
+        factor, seed = self.imbalance_factor, long_tail_seed(self.tail_seed, self.split_seed)
+        number, rounding = number_of(seed), self.rounding
+        if candidates is None:
+            return long_tailed(examples, factor, number, rounding=rounding)
+        if seed == self.split_seed:
+            return long_tailed(examples.take(candidates), factor, number, rounding=rounding)
+        # Not the order that `hold_out` would make of the same number: it takes the first away.
+        own = (number, 1)
+        return long_tailed(examples, factor, own, rounding=rounding, candidates=candidates)
 
 
 def fingerprint(parts: Sequence[Examples]) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calibench.config import with_present_names
 from calibench.leaderboard.columns import COSTS, RAW, Key
 from calibench.leaderboard.records import (
     Identity,
@@ -193,16 +194,16 @@ class _Reader:
 
     def _shared_settings(self, identity: Identity, content: Mapping[str, Any]) -> Settings:
         """The configuration, one object for all runs of a key; it must give that key."""
-        settings: Settings = dict(content["settings"])
-        shared = self._settings.get(identity.key)
-        if shared == settings:
+        settings: dict[str, Any] = dict(content["settings"])
+        present, shared = with_present_names(settings), self._settings.get(identity.key)
+        if shared == present:
             return shared
         text = json.dumps(settings, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[: len(identity.key)]
         if digest != identity.key:
             said = f"its configuration gives the key {digest}, its folder says {identity.key}"
             raise UnusableRun(said)
-        return self._settings.setdefault(identity.key, settings)
+        return self._settings.setdefault(identity.key, present)
 
 
 def read_json_object(folder: str, name: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from calibench.config import flatten, short_name
+from calibench.config import Config, flatten, long_tail_seed, short_name, with_former_names
 from calibench.runs.files import CorruptRun, read_json, write_atomically, write_json
 from calibench.runs.lock import held
 
@@ -44,7 +44,7 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Unset options (None) are left out, so that a new option of a library does not rename old cells.
     """
-    flat = flatten(dict(config))
+    flat = _without_idle_tail_seed(with_former_names(flatten(dict(config))))
     return {
         key: value
         for key, value in sorted(flat.items())
@@ -52,6 +52,17 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
         and value != ADDED_LATER.get(key)
         and not any(key == name or key.startswith(f"{name}.") for name in WITHOUT_EFFECT)
     }
+
+
+def _without_idle_tail_seed(flat: Config) -> Config:
+    """The seed of a long tail, spelled out where it decides a number: a tail whose split has another seed."""
+    tail, split = "data.init_args.tail_seed", flat.get("data.init_args.split_seed", "run")
+    if tail not in flat:  # data that know no long tail, or a run made before it had a seed
+        return flat
+    rest = {key: value for key, value in flat.items() if key != tail}
+    seed = long_tail_seed(flat[tail], split)
+    idle = seed == split or flat.get("data.init_args.imbalance_factor") == 1
+    return rest if idle else rest | {tail: seed}
 
 
 def cell_key(config: Mapping[str, Any]) -> str:

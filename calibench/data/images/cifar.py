@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from calibench.config import Seed
 from calibench.data.batch import Examples, Posterior, Splits
 from calibench.data.images import corruptions, official
 from calibench.data.images.augment import Normalize
@@ -24,9 +25,16 @@ from calibench.data.images.corruptions import CorruptionArchive
 from calibench.data.images.human_labels import CIFAR10H, load_human_probabilities, load_noisy_labels
 from calibench.data.images.pickled import read_batches
 from calibench.data.source import Checksum, Source
-from calibench.data.splits import Rounding, check_imbalance_factor, hold_out, long_tailed
+from calibench.data.splits import LongTail, Rounding, class_counts, complement, hold_out
 
-Recipe = Literal["published", "balanced_val"]
+Recipe = Literal["tail_val", "full", "balanced_val", "published"]
+
+# What a reader of a result must know of the recipe: the paper is Zhan, Zhou and Shen (2026), appendix C.
+_CAVEATS = {
+    "tail_val": "a tenth of the tail validates, the GCE paper trains on all of it",
+    "full": "all of the tail; the validation images are others, none of them of the largest class",
+    "balanced_val": "the tail is drawn from what the validation images leave",
+}
 
 
 class _CIFARDataModule(ImageDataModule, ABC):
@@ -37,10 +45,14 @@ class _CIFARDataModule(ImageDataModule, ABC):
             k keeps n_max * rho^(-k / (K-1)) images.
         val_size: Validation images of the reference split (a seeded shuffle, not stratified).
         split_seed: What chooses the splits; 1 is the papers' split, "run" follows the run's seed.
-        recipe: Where the long tail and its validation set come from. "published" samples the tail
-            from all 50,000 images and holds out a stratified tenth of it, for the paper does not
-            say where its validation set comes from; "balanced_val" holds out `val_size` images
-            first.
+        tail_seed: What chooses the long tail's images; by default `split_seed` where that is a number,
+            else 1: the papers draw one tail for all runs. "run" follows the run's seed.
+        recipe: Where the long tail and its validation set come from, of which the paper says little.
+            "full" samples the tail from all 50,000 images and trains on all of it (5,000 to 50 images
+            a class for rho = 100, 12,408 in all, as in the paper); `val_size` of the images it leaves,
+            none of them of the largest class, are for validation. "tail_val" holds out a stratified
+            tenth of that tail instead (and trains on 4,500 to 45); "published" is its former name.
+            "balanced_val" holds out `val_size` images first and samples the tail from the others.
         rounding: Class sizes to the nearest integer, or rounded down as in the code of LDAM.
         labels: Labels of the training split; validation and test labels stay clean.
         batch_size: Rows of a global batch, divided over the processes.
@@ -67,8 +79,9 @@ class _CIFARDataModule(ImageDataModule, ABC):
         *,
         imbalance_factor: float = 1.0,
         val_size: int = 5000,
-        split_seed: int | Literal["run"] = 1,
-        recipe: Recipe = "published",
+        split_seed: Seed = 1,
+        tail_seed: Seed | None = None,
+        recipe: Recipe = "tail_val",
         rounding: Rounding = "nearest",
         labels: str = "clean",
         batch_size: int = 128,
@@ -79,7 +92,7 @@ class _CIFARDataModule(ImageDataModule, ABC):
         download: bool = False,
         augment: bool = True,
     ) -> None:
-        check_imbalance_factor(imbalance_factor)
+        self.long_tail = LongTail(imbalance_factor, split_seed, tail_seed, rounding)
         super().__init__(
             source=self.official_files,
             class_names=self.names,
@@ -95,7 +108,7 @@ class _CIFARDataModule(ImageDataModule, ABC):
             download=download,
             augment=augment,
         )
-        self.imbalance_factor, self.recipe, self.rounding = imbalance_factor, recipe, rounding
+        self.recipe = "tail_val" if recipe == "published" else recipe
         self.val_size, self.labels = val_size, labels
 
     def load_splits(self, seed: int) -> Splits:
@@ -108,21 +121,30 @@ class _CIFARDataModule(ImageDataModule, ABC):
         # Splits are cut on the clean labels; the position finds an image's human label afterwards.
         numbered = Examples(torch.arange(len(whole.target)), whole.target)
         train, val = self._cut(numbered, seed)
+        self.caveats += self._recipe_caveat(train)
         given = self._training_labels(whole.target)
         return Splits(
             Examples(whole.inputs[train.inputs], given[train.inputs]), whole.take(val.inputs), test
         )
 
     def _cut(self, examples: Examples, seed: int) -> tuple[Examples, Examples]:
-        if self.imbalance_factor == 1:
+        if self.long_tail.imbalance_factor == 1:
             return hold_out_reference(examples, self.val_size, seed)
-        if self.recipe == "published":
-            return hold_out(self._thin(examples, seed), 0.1, seed)
-        train, val = hold_out_reference(examples, self.val_size, seed)
-        return self._thin(train, seed), val
+        if self.recipe == "balanced_val":
+            rest, val = hold_out_reference(examples, self.val_size, seed)
+            return self.long_tail.draw(examples, rest.inputs), val
+        tail = self.long_tail.draw(examples)
+        if self.recipe == "tail_val":
+            return hold_out(tail, 0.1, seed)
+        others = examples.take(complement(tail.inputs, len(examples.target)))
+        return tail, hold_out_reference(others, self.val_size, seed)[1]
 
-    def _thin(self, examples: Examples, seed: int) -> Examples:
-        return long_tailed(examples, self.imbalance_factor, seed, rounding=self.rounding)
+    def _recipe_caveat(self, train: Examples) -> list[str]:
+        if self.long_tail.imbalance_factor == 1:
+            return []
+        counts = class_counts(train.target, self.num_classes)
+        sizes = f"{len(train.target)} training images, {int(counts.max())} to {int(counts.min())} a class"
+        return [f"{self.official_files.name}: long tail of {sizes} ({_CAVEATS[self.recipe]})"]
 
     def _training_labels(self, clean: Tensor) -> Tensor:
         if self.labels == "clean":

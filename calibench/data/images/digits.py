@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import torch
 
-from calibench.config import near_matches
+from calibench.config import Seed, near_matches
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images.augment import Normalize
 from calibench.data.images.corruptions import gaussian_noise
 from calibench.data.source import DataError
-from calibench.data.splits import check_imbalance_factor, hold_out, long_tailed
+from calibench.data.splits import LongTail, hold_out
 
 _MEAN, _STD = 0.305, 0.376  # of the 1,797 images on the [0, 1] scale
 _SIDE = 8
@@ -30,6 +29,8 @@ class DigitsDataModule(ClassificationDataModule):
 
     Args:
         imbalance_factor: Largest training class over the smallest, at least 1 (1: balanced).
+        tail_seed: What chooses the long tail's images; by default `split_seed` where that is a number,
+            else 1. "run" follows the run's seed.
         batch_size: Rows of a global batch, divided over the processes.
         val_fraction: Share of all images held out for validation, in (0, 1).
         test_fraction: Share of all images held out for testing, in (0, 1).
@@ -45,10 +46,11 @@ class DigitsDataModule(ClassificationDataModule):
         self,
         *,
         imbalance_factor: float = 1.0,
+        tail_seed: Seed | None = None,
         batch_size: int = 128,
         val_fraction: float = 0.2,
         test_fraction: float = 0.2,
-        split_seed: int | Literal["run"] = 1,
+        split_seed: Seed = 1,
         train_fraction: float = 1.0,
         ood: Sequence[str] = ("noise", "photos"),
     ) -> None:
@@ -59,7 +61,7 @@ class DigitsDataModule(ClassificationDataModule):
             train_fraction=train_fraction,
             ood=ood,
         )
-        check_imbalance_factor(imbalance_factor)
+        self.long_tail = LongTail(imbalance_factor, split_seed, tail_seed)
         if val_fraction <= 0 or test_fraction <= 0 or val_fraction + test_fraction >= 1:
             raise ValueError(
                 "`val_fraction` and `test_fraction` must be positive and leave a rest to train on, "
@@ -72,15 +74,18 @@ class DigitsDataModule(ClassificationDataModule):
                     f"the digits have no set `{name}`{near_matches(name, self._sets)} "
                     f"(known: {', '.join(self._sets)})."
                 )
-        self.imbalance_factor = imbalance_factor
         self.val_fraction, self.test_fraction = val_fraction, test_fraction
         self.transform = Normalize((_MEAN,), (_STD,), white=1.0)
 
     def load_splits(self, seed: int) -> Splits:
         """Hold out test and validation digits, then thin the rest."""
-        rest, test = hold_out(_digits(), self.test_fraction, seed)
+        digits = _digits()
+        # The digits by their positions, of which the long tail needs to know.
+        numbered = Examples(torch.arange(len(digits.target)), digits.target)
+        rest, test = hold_out(numbered, self.test_fraction, seed)
         rest, val = hold_out(rest, self.val_fraction / (1 - self.test_fraction), seed)
-        return Splits(long_tailed(rest, self.imbalance_factor, seed), val, test)
+        train = self.long_tail.draw(numbered, rest.inputs)
+        return Splits(*(digits.take(part.inputs) for part in (train, val, test)))
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """`noise` or `photos`."""

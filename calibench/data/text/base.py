@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from calibench.backbones.base import TokenInputs
-from calibench.data.base import ClassificationDataModule, run_seed
+from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.resident import Transform
+from calibench.data.seeds import run_seed
 from calibench.data.source import data_root
 from calibench.data.text import sets
 from calibench.data.text.corpus import CorpusSplits

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.data import CIFAR10DataModule, CIFAR100DataModule, DataError
+from calibench.data import CIFAR10DataModule, CIFAR100DataModule, DataError, Examples, Splits
 from calibench.data.images.base import reference_split
 from tests.data import fakes
 
+# Fingerprints of the fake CIFAR-10 at imbalance factor 10 and split seed 7, before tails had a seed of their own.
+BEFORE = {"tail_val": "ec6234cf10554fb9", "balanced_val": "9f10bd2efe0e2fe3"}
 OPTIONS = {"checksum": "off", "ood": (), "val_size": 50}
 
 
@@ -50,12 +52,72 @@ def test_balanced_splits_follow_the_reference(root: Path) -> None:
     assert data.caveats == []
 
 
-def test_published_recipe_samples_from_everything(root: Path) -> None:
-    data = cifar10(root, imbalance_factor=10)
+def test_a_part_of_the_tail_may_validate(root: Path) -> None:
+    data = cifar10(root, imbalance_factor=10, recipe="tail_val")
     tail = [round(20 * 10 ** (-k / 9)) for k in range(10)]
     held = torch.bincount(data.splits.val.target, minlength=10)
     assert (data.class_counts + held).tolist() == tail
     assert held.tolist() == [round(size * 0.1) for size in tail]
+    assert data.caveats == [
+        "cifar10: long tail of 73 training images, 18 to 2 a class "
+        "(a tenth of the tail validates, the GCE paper trains on all of it)"
+    ]
+    assert cifar10(root, imbalance_factor=10, recipe="published").fingerprint == data.fingerprint
+
+
+def test_the_whole_tail_may_train(root: Path) -> None:
+    data = cifar10(root, imbalance_factor=10, recipe="full")
+    assert data.class_counts.tolist() == [round(20 * 10 ** (-k / 9)) for k in range(10)]
+    held = torch.bincount(data.splits.val.target, minlength=10)
+    assert (held.sum(), held[0]) == (50, 0)  # the tail has every image of the largest class
+    trained = {row.numpy().tobytes() for row in data.splits.train.inputs}
+    assert trained.isdisjoint(row.numpy().tobytes() for row in data.splits.val.inputs)
+    (caveat,) = data.caveats
+    assert "81 training images, 20 to 2 a class (all of the tail; the validation" in caveat
+
+
+def test_the_whole_tail_of_cifar10_is_the_papers() -> None:
+    labels = torch.arange(50_000) % 10
+    data = CIFAR10DataModule(imbalance_factor=100, recipe="full")
+    train, val = data._cut(Examples(torch.arange(50_000), labels), seed=1)
+    expected = [5000, 2997, 1797, 1077, 646, 387, 232, 139, 83, 50]
+    assert torch.bincount(train.target).tolist() == expected
+    assert (len(train.target), len(val.target)) == (12_408, 5_000)
+
+
+def images(*parts: Examples) -> set[bytes]:
+    return {row.numpy().tobytes() for part in parts for row in part.inputs}
+
+
+def test_every_run_has_the_same_long_tail(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a split of its own (it was drawn anew with the split)."""
+
+    def of_seed(seed: int, **options) -> Splits:
+        monkeypatch.setenv("PL_GLOBAL_SEED", str(seed))
+        return cifar10(root, imbalance_factor=10, split_seed="run", **options).splits
+
+    one, two = of_seed(1), of_seed(2)
+    assert images(one.train, one.val) == images(two.train, two.val)
+    assert images(one.val) != images(two.val)
+    one, two = (of_seed(seed, recipe="full") for seed in (1, 2))
+    assert images(one.train) == images(two.train)
+    assert images(one.val) != images(two.val)
+    # Images that validate are not in the tail; the others come in the same order for every run.
+    one, two = (of_seed(seed, recipe="balanced_val") for seed in (1, 2))
+    smallest = images(*(part.train.take(part.train.target == 9) for part in (one, two)))
+    assert len(smallest - images(one.val, two.val)) <= 2
+    assert len(images(one.train) & images(two.train)) > 0.6 * len(one.train.target)
+    one, two = (of_seed(seed, tail_seed="run") for seed in (1, 2))
+    assert images(one.train, one.val) != images(two.train, two.val)
+
+
+@pytest.mark.parametrize("recipe", ["tail_val", "balanced_val"])
+def test_a_fixed_split_draws_the_tail_as_before(root: Path, recipe: str) -> None:
+    alone = cifar10(root, imbalance_factor=10, recipe=recipe, split_seed=7)
+    apart = cifar10(root, imbalance_factor=10, recipe=recipe, split_seed=7, tail_seed=3)
+    same = cifar10(root, imbalance_factor=10, recipe=recipe, split_seed=7, tail_seed=7)
+    assert alone.fingerprint == same.fingerprint == BEFORE[recipe]
+    assert alone.fingerprint != apart.fingerprint
 
 
 def test_balanced_val_recipe_holds_out_first(root: Path) -> None:
@@ -91,7 +153,7 @@ def test_human_labels_train_and_clean_ones_evaluate(tmp_path, labels, shift, rho
     assert torch.equal(noisy.splits.train.target, (clean.splits.train.target + shift) % 10)
     assert torch.equal(noisy.splits.val.target, clean.splits.val.target)
     assert noisy.class_counts.tolist() == clean.class_counts.roll(shift).tolist()
-    assert noisy.caveats == [f"cifar10: trained on {labels} human labels"]
+    assert noisy.caveats[-1] == f"cifar10: trained on {labels} human labels"
 
 
 def test_the_authors_own_label_file(tmp_path: Path) -> None:
@@ -208,8 +270,8 @@ def test_jsonargparse_sees_the_options_of_both() -> None:
         ["--data=CIFAR10DataModule", "--data.labels=worst", "--data.imbalance_factor=100"]
     )
     assert parsed.data.init_args.labels == "worst"
-    assert parsed.data.init_args.recipe == "published"
-    assert parser.instantiate_classes(parsed).data.imbalance_factor == 100
+    assert parsed.data.init_args.recipe == "tail_val"
+    assert parser.instantiate_classes(parsed).data.long_tail.imbalance_factor == 100
 
 
 def test_human_distributions_are_the_posterior_of_the_test_set(tmp_path: Path) -> None:

@@ -54,6 +54,21 @@ def test_long_tail_thins_only_the_training_split(digits: DigitsDataModule) -> No
     assert torch.equal(thinned.splits.test.inputs, digits.splits.test.inputs)
 
 
+def test_runs_with_splits_of_their_own_share_the_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it but the digits that validate or test: these are other ones for every run."""
+
+    def smallest_class(seed: int) -> set[bytes]:
+        monkeypatch.setenv("PL_GLOBAL_SEED", str(seed))
+        data = DigitsDataModule(imbalance_factor=10.0, split_seed="run", ood=())
+        data.setup()
+        train = data.splits.train
+        return {row.numpy().tobytes() for row in train.inputs[train.target == 9]}
+
+    one, two = smallest_class(1), smallest_class(2)
+    assert len(one) == len(two) == 11
+    assert len(one & two) >= 4  # as many of 108 by chance: 1
+
+
 def test_noise_has_the_official_standard_deviation_and_keeps_labels(digits) -> None:
     noise = digits.evaluation_sets["noise"]
     clean = digits.splits.test

@@ -1,0 +1,17 @@
+"""The seeds of a run and of its data."""
+
+from __future__ import annotations
+
+import os
+
+from calibench.config import Seed
+
+
+def run_seed() -> int:
+    """The run's seed: what `seed_everything` left in the environment, 0 without it."""
+    return int(os.environ.get("PL_GLOBAL_SEED", "0"))
+
+
+def number_of(seed: Seed) -> int:
+    """The number behind a seed."""
+    return run_seed() if seed == "run" else seed
