@@ -91,10 +91,9 @@ def write_run(
         "seconds_per_epoch": seconds / 30,
         "peak_memory_mb": 123.0,
     }
-    write_json(
-        folder / "environment.json", {**environment, "versions": {"torch": "2"}, "device": "cpu"}
-    )
-    write_json(folder / "metrics.json", {**content, **(changes or {})})
+    environment |= {"versions": {"torch": "2"}, "device": "cpu"}
+    write_json(folder / "environment.json", environment, sealed=True)
+    write_json(folder / "metrics.json", {**content, **(changes or {})}, sealed=True)
     return folder
 
 

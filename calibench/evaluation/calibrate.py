@@ -6,8 +6,6 @@ import argparse
 import inspect
 import io
 import json
-import pickle
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,13 @@ from calibench.evaluation.command import labelled_as
 from calibench.evaluation.files import FORMATS, SCORES, Reader, check_fittable
 from calibench.evaluation.scoring import fit_calibrator
 from calibench.evaluation.selection import calibrator_named
-from calibench.runs import FORMAT, CorruptRun, Predictions, write_atomically
+from calibench.runs import (
+    FORMAT,
+    Predictions,
+    check_archive,
+    corrupt_if_it_fails,
+    write_atomically,
+)
 
 DESCRIPTION = """\
 Fits a calibrator on validation logits and writes it to a file, or applies such a file to logits."""
@@ -43,11 +47,6 @@ holds the class's name, its arguments and what was fitted; reading one runs no c
 
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
 _ATTRIBUTES = {"parameters": "family"}
-
-# What torch.load and a look into its result may raise for a file that is damaged or something else.
-UNREADABLE = (
-    OSError, RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile,
-)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -162,7 +161,8 @@ def load_calibrator(path: Path | str) -> Calibrator:
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    try:
+    with corrupt_if_it_fails(f"{path} is not a calibrator file"):
+        check_archive(Path(path))
         content = torch.load(path, map_location="cpu", weights_only=True)
         name, arguments, state = (content[key] for key in ("calibrator", "arguments", "state"))
         known = classes("calibrators")
@@ -170,8 +170,4 @@ def load_calibrator(path: Path | str) -> Calibrator:
             raise ValueError(f"there is no calibrator `{name}`{near_matches(name, known)}")
         calibrator: Calibrator = getattr(calibrators, name)(**arguments)
         calibrator.load_state_dict(state)
-    except UNREADABLE as error:
-        raise CorruptRun(
-            f"{path} is not a calibrator file: {' '.join(str(error).split())[:200]}"
-        ) from error
     return calibrator

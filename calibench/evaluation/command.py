@@ -22,7 +22,13 @@ from calibench.evaluation.scoring import RAW, Row
 from calibench.evaluation.selection import DEFAULT, calibrators_named
 from calibench.evaluation.sheet import csv_text, sheets, show
 from calibench.processes import cores
-from calibench.runs import FORMAT, CorruptRun, Predictions, write_atomically, write_json
+from calibench.runs import (
+    FORMAT,
+    Predictions,
+    corrupt_if_it_fails,
+    write_atomically,
+    write_json,
+)
 
 DESCRIPTION = """\
 Scores saved logits of any framework: error, NLL, Brier score and calibration errors of the test set, raw and after
@@ -298,12 +304,10 @@ def with_posterior(predictions: Predictions, path: str) -> Predictions:
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    try:
+    with corrupt_if_it_fails(f"`--posterior {path}`"):
         posterior = np.load(path, allow_pickle=False)
         metadata = {**predictions.metadata, "posterior": Path(path).name}
         return replace(predictions, posterior=posterior, metadata=metadata)
-    except (OSError, ValueError, EOFError) as error:
-        raise CorruptRun(f"`--posterior {path}`: {' '.join(str(error).split())}") from error
 
 
 def _check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.config import near_matches
-from calibench.runs import CorruptRun, Predictions
+from calibench.runs import Predictions, corrupt_if_it_fails
+from calibench.runs.predictions import read_arrays
 
 FORMATS = """\
 files:
@@ -58,12 +59,8 @@ class Reader:
             )
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}")
-        try:
+        with corrupt_if_it_fails(text):
             return _READERS[suffix](self, text)
-        except CorruptRun:
-            raise
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise CorruptRun(f"{text}: {' '.join(str(error).split())}") from error
 
     def logits(self, values: Floats, default: str) -> Floats:
         """Logits from what a file holds."""
@@ -103,19 +100,10 @@ SCORES: dict[str, Callable[[Floats, float], Floats]] = {"logits": _given, "probs
 
 
 def _npz(reader: Reader, text: str) -> Predictions:
-    with np.load(text, allow_pickle=False) as arrays:
-        if "probs" not in arrays or "logits" in arrays:
-            return Predictions.load(text)
-        probs, target = arrays["probs"], arrays["target"]
-        more = {name: arrays.get(name) for name in ("ids", "posterior")}
-    return Predictions(_log(probs, reader.clip), target, _metadata(text), **more)
-
-
-def _metadata(path: str) -> dict[str, Any]:
-    import json
-
-    with np.load(path, allow_pickle=False) as arrays:
-        return dict(json.loads(str(arrays["metadata"]))) if "metadata" in arrays else {}
+    arrays = read_arrays(text)
+    if "probs" in arrays and "logits" not in arrays:
+        arrays["logits"] = _log(arrays["probs"], reader.clip)
+    return Predictions.of(arrays)
 
 
 def _csv(reader: Reader, text: str) -> Predictions:

@@ -24,6 +24,7 @@ from calibench.leaderboard.records import (
     UnusableRun,
 )
 from calibench.processes import spread, watched
+from calibench.runs import parse_json
 
 RUNS_A_PROCESS = 1000  # below it, another process takes longer to start than it saves
 RUNS_A_PART = 250  # that a process reads in one go
@@ -149,7 +150,7 @@ class _Reader:
 
     def _record(self, identity: Identity, folder: str, content: Mapping[str, Any]) -> Record:
         values = self._values(identity.benchmark, content["rows"])
-        values |= _costs(folder)
+        values |= self._costs(folder)
         for calibrator, parameters in (content.get("calibrators") or {}).items():
             for name, value in parameters.items():
                 if isinstance(value, int | float):
@@ -163,6 +164,23 @@ class _Reader:
             content.get("unavailable") or {},
             tuple(content.get("caveats") or ()),
         )
+
+    def _costs(self, folder: str) -> dict[Key, float]:
+        """Seconds and memory of a run; a run without a readable environment.json just has none."""
+        try:
+            environment = read_json_object(folder, "environment.json")
+        except UnusableRun as why:
+            if os.path.exists(f"{folder}/environment.json"):
+                self.results.warnings.append(
+                    f"{folder}: {why}; its seconds and memory are left out"
+                )
+            return {}
+        named = {name: environment.get(name) for name in COSTS} | {
+            "seconds": environment.get("wall_seconds")
+        }
+        return {
+            Key(n, calibrator=RAW): float(v) for n, v in named.items() if isinstance(v, int | float)
+        }
 
     def _values(self, benchmark: str, rows: Iterable[Mapping[str, Any]]) -> dict[Key, float]:
         kept, values = self._keys[benchmark], {}
@@ -210,7 +228,7 @@ def read_json_object(folder: str, name: str) -> dict[str, Any]:
     """Read a JSON object of a run folder; raises UnusableRun saying why it cannot be."""
     try:
         with open(f"{folder}/{name}", "rb", buffering=0) as file:
-            content = json.loads(file.read())
+            content = parse_json(file.read())
     except FileNotFoundError:
         raise UnusableRun(f"no {name}") from None
     except (OSError, ValueError) as error:
@@ -225,20 +243,6 @@ def _check_identity(identity: Identity, content: Mapping[str, Any]) -> None:
         said = content.get(name)
         if str(said).replace("/", "_") != str(expected):
             raise UnusableRun(f"metrics.json is of {name} {said}, its folder says {expected}")
-
-
-def _costs(folder: str) -> dict[Key, float]:
-    """Seconds and memory of a run; a run without a readable environment.json just has none."""
-    try:
-        environment = read_json_object(folder, "environment.json")
-    except UnusableRun:
-        return {}
-    named = {name: environment.get(name) for name in COSTS} | {
-        "seconds": environment.get("wall_seconds")
-    }
-    return {
-        Key(n, calibrator=RAW): float(v) for n, v in named.items() if isinstance(v, int | float)
-    }
 
 
 def without_strangers(results: Results) -> Results:

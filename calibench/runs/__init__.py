@@ -1,15 +1,22 @@
 """The run folder: where a result lives, what is in it, who writes it, when it is done. No torch here."""
 
+from typing import TYPE_CHECKING, Any
+
 from calibench.runs.files import (
     FORMAT,
     CorruptRun,
     atomic_file,
+    check_archive,
+    corrupt_if_it_fails,
+    parse_json,
     read_json,
     write_atomically,
     write_json,
 )
 from calibench.runs.folder import Cell, Run, cell_key, settings
-from calibench.runs.predictions import Predictions
+
+if TYPE_CHECKING:
+    from calibench.runs.predictions import Predictions
 
 __all__ = [
     "FORMAT",
@@ -19,8 +26,20 @@ __all__ = [
     "Run",
     "atomic_file",
     "cell_key",
+    "check_archive",
+    "corrupt_if_it_fails",
+    "parse_json",
     "read_json",
     "settings",
     "write_atomically",
     "write_json",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `Predictions`, and so numpy, when it is first asked for: a leaderboard reads JSON alone."""
+    if name != "Predictions":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from calibench.runs.predictions import Predictions
+
+    return Predictions

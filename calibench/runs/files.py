@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,37 @@ FORMAT = 1  # of metrics.json and of prediction files
 
 class CorruptRun(ExpectedFailure, ValueError):
     """A file of a run folder that cannot be read; the message names it."""
+
+
+@contextmanager
+def corrupt_if_it_fails(text: str) -> Iterator[None]:
+    """Turn whatever a damaged file makes its reader raise, of which no list is complete, into a CorruptRun.
+
+    Args:
+        text: What the message begins with; it names the file.
+
+    Raises:
+        CorruptRun: If anything fails inside.
+    """
+    try:
+        yield
+    except CorruptRun:
+        raise
+    except Exception as error:
+        cause = " ".join(str(error).split())[:300] or type(error).__name__
+        raise CorruptRun(f"{text}: {cause}") from error
+
+
+def check_archive(path: Path) -> None:
+    """Compare the members of a zip file with their checksums: torch never does, numpy only where it reads to the end.
+
+    Raises:
+        BadZipFile: If one differs; other errors are possible where the file is no zip file.
+    """
+    with zipfile.ZipFile(path) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise zipfile.BadZipFile(f"the checksum of its part {damaged!r} is wrong")
 
 
 @contextmanager
@@ -59,14 +92,41 @@ def plain(value: Any) -> Any:
     return value
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Write JSON atomically, with NaN as null and infinities as strings."""
-    write_atomically(path, (json.dumps(plain(content), indent=1, allow_nan=False) + "\n").encode())
+_CHECKSUM = b',\n "sha256": "'
+
+
+def write_json(path: Path, content: Any, *, sealed: bool = False) -> None:
+    """Write JSON atomically, with NaN as null and infinities as strings.
+
+    Args:
+        path: The file.
+        content: What to write.
+        sealed: End the object, which must not be empty, with a checksum of all that stands before it.
+    """
+    text = json.dumps(plain(content), indent=1, allow_nan=False).encode()
+    if sealed:
+        body = text.removesuffix(b"\n}")
+        text = body + _CHECKSUM + hashlib.sha256(body).hexdigest().encode() + b'"\n}'
+    write_atomically(path, text + b"\n")
+
+
+def parse_json(data: bytes) -> Any:
+    """The content of a JSON file, after comparing it with the checksum it ends with, if it has one.
+
+    Raises:
+        ValueError: If it is no JSON, or does not match the checksum.
+    """
+    content = json.loads(data)
+    if isinstance(content, dict) and "sha256" in content:
+        body, _, _ = data.rpartition(_CHECKSUM)
+        if hashlib.sha256(body).hexdigest() != content.pop("sha256"):
+            raise ValueError("it does not match its checksum: damaged, or edited")
+    return content
 
 
 def read_json(path: Path) -> Any:
     """Read JSON; raises CorruptRun naming the file."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        return parse_json(path.read_bytes())
+    except (OSError, ValueError) as error:
         raise CorruptRun(f"{path} cannot be read: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from calibench.runs.files import FORMAT, CorruptRun, atomic_file, plain
+from calibench.runs.files import FORMAT, atomic_file, check_archive, corrupt_if_it_fails, plain
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,25 @@ class Predictions:
         """
         if not Path(path).is_file():
             raise FileNotFoundError(f"no prediction file {path}")
-        try:
-            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                metadata = json.loads(str(arrays["metadata"])) if "metadata" in arrays else {}
-                more = {name: arrays.get(name) for name in ("ids", "posterior")}
-                return cls(arrays["logits"], arrays["target"], metadata, **more)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise CorruptRun(f"{path} is not a prediction file: {error}") from error
+        with corrupt_if_it_fails(f"{path} is not a prediction file"):
+            return cls.of(read_arrays(path))
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Predictions from the arrays of a file, by name."""
+        metadata = json.loads(str(arrays["metadata"])) if "metadata" in arrays else {}
+        more = {name: arrays.get(name) for name in ("ids", "posterior")}
+        return cls(arrays["logits"], arrays["target"], metadata, **more)
+
+
+_ARRAYS = ("logits", "probs", "target", "ids", "posterior", "metadata")
+
+
+def read_arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a prediction file by name, those that are there; no code in it is run."""
+    check_archive(Path(path))
+    with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in _ARRAYS if name in arrays}
 
 
 def _distributions(values: Any, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:

@@ -12,11 +12,34 @@ import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
-from calibench.runs import write_atomically
+from calibench.runs import check_archive, corrupt_if_it_fails, write_atomically
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """The content of a checkpoint, whose tensors stay in the file until they are looked at.
+
+    Raises:
+        CorruptRun: If it is damaged: its checksums are compared, which torch alone does not do.
+    """
+    with corrupt_if_it_fails(f"{path} is not a whole checkpoint"):
+        check_archive(path)
+        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    return content
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Writes a checkpoint beside its place, flushes it, and renames it: a crash leaves the old one whole."""
+    """Writes a checkpoint beside its place, flushes it, and renames it: a crash leaves the old one whole.
+
+    What it reads is compared with its checksums first.
+    """
+
+    def load_checkpoint(self, path: Any, *args: Any, **options: Any) -> dict[str, Any]:
+        """Read the checkpoint at `path`; raises CorruptRun if it is damaged."""
+        if not Path(path).is_file():  # nothing, or no local file
+            return super().load_checkpoint(path, *args, **options)
+        with corrupt_if_it_fails(f"{path} is not a whole checkpoint"):
+            check_archive(Path(path))
+            return super().load_checkpoint(path, *args, **options)
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
 from calibench.config import ExpectedFailure, UsageError, foreign_class, load
-from calibench.evaluation.calibrate import UNREADABLE
 from calibench.evaluation.scoring import fit_calibrator
 from calibench.evaluation.selection import calibrator_named
-from calibench.runs import Predictions, Run, write_atomically
+from calibench.runs import Predictions, Run, corrupt_if_it_fails, write_atomically
+from calibench.training.checkpoints import read_checkpoint
 from calibench.training.experiment import Experiment
 
 DESCRIPTION = """\
@@ -132,14 +132,10 @@ def trained_network(source: Run, *, trusted: bool = False) -> tuple[nn.Module, T
     experiment.build()
     backbone: nn.Module = experiment.model.backbone
     prefix = "backbone."
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+    with corrupt_if_it_fails(f"{path} does not hold the network's weights"):
+        state = read_checkpoint(path)["state_dict"]
         own = {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
         backbone.load_state_dict(own)
-    except UNREADABLE as error:
-        raise ExpectedFailure(
-            f"{path} cannot be read: {' '.join(str(error).split())[:200]}"
-        ) from error
     data = experiment.datamodule
     data.prepare_data()
     data.setup("validate")

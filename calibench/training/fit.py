@@ -147,7 +147,7 @@ def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] 
         if trainer.is_global_zero:
             wall = time.perf_counter() - started + earlier
             made = environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
-            write_json(run.folder / "environment.json", made)
+            write_json(run.folder / "environment.json", made, sealed=True)
             evaluated = experiment.evaluation(save.saved, data.unavailable)
             _write_metrics(
                 experiment,
@@ -203,7 +203,7 @@ def _write_metrics(
         "calibrators": evaluated.calibrators,
         "rows": evaluated.rows,
     }
-    write_json(run.folder / "metrics.json", content)
+    write_json(run.folder / "metrics.json", content, sealed=True)
 
 
 def _evaluate_again(experiment: Experiment, run: Run) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -53,8 +52,7 @@ def test_the_key_is_the_one_of_the_run_folder(tmp_path: Path) -> None:
     assert folder.parent.name == runs.cell_key(config)
     assert len(read_results(tmp_path).records) == 1
     other = settings | {"model.loss.init_args.gamma": 5.0}
-    content = json.loads((folder / "metrics.json").read_text()) | {"settings": other}
-    (folder / "metrics.json").write_text(json.dumps(content))
+    write_run(tmp_path, settings=settings, changes={"settings": other})
     read = read_results(tmp_path)
     assert [problem.identity.seed for problem in read.problems] == [1]
     assert "its configuration gives the key" in read.problems[0].reason
@@ -105,9 +103,7 @@ def test_a_run_that_does_not_fit_its_folder_is_flagged(
 
 
 def test_a_slash_in_a_backbone_name_is_no_disagreement(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, backbone="hf_hub_x")
-    content = json.loads((folder / "metrics.json").read_text()) | {"backbone": "hf_hub/x"}
-    (folder / "metrics.json").write_text(json.dumps(content))
+    write_run(tmp_path, backbone="hf_hub_x", changes={"backbone": "hf_hub/x"})
     assert read_results(tmp_path).problems == []
 
 

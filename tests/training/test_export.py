@@ -144,7 +144,7 @@ def test_a_damaged_checkpoint_is_named(
     copy = tmp_path / "copy"
     shutil.copytree(run.folder, copy)
     (copy / "checkpoints" / "last.ckpt").write_bytes(b"nothing")
-    assert main(["export", str(copy)]) == 1
+    assert main(["export", str(copy)]) == 2
     assert "last.ckpt" in capsys.readouterr().err
     (copy / "checkpoints" / "last.ckpt").unlink()
     assert main(["export", str(copy)]) == 2
