@@ -1,4 +1,4 @@
-"""Losses of another package, named by their path in tests."""
+"""Losses and a network of another package, named by their path in tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from calibench.backbones import MLP
 from calibench.losses import CalibrationLoss
 
 
@@ -54,3 +55,17 @@ class Recorder(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         return torch.nn.functional.cross_entropy(logits, target)
+
+
+class AsPretrained(MLP):
+    """A network in eval mode, as `from_pretrained` returns them; it notes its mode in every step that trains."""
+
+    def __init__(self, *, num_classes: int) -> None:
+        super().__init__(num_classes=num_classes, in_features=64, dropout=0.5)
+        self.modes: list[bool] = []
+        self.eval()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            self.modes += [module.training for module in self.modules()]
+        return super().forward(inputs)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def one_line_of(what: str, *errors: type[Exception]) -> Iterator[None]:
-    """Say in one line what went wrong; the hub client's own lines of each retry stay away.
+    """Say in one line what went wrong, without the hub client's lines of each retry and the report of loading.
 
     Args:
         what: What went wrong, if something did.
@@ -18,13 +18,15 @@ def one_line_of(what: str, *errors: type[Exception]) -> Iterator[None]:
     Raises:
         ValueError: In place of one of the errors.
     """
-    logger = logging.getLogger("huggingface_hub")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in ("huggingface_hub", "transformers")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         yield
     except errors as error:
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise ValueError(f"{what}: {reason}") from error
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -94,6 +95,22 @@ def _create(name: str, pretrained: bool, options: Mapping[str, Any]) -> nn.Modul
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **options)
         if not pretrained:
             return kind.from_config(config, trust_remote_code=False)  # type: ignore[no-any-return]
-        return kind.from_pretrained(  # type: ignore[no-any-return]
-            name, config=config, ignore_mismatched_sizes=True, trust_remote_code=False
+        network, loaded = kind.from_pretrained(
+            name,
+            config=config,
+            ignore_mismatched_sizes=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    _warn_of_missing_weights(name, network, loaded["missing_keys"])
+    return network  # type: ignore[no-any-return]
+
+
+def _warn_of_missing_weights(name: str, network: Any, missing: Iterable[str]) -> None:
+    """Warn of weights below the classification head that the pretrained model does not have."""
+    below = sorted(key for key in missing if key.startswith(f"{network.base_model_prefix}."))
+    if below:
+        warnings.warn(
+            f"`{name}` has no weights of {', '.join(below[:3])}{', ...' * (len(below) > 3)}: they start at random.",
+            stacklevel=2,
         )

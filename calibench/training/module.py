@@ -143,6 +143,8 @@ class ClassificationModule(L.LightningModule):
         self.loss.on_fit_start(self.trainer.datamodule.class_counts)  # type: ignore[attr-defined]
         if (tokens := self.trainer.datamodule.tokens) is not None:  # type: ignore[attr-defined]
             self.backbone.on_tokens(tokens)
+        if stage == "fit":
+            self.train()  # Lightning keeps the mode that constructors leave, and from_pretrained leaves eval
         if stage == "fit" and self.compiled:
             # A graph that adapts to shapes would be another one after a resume than before it.
             self.backbone.compile(dynamic=False)

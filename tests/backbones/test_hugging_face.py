@@ -56,6 +56,20 @@ def test_saved_weights_are_loaded_and_another_head_is_replaced(tiny_bert: Path) 
     assert HuggingFaceBackbone(num_classes=3, name=str(tiny_bert))(inputs).shape == (1, 3)
 
 
+def test_what_is_loaded_is_no_report_but_a_warning_if_weights_are_missing(
+    tiny_bert: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig.from_pretrained(tiny_bert)
+    transformers.BertModel(config).save_pretrained(tiny_bert)
+    HuggingFaceBackbone(num_classes=5, name=str(tiny_bert))
+    assert "REPORT" not in capfd.readouterr().err
+    transformers.BertModel(config, add_pooling_layer=False).save_pretrained(tiny_bert)
+    missing = "no weights of bert.pooler.dense.bias, bert.pooler.dense.weight: they start at random"
+    with pytest.warns(UserWarning, match=missing):
+        HuggingFaceBackbone(num_classes=5, name=str(tiny_bert))
+
+
 def test_options_change_the_configuration(tiny_bert: Path) -> None:
     assert build(tiny_bert, options={"num_hidden_layers": 1}).network.config.num_hidden_layers == 1
 

@@ -475,6 +475,18 @@ def test_the_three_moments(tmp_path: Path) -> None:
     ] == []  # neither sanity check nor `validate`
 
 
+def test_a_network_is_trained_in_training_mode_whatever_its_constructor_left(
+    tmp_path: Path,
+) -> None:
+    short = ["--trainer.limit_train_batches", "2", "--model.backbone", "tests.plugin.AsPretrained"]
+    experiment = Experiment(arguments(tmp_path, *short))
+    experiment.build()
+    experiment.trainer.fit(experiment.model, datamodule=experiment.datamodule)
+    modes = experiment.model.backbone.modes
+    assert modes
+    assert all(modes)
+
+
 def test_an_unavailable_set_is_reported_not_fatal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
