@@ -25,7 +25,7 @@ from calibench.runs import (
     Predictions,
     check_archive,
     corrupt_if_it_fails,
-    write_atomically,
+    write_output,
 )
 
 DESCRIPTION = """\
@@ -126,7 +126,7 @@ def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: P
     arrays |= {name: array for name, array in optional.items() if array is not None}
     buffer = io.BytesIO()
     np.savez(buffer, metadata=np.array(json.dumps(metadata)), **arrays)
-    write_atomically(path, buffer.getvalue())
+    write_output(path, buffer.getvalue())
 
 
 def save_calibrator(calibrator: Calibrator, path: Path) -> None:
@@ -149,7 +149,7 @@ def save_calibrator(calibrator: Calibrator, path: Path) -> None:
     }
     buffer = io.BytesIO()
     torch.save(content, buffer)
-    write_atomically(path, buffer.getvalue())
+    write_output(path, buffer.getvalue())
 
 
 def load_calibrator(path: Path | str) -> Calibrator:

@@ -26,8 +26,8 @@ from calibench.runs import (
     FORMAT,
     Predictions,
     corrupt_if_it_fails,
-    write_atomically,
-    write_json,
+    json_bytes,
+    write_output,
 )
 
 DESCRIPTION = """\
@@ -155,22 +155,10 @@ class Result:
         }
 
 
-def _write_json(path: Path, result: Result) -> None:
-    write_json(path, result.content())
-
-
-def _write_markdown(path: Path, result: Result) -> None:
-    write_atomically(path, result.markdown().encode())
-
-
-def _write_csv(path: Path, result: Result) -> None:
-    write_atomically(path, csv_text(result.rows).encode())
-
-
-WRITERS: dict[str, Callable[[Path, Result], None]] = {
-    ".json": _write_json,
-    ".md": _write_markdown,
-    ".csv": _write_csv,
+REPORTS: dict[str, Callable[[Result], bytes]] = {
+    ".json": lambda result: json_bytes(result.content()),
+    ".md": lambda result: result.markdown().encode(),
+    ".csv": lambda result: csv_text(result.rows).encode(),
 }
 
 
@@ -182,8 +170,8 @@ def run(options: argparse.Namespace) -> int:
         FileNotFoundError: If a file is not there.
     """
     output: Path | None = options.output
-    if output and output.suffix not in WRITERS:
-        raise ValueError(f"`--output {output}`: a file {', '.join(WRITERS)} is expected.")
+    if output and output.suffix not in REPORTS:
+        raise ValueError(f"`--output {output}`: a file {', '.join(REPORTS)} is expected.")
     if options.bootstrap < 0:
         raise ValueError(f"`--bootstrap` must not be negative, got {options.bootstrap}.")
     if options.jobs < 1:
@@ -194,7 +182,7 @@ def run(options: argparse.Namespace) -> int:
     show(sheets(result.rows), console)
     console.print(result.footer, highlight=False, soft_wrap=True)
     if output:
-        WRITERS[output.suffix](output, result)
+        write_output(output, REPORTS[output.suffix](result))
         console.print(f"{output} is written.", highlight=False, soft_wrap=True)
     return 0
 

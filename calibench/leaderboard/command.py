@@ -28,6 +28,7 @@ from calibench.leaderboard.table import Table, build_tables
 from calibench.leaderboard.text import csv_text, json_text, latex, markdown
 from calibench.processes import cores
 from calibench.published import PAPERS
+from calibench.runs import write_output
 from calibench.tables.titles import METRICS
 
 DESCRIPTION = """\
@@ -239,8 +240,7 @@ def run(args: argparse.Namespace) -> int:
         lines = compare_tables(board.tables, by, allow_missing=args.allow_missing)
         print("\n".join(lines), file=file)
     if args.output:
-        args.output.parent.mkdir(parents=True, exist_ok=True)
-        args.output.write_text(written.getvalue(), encoding="utf-8")
+        write_output(args.output, written.getvalue().encode())
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +12,7 @@ from calibench.leaderboard.columns import RAW, Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.plots.kinds import KINDS, Request
+from calibench.runs import write_output
 
 DESCRIPTION = """\
 Draws one picture of a folder of runs. Seeds of a row are pooled where examples are drawn
@@ -87,8 +89,9 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{args.results} holds no finished run.")
     request = Request(tables, metric, args.calibrator, args.bins, args.set, args.allow_missing)
     figure = KINDS[args.kind](request)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(args.output, dpi=200)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=200, format=args.output.suffix[1:])
+    write_output(args.output, drawn.getvalue())
     return 0
 
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from calibench.processes import cores
+from calibench.runs import write_output
 
 DESCRIPTION = """\
 Writes one self-contained HTML page of a folder of runs: sortable and filterable tables, reliability
@@ -47,9 +48,7 @@ def write_report(
         raise ValueError(f"`bins` must be a positive integer, got {bins}.")
     name = title or f"calibench: {results.resolve().name}"
     content = report_content(results, title=name, n_bins=bins, processes=processes)
-    page = render_page(content)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(page, encoding="utf-8")
+    write_output(output, render_page(content).encode())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

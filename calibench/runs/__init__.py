@@ -8,10 +8,12 @@ from calibench.runs.files import (
     atomic_file,
     check_archive,
     corrupt_if_it_fails,
+    json_bytes,
     parse_json,
     read_json,
     write_atomically,
     write_json,
+    write_output,
 )
 from calibench.runs.folder import Cell, Run, cell_key, settings
 
@@ -28,11 +30,13 @@ __all__ = [
     "cell_key",
     "check_archive",
     "corrupt_if_it_fails",
+    "json_bytes",
     "parse_json",
     "read_json",
     "settings",
     "write_atomically",
     "write_json",
+    "write_output",
 ]
 
 

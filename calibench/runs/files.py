@@ -81,6 +81,14 @@ def write_atomically(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def write_output(path: Path, content: bytes) -> None:
+    """Write a file that the user named: whole or not at all, through a link to the file it names, or into a pipe."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)  # /dev/stdout: there is nothing to put in its place
+    else:
+        write_atomically(path.resolve() if path.is_symlink() else path, content)
+
+
 def plain(value: Any) -> Any:
     """JSON has neither NaN nor infinity: null and "inf" stand for them."""
     if isinstance(value, float) and not math.isfinite(value):
@@ -90,6 +98,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value
+
+
+def json_bytes(content: Any) -> bytes:
+    """JSON with NaN as null and infinities as strings."""
+    return json.dumps(plain(content), indent=1, allow_nan=False).encode() + b"\n"
 
 
 _CHECKSUM = b',\n "sha256": "'
@@ -103,11 +116,11 @@ def write_json(path: Path, content: Any, *, sealed: bool = False) -> None:
         content: What to write.
         sealed: End the object, which must not be empty, with a checksum of all that stands before it.
     """
-    text = json.dumps(plain(content), indent=1, allow_nan=False).encode()
+    text = json_bytes(content)
     if sealed:
-        body = text.removesuffix(b"\n}")
-        text = body + _CHECKSUM + hashlib.sha256(body).hexdigest().encode() + b'"\n}'
-    write_atomically(path, text + b"\n")
+        body = text.removesuffix(b"\n}\n")
+        text = body + _CHECKSUM + hashlib.sha256(body).hexdigest().encode() + b'"\n}\n'
+    write_atomically(path, text)
 
 
 def parse_json(data: bytes) -> Any:
