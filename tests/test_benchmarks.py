@@ -81,7 +81,8 @@ def test_a_wheel_carries_the_benchmarks(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
         wheel.extractall(tmp_path / "site")
-    assert (tmp_path / "site" / "calibench" / "py.typed").is_file()
+    for file in ("py.typed", "data/sources.yaml"):
+        assert (tmp_path / "site" / "calibench" / file).is_file()
     code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); from calibench import config; print(config.find('digits_lt'), config.find('focal'))"
     found = subprocess.run(
         [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path

@@ -22,13 +22,13 @@ from calibench.data.splits import class_counts, fingerprint, stratified_fraction
 class ClassificationDataModule(LightningDataModule, ABC):
     """Splits in memory, named evaluation sets, and loaders of global batches.
 
-    A subclass passes `num_classes` and its class names up, sets `transform` and `augmentation`, and
-    implements `load_splits` and `load_evaluation_set`. Nothing is read before `setup`, nothing is
-    downloaded outside `prepare_data`.
+    A subclass passes its class names and its arguments in `**common` up, sets `transform` and
+    `augmentation`, and implements `load_splits` and `load_evaluation_set`. Nothing is read before
+    `setup`, nothing is downloaded outside `prepare_data`.
 
     Args:
         class_names: One name per class; their number is `num_classes`.
-        batch_size: Rows of a *global* batch, divided over the processes.
+        batch_size: Rows of a global batch, divided over the processes.
         split_seed: What chooses the splits; "run" follows the run's seed.
         train_fraction: Share of the training split that is used, stratified, in (0, 1].
         ood: Names of the evaluation sets beside the test set.
@@ -60,10 +60,10 @@ class ClassificationDataModule(LightningDataModule, ABC):
         self,
         *,
         class_names: Sequence[str],
-        batch_size: int,
-        split_seed: Seed,
-        train_fraction: float,
-        ood: Sequence[str],
+        batch_size: int = 128,
+        split_seed: Seed = 1,
+        train_fraction: float = 1.0,
+        ood: Sequence[str] = (),
     ) -> None:
         super().__init__()
         if batch_size < 1:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from calibench.config import near_matches
-from calibench.data.images.official import SOURCES
-from calibench.data.source import DataError, Source, data_root, md5
+from calibench.data.source import DataError, Source, data_root, md5, sources
 
 DESCRIPTION = """\
 Lists the datasets, fetches one, or compares its files with the official checksums."""
@@ -35,15 +34,15 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         ValueError: There is no dataset of a name, or `fetch` got none.
     """
+    known = sources()
     for name in options.names:
-        if name not in SOURCES:
-            raise ValueError(f"there is no dataset `{name}`{near_matches(name, SOURCES)}")
+        if name not in known:
+            raise ValueError(f"there is no dataset `{name}`{near_matches(name, known)}")
     if options.action == "fetch" and not options.names:
-        raise ValueError(f"`calibench data fetch` needs a NAME of {', '.join(SOURCES)}")
+        raise ValueError(f"`calibench data fetch` needs a NAME of {', '.join(known)}")
     root = data_root(options.root)
     act = _ACTIONS[options.action]
-    sources = [SOURCES[name] for name in options.names or SOURCES]
-    return max([act(source, root) for source in sources])
+    return max([act(known[name], root) for name in options.names or known])
 
 
 def _list(source: Source, root: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,14 +25,13 @@ class SyntheticGaussiansDataModule(ClassificationDataModule):
 
     Args:
         num_gaussians: Number of classes, at least 2.
-        batch_size: Rows of a global batch, divided over the processes.
         train_per_class: Training points of each class.
         val_per_class: Validation points of each class.
         test_per_class: Test points of each class.
         means_seed: What the class means are drawn from.
-        split_seed: What the points are drawn from; "run" follows the run's seed.
-        train_fraction: Share of the training split that is used, stratified, in (0, 1].
         ood: Evaluation sets beside the test set, of `ring`.
+        common: Those of all data modules, see `calibench fit --data.help SyntheticGaussiansDataModule`;
+            the points are drawn from `split_seed`.
 
     Attributes:
         means: Class means (K, 2).
@@ -45,14 +44,12 @@ class SyntheticGaussiansDataModule(ClassificationDataModule):
         self,
         *,
         num_gaussians: int = 5,
-        batch_size: int = 128,
         train_per_class: int = 10_000,
         val_per_class: int = 1_000,
         test_per_class: int = 1_000,
         means_seed: int = 0,
-        split_seed: int | Literal["run"] = 1,
-        train_fraction: float = 1.0,
         ood: Sequence[str] = ("ring",),
+        **common: Any,
     ) -> None:
         if num_gaussians < 2:
             raise ValueError(f"`num_gaussians` must be at least 2, got {num_gaussians}.")
@@ -60,11 +57,7 @@ class SyntheticGaussiansDataModule(ClassificationDataModule):
         if min(sizes) < 1:
             raise ValueError(f"`*_per_class` must be positive integers, got {sizes}.")
         super().__init__(
-            class_names=[f"gaussian {label}" for label in range(num_gaussians)],
-            batch_size=batch_size,
-            split_seed=split_seed,
-            train_fraction=train_fraction,
-            ood=ood,
+            class_names=[f"gaussian {label}" for label in range(num_gaussians)], ood=ood, **common
         )
         for name in ood:
             if name != "ring":

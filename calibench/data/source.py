@@ -10,9 +10,11 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
+
+import yaml
 
 from calibench.config import ExpectedFailure
 
@@ -163,6 +165,14 @@ class Source:
 
     def _where(self, path: Path) -> str:
         return f"{path} is missing: {self.name} is expected there; get it from {self.url}."
+
+
+@cache
+def sources() -> Mapping[str, Source]:
+    """The data sets that calibench knows, by name: what `sources.yaml` says of them."""
+    text = Path(__file__).with_name("sources.yaml").read_text(encoding="utf-8")
+    content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return {name: Source(name=name, **entry) for name, entry in content.items()}
 
 
 def md5(path: Path) -> str:

@@ -80,6 +80,26 @@ def hold_out_positions(target: Tensor, fraction: float, seed: int) -> tuple[Tens
     return complement(held, len(target)), held
 
 
+def reference_split(n: int, val_size: int, seed: int) -> tuple[Tensor, Tensor]:
+    """The papers' split: positions (train, val) of a seeded shuffle's rest and first `val_size`.
+
+    Not stratified. Reproduces `np.random.seed(seed); np.random.shuffle(list(range(n)))` of
+    focal_calibration (`Data/cifar10.py`), which numpy keeps stable.
+    """
+    shuffled = np.random.RandomState(seed).permutation(n)
+    order = torch.from_numpy(shuffled.astype(np.int64))
+    return order[val_size:], order[:val_size]
+
+
+def hold_out_reference(examples: Examples, val_size: int, seed: int) -> tuple[Examples, Examples]:
+    """(train, val) by `reference_split`, each in dataset order."""
+    n = len(examples.target)
+    if not 0 < val_size < n:
+        raise ValueError(f"`val_size` must be between 1 and {n - 1}, got {val_size}.")
+    _, val = reference_split(n, val_size, seed)
+    return examples.take(complement(val, n)), examples.take(val.sort().values)
+
+
 def stratified_fraction(examples: Examples, fraction: float, seed: int) -> Examples:
     """A stratified subset that keeps at least one example of every class that has any."""
     if fraction == 1.0:

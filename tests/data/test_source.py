@@ -12,8 +12,7 @@ from threading import Thread
 
 import pytest
 
-from calibench.data.images import official
-from calibench.data.source import _OFFLINE, DataError, Source, data_root, md5
+from calibench.data.source import _OFFLINE, DataError, Source, data_root, md5, sources
 
 GOOD = b"what the authors published"
 
@@ -82,7 +81,7 @@ def test_offline_is_respected(
 ) -> None:
     monkeypatch.setenv(variable, "1")
     with pytest.raises(DataError, match=rf"Not tried: {variable} is set"):
-        official.CIFAR10.fetch(tmp_path)
+        sources()["cifar10"].fetch(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -100,7 +99,7 @@ def test_a_failed_download_is_one_line_and_leaves_nothing(
 
     monkeypatch.setattr(utils, "download_url", refuse)
     with pytest.raises(DataError, match="Download failed: no route to host"):
-        official.CIFAR10.fetch(tmp_path)
+        sources()["cifar10"].fetch(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -115,21 +114,34 @@ def test_checksums_are_torchvisions() -> None:
     from torchvision import datasets
 
     for ours, theirs in (
-        (official.CIFAR10, datasets.CIFAR10),
-        (official.CIFAR100, datasets.CIFAR100),
+        (sources()["cifar10"], datasets.CIFAR10),
+        (sources()["cifar100"], datasets.CIFAR100),
     ):
         files = dict(map(tuple, [*theirs.train_list, *theirs.test_list]))
         files[theirs.meta["filename"]] = theirs.meta["md5"]
         assert dict(ours.files) == files
         assert (ours.url, ours.archive_md5) == (theirs.url, theirs.tgz_md5)
         assert ours.folder == theirs.base_folder
+    ours = sources()["svhn"]
     svhn = {file: md5 for _, file, md5 in datasets.SVHN.split_list.values()}
-    assert svhn.items() >= official.SVHN.files.items() == official.SVHN.parts.items()
-    assert {f"{official.SVHN.url}/{file}" for file in svhn} == {
+    assert svhn.items() >= ours.files.items() == ours.parts.items()
+    assert {f"{ours.url}/{file}" for file in svhn} == {
         url for url, _, _ in datasets.SVHN.split_list.values()
     }
-    assert {*datasets.MNIST.resources} >= {*official.MNIST.parts.items()}
-    assert f"{official.MNIST.url}/" in datasets.MNIST.mirrors
+    ours = sources()["mnist"]
+    assert {*datasets.MNIST.resources} >= {*ours.parts.items()}
+    assert f"{ours.url}/" in datasets.MNIST.mirrors
+
+
+def test_every_source_says_what_it_is_and_where_to_get_it() -> None:
+    for name, source in sources().items():
+        assert source.name == name
+        assert source.files, name
+        assert all((source.about, source.folder, source.url)), name
+        sums = (*source.files.values(), *source.parts.values(), source.archive_md5 or "")
+        for known in filter(None, sums):  # text, whatever YAML makes of digits
+            assert len(known) == 32, name
+            assert int(known, 16) >= 0, name
 
 
 class _Silent(SimpleHTTPRequestHandler):
@@ -149,7 +161,7 @@ def archive(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (made / file).write_bytes(GOOD)
     path = Path(shutil.make_archive(str(tmp_path / "served" / "toy"), "gztar", tmp_path / "made"))
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Silent, directory=path.parent)) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/{path.name}"
         yield replace(source, url=url, archive_md5=md5(path))
         server.shutdown()

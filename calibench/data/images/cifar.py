@@ -10,22 +10,26 @@ import torch
 from torch import Tensor
 
 from calibench.config import Seed
-from calibench.data.batch import Examples, Posterior, Splits
-from calibench.data.images import corruptions, official
+from calibench.data.batch import Examples, Posterior
 from calibench.data.images.augment import Normalize
 from calibench.data.images.base import (
     CIFAR_MEAN,
     CIFAR_STD,
     IMAGENET_MEAN,
     IMAGENET_STD,
-    ImageDataModule,
-    hold_out_reference,
+    OfficialImageDataModule,
 )
-from calibench.data.images.corruptions import CorruptionArchive
+from calibench.data.images.corruptions import CIFAR10_C, CIFAR100_C
 from calibench.data.images.human_labels import CIFAR10H, load_human_probabilities, load_noisy_labels
 from calibench.data.images.pickled import read_batches
-from calibench.data.source import Checksum, Source
-from calibench.data.splits import LongTail, Rounding, class_counts, complement, hold_out
+from calibench.data.splits import (
+    LongTail,
+    Rounding,
+    class_counts,
+    complement,
+    hold_out,
+    hold_out_reference,
+)
 
 Recipe = Literal["tail_val", "full", "balanced_val", "published"]
 
@@ -37,14 +41,12 @@ _CAVEATS = {
 }
 
 
-class _CIFARDataModule(ImageDataModule, ABC):
+class _CIFARDataModule(OfficialImageDataModule, ABC):
     """What both have in common.
 
     Args:
         imbalance_factor: rho, the largest training class over the smallest, at least 1. Class
             k keeps n_max * rho^(-k / (K-1)) images.
-        val_size: Validation images of the reference split (a seeded shuffle, not stratified).
-        split_seed: What chooses the splits; 1 is the papers' split, "run" follows the run's seed.
         tail_seed: What chooses the long tail's images; by default `split_seed` where that is a number,
             else 1: the papers draw one tail for all runs. "run" follows the run's seed.
         recipe: Where the long tail and its validation set come from, of which the paper says little.
@@ -55,77 +57,51 @@ class _CIFARDataModule(ImageDataModule, ABC):
             "balanced_val" holds out `val_size` images first and samples the tail from the others.
         rounding: Class sizes to the nearest integer, or rounded down as in the code of LDAM.
         labels: Labels of the training split; validation and test labels stay clean.
-        batch_size: Rows of a global batch, divided over the processes.
-        train_fraction: Share of the training split that is used, stratified, in (0, 1].
         ood: Names or patterns of evaluation sets: svhn, cifar10 or cifar100, mnist, tiny_imagenet,
             noise, and shifts such as `gaussian_noise-5`, `*-5`, `fog-*`.
-        root: Folder of the datasets; by default the environment's CALIBENCH_DATA, else
-            ~/.cache/calibench.
-        checksum: "strict" refuses files whose md5 is not the official one, "warn" accepts them and
-            every result says so, "off" does not look.
-        download: Fetch missing files before the first use.
-        augment: Random crops (zero padding 4) and horizontal flips of training images.
+        common: Those of all image sets; `split_seed: 1` is the papers' split.
+
+    Attributes:
+        train_files: The pickled training images.
+        test_file: The pickled test images.
+        label_key: What the labels are called in them.
     """
 
-    official_files: ClassVar[Source]
-    corruption_archive: ClassVar[CorruptionArchive]
+    mean, std = CIFAR_MEAN, CIFAR_STD
     train_files: ClassVar[tuple[str, ...]]
     test_file: ClassVar[str]
     label_key: ClassVar[str]
-    names: ClassVar[tuple[str, ...]]
 
     def __init__(
         self,
         *,
         imbalance_factor: float = 1.0,
-        val_size: int = 5000,
-        split_seed: Seed = 1,
         tail_seed: Seed | None = None,
         recipe: Recipe = "tail_val",
         rounding: Rounding = "nearest",
         labels: str = "clean",
-        batch_size: int = 128,
-        train_fraction: float = 1.0,
         ood: Sequence[str] = ("svhn", "gaussian_noise-5"),
-        root: str | None = None,
-        checksum: Checksum = "strict",
-        download: bool = False,
-        augment: bool = True,
+        **common: Any,
     ) -> None:
-        self.long_tail = LongTail(imbalance_factor, split_seed, tail_seed, rounding)
-        super().__init__(
-            source=self.official_files,
-            class_names=self.names,
-            mean=CIFAR_MEAN,
-            std=CIFAR_STD,
-            corruptions=self.corruption_archive,
-            batch_size=batch_size,
-            split_seed=split_seed,
-            train_fraction=train_fraction,
-            ood=ood,
-            root=root,
-            checksum=checksum,
-            download=download,
-            augment=augment,
-        )
+        super().__init__(ood=ood, **common)
+        self.long_tail = LongTail(imbalance_factor, self.split_seed, tail_seed, rounding)
         self.recipe = "tail_val" if recipe == "published" else recipe
-        self.val_size, self.labels = val_size, labels
+        self.labels = labels
 
-    def load_splits(self, seed: int) -> Splits:
-        """Read the batches and cut them as the recipe says."""
-        source = self.official_files
-        self.caveats += source.require(self.root, checksum=self.checksum)
-        paths = [source.path(self.root, file) for file in (*self.train_files, self.test_file)]
-        whole = read_batches(paths[:-1], self.label_key)
-        test = read_batches(paths[-1:], self.label_key)
+    def read(self) -> tuple[Examples, Examples]:
+        """The official batches."""
+        self.caveats += self.source.require(self.root, checksum=self.checksum)
+        paths = [self.source.path(self.root, file) for file in (*self.train_files, self.test_file)]
+        return read_batches(paths[:-1], self.label_key), read_batches(paths[-1:], self.label_key)
+
+    def hold_out(self, train: Examples, seed: int) -> tuple[Examples, Examples]:
+        """Cut the training images as the recipe says; those that are left may have human labels."""
         # Splits are cut on the clean labels; the position finds an image's human label afterwards.
-        numbered = Examples(torch.arange(len(whole.target)), whole.target)
-        train, val = self._cut(numbered, seed)
-        self.caveats += self._recipe_caveat(train)
-        given = self._training_labels(whole.target)
-        return Splits(
-            Examples(whole.inputs[train.inputs], given[train.inputs]), whole.take(val.inputs), test
-        )
+        numbered = Examples(torch.arange(len(train.target)), train.target)
+        left, held = self._cut(numbered, seed)
+        self.caveats += self._recipe_caveat(left)
+        labelled = train._replace(target=self._training_labels(train.target))
+        return labelled.take(left.inputs), train.take(held.inputs)
 
     def _cut(self, examples: Examples, seed: int) -> tuple[Examples, Examples]:
         if self.long_tail.imbalance_factor == 1:
@@ -144,13 +120,13 @@ class _CIFARDataModule(ImageDataModule, ABC):
             return []
         counts = class_counts(train.target, self.num_classes)
         sizes = f"{len(train.target)} training images, {int(counts.max())} to {int(counts.min())} a class"
-        return [f"{self.official_files.name}: long tail of {sizes} ({_CAVEATS[self.recipe]})"]
+        return [f"{self.dataset}: long tail of {sizes} ({_CAVEATS[self.recipe]})"]
 
     def _training_labels(self, clean: Tensor) -> Tensor:
         if self.labels == "clean":
             return clean
-        self.caveats.append(f"{self.official_files.name}: trained on {self.labels} human labels")
-        return load_noisy_labels(self.root, self.official_files.name, self.labels, clean)
+        self.caveats.append(f"{self.dataset}: trained on {self.labels} human labels")
+        return load_noisy_labels(self.root, self.dataset, self.labels, clean)
 
 
 class CIFAR10DataModule(_CIFARDataModule):
@@ -163,11 +139,10 @@ class CIFAR10DataModule(_CIFARDataModule):
     Args:
         labels: Labels of the training split: clean, or the human ones of CIFAR-10N (majority of
             three, the first annotator's, the worst of three).
-        options: Those of both CIFAR modules, see `calibench fit --data.help CIFAR10DataModule`.
+        common: Those of both CIFAR sets, see `calibench fit --data.help CIFAR10DataModule`.
     """
 
-    official_files = official.CIFAR10
-    corruption_archive = corruptions.CIFAR10_C
+    dataset, corruptions = "cifar10", CIFAR10_C
     train_files = tuple(f"data_batch_{number}" for number in range(1, 6))
     test_file, label_key = "test_batch", "labels"
     names = (
@@ -178,9 +153,9 @@ class CIFAR10DataModule(_CIFARDataModule):
         self,
         *,
         labels: Literal["clean", "aggregate", "random1", "worst"] = "clean",
-        **options: Any,
+        **common: Any,
     ) -> None:
-        super().__init__(labels=labels, **options)
+        super().__init__(labels=labels, **common)
 
     @property
     def human_probabilities(self) -> Tensor | None:
@@ -204,11 +179,10 @@ class CIFAR100DataModule(_CIFARDataModule):
         reference_test_normalization: Normalise the test images with ImageNet's constants, as the
             public code of Mukhoti et al. (2020) and its descendants does by mistake: the published
             CIFAR-100 numbers carry it.
-        options: Those of both CIFAR modules, see `calibench fit --data.help CIFAR100DataModule`.
+        common: Those of both CIFAR sets, see `calibench fit --data.help CIFAR100DataModule`.
     """
 
-    official_files = official.CIFAR100
-    corruption_archive = corruptions.CIFAR100_C
+    dataset, corruptions = "cifar100", CIFAR100_C
     train_files, test_file, label_key = ("train",), "test", "fine_labels"
     names = (
         "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle",
@@ -230,9 +204,9 @@ class CIFAR100DataModule(_CIFARDataModule):
         *,
         labels: Literal["clean", "noisy"] = "clean",
         reference_test_normalization: bool = False,
-        **options: Any,
+        **common: Any,
     ) -> None:
-        super().__init__(labels=labels, **options)
+        super().__init__(labels=labels, **common)
         if reference_test_normalization:
             self.test_transform = Normalize(IMAGENET_MEAN, IMAGENET_STD)
             self.caveats.append("cifar100: test images normalised with ImageNet's constants")

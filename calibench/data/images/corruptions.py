@@ -13,9 +13,8 @@ from torch import Tensor
 
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.cache import cached
-from calibench.data.images import official
 from calibench.data.images.decode import decode_images
-from calibench.data.source import Checksum, DataError, Source
+from calibench.data.source import Checksum, DataError, Source, sources
 
 GAUSSIAN_NOISE_STD = (0.04, 0.06, 0.08, 0.09, 0.10)  # CIFAR, severities 1 to 5, on the [0, 1] scale
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -56,12 +55,17 @@ class CorruptionArchive(ABC):
     """A dataset's test set under corruptions of five severities (Hendrycks and Dietterich 2019).
 
     Attributes:
-        source: Its official files.
+        dataset: Its name in `sources.yaml`.
         noise_std: Standard deviation of its Gaussian noise at severities 1 to 5.
     """
 
-    source: Source
+    dataset: str
     noise_std: tuple[float, ...] = GAUSSIAN_NOISE_STD
+
+    @property
+    def source(self) -> Source:
+        """Its official files."""
+        return sources()[self.dataset]
 
     def load(
         self, root: Path, name: str, test: Examples, classes: Sequence[str], checksum: Checksum
@@ -154,15 +158,15 @@ class FolderArchive(CorruptionArchive):
                 f"{folder} holds {len(files)} images of the classes; {len(test.target)} are expected."
             )
         side = test.inputs.shape[-1]
-        cache = root / ".calibench" / self.source.name / f"{corruption}-{severity}.npz"
+        cache = root / ".calibench" / self.dataset / f"{corruption}-{severity}.npz"
         arrays = cached(cache, files, lambda: {"pixels": decode_images(list(files), side=side)})
         pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
         return Examples(pixels, torch.tensor(list(files.values())))
 
 
-CIFAR10_C = ArrayArchive(official.CIFAR10_C)
-CIFAR100_C = ArrayArchive(official.CIFAR100_C)
-TINY_IMAGENET_C = FolderArchive(official.TINY_IMAGENET_C, (0.04, 0.08, 0.12, 0.15, 0.18))
+CIFAR10_C = ArrayArchive("cifar10_c")
+CIFAR100_C = ArrayArchive("cifar100_c")
+TINY_IMAGENET_C = FolderArchive("tiny_imagenet_c", (0.04, 0.08, 0.12, 0.15, 0.18))
 
 
 def _array(path: Path, shape: tuple[int, ...]) -> np.ndarray:

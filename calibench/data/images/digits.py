@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,12 +32,10 @@ class DigitsDataModule(ClassificationDataModule):
         imbalance_factor: Largest training class over the smallest, at least 1 (1: balanced).
         tail_seed: What chooses the long tail's images; by default `split_seed` where that is a number,
             else 1. "run" follows the run's seed.
-        batch_size: Rows of a global batch, divided over the processes.
         val_fraction: Share of all images held out for validation, in (0, 1).
         test_fraction: Share of all images held out for testing, in (0, 1).
-        split_seed: What chooses the splits; "run" follows the run's seed.
-        train_fraction: Share of the training split that is used, stratified, in (0, 1].
         ood: Evaluation sets beside the test set, of `noise` and `photos`.
+        common: Those of all data modules, see `calibench fit --data.help DigitsDataModule`.
 
     Raises:
         ValueError: An argument is outside its range.
@@ -47,21 +46,13 @@ class DigitsDataModule(ClassificationDataModule):
         *,
         imbalance_factor: float = 1.0,
         tail_seed: Seed | None = None,
-        batch_size: int = 128,
         val_fraction: float = 0.2,
         test_fraction: float = 0.2,
-        split_seed: Seed = 1,
-        train_fraction: float = 1.0,
         ood: Sequence[str] = ("noise", "photos"),
+        **common: Any,
     ) -> None:
-        super().__init__(
-            class_names=[str(digit) for digit in range(10)],
-            batch_size=batch_size,
-            split_seed=split_seed,
-            train_fraction=train_fraction,
-            ood=ood,
-        )
-        self.long_tail = LongTail(imbalance_factor, split_seed, tail_seed)
+        super().__init__(class_names="0123456789", ood=ood, **common)
+        self.long_tail = LongTail(imbalance_factor, self.split_seed, tail_seed)
         if val_fraction <= 0 or test_fraction <= 0 or val_fraction + test_fraction >= 1:
             raise ValueError(
                 "`val_fraction` and `test_fraction` must be positive and leave a rest to train on, "

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from calibench.data.batch import Examples, Splits
 from calibench.data.cache import cached
-from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, ImageDataModule
+from calibench.data.images.base import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    Channels,
+    ImageDataModule,
+)
 from calibench.data.images.decode import decode_images
-from calibench.data.source import Checksum, DataError, Source
+from calibench.data.source import DataError
 from calibench.data.splits import hold_out
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
@@ -33,23 +37,17 @@ class ImageFolderDataModule(ImageDataModule):
         side: Height and width in pixels that images are resized and cropped to.
         val_fraction: Share of the images held out for validation, where there is no `val` folder.
         test_fraction: Share of the images held out for testing, where there is no `test` folder.
-        split_seed: What chooses the splits; "run" follows the run's seed.
-        batch_size: Rows of a global batch, divided over the processes.
-        train_fraction: Share of the training split that is used, stratified, in (0, 1].
-        ood: Names of evaluation sets: svhn, cifar10, cifar100, mnist, tiny_imagenet, noise.
-        root: Folder of the evaluation sets; by default the environment's CALIBENCH_DATA, else
-            ~/.cache/calibench.
-        checksum: What to do about a file of an evaluation set whose md5 is not the official one: "strict" refuses it,
-            "warn" accepts it and every result says so, "off" does not look.
         mean: Mean of each channel on the [0, 1] scale; ImageNet's by default.
         std: Standard deviation of each channel on the [0, 1] scale; ImageNet's by default.
         memory_limit: Gibibytes that the decoded images may take; beyond, they stream.
-        augment: Random crops (zero padding 4) and horizontal flips of training images.
+        common: Those of all image sets but `download`; `root` and `checksum` are for the evaluation sets.
 
     Raises:
         DataError: The folder is missing or holds no classes.
         ValueError: An argument is outside its range.
     """
+
+    dataset = "your images"
 
     def __init__(
         self,
@@ -58,16 +56,10 @@ class ImageFolderDataModule(ImageDataModule):
         side: int = 32,
         val_fraction: float = 0.1,
         test_fraction: float = 0.2,
-        split_seed: int | Literal["run"] = 1,
-        batch_size: int = 128,
-        train_fraction: float = 1.0,
-        ood: Sequence[str] = ("noise",),
-        root: str | None = None,
-        checksum: Checksum = "strict",
-        mean: tuple[float, float, float] = IMAGENET_MEAN,
-        std: tuple[float, float, float] = IMAGENET_STD,
+        mean: Channels = IMAGENET_MEAN,
+        std: Channels = IMAGENET_STD,
         memory_limit: float = 8.0,
-        augment: bool = True,
+        **common: Any,
     ) -> None:
         if side < 1:
             raise ValueError(f"`side` must be a positive integer, got {side}.")
@@ -80,26 +72,15 @@ class ImageFolderDataModule(ImageDataModule):
         self._split_folders = [
             name for name in ("train", "val", "test") if (self.folder / name).is_dir()
         ]
-        names = _classes(self.folder / "train" if self._split_folders else self.folder)
-        super().__init__(
-            source=Source("your images", "", str(self.folder), {}, ""),
-            class_names=names,
-            mean=mean,
-            std=std,
-            side=side,
-            batch_size=batch_size,
-            split_seed=split_seed,
-            train_fraction=train_fraction,
-            ood=ood,
-            root=root,
-            checksum=checksum,
-            download=False,
-            augment=augment,
-        )
+        self.names = _classes(self.folder / "train" if self._split_folders else self.folder)
+        self.mean, self.std, self.side = mean, std, side
+        super().__init__(download=False, **common)
         self.val_fraction, self.test_fraction = val_fraction, test_fraction
         self._files: list[Path] = []  # of a folder that streams; stored inputs are numbers in it
         parts = self._split_folders or [""]
-        count = sum(len(_images(self.folder / part / name)) for part in parts for name in names)
+        count = sum(
+            len(_images(self.folder / part / name)) for part in parts for name in self.names
+        )
         if count * 3 * side**2 > memory_limit * 2**30:
             self.decode = self._decode
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.data.source import DataError
+from calibench.data.source import DataError, sources
 
 # our name -> (file stem, key in it)
 _NOISY = {
@@ -86,7 +86,7 @@ def _read(folder: Path, stem: str) -> tuple[Path, dict[str, Any]]:
             raise DataError(f"{archive} is not a readable .npz file ({error}).") from None
     if tensors.exists():
         return tensors, _read_tensors(tensors)
-    url = "https://github.com/UCSC-REAL/cifar-10-100n"
+    url = sources()["cifar_n"].url
     raise DataError(f"{tensors} is missing: CIFAR-N is expected there; get it from {url}.")
 
 

@@ -10,8 +10,7 @@ import torch
 
 from calibench.data.batch import Examples
 from calibench.data.cache import Arrays, cached
-from calibench.data.images import official
-from calibench.data.source import Checksum, DataError
+from calibench.data.source import Checksum, DataError, sources
 
 Half = Literal["train", "test"]
 
@@ -22,7 +21,7 @@ def read_svhn(root: Path, half: Half, checksum: Checksum) -> tuple[Examples, lis
     Raises:
         DataError: The file is missing or damaged.
     """
-    source, file = official.SVHN, f"{half}_32x32.mat"
+    source, file = sources()["svhn"], f"{half}_32x32.mat"
     caveats = source.require(root, checksum=checksum, files=[file])
     path = source.path(root, file)
     arrays = cached(root / ".calibench" / f"svhn-{half}.npz", [path], lambda: _decode(path))

@@ -20,12 +20,11 @@ from torch import Tensor
 from calibench.config import near_matches
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.cache import cached
-from calibench.data.images import official
 from calibench.data.images.corruptions import CORRUPTIONS, SEVERITIES, CorruptionArchive
 from calibench.data.images.decode import decode_images
 from calibench.data.images.matlab import read_svhn
 from calibench.data.images.pickled import read_batches
-from calibench.data.source import Checksum, DataError, Source
+from calibench.data.source import Checksum, DataError, sources
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,9 @@ Found = tuple[Tensor, list[str]]
 """Images (N, 3, H, W) uint8, and caveats."""
 
 
-def _cifar(source: Source, labels: str, file: str) -> Callable[[Surroundings], Found]:
+def _cifar(name: str, labels: str, file: str) -> Callable[[Surroundings], Found]:
     def load(here: Surroundings) -> Found:
+        source = sources()[name]
         caveats = source.require(here.root, checksum=here.checksum, files=[file])
         return read_batches([source.path(here.root, file)], labels).inputs, caveats
 
@@ -69,7 +69,7 @@ def _svhn(here: Surroundings) -> Found:
 def _mnist(here: Surroundings) -> Found:
     from torchvision.datasets.mnist import read_image_file
 
-    source, file = official.MNIST, "t10k-images-idx3-ubyte"
+    source, file = sources()["mnist"], "t10k-images-idx3-ubyte"
     caveats = source.require(here.root, checksum=here.checksum, files=[file])
     path = source.path(here.root, file)
     try:
@@ -80,7 +80,7 @@ def _mnist(here: Surroundings) -> Found:
 
 
 def _tiny_imagenet(here: Surroundings) -> Found:
-    source = official.TINY_IMAGENET_32
+    source = sources()["tiny_imagenet_32"]
     caveats = source.require(here.root, checksum=here.checksum)
     files = sorted(source.path(here.root, "").glob("*/*.JPEG"))
     cache = here.root / ".calibench" / "tiny-imagenet-32x32.npz"
@@ -98,8 +98,8 @@ def _noise(here: Surroundings) -> Found:
 
 _OOD: dict[str, Callable[[Surroundings], Found]] = {
     "svhn": _svhn,
-    "cifar10": _cifar(official.CIFAR10, "labels", "test_batch"),
-    "cifar100": _cifar(official.CIFAR100, "fine_labels", "test"),
+    "cifar10": _cifar("cifar10", "labels", "test_batch"),
+    "cifar100": _cifar("cifar100", "fine_labels", "test"),
     "mnist": _mnist,
     "tiny_imagenet": _tiny_imagenet,
     "noise": _noise,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import torch
 
 from calibench.data.batch import Examples, Splits
 from calibench.data.cache import Arrays, cached
-from calibench.data.images import corruptions, official
-from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, ImageDataModule
+from calibench.data.images.base import ImageDataModule
+from calibench.data.images.corruptions import TINY_IMAGENET_C
 from calibench.data.images.decode import decode_images
-from calibench.data.source import Checksum, DataError
+from calibench.data.source import DataError
 from calibench.data.splits import choose_per_class, complement
 
 _SIDE, _CLASSES = 64, 200
@@ -31,50 +31,24 @@ class TinyImageNetDataModule(ImageDataModule):
     Args:
         val_per_class: Validation images of each class, taken from the training images.
         tune_on_test: Validate on the test set, as the papers do; every result then says so.
-        split_seed: What chooses the splits; "run" follows the run's seed.
-        batch_size: Rows of a global batch, divided over the processes.
-        train_fraction: Share of the training split that is used, stratified, in (0, 1].
         ood: Names or patterns of evaluation sets: svhn, cifar10, cifar100, mnist, noise, resized to 64x64; shifts of
             Tiny-ImageNet-C such as `gaussian_noise-5`, `*-5`, `fog-*`.
-        root: Folder of the datasets; by default the environment's CALIBENCH_DATA, else
-            ~/.cache/calibench.
-        checksum: "strict" refuses files whose md5 is not the official one, "warn" accepts them and
-            every result says so, "off" does not look. Of Tiny-ImageNet only the archive has an official md5, so this is
-            for the evaluation sets.
-        download: Fetch missing files before the first use.
-        augment: Random crops (zero padding 4) and horizontal flips of training images.
+        common: Those of all image sets; of Tiny-ImageNet only the archive has an official md5, so `checksum` is for
+            the evaluation sets.
     """
+
+    dataset, names, side = "tiny_imagenet", [f"class {number}" for number in range(_CLASSES)], _SIDE
+    corruptions = TINY_IMAGENET_C
 
     def __init__(
         self,
         *,
         val_per_class: int = 50,
         tune_on_test: bool = False,
-        split_seed: int | Literal["run"] = 1,
-        batch_size: int = 128,
-        train_fraction: float = 1.0,
         ood: Sequence[str] = ("svhn",),
-        root: str | None = None,
-        checksum: Checksum = "strict",
-        download: bool = False,
-        augment: bool = True,
+        **common: Any,
     ) -> None:
-        super().__init__(
-            source=official.TINY_IMAGENET,
-            class_names=[f"class {number}" for number in range(_CLASSES)],
-            mean=IMAGENET_MEAN,
-            std=IMAGENET_STD,
-            side=_SIDE,
-            corruptions=corruptions.TINY_IMAGENET_C,
-            batch_size=batch_size,
-            split_seed=split_seed,
-            train_fraction=train_fraction,
-            ood=ood,
-            root=root,
-            checksum=checksum,
-            download=download,
-            augment=augment,
-        )
+        super().__init__(ood=ood, **common)
         self.val_per_class, self.tune_on_test = val_per_class, tune_on_test
 
     def prepare_data(self) -> None:

@@ -25,7 +25,7 @@ class AGNewsDataModule(TextDataModule):
         val_fraction: Share of the training texts held out for validation, in (0, 1).
         ood: Evaluation sets beside the test set, of `newsgroups`.
         max_length: Tokens of a text that are kept, at its end; the longest texts have about 200.
-        options: Those of all text modules, see `calibench fit --data.help AGNewsDataModule`.
+        common: Those of all text sets, see `calibench fit --data.help AGNewsDataModule`.
 
     Raises:
         ValueError: An argument is outside its range.
@@ -38,7 +38,7 @@ class AGNewsDataModule(TextDataModule):
         val_fraction: float = 0.1,
         ood: Sequence[str] = ("newsgroups",),
         max_length: int = 256,
-        **options: Any,
+        **common: Any,
     ) -> None:
         if not 0 < val_fraction < 1:
             raise ValueError(f"`val_fraction` must be in (0, 1), got {val_fraction}.")
@@ -47,7 +47,7 @@ class AGNewsDataModule(TextDataModule):
             class_names=files.CLASSES,
             ood=ood,
             max_length=max_length,
-            **options,
+            **common,
         )
         self.corpus, self.val_fraction = corpus, val_fraction
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibench.data.images.official import AG_NEWS
-from calibench.data.source import DataError
+from calibench.data.source import DataError, sources
 from calibench.data.text.corpus import Corpus, from_hub
 from calibench.data.text.table import label_numbers, read_headless_csv, read_table, table_of
 
@@ -51,7 +50,9 @@ def read_hub(root: Path, part: str) -> tuple[Corpus, list[str]]:
 
 def _expected(path: Path) -> Path:
     if not path.is_file():
-        raise DataError(f"{path} is missing: AG News is expected there; get it from {AG_NEWS.url}.")
+        raise DataError(
+            f"{path} is missing: AG News is expected there; get it from {sources()['ag_news'].url}."
+        )
     return path
 
 

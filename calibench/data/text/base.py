@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -41,11 +41,7 @@ class TextDataModule(ClassificationDataModule, ABC):
 
     Args:
         class_names: One name per class.
-        ood: Names of the evaluation sets beside the test set.
         max_length: Tokens of a text that are kept.
-        batch_size: Rows of a global batch, divided over the processes.
-        split_seed: What chooses the splits; "run" follows the run's seed.
-        train_fraction: Share of the training split that is used, stratified, in (0, 1].
         root: Folder of the datasets and of the cache of tokens; by default the environment's
             CALIBENCH_DATA, else ~/.cache/calibench.
         vocab_size: Token numbers in use, with 0 for padding: one less is the number of words. The
@@ -62,17 +58,14 @@ class TextDataModule(ClassificationDataModule, ABC):
         margin: Zeros kept in front of the longest text of a batch; 21 gives `GlobalPoolingCNN`'s
             logits with the published padding exactly.
         bucket_batches: Batches of shuffled texts that are sorted by length together; 1 for none.
+        common: Those of all data modules.
     """
 
     def __init__(
         self,
         *,
         class_names: Sequence[str],
-        ood: Sequence[str],
         max_length: int,
-        batch_size: int = 128,
-        split_seed: int | Literal["run"] = 1,
-        train_fraction: float = 1.0,
         root: str | None = None,
         vocab_size: int = 20_000,
         fit_on: Literal["train", "all"] = "train",
@@ -82,14 +75,9 @@ class TextDataModule(ClassificationDataModule, ABC):
         padding: Literal["bucket", "published"] = "bucket",
         margin: int = 21,
         bucket_batches: int = 20,
+        **common: Any,
     ) -> None:
-        super().__init__(
-            class_names=class_names,
-            batch_size=batch_size,
-            split_seed=split_seed,
-            train_fraction=train_fraction,
-            ood=ood,
-        )
+        super().__init__(class_names=class_names, **common)
         for name, value, least in (
             ("max_length", max_length, 1),
             ("margin", margin, 0),

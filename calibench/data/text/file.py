@@ -34,7 +34,7 @@ class TextFileDataModule(TextDataModule):
         test_fraction: Share of the training file held out for testing, stratified.
         ood: Evaluation sets beside the test set.
         max_length: Tokens of a text that are kept, at its end (a tokenizer file: at its beginning).
-        options: Those of all text modules, see `calibench fit --data.help TextFileDataModule`.
+        common: Those of all text sets, see `calibench fit --data.help TextFileDataModule`.
 
     Raises:
         DataError: A file is missing or damaged.
@@ -54,7 +54,7 @@ class TextFileDataModule(TextDataModule):
         test_fraction: float = 0.2,
         ood: Sequence[str] = (),
         max_length: int = 1000,
-        **options: Any,
+        **common: Any,
     ) -> None:
         if val_fraction <= 0 or test_fraction <= 0 or val_fraction + test_fraction >= 1:
             raise ValueError(
@@ -71,7 +71,7 @@ class TextFileDataModule(TextDataModule):
             class_names=names,
             ood=ood,
             max_length=max_length,
-            **options,
+            **common,
         )
         self.train_file, self.val_file, self.test_file = train_file, val_file, test_file
         self.ood_file = ood_file

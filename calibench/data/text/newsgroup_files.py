@@ -8,8 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import torch
 
-from calibench.data.images.official import NEWSGROUPS
-from calibench.data.source import DataError
+from calibench.data.source import DataError, sources
 from calibench.data.text.corpus import Corpus, from_hub
 
 GROUPS = (
@@ -75,7 +74,7 @@ def _read(root: Path, folders: tuple[str, ...], inside: str, archives: tuple[str
             return dict(_from_archive(root / archive))
     raise DataError(
         f"{root / folders[0] / inside} is missing: 20 Newsgroups is expected there, or in "
-        f"{root / archives[0]}; get it from {NEWSGROUPS.url}."
+        f"{root / archives[0]}; get it from {sources()['newsgroups'].url}."
     )
 
 

@@ -37,7 +37,7 @@ class NewsgroupsDataModule(TextDataModule):
         headers: Keep the posts' headers (which all but name the group).
         ood: Evaluation sets beside the test set, of `held_out` and `ag_news`.
         max_length: Tokens of a post that are kept, at its end (a tokenizer file: at its beginning).
-        options: Those of all text modules, see `calibench fit --data.help NewsgroupsDataModule`.
+        common: Those of all text sets, see `calibench fit --data.help NewsgroupsDataModule`.
 
     Raises:
         ValueError: An argument is outside its range.
@@ -53,7 +53,7 @@ class NewsgroupsDataModule(TextDataModule):
         headers: bool = False,
         ood: Sequence[str] = ("ag_news",),
         max_length: int = 1000,
-        **options: Any,
+        **common: Any,
     ) -> None:
         sets.check(ood, ("ag_news", *(["held_out"] if held_out else [])))
         for group in held_out:
@@ -67,7 +67,7 @@ class NewsgroupsDataModule(TextDataModule):
             class_names=[group for group in files.GROUPS if group not in held_out],
             ood=ood,
             max_length=max_length,
-            **options,
+            **common,
         )
         self.corpus, self.split, self.val_size = corpus, split, val_size
         self.headers = headers

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from calibench.data import CIFAR10DataModule, CIFAR100DataModule, DataError, Examples, Splits
-from calibench.data.images.base import reference_split
+from calibench.data.splits import reference_split
 from tests.data import fakes
 
 # Fingerprints of the fake CIFAR-10 at imbalance factor 10 and split seed 7, before tails had a seed of their own.

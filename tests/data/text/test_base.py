@@ -59,7 +59,7 @@ def test_the_vocabulary_is_of_the_training_split_unless_all_is_asked_for(root: P
 
 def test_the_second_use_reads_the_tokens_from_the_cache(root: Path, monkeypatch) -> None:
     first = module(root)
-    monkeypatch.setattr("calibench.data.tokenizer.WordTokenizer.fit", None)
+    monkeypatch.setattr("calibench.data.text.tokenizer.WordTokenizer.fit", None)
     again = module(root)
     assert again.fingerprint == first.fingerprint
     assert again.tokenizer.words == first.tokenizer.words
