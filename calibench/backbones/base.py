@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from torch import Tensor, nn
+
+_DROPOUT = (
+    nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
+)  # fmt: skip
+
+
+def _drop_rates(module: nn.Module) -> Iterator[float]:
+    """The rates at which a layer drops something: `p` of torch's, elsewhere `drop_prob`, `attention_dropout`, ..."""
+    # slow to import, and only runs of many processes ask
+    from torchvision.ops import StochasticDepth
+
+    if isinstance(module, (*_DROPOUT, StochasticDepth)):
+        yield module.p
+    for name, value in vars(module).items():
+        if "drop" in name and isinstance(value, float):
+            yield value
 
 
 class TokenInputs(NamedTuple):
@@ -34,6 +51,15 @@ class Backbone(nn.Module, ABC):
     @abstractmethod
     def forward(self, inputs: Tensor) -> Tensor:
         """Return logits (N, num_classes); a batch of 0 rows gives (0, num_classes)."""
+
+    @property
+    def draws_in_training(self) -> bool:
+        """Whether a training step draws random numbers, so that each process of a run draws others.
+
+        True where a layer of the network has a positive rate of dropout or stochastic depth; a network that draws
+        otherwise overrides it.
+        """
+        return any(rate > 0 for module in self.modules() for rate in _drop_rates(module))
 
     def on_tokens(self, tokens: TokenInputs) -> None:
         """Hear what the token numbers are, before training or testing and before a checkpoint is loaded.

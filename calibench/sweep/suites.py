@@ -97,8 +97,8 @@ class Setting:
     def job(self, seed: int) -> Job:
         """The cell of one seed."""
         files = [argument for name in self.files for argument in ("--config", name)]
-        resumed = ["--seed_everything", str(seed), "--ckpt_path", "last"]
-        arguments = [*files, *resumed, *self.options]
+        own = ["--seed_everything", str(seed), "--ckpt_path", "last", "--trainer.devices", "1"]
+        arguments = [*files, *own, *self.options]
         return Job(self.benchmark, self.loss, seed, arguments, variant=self.variant)
 
 

@@ -201,7 +201,7 @@ class SavePredictions(Callback):
                 "class_names": list(data.class_names),
                 "class_counts": data.class_counts.tolist(),
                 "fingerprint": data.fingerprint,
-                "caveats": list(data.caveats),
+                "caveats": [*data.caveats, *module.caveats],
             }
             logits, target = outputs.logits.float().cpu().numpy(), outputs.target.cpu().numpy()
             known = data.test_posterior if name == "test" else None

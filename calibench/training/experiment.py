@@ -7,7 +7,9 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +34,7 @@ from calibench.training.checkpoints import AtomicCheckpointIO
 from calibench.training.module import ClassificationModule
 from calibench.training.nodes import cluster_plugins, follow
 from calibench.training.parser import Parser, one_line, unknown_option
+from calibench.training.replicas import Replicas, replicas_of
 from calibench.training.trace import Trace
 
 DEFAULT_ROOT = "results"
@@ -64,6 +67,15 @@ def _quiet() -> None:
         ".*JsonargparseDeprecationWarning.*",
     ):
         warnings.filterwarnings("ignore", text)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Say in one line what a constructor refuses."""
+    try:
+        yield
+    except (ValueError, TypeError, ImportError, MisconfigurationException) as error:
+        raise UsageError(one_line(str(error))) from error
 
 
 class Experiment(LightningCLI):
@@ -113,6 +125,7 @@ class Experiment(LightningCLI):
             if key not in known:
                 raise UsageError(unknown_option(key, sorted(known)))
         self.config = parser.parse_args(args)
+        follow(self.config.trainer)
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add calibench's own keys."""
@@ -159,11 +172,13 @@ class Experiment(LightningCLI):
 
     @property
     def resolved(self) -> dict[str, Any]:
-        """The configuration with every default spelled out, as plain data."""
+        """The configuration with every default spelled out, as plain data; `processes` where their number matters."""
         resolved: dict[str, Any] = json.loads(
             self.parser.dump(self.config, format="json", skip_none=False)
         )
         resolved.pop("config", None)
+        if self.caveats:
+            resolved["processes"] = self.replicas.count
         return resolved
 
     def yaml(self) -> str:
@@ -182,6 +197,30 @@ class Experiment(LightningCLI):
         except ValueError as error:
             raise UsageError(str(error)) from error
 
+    @cached_property
+    def replicas(self) -> Replicas:
+        """The processes that train the run.
+
+        Raises:
+            UsageError: If the devices are not there.
+        """
+        with _refusals():
+            return replicas_of(self.config.trainer)
+
+    @cached_property
+    def caveats(self) -> list[str]:
+        """Why the processes of the run give another result than one would; to know it, the network is built."""
+        if self.replicas.count == 1:
+            return []
+        return self.replicas.caveats(self._get(self._built, "model").backbone)
+
+    @cached_property
+    def _built(self) -> Any:
+        """The objects that the configuration describes, but for the trainer."""
+        torch.set_num_threads(self.config.threads)
+        with _refusals():
+            return self.parser.instantiate_classes(self.config)
+
     @property
     def cell(self) -> Cell:
         """What the run is of."""
@@ -194,7 +233,15 @@ class Experiment(LightningCLI):
     @property
     def run(self) -> Run:
         """The folder of the run, under `trainer.default_root_dir`."""
-        return Run(self.cell.folder(Path(self.config.trainer.default_root_dir or DEFAULT_ROOT)))
+        return self._run_of(self.cell)
+
+    @property
+    def run_of_one_process(self) -> Run:
+        """The folder of the same run by one process; up to version 0.1.0 it was that of any number of processes."""
+        return self._run_of(Cell.of({**self.resolved, "processes": None}))
+
+    def _run_of(self, cell: Cell) -> Run:
+        return Run(cell.folder(Path(self.config.trainer.default_root_dir or DEFAULT_ROOT)))
 
     def build(self, callbacks: Sequence[Callback] = (), **trainer_options: Any) -> None:
         """Build trainer, module and data module.
@@ -206,19 +253,13 @@ class Experiment(LightningCLI):
         Raises:
             UsageError: If a constructor refuses its arguments.
         """
-        torch.set_num_threads(self.config.threads)
-        follow(self.config.trainer)
         self.trainer_defaults["callbacks"] = list(callbacks)
         self._trainer_options = trainer_options
-        try:
-            super().instantiate_classes()
-        except (
-            ValueError,
-            TypeError,
-            ImportError,
-            MisconfigurationException,
-        ) as error:
-            raise UsageError(one_line(str(error))) from error
+        self.config_init = self._built
+        self.datamodule = self._get(self.config_init, "data")
+        self.model = self._get(self.config_init, "model")
+        with _refusals():
+            self.trainer = self.instantiate_trainer()
         self.evaluation: Evaluation = self._get(self.config_init, "evaluation")
 
     @property
@@ -231,8 +272,11 @@ class Experiment(LightningCLI):
         trainer = self._get(self.config_init, "trainer")
         plugins = trainer.get("plugins") or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
+        # one process has nothing to synchronise, and its key keeps what the configuration says
+        synchronised = (
+            {"sync_batchnorm": self.replicas.synchronised} if self.replicas.count > 1 else {}
+        )
         return super().instantiate_trainer(
             plugins=[*plugins, AtomicCheckpointIO(), *cluster_plugins(plugins)],
-            **self._trainer_options,
-            **kwargs,
+            **{**synchronised, **self._trainer_options, **kwargs},
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Literal
@@ -136,6 +137,11 @@ def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] 
             run.write_status("running")  # here, so that what interrupts is recorded from now on
         experiment.build([*callbacks, interruption], **shown)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
+        module.caveats = experiment.caveats
+        if experiment.caveats and _leads():
+            warnings.warn(
+                f"{'; '.join(experiment.caveats)}. Their number is in the run's key.", stacklevel=2
+            )
         if trainer.is_global_zero:
             run.write_config(experiment.yaml())
         trainer.fit(module, datamodule=data, ckpt_path=config.ckpt_path, weights_only=True)

@@ -97,12 +97,14 @@ def _checkpoint(experiment: Experiment) -> str:
         if not Path(path).is_file():
             raise UsageError(f"`--ckpt_path {path}`: no such file.")
         return str(path)
-    own = experiment.run.checkpoints / "last.ckpt"
-    if not own.is_file():
+    # how many processes look at a network has nothing to do with how many trained it
+    own = [run.checkpoints / "last.ckpt" for run in (experiment.run, experiment.run_of_one_process)]
+    found = [path for path in own if path.is_file()]
+    if not found:
         raise UsageError(
-            f"`--ckpt_path FILE` is needed: this configuration has no checkpoint of its own at {own}."
+            f"`--ckpt_path FILE` is needed: this configuration has no checkpoint of its own at {own[0]}."
         )
-    return str(own)
+    return str(found[0])
 
 
 def _print(values: Values, console: Console) -> None:

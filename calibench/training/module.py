@@ -106,6 +106,7 @@ class ClassificationModule(L.LightningModule):
         self.val_metrics = calibration_metrics(num_classes, n_bins=self.n_bins, prefix="val/")
         self.test_metrics = nn.ModuleList()
         self.outputs: dict[str, Outputs] = {}
+        self.caveats: list[str] = []  # of its training; they go with the checkpoint
         self._chunks: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
         self._epoch_loss = _WeightedMean()
 
@@ -216,11 +217,13 @@ class ClassificationModule(L.LightningModule):
         self._epoch_loss = _WeightedMean()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the running sums of the loss, so that a resume within an epoch logs the same mean."""
+        """Keep the caveats, and the running sums of the loss: a resume within an epoch logs the same mean."""
+        checkpoint["caveats"] = self.caveats
         checkpoint["loss_sums"] = (self._epoch_loss.total.cpu(), self._epoch_loss.rows)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take the running sums up again."""
+        """Take the caveats and the running sums up again."""
+        self.caveats = list(dict.fromkeys([*self.caveats, *checkpoint.get("caveats", [])]))
         self._epoch_loss = _WeightedMean(*checkpoint.get("loss_sums", ()))
 
     # --- evaluation ---

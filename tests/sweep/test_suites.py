@@ -167,7 +167,7 @@ def test_a_grid_multiplies_and_the_last_file_is_the_loss(tmp_path: Path) -> None
     assert len(jobs) == 8
     files = [Path(text).stem for text in jobs[0].arguments[1:6:2]]
     assert files == ["digits", "focal", "brier_mean"]
-    assert jobs[1].arguments[10:] == [
+    assert jobs[1].arguments[12:] == [
         "--threads", "1", "--model.loss.gamma", "2", "--trainer.max_epochs", "1",
         "--model.optimizer.lr", "0.01", "--x.y", "1",
     ]  # fmt: skip

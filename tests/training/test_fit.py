@@ -526,10 +526,5 @@ def test_the_table_names_bins_and_temperatures(finished: Run, tmp_path: Path) ->
 def test_devices_follow_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    experiment = Experiment([*QUICK, "--trainer.devices", "auto"])
-    monkeypatch.setattr(
-        L.Trainer, "__init__", lambda self, **kwargs: vars(self).update(given=kwargs, callbacks=[])
-    )
-    experiment.build()
-    given = experiment.trainer.given
-    assert (given["devices"], given["strategy"], given["num_nodes"]) == (2, "ddp", 2)
+    trainer = Experiment([*QUICK, "--trainer.devices", "auto"]).config.trainer
+    assert (trainer.devices, trainer.strategy, trainer.num_nodes) == (2, "ddp", 2)

@@ -203,7 +203,7 @@ def test_two_processes_trace_the_numbers_of_their_own_test(tmp_path: Path) -> No
     two = ["--trainer.devices", "2", "--trainer.strategy", "ddp", "--trainer.accelerator", "cpu"]
     command = [sys.executable, "-m", "calibench", "fit", *arguments(tmp_path, *TRACED, *two)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    run = Experiment(arguments(tmp_path)).run
+    run = Experiment(arguments(tmp_path, *two)).run
     last = curve(run)[-1]
     for row in metrics(run)["rows"]:
         if (row["split"], row["calibrator"]) == ("test", "raw"):
