@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +33,17 @@ def key_of(settings: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:10]
 
 
-def metric_rows(values: Mapping[str, float], *, split: str = "test") -> list[dict[str, Any]]:
+def metric_rows(
+    values: Mapping[str, float], *, split: str = "test", n_bins: Sequence[int] = (15, 20)
+) -> list[dict[str, Any]]:
     """Rows of every metric after every calibrator; `values` gives some of them, the rest follow."""
     rows = []
     for calibrator in CALIBRATORS:
         for metric in METRICS:
             value = values.get(f"{metric}@{calibrator}", values.get(metric, 0.1))
             row = {"split": split, "calibrator": calibrator, "metric": metric, "value": value}
-            bins = [(metric, 15), (f"{metric}_20", 20)] if metric in BINNED else []
-            rows += [{**row, "metric": m, "n_bins": n} for m, n in bins] or [row]
+            bins = n_bins if metric in BINNED else ()
+            rows += [{**row, "n_bins": number} for number in bins] or [row]
     return rows
 
 
@@ -65,6 +67,7 @@ def write_run(
     settings: Mapping[str, Any] | None = None,
     values: Mapping[str, float] | None = None,
     sets: Mapping[str, float] | None = None,
+    n_bins: Sequence[int] = (15, 20),
     status: str = "done",
     reason: str | None = None,
     seconds: float = 2.5,
@@ -84,7 +87,7 @@ def write_run(
         "seed": seed,
         "settings": dict(settings), "fingerprint": "f00d", "caveats": [], "fast_dev_run": False,
         "unavailable": {}, "calibrators": {"TemperatureScaling": {"temperature": 1.3}},
-        "rows": [*metric_rows(values or {}), *set_rows(sets), *rows],
+        "rows": [*metric_rows(values or {}, n_bins=n_bins), *set_rows(sets), *rows],
     }  # fmt: skip
     environment = {
         "wall_seconds": seconds,

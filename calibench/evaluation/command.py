@@ -14,8 +14,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.files import FORMATS, SCORES, Reader, check_fittable
-from calibench.evaluation.intervals import summarised
 from calibench.evaluation.pooling import pooled
 from calibench.evaluation.report import Evaluation, Watch
 from calibench.evaluation.scoring import RAW, Row

@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import AdaptiveTemperatureScaling, Calibrator, TemperatureScaling
-from calibench.evaluation.intervals import (
-    Replicates,
+from calibench.evaluation.bootstrap import (
+    Floats,
     ood_replicates,
     posterior_replicates,
     replicates,
 )
 from calibench.evaluation.naming import unique_names
+from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import (
     RAW,
     Row,
@@ -31,10 +32,11 @@ from calibench.evaluation.scoring import (
 )
 from calibench.evaluation.threads import in_threads
 from calibench.runs import Predictions
-from calibench.statistics.bootstrap import Resamples
+from calibench.tables.key import Key
 
 LABELLED = ("", "val", "test", "shift")
 OUTSIDE = ("ood", "shift")
+AUROC = "ood_auroc"
 
 Watch = Callable[[str, str], None]
 """Called with a calibrator's name and what is done for it now: "fit", "score", "resample", "done"."""
@@ -178,18 +180,20 @@ class Evaluation:
         n_resamples: int,
     ) -> None:
         inside = Resamples(len(sets["test"].target), n_resamples)
+        found: dict[Key, Floats] = {}
         for name, predictions in sets.items():
-            found: Replicates = {}
+            split = predictions.split or name
             drawn = Resamples(len(predictions.target), n_resamples)
             if predictions.kind in LABELLED and name != "val":
                 target = torch.from_numpy(predictions.target)
-                found |= replicates(log_probs[name], target, self.n_bins, drawn)
-                found |= posterior_replicates(log_probs[name], predictions, drawn)
+                own = [(row["metric"], row.get("n_bins")) for row in rows if row["split"] == split]
+                of_set = replicates(log_probs[name], target, own, drawn)
+                of_set |= posterior_replicates(log_probs[name], predictions, drawn)
+                found |= {Key(metric, split, n_bins=n): v for (metric, n), v in of_set.items()}
             if predictions.kind in OUTSIDE:
                 outside = Resamples(len(predictions.target), n_resamples, seed=1)
-                found |= ood_replicates(log_probs["test"], log_probs[name], inside, outside)
-            split = predictions.split or name
-            for row in rows:
-                key = row["metric"], row.get("score")
-                if row["split"] == split and key in found:
-                    row["replicates"] = found[key]
+                auroc = ood_replicates(log_probs["test"], log_probs[name], inside, outside)
+                found |= {Key(AUROC, split, score=score): v for score, v in auroc.items()}
+        for row in rows:
+            if Key.of(row) in found:
+                row["replicates"] = found[Key.of(row)]

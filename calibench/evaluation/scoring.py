@@ -112,21 +112,21 @@ def labelled_rows(
     for rows, labels in zip(torch.split(log_probs, size), torch.split(target, size), strict=True):
         update_metrics(collection, rows, labels)
     return [
-        {"metric": name, **_bins(collection[name]), "value": float(value)}
+        {**_place(name, collection[name]), "value": float(value)}
         for name, value in collection.compute().items()
     ]
 
 
 def reference_rows(log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int]) -> list[Row]:
-    """The binned metrics as public code computes them, named as in `labelled_rows`: `adaptive_ece_reference_20`."""
+    """The binned metrics as public code computes them, with `_reference` behind their names."""
     probs = log_probs.exp()
     return [
         {
-            "metric": f"{name}_{bins}" if position else name,
+            "metric": name,
             "n_bins": bins,
             "value": float(error(probs, target, n_bins=bins, variant="reference")),
         }
-        for position, bins in enumerate(n_bins)
+        for bins in n_bins
         for name, error in _REFERENCE.items()
     ]
 
@@ -174,6 +174,8 @@ def _alone(metric: Metric) -> None:
     metric.distributed_available_fn = lambda: False
 
 
-def _bins(metric: object) -> Row:
+def _place(name: str, metric: Metric) -> Row:
+    """The metric's own name, or that in the collection for one that has none, and its number of bins."""
     n_bins = getattr(metric, "n_bins", None)
-    return {} if n_bins is None else {"n_bins": int(n_bins)}
+    bins = {} if n_bins is None else {"n_bins": int(n_bins)}
+    return {"metric": getattr(metric, "name", name), **bins}

@@ -124,10 +124,10 @@ def sheets(rows: Sequence[Row]) -> list[Sheet]:
 
     Then one for each set whose class distributions are known.
     """
-    named = {
-        (row["split"], row["metric"], row.get("score"), row["model"], row["calibrator"]): row
-        for row in rows
-    }
+    named: dict[tuple[str, str, str | None, str, str], Row] = {}
+    for row in rows:  # of several numbers of bins the first
+        place = (row["split"], row["metric"], row.get("score"), row["model"], row["calibrator"])
+        named.setdefault(place, row)
     lines = list(dict.fromkeys((row["model"], row["calibrator"]) for row in rows))
     several = len({model for model, _ in lines}) > 1
     labelled = dict.fromkeys(row["split"] for row in rows if row["metric"] == "nll")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 
-from calibench.leaderboard.columns import ANY, RAW, Column
+from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.table import Cell, Row, Table
 from calibench.published import PAPERS, Published, dataset_of, find, loss_names, model_names
 from calibench.published.names import STAGES
+from calibench.tables.key import RAW
+
+_BINNED = ("ece", "adaptive_ece", "classwise_ece")
 
 
 def paper_columns(paper: str) -> list[Column]:
@@ -21,11 +24,10 @@ def paper_columns(paper: str) -> list[Column]:
     if paper not in PAPERS:
         raise ValueError(f"`against` must be one of {', '.join(PAPERS)}, got {paper!r}.")
     n_bins = PAPERS[paper].n_bins
-    suffix = "" if n_bins == 15 else f"_{n_bins}"
-    binned = [f"{metric}{suffix}" for metric in ("ece", "adaptive_ece", "classwise_ece")]
-    metrics = ["error", *binned, "smooth_ece"]
+    binned = [Column(metric, n_bins=n_bins) for metric in _BINNED]
+    columns = [Column("error"), *binned, Column("smooth_ece")]
     sets = [Column("ood_auroc", split) for split in ("svhn", "cifar10_c")]
-    return [*(Column(m, calibrator=c) for m in metrics for c in (RAW, ANY)), *sets]
+    return [*(column.after(c) for column in columns for c in (RAW, ANY)), *sets]
 
 
 def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> None:
@@ -72,25 +74,21 @@ def _numbers(table: Table, column: Column, paper: str) -> dict[int, Published]:
 def _published(table: Table, row: Row, column: Column, paper: str) -> Published | None:
     dataset = dataset_of(table.benchmark, row.settings or {})
     stage = STAGES.get(column.calibrator.partition("(")[0])
-    if stage is None or column.score is not None:
+    if stage is None or column.score is not None or not _same_bins(table, column, paper):
         return None
     where = f"{dataset}->{column.split}" if column.split else dataset
     losses, models = loss_names(row.loss), model_names(table.backbone)
-    for metric, loss, model in product(_same_bins(column.metric, paper), losses, models):
+    metric = column.metric.removesuffix("_reference")
+    for loss, model in product(losses, models):
         cell = {"dataset": where, "model": model, "loss": loss, "metric": metric, "stage": stage}
         if number := find(paper, **cell):
             return number
     return None
 
 
-def _same_bins(metric: str, paper: str) -> Iterator[str]:
-    """The paper's name of a metric, if its number of bins is ours: `ece_20` is GCE's `ece`."""
-    base, _, bins = metric.rpartition("_")
-    named = int(bins) if bins.isdigit() else None
-    name = (base if named else metric).removesuffix("_reference")
-    binned = name in ("ece", "adaptive_ece", "classwise_ece")
-    if not binned or (named or 15) == PAPERS[paper].n_bins:
-        yield name
+def _same_bins(table: Table, column: Column, paper: str) -> bool:
+    """Whether a column has the paper's number of bins, where its metric has bins."""
+    return table.n_bins(column) in (None, PAPERS[paper].n_bins)
 
 
 def _cell(number: Published | None) -> Cell:

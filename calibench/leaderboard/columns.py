@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import NamedTuple, Self
+from typing import Self
 
-from calibench.tables.titles import METRICS, Metric, initials
+from calibench.tables.key import RAW, Key
+from calibench.tables.titles import METRICS, Metric, initials, metric_info
 
-RAW = "raw"
-TEST = "test"
-VAL = "val"
-ANY = "*"
-
-
-class Key(NamedTuple):
-    """Where a number of a run belongs; `score` is the uncertainty score of an OOD metric."""
-
-    metric: str
-    split: str = TEST
-    calibrator: str = RAW
-    score: str | None = None
-
+ANY = "*"  # in the place of a calibrator: every one
 
 COSTS = ("seconds", "seconds_per_epoch", "peak_memory_mb")
 
@@ -32,19 +19,20 @@ DEFAULT_COLUMNS = (
 )  # fmt: skip
 
 _SPELLING = re.compile(
-    r"(?P<metric>[\w-]+)(:(?P<score>[\w-]+))?(/(?P<split>[^@/]+))?(@(?P<calibrator>[^@]+))?"
+    r"(?P<metric>[\w-]+?)(_(?P<n_bins>\d+))?(:(?P<score>[\w-]+))?(/(?P<split>[^@/]+))?(@(?P<calibrator>[^@]+))?"
 )
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: a metric, of which split, with which score, after which calibrator.
+    """A column: a metric, of which split, with which score and number of bins, after which calibrator.
 
     Attributes:
-        metric: The metric's key in metrics.json.
+        metric: The metric's name in metrics.json.
         split: A split or set; None is the test split, or the mean over the OOD sets.
         calibrator: `raw`, a calibrator's name, or `*` for every calibrator.
         score: Uncertainty score of an OOD metric; None is the first one in the file.
+        n_bins: Number of bins of a binned metric; None is the number that the runs put first.
         paper: Whose published numbers these are; None for our own.
     """
 
@@ -52,27 +40,35 @@ class Column:
     split: str | None = None
     calibrator: str = RAW
     score: str | None = None
+    n_bins: int | None = None
     paper: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `metric[:score][/split][@calibrator]`.
+        """Read `metric[_bins][:score][/split][@calibrator]`.
 
         Raises:
             ValueError: If the text is not of this form.
         """
         match = _SPELLING.fullmatch(text)
         if match is None:
-            form = "metric[:score][/split][@calibrator], as in ece@TemperatureScaling"
+            form = "metric[_bins][:score][/split][@calibrator], as in ece@TemperatureScaling"
             raise ValueError(f"a column is spelled {form}; got `{text}`.")
-        return cls(match["metric"], match["split"], match["calibrator"] or RAW, match["score"])
+        metric, n_bins = match["metric"], match["n_bins"]
+        if (
+            n_bins and metric not in METRICS
+        ):  # a metric of someone else's, whose name ends in a number
+            metric, n_bins = f"{metric}_{n_bins}", None
+        place = (match["split"], match["calibrator"] or RAW, match["score"])
+        return cls(metric, *place, int(n_bins) if n_bins else None)
 
     def __str__(self) -> str:
+        n_bins = f"_{self.n_bins}" if self.n_bins else ""
         score = f":{self.score}" if self.score else ""
         split = f"/{self.split}" if self.split else ""
         calibrator = f"@{self.calibrator}" if self.calibrator != RAW else ""
         paper = f"={self.paper}" if self.paper else ""
-        return f"{self.metric}{score}{split}{calibrator}{paper}"
+        return f"{self.metric}{n_bins}{score}{split}{calibrator}{paper}"
 
     def after(self, calibrator: str) -> Column:
         """The same column after another calibrator."""
@@ -89,6 +85,7 @@ class Column:
             and self.calibrator in (ANY, key.calibrator)
             and self.split in (None, key.split)
             and self.score in (None, key.score)
+            and self.n_bins in (None, key.n_bins)
         )
 
     @property
@@ -98,9 +95,9 @@ class Column:
 
     @property
     def title(self) -> str:
-        """Title with score, split, calibrator and unit: `ECE % +TS`."""
+        """Title with number of bins, score, split, calibrator and unit: `ECE(20) % +TS`."""
         parts = [
-            self.info.title,
+            f"{self.info.title}({self.n_bins})" if self.n_bins else self.info.title,
             "%" if self.info.percent else "",
             self.score or "",
             self.split or "",
@@ -111,14 +108,3 @@ class Column:
     def show(self, value: float) -> str:
         """One value as a table prints it."""
         return f"{value * (100 if self.info.percent else 1):.{self.info.decimals}f}"
-
-
-@cache
-def metric_info(name: str) -> Metric:
-    """How the metric `name` is printed: `ece_20` as `ece`, an unknown one by its own name."""
-    base, _, bins = name.rpartition("_")
-    if name not in METRICS and bins.isdigit() and base in METRICS:
-        return replace(METRICS[base], title=f"{METRICS[base].title}({bins})")
-    return METRICS.get(name) or Metric(
-        name, decimals=4, direction=1 if name.endswith("auroc") else -1
-    )

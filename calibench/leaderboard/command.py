@@ -11,14 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from calibench.leaderboard.against import add_published, paper_columns
-from calibench.leaderboard.columns import (
-    ANY,
-    COSTS,
-    DEFAULT_COLUMNS,
-    VAL,
-    Column,
-    Key,
-)
+from calibench.leaderboard.columns import ANY, COSTS, DEFAULT_COLUMNS, Column
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.reading import Wanted, read_results
 from calibench.leaderboard.records import Results
@@ -29,6 +22,7 @@ from calibench.leaderboard.text import csv_text, json_text, latex, markdown
 from calibench.processes import cores
 from calibench.published import PAPERS
 from calibench.runs import write_output
+from calibench.tables.key import VAL, Key
 from calibench.tables.titles import METRICS
 
 DESCRIPTION = """\
@@ -45,9 +39,9 @@ examples:
   calibench leaderboard results/ --compare --allow-missing
   calibench leaderboard results/ --format latex --output table.tex
 
-a column is metric[:score][/split][@calibrator]; @* is every calibrator. metrics:
+a column is metric[_bins][:score][/split][@calibrator]; @* is every calibrator. metrics:
   """ + " ".join(METRICS) + """
-  binned metrics also with their number of bins: ece_20"""  # fmt: skip
+  a binned metric has the runs' first number of bins, unless the column names one: ece_20"""  # fmt: skip
 
 
 @dataclass
@@ -87,7 +81,7 @@ def leaderboard(
 
     Args:
         results: Folder of run folders, at any depth.
-        metrics: Columns, `metric[:score][/split][@calibrator]`; by default error, proper scores,
+        metrics: Columns, `metric[_bins][:score][/split][@calibrator]`; by default error, proper scores,
             calibration errors, OOD and seconds, or what the paper of `against` measures.
         sort: The column of the ranks. NLL by default: a proper score, so unlike a calibration error
             it can be won only by better probabilities, and it is fitted to no number of bins.
@@ -119,9 +113,7 @@ def leaderboard(
         mark_ties(table, tied)
         if against:
             add_published(table, against, asked)
-    return Leaderboard(
-        tables, read, [[*footer(table, read.bins), *_trials(read, table)] for table in tables]
-    )
+    return Leaderboard(tables, read, [[*footer(table), *_trials(read, table)] for table in tables])
 
 
 def _check_known(read: Results, columns: Sequence[Column]) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from calibench.leaderboard.columns import RAW
 from calibench.leaderboard.table import Table
+from calibench.tables.key import RAW
 from calibench.tables.titles import initials
-
-Bins = Mapping[tuple[str, str], set[int]]
 
 _PROPER = {
     "nll": "a proper score: only the true probabilities minimise it",
@@ -17,11 +15,11 @@ _PROPER = {
 }
 
 
-def footer(table: Table, bins: Bins) -> list[str]:
+def footer(table: Table) -> list[str]:
     """The notes of a table, then its holes, one line each."""
     return [
         *_reading(table),
-        *_bins(table, bins),
+        *_bins(table),
         *_sets(table),
         *_calibrators(table),
         *table.notes,
@@ -35,21 +33,20 @@ def _reading(table: Table) -> Iterator[str]:
     yield f"ranked by {table.sort.title}{why}; mean ± standard deviation over seeds"
 
 
-def _bins(table: Table, bins: Bins) -> Iterator[str]:
-    """`15 bins: ECE, AdaECE`; a metric that was computed with several numbers of bins is named."""
-    of: dict[tuple[int, ...], dict[str, None]] = {}
+def _bins(table: Table) -> Iterator[str]:
+    """`15 bins: ECE, AdaECE`, for the columns that do not name their number of bins themselves."""
+    of: dict[int, dict[str, None]] = {}
     for column in table.columns:
-        numbers = tuple(sorted(bins.get((table.benchmark, column.metric), ())))
-        if numbers:
-            of.setdefault(numbers, {})[column.info.title] = None
-    for numbers, titles in of.items():
-        mixed = " (mixed: not comparable)" if len(numbers) > 1 else ""
-        yield f"{' or '.join(map(str, numbers))} bins{mixed}: {', '.join(titles)}"
+        n_bins = table.n_bins(column)
+        if n_bins and not column.n_bins:
+            of.setdefault(n_bins, {})[column.info.title] = None
+    for n_bins, titles in of.items():
+        yield f"{n_bins} bins: {', '.join(titles)}"
 
 
 def _sets(table: Table) -> Iterator[str]:
-    for metric, (score, splits) in table.sets.items():
-        columns = [c for c in table.columns if c.metric == metric and not c.split]
+    for metric, (_, score, splits) in table.implied.items():
+        columns = [c for c in table.columns if score and c.metric == metric and not c.split]
         if columns:
             scores = ", ".join(dict.fromkeys(c.score or str(score) for c in columns))
             yield f"{columns[0].info.title}: mean over {', '.join(splits)} (score: {scores})"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench.config import with_present_names
-from calibench.leaderboard.columns import COSTS, RAW, Key
+from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.records import (
     Identity,
     Problem,
@@ -25,6 +25,7 @@ from calibench.leaderboard.records import (
 )
 from calibench.processes import spread, watched
 from calibench.runs import parse_json
+from calibench.tables.key import RAW, Key
 
 RUNS_A_PROCESS = 1000  # below it, another process takes longer to start than it saves
 RUNS_A_PART = 250  # that a process reads in one go
@@ -92,7 +93,7 @@ def read_results(results: Path, *, wanted: Wanted = EVERYTHING, processes: int =
     return without_strangers(read)
 
 
-_Keys = dict[tuple[str, str | None, int | None], Key]  # by calibrator, score and bins
+_Place = tuple[str, str, str, str | None, int | None, str | None]  # of a row, as the file names it
 
 
 def _read(folders: Sequence[str], wanted: Wanted) -> Results:
@@ -108,7 +109,7 @@ class _Reader:
     def __init__(self, wanted: Wanted) -> None:
         self.results = Results()
         self._wanted = wanted
-        self._keys: dict[str, dict[tuple[str, str], _Keys | None]] = defaultdict(dict)
+        self._keys: dict[_Place, Key | None] = {}  # None of what is not wanted
         self._settings: dict[str, Settings] = {}
 
     def read(self, folder: str) -> None:
@@ -149,7 +150,7 @@ class _Reader:
         self.results.records.append(record)
 
     def _record(self, identity: Identity, folder: str, content: Mapping[str, Any]) -> Record:
-        values = self._values(identity.benchmark, content["rows"])
+        values = self._values(content["rows"])
         values |= self._costs(folder)
         for calibrator, parameters in (content.get("calibrators") or {}).items():
             for name, value in parameters.items():
@@ -182,33 +183,21 @@ class _Reader:
             Key(n, calibrator=RAW): float(v) for n, v in named.items() if isinstance(v, int | float)
         }
 
-    def _values(self, benchmark: str, rows: Iterable[Mapping[str, Any]]) -> dict[Key, float]:
-        kept, values = self._keys[benchmark], {}
+    def _values(self, rows: Iterable[Mapping[str, Any]]) -> dict[Key, float]:
+        keys, values = self._keys, {}
         for row in rows:
-            metric, split = row["metric"], row["split"]
-            if (metric, split) not in kept:
-                kept[metric, split] = {} if self._wanted(metric, split) else None
-            keys = kept[metric, split]
-            if keys is not None:
-                place = (row["calibrator"], row.get("score"), row.get("n_bins"))
-                if place not in keys:
-                    keys[place] = self._key(benchmark, metric, split, *place)
+            get = row.get
+            place = (
+                row["metric"], row["split"], row["calibrator"], get("score"), get("n_bins"), get("label")
+            )  # fmt: skip
+            if place not in keys:
+                key = Key.of(row)
+                keys[place] = key if self._wanted(key.metric, key.split) else None
+            wanted = keys[place]
+            if wanted is not None:
                 value = row["value"]
-                values[keys[place]] = math.nan if value is None else float(value)
+                values[wanted] = math.nan if value is None else float(value)
         return values
-
-    def _key(
-        self,
-        benchmark: str,
-        metric: str,
-        split: str,
-        calibrator: str,
-        score: str | None,
-        n_bins: int | None,
-    ) -> Key:
-        if n_bins is not None:
-            self.results.bins[benchmark, metric].add(int(n_bins))
-        return Key(metric, split, calibrator, score)
 
     def _shared_settings(self, identity: Identity, content: Mapping[str, Any]) -> Settings:
         """The configuration, one object for all runs of a key; it must give that key."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from calibench.leaderboard.columns import Key
+from calibench.tables.key import Key
 
 Settings = Mapping[str, Any]
 
@@ -61,13 +60,11 @@ class Results:
     Attributes:
         records: The finished ones, in the order of their folders.
         problems: The others.
-        bins: Numbers of bins that a benchmark's metric was computed with.
         warnings: What else is wrong, one line each.
     """
 
     records: list[Record] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    bins: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
     warnings: list[str] = field(default_factory=list)
 
     def add(self, other: Results) -> None:
@@ -75,8 +72,6 @@ class Results:
         self.records += other.records
         self.problems += other.problems
         self.warnings += other.warnings
-        for key, numbers in other.bins.items():
-            self.bins[key] |= numbers
 
 
 class UnusableRun(Exception):

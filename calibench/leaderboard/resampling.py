@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from calibench.leaderboard.columns import RAW, TEST, Column
+from calibench.leaderboard.columns import Column
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.significance import Test, over_seeds
 from calibench.leaderboard.table import Row
 from calibench.statistics import WILCOXON_SEEDS
+from calibench.tables.key import RAW, TEST
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from torch import Tensor
 
-    from calibench.statistics.bootstrap import Resamples
-
-    Floats = npt.NDArray[np.floating]
+    from calibench.evaluation.bootstrap import Place
+    from calibench.evaluation.resamples import Floats, Resamples
 
 NAME = "bootstrap over test examples and seeds"
 AUTOMATIC_BYTES = 100_000_000  # prediction files that a leaderboard reads without being asked
@@ -56,8 +55,8 @@ class Bootstrap:
         self._results = results
         self._n_resamples = n_resamples
         self._otherwise = otherwise
-        self._loaded: dict[str, Examples | None] = {}
-        self._replicates: dict[tuple[str, Column], Floats | None] = {}
+        self._loaded: dict[str, TestSet | None] = {}
+        self._found: dict[tuple[str, Place], Floats] = {}
 
     def __call__(self, column: Column, best: Row, other: Row) -> tuple[float, str] | None:
         """The p-value of "other is worse", and which test gave it."""
@@ -68,127 +67,88 @@ class Bootstrap:
         return self._otherwise(column, best, other) if ours is None else (ours, NAME)
 
     def _p_value(self, column: Column, best: Row, other: Row, seeds: list[int]) -> float | None:
-        metric = METRICS.get(column.metric.removesuffix("_20"))
-        if metric is None or column.calibrator != RAW or column.split not in (None, TEST):
+        if column.calibrator != RAW or column.split not in (None, TEST):
             return None
-        from calibench.statistics.bootstrap import Resamples, improvement
+        from calibench.evaluation.bootstrap import RESAMPLED
+        from calibench.evaluation.resamples import improvement
 
-        files = [[self._load(row.records[seed]) for seed in seeds] for row in (best, other)]
-        flat = [file for row in files for file in row]
-        first = flat[0]
-        if first is None or any(f is None or not _same(f, first) for f in flat):
+        if column.metric not in RESAMPLED:
             return None
-        resamples = Resamples(len(first.target), self._n_resamples)
-        sides = [
-            resamples.over_seeds(self._of(column, row, seeds, resamples)) for row in (best, other)
-        ]
+        records = [[row.records[seed] for seed in seeds] for row in (best, other)]
+        tests = [self._test_set(record) for of_row in records for record in of_row]
+        first = tests[0]
+        if first is None or any(
+            test is None or not first.has_the_examples_of(test) for test in tests
+        ):
+            return None
+        place = (column.metric, best.cells[column].n_bins)
+        sides = [self._of(place, of_row) for of_row in records]
         return improvement(sides[1] - sides[0]).p_value
 
-    def _of(self, column: Column, row: Row, seeds: list[int], resamples: Resamples) -> Floats:
+    def _of(self, place: Place, records: Sequence[Record]) -> Floats:
+        """The replicates of a row: of its seeds, over resampled seeds."""
         import numpy as np
 
-        return np.concatenate([self._run(column, row.records[seed], resamples) for seed in seeds])
+        runs = [self._replicates(place, record) for record in records]
+        return self._resamples(records[0]).over_seeds(np.stack(runs))
 
-    def _run(self, column: Column, record: Record, resamples: Resamples) -> Floats:
-        key = (record.folder, column)
-        found = self._replicates.get(key)
-        if found is None:
-            examples = self._load(record)
-            assert examples is not None  # _p_value has looked
-            n_bins = max(self._results.bins.get((record.identity.benchmark, column.metric), {15}))
-            metric = METRICS[column.metric.removesuffix("_20")]
-            found = self._replicates[key] = metric(examples, n_bins, resamples)
-        return found
+    def _replicates(self, place: Place, record: Record) -> Floats:
+        from calibench.evaluation.bootstrap import replicates
 
-    def _load(self, record: Record) -> Examples | None:
-        """A run's examples; None without a prediction file, and with a warning if it is corrupt."""
+        if (record.folder, place) not in self._found:
+            test = self._test_set(record)
+            assert test is not None  # _p_value has looked
+            drawn = self._resamples(record)
+            found = replicates(test.log_probs, test.target, [place], drawn)[place]
+            self._found[record.folder, place] = found
+        return self._found[record.folder, place]
+
+    def _resamples(self, record: Record) -> Resamples:
+        from calibench.evaluation.resamples import Resamples
+
+        test = self._test_set(record)
+        assert test is not None
+        return Resamples(len(test.target), self._n_resamples)
+
+    def _test_set(self, record: Record) -> TestSet | None:
+        """What a run says of the test set; None without a prediction file, and with a warning if it is corrupt."""
         if record.folder not in self._loaded:
             self._loaded[record.folder] = None
             path = test_file(record)
             try:
-                self._loaded[record.folder] = load_examples(path) if path.exists() else None
+                self._loaded[record.folder] = TestSet.load(path) if path.exists() else None
             except ValueError as error:  # CorruptRun
                 self._results.warnings.append(f"{error}; its seeds are compared instead")
         return self._loaded[record.folder]
 
 
 @dataclass(frozen=True)
-class Examples:
-    """What metrics need of each test example, (N,) each."""
+class TestSet:
+    """Log-probabilities (N, K) of a run and the targets (N,)."""
 
-    target: npt.NDArray[np.int64]
-    correct: npt.NDArray[np.bool_]
-    confidence: Floats
-    nll: Floats
-    brier: Floats
+    log_probs: Tensor
+    target: Tensor
 
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The test set of a prediction file.
 
-def load_examples(path: Path) -> Examples:
-    """The examples of a prediction file.
+        Raises:
+            FileNotFoundError: If there is none.
+            CorruptRun: If it cannot be read.
+        """
+        import torch
 
-    Raises:
-        FileNotFoundError: If there is none.
-        CorruptRun: If it cannot be read.
-    """
-    import numpy as np
+        from calibench.evaluation.scoring import predicted_log_probabilities
+        from calibench.runs import Predictions
 
-    from calibench.runs import Predictions
+        predictions = Predictions.load(path)
+        return cls(predicted_log_probabilities(predictions), torch.from_numpy(predictions.target))
 
-    predictions = Predictions.load(path)
-    logits, target = predictions.logits.astype(np.float64), predictions.target
-    rows = np.arange(len(target))
-    logits -= logits.max(axis=1, keepdims=True)
-    probs = np.exp(logits)
-    total = probs.sum(axis=1)
-    probs /= total[:, None]
-    brier = (probs**2).sum(axis=1) - 2 * probs[rows, target] + 1
-    nll = np.log(total) - logits[rows, target]
-    correct = predictions.logits.argmax(axis=1) == target
-    return Examples(target, correct, 1 / total, nll, brier)
-
-
-def _same(one: Examples, other: Examples) -> bool:
-    """Whether two files are of the same examples."""
-    return one.target.shape == other.target.shape and bool((one.target == other.target).all())
-
-
-def _error(examples: Examples, n_bins: int, resamples: Resamples) -> Floats:
-    return resamples.means((~examples.correct)[None].astype(float))
-
-
-def _nll(examples: Examples, n_bins: int, resamples: Resamples) -> Floats:
-    return resamples.means(examples.nll[None])
-
-
-def _brier(examples: Examples, n_bins: int, resamples: Resamples) -> Floats:
-    return resamples.means(examples.brier[None])
-
-
-def _ece(examples: Examples, n_bins: int, resamples: Resamples) -> Floats:
-    import numpy as np
-
-    bins = np.digitize(examples.confidence, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
-    return resamples.binned_gaps((examples.confidence - examples.correct)[None], bins[None])
-
-
-def _adaptive_ece(examples: Examples, n_bins: int, resamples: Resamples) -> Floats:
-    """With the equal-mass bins of the whole test set in every resample."""
-    import numpy as np
-
-    n = len(examples.target)
-    bins = np.empty(n, dtype=np.int64)
-    bins[np.argsort(examples.confidence, kind="stable")] = np.arange(n) * n_bins // n
-    return resamples.binned_gaps((examples.confidence - examples.correct)[None], bins[None])
-
-
-# Each gives (1, n_resamples) values of one run.
-METRICS: dict[str, Callable[[Examples, int, Resamples], Floats]] = {
-    "error": _error,
-    "nll": _nll,
-    "brier": _brier,
-    "ece": _ece,
-    "adaptive_ece": _adaptive_ece,
-}
+    def has_the_examples_of(self, other: TestSet) -> bool:
+        """Whether two test sets have the same labels in the same order."""
+        same_size = self.target.shape == other.target.shape
+        return same_size and bool((self.target == other.target).all())
 
 
 def _auto(read: Results) -> Test:

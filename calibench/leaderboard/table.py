@@ -11,23 +11,25 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from calibench.leaderboard.columns import ANY, RAW, TEST, Column, Key
+from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.labels import Settings, row_labels
 from calibench.leaderboard.records import Problem, Record, Results
 from calibench.leaderboard.variants import row_variants
 from calibench.statistics import mean_std
+from calibench.tables.key import RAW, TEST, Key
 
 
-class Sets(NamedTuple):
-    """The uncertainty score and the splits that a column without them stands for."""
+class Implied(NamedTuple):
+    """The number of bins, the uncertainty score and the splits that a column without them stands for."""
 
-    score: str | None
-    splits: Sequence[str]
+    n_bins: int | None = None
+    score: str | None = None
+    splits: Sequence[str] = (TEST,)
 
 
 _FOLDERS = re.compile(r"(?<![\w/:.])/(?:[^\s/:;,]+/)+")
 
-TEST_SPLIT = Sets(None, (TEST,))
+OF_THE_TEST_SPLIT = Implied()
 
 
 @dataclass
@@ -38,12 +40,14 @@ class Cell:
         seeds: The value of each seed that has one.
         tied: Whether it is the column's best or cannot be told from it: printed in bold.
         given: Mean and standard deviation of a published number, which has no seeds.
+        n_bins: Number of bins of a binned metric.
         p_value: Of "worse than the column's best", Holm-adjusted; None if it was not tested.
     """
 
     seeds: Mapping[int, float]
     tied: bool = False
     given: tuple[float, float] | None = None
+    n_bins: int | None = None
     p_value: float | None = None
 
     @cached_property
@@ -110,7 +114,8 @@ class Table:
         columns: What is shown.
         sort: The column of the ranks.
         rows: In the order of their ranks.
-        sets: For each metric of sets, those that every run has: a mean over sets is over these.
+        implied: What a column leaves out, by metric: the number of bins that most runs have (the first of several),
+            and the sets that every run has, over which a mean over sets is.
         notes: What a reader must know, one line each.
         variant: What tells its examples from those of other tables of this benchmark; empty if nothing does.
     """
@@ -120,7 +125,7 @@ class Table:
     columns: Sequence[Column]
     sort: Column
     rows: list[Row]
-    sets: Mapping[str, Sets]
+    implied: Mapping[str, Implied]
     notes: list[str] = field(default_factory=list)
     variant: str = ""
 
@@ -133,6 +138,10 @@ class Table:
     def title(self) -> str:
         """`benchmark / backbone`, or `benchmark variant / backbone`."""
         return f"{self.data} / {self.backbone}"
+
+    def n_bins(self, column: Column) -> int | None:
+        """The number of bins behind a column; None if its metric has none."""
+        return column.n_bins or self.implied.get(column.metric, OF_THE_TEST_SPLIT).n_bins
 
     def holes(self) -> list[str]:
         """One line for each row and reason: which seeds are missing and why."""
@@ -187,15 +196,15 @@ def build_table(
     """
     rows = _rows(list(runs))
     records = [record for row in rows for record in row.records.values()]
-    sets = shared_sets(records)
+    implied = implied_by(records)
     shown = list(_expanded(columns, records))
     for column in dict.fromkeys([*shown, sort]):
-        keys = keys_of(column, sets)
+        keys = keys_of(column, implied)
         for row in rows:
             row.cells[column] = _cell(row, keys)
     _rank(rows, sort)
-    table = Table(*place, shown, sort, rows, sets)
-    table.notes += [*_left_out(records, sets), *_caveats(records)]
+    table = Table(*place, shown, sort, rows, implied)
+    table.notes += [*_other_bins(records, table), *_left_out(records, implied), *_caveats(records)]
     return table
 
 
@@ -227,35 +236,44 @@ def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[
             yield column
 
 
-def shared_sets(records: Sequence[Record]) -> dict[str, Sets]:
-    """For each metric that is measured on sets: the sets on which every run has it."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
+def implied_by(records: Sequence[Record]) -> dict[str, Implied]:
+    """For each metric that has bins, or that is measured on sets: what a column stands for that names neither."""
+    bins: dict[str, Counter[int]] = defaultdict(Counter)
+    sets: dict[str, Counter[str]] = defaultdict(Counter)
     scores: dict[str, str] = {}
     for record in records:
-        measured = [key for key in record.values if key.score]
-        for metric, split in dict.fromkeys(key[:2] for key in measured):
-            counts[metric][split] += 1
+        measured = [key for key in record.values if key.n_bins or key.score]
+        for metric, n_bins in dict.fromkeys((k.metric, k.n_bins) for k in measured if k.n_bins):
+            bins[metric][int(n_bins or 0)] += 1
+        for metric, split in dict.fromkeys(k[:2] for k in measured if k.score):
+            sets[metric][split] += 1
         for key in measured:
-            scores.setdefault(key.metric, str(key.score))
-    return {
-        metric: Sets(
-            scores[metric], sorted(s for s, n in splits.items() if n == max(splits.values()))
-        )
-        for metric, splits in counts.items()
+            if key.score:
+                scores.setdefault(key.metric, key.score)
+    most = {metric: max(count, key=count.__getitem__) for metric, count in bins.items()}
+    binned = {metric: Implied(n_bins) for metric, n_bins in most.items()}
+    return binned | {
+        metric: Implied(None, scores[metric], sorted(_most_frequent(splits)))
+        for metric, splits in sets.items()
     }
+
+
+def _most_frequent(counts: Counter[str]) -> list[str]:
+    return [item for item, count in counts.items() if count == max(counts.values())]
 
 
 def _cell(row: Row, keys: Sequence[Key]) -> Cell:
     values = {seed: value_at(record, keys) for seed, record in row.records.items()}
-    return Cell({seed: value for seed, value in values.items() if not math.isnan(value)})
+    known = {seed: value for seed, value in values.items() if not math.isnan(value)}
+    return Cell(known, n_bins=keys[0].n_bins if keys else None)
 
 
-def keys_of(column: Column, sets: Mapping[str, Sets]) -> list[Key]:
+def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
     """The numbers of a run whose mean is a column's value: one, or that of every set."""
-    of = sets.get(column.metric, TEST_SPLIT)
+    of = implied.get(column.metric, OF_THE_TEST_SPLIT)
     splits = [column.split] if column.split else of.splits
-    score = column.score or of.score
-    return [Key(column.metric, split, column.calibrator, score) for split in splits]
+    how = (column.calibrator, column.score or of.score, column.n_bins or of.n_bins)
+    return [Key(column.metric, split, *how) for split in splits]
 
 
 def value_at(record: Record, keys: Sequence[Key]) -> float:
@@ -279,9 +297,22 @@ def _rank(rows: list[Row], sort: Column) -> None:
         row.rank = above.rank if above and tie else position
 
 
-def _left_out(records: Sequence[Record], sets: Mapping[str, Sets]) -> list[str]:
+def _other_bins(records: Sequence[Record], table: Table) -> Iterator[str]:
+    """Metrics whose column lacks runs that have them with other numbers of bins only."""
+    for metric in dict.fromkeys(column.metric for column in table.columns if not column.n_bins):
+        shown = table.implied.get(metric, OF_THE_TEST_SPLIT).n_bins
+        if shown is None:
+            continue
+        has = [{key.n_bins for key in record.values if key.metric == metric} for record in records]
+        others = sorted({n or 0 for of in has if of and shown not in of for n in of})
+        if others:
+            title = Column(metric).info.title
+            yield f"{title} has {shown} bins: runs with {' or '.join(map(str, others))} have none here"
+
+
+def _left_out(records: Sequence[Record], implied: Mapping[str, Implied]) -> list[str]:
     """Sets that are in no mean because some run lacks them, with the reasons given."""
-    used = {split for of in sets.values() for split in of.splits}
+    used = {split for of in implied.values() if of.score for split in of.splits}
     reasons = {
         name: reason
         for record in records

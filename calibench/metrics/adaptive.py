@@ -88,6 +88,8 @@ class AdaptiveCalibrationError(TopLabelMetric):
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
     """
 
+    name = "adaptive_ece"
+
     def __init__(self, n_bins: int = 15, variant: str = "exact", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.n_bins = check_n_bins(n_bins)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ class CalibrationMetric(MovedNotCast, Metric):
         **kwargs: Passed to `torchmetrics.Metric`.
     """
 
+    name: ClassVar[str]  # of its values in files, whatever the arguments
     is_differentiable = False
     higher_is_better: bool | None = False
     full_state_update = False

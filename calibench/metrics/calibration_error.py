@@ -98,6 +98,8 @@ class CalibrationError(BinnedTopLabelMetric):
     Range [0, 1]; NaN without examples.
     """
 
+    name = "ece"
+
     def __init__(
         self, n_bins: int = 15, norm: str = "l1", variant: str = "exact", **kwargs: Any
     ) -> None:

@@ -138,6 +138,8 @@ class ClasswiseCalibrationError(CalibrationMetric):
     State: K x (n_bins + 2) numbers.
     """
 
+    name = "classwise_ece"
+
     residuals: Tensor
     totals: Tensor
     counts: Tensor

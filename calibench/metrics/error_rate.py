@@ -28,6 +28,8 @@ class ErrorRate(CalibrationMetric):
     Range [0, 1]; NaN without examples.
     """
 
+    name = "error"
+
     wrong: Tensor
     count: Tensor
 

@@ -53,6 +53,8 @@ class BrierScore(CalibrationMetric):
     Range [0, 2]; NaN without examples.
     """
 
+    name = "brier"
+
     total: Tensor
     count: Tensor
 
@@ -95,6 +97,8 @@ class NegativeLogLikelihood(CalibrationMetric):
 
     Range [0, inf]; NaN without examples.
     """
+
+    name = "nll"
 
     total: Tensor
     count: Tensor

@@ -78,6 +78,8 @@ class SmoothCalibrationError(TopLabelMetric):
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
     """
 
+    name = "smooth_ece"
+
     def __init__(self, kernel: str = "reflected", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.kernel = choice("kernel", kernel, KERNELS)

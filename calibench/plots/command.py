@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from calibench.leaderboard.columns import RAW, Column
+from calibench.leaderboard.columns import Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.plots.kinds import KINDS, Request
 from calibench.runs import write_output
+from calibench.tables.key import RAW
 
 DESCRIPTION = """\
 Draws one picture of a folder of runs. Seeds of a row are pooled where examples are drawn

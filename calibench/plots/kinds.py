@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calibench.leaderboard.columns import RAW, TEST, VAL, Column
-from calibench.leaderboard.table import Row, Table
+from calibench.leaderboard.columns import Column
+from calibench.leaderboard.table import Row, Table, keys_of, value_at
 from calibench.statistics import LEVEL
+from calibench.tables.key import RAW, TEST, VAL
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +92,7 @@ def _reliability(request: Request) -> Figure:
     figure, grid = panels(len(drawn))
     for axes, (row, calibrator) in zip(grid, drawn, strict=True):
         outputs = request.after(calibrator, row)
-        diagram = reliability(outputs.confidence, outputs.correct, n_bins=request.n_bins)
+        diagram = reliability(outputs.scored, outputs.correct, n_bins=request.n_bins)
         draw_reliability(axes, diagram, title=_title(row, calibrator))
     legend_below(figure, grid)
     return figure
@@ -192,10 +193,10 @@ def _printed(column: Column, row: Row, seed: int) -> float:
 
 
 def _with_bins(request: Request) -> str:
-    binned = request.metric.metric.startswith(("ece", "adaptive_ece", "classwise_ece"))
-    bins = request.metric.metric.rpartition("_")[2]
-    number = bins if bins.isdigit() else "15"
-    return f"{request.metric.title} ({number} bins)" if binned else request.metric.title
+    numbers = {table.n_bins(request.metric) for table in request.tables} - {None}
+    bins = " or ".join(map(str, sorted(n for n in numbers if n)))
+    title = replace(request.metric, n_bins=None).title
+    return f"{title} ({bins} bins)" if bins else title
 
 
 def _shift(request: Request) -> Figure:
@@ -206,8 +207,10 @@ def _shift(request: Request) -> Figure:
     sets = [s for s in _sets_with(table, column) if s not in (TEST, VAL)]
     if not sets:
         raise ValueError(f"{table.title} has no shifted set with {column}.")
-    shown = [Column(column.metric, split, column.calibrator) for split in (TEST, *sets)]
-    series = {row.label: {c.split or TEST: _mean(row, c) for c in shown} for row in request.rows}
+    shown = [replace(column, split=split) for split in (TEST, *sets)]
+    series = {
+        row.label: {c.split or TEST: _mean(table, row, c) for c in shown} for row in request.rows
+    }
     figure, (axes,) = panels(1)
     figure.set_size_inches(max(5, 0.6 * len(shown) + 2), 3.8)
     draw_shift(axes, series, y=_with_bins(request), title=table.title)
@@ -220,10 +223,8 @@ def _sets_with(table: Table, column: Column) -> list[str]:
     return list(dict.fromkeys(k.split for k in keys if k.metric == column.metric))
 
 
-def _mean(row: Row, column: Column) -> float:
-    from calibench.leaderboard.table import keys_of, value_at
-
-    keys = keys_of(column, {})
+def _mean(table: Table, row: Row, column: Column) -> float:
+    keys = keys_of(column, table.implied)
     values = [value_at(record, keys) for record in row.records.values()]
     scale = 100 if column.info.percent else 1
     return scale * math.fsum(values) / len(values)

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from calibench.leaderboard.records import Record
+from calibench.metrics.probabilities import log_softmax
 from calibench.runs import Predictions
 
 Floats = npt.NDArray[np.floating]
@@ -24,6 +26,8 @@ class Outputs:
 
     Attributes:
         confidence: Largest probability, float64: exact to a few 1e-8 of its distance from 1, however small that is.
+        scored: Largest probability, float32, as the metrics compute it: bins are made of this one, so that what lies
+            on an edge falls on the same side in a picture as in a table.
         entropy: Of the distribution, in nats, float64.
         predicted: Most probable class.
         target: True class; -1 where there is none.
@@ -32,6 +36,7 @@ class Outputs:
     """
 
     confidence: npt.NDArray[np.float64]
+    scored: npt.NDArray[np.float32]
     entropy: npt.NDArray[np.float64]
     predicted: npt.NDArray[np.int64]
     target: npt.NDArray[np.int64]
@@ -57,9 +62,11 @@ def outputs_of(scores: Floats, target: npt.NDArray[np.int64], metadata: dict[str
     )
     others = weight.sum(axis=1).astype(np.float64)
     spread = -np.einsum("nk,nk->n", weight, below).astype(np.float64)
+    scored = log_softmax(torch.from_numpy(np.asarray(scores, np.float32))).exp().amax(1)
     names = metadata.get("class_names") or range(scores.shape[1])
     return Outputs(
         confidence=1 / (1 + others),
+        scored=scored.numpy(),
         entropy=np.log1p(others) + spread / (1 + others),
         predicted=predicted,
         target=target,
@@ -88,6 +95,6 @@ def pooled(parts: Sequence[Outputs]) -> Outputs:
     """The examples of several seeds as one."""
     arrays = {
         name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ("confidence", "entropy", "predicted", "target")
+        for name in ("confidence", "scored", "entropy", "predicted", "target")
     }
     return Outputs(**arrays, class_names=parts[0].class_names, class_counts=parts[0].class_counts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from calibench.binning import equal_width_bin_of_array
 from calibench.plots.style import GREY, PALETTE, plain
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Reliability:
 
 
 def reliability(
-    confidence: Floats,
+    confidence: npt.NDArray[np.floating],
     correct: npt.NDArray[np.bool_],
     *,
     n_bins: int = 15,
@@ -56,7 +57,7 @@ def reliability(
     examples drawn from it is binomial.
 
     Args:
-        confidence: Largest probability of each example, (N,).
+        confidence: Largest probability of each example as the metrics compute it (`Outputs.scored`), (N,).
         correct: Whether the prediction is right, (N,).
         n_bins: Right-closed bins of [0, 1].
         level: One minus the coverage of the interval.
@@ -67,8 +68,8 @@ def reliability(
     """
     if len(confidence) == 0 or n_bins < 1:
         raise ValueError(f"{len(confidence)} examples and {n_bins} bins make no diagram.")
-    edges = np.linspace(0, 1, n_bins + 1)[1:-1]
-    bins = np.digitize(confidence, edges, right=True)
+    bins = equal_width_bin_of_array(confidence, n_bins)
+    confidence = confidence.astype(np.float64)
     count = np.bincount(bins, minlength=n_bins)
     with np.errstate(invalid="ignore"):
         mean = np.bincount(bins, confidence, n_bins) / count

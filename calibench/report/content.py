@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench import __version__
-from calibench.leaderboard.columns import ANY, COSTS, RAW, TEST, VAL, Column
+from calibench.leaderboard.columns import ANY, COSTS, Column
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.reading import read_json_object, read_results
 from calibench.leaderboard.records import Record, Results, UnusableRun
@@ -18,6 +18,7 @@ from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Cell, Row, Table, build_tables
 from calibench.processes import prepared, spread, watched
 from calibench.report.pictures import curves, one_thread, pictures, short
+from calibench.tables.key import RAW, TEST, VAL
 from calibench.tables.titles import METRICS
 
 Json = dict[str, Any]
@@ -61,7 +62,7 @@ def report_content(results: Path, *, title: str, n_bins: int = 15, processes: in
             for number, (_, row) in enumerate(numbered)
             for record in row.records.values()
         ],
-        "notes": _notes({table.title: footer(table, read.bins) for table in tables}),
+        "notes": _notes({table.title: footer(table) for table in tables}),
         "warnings": [
             *(f"{_within(p.folder, root)}: {p.reason}" for p in read.problems if p.warn),
             *(line.replace(f"{root}/", "") for line in read.warnings),
@@ -131,7 +132,7 @@ def _row(table: Table, row: Row) -> Json:
         "rank": row.rank,
         "seeds": row.count,
         "cells": {name: cell for name, cell in cells.items() if cell},
-        "shift": _shift(row),
+        "shift": _shift(table, row),
     }
 
 
@@ -141,12 +142,13 @@ def _cell(cell: Cell) -> list[Any] | None:
     return [short(cell.mean), short(cell.std), int(cell.tied), len(cell.seeds)]
 
 
-def _shift(row: Row) -> Json:
+def _shift(table: Table, row: Row) -> Json:
     """Mean over seeds of each metric of a labelled set other than val: the test split first."""
     sums: dict[str, dict[str, list[float]]] = {}
     for record in row.records.values():
         for key, value in record.values.items():
-            if key.calibrator == RAW and key.score is None and key.split != VAL:
+            own = key.n_bins in (None, table.n_bins(Column(key.metric)))
+            if own and key.calibrator == RAW and key.score is None and key.split != VAL:
                 sums.setdefault(key.metric, {}).setdefault(key.split, []).append(value)
     means = {
         metric: {split: short(math.fsum(v) / len(v)) for split, v in splits.items()}

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from calibench.leaderboard.columns import RAW, TEST
 from calibench.leaderboard.records import Record
 from calibench.plots.classes import confusion, shot_groups
 from calibench.plots.curves import Curve, risk_coverage, roc
@@ -17,6 +16,7 @@ from calibench.plots.outputs import Outputs, load_outputs, load_predictions, out
 from calibench.plots.reliability import reliability
 from calibench.plots.training import training_curves
 from calibench.runs import CorruptRun
+from calibench.tables.key import RAW, TEST
 
 Json = dict[str, Any]
 Pair = list[Sequence[float | str | None]]
@@ -85,7 +85,7 @@ def _common(runs: Sequence[Mapping[str, Outputs]]) -> list[str]:
 
 
 def _diagram(outputs: Outputs, n_bins: int) -> Json:
-    diagram = reliability(outputs.confidence, outputs.correct, n_bins=n_bins)
+    diagram = reliability(outputs.scored, outputs.correct, n_bins=n_bins)
     return {
         "count": diagram.count.tolist(),
         "confidence": shorts(diagram.confidence),

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from calibench.config import available, short_name
-from calibench.leaderboard.columns import COSTS, metric_info
+from calibench.leaderboard.columns import COSTS
 from calibench.published import PAPERS, Published, load, model_names
 from calibench.published.names import STAGES
 from calibench.runs import Run, read_json
 from calibench.statistics import mean_std
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Setting, Suite, load_suite
-from calibench.tables.titles import METRICS, Metric
+from calibench.tables.key import Key
+from calibench.tables.titles import METRICS, Metric, metric_info
 
 SCORE = "entropy"  # of the out-of-distribution tables
 _AGAIN = "sweep the suite again, nothing is trained anew"
@@ -238,8 +239,7 @@ def _value(
     for row in content["rows"]:
         if (
             (row["split"], row["calibrator"]) == (split, calibrator)
-            and row["metric"] in (metric, f"{metric}_{number.bins}")
-            and row.get("n_bins") in (None, number.bins)
+            and (Key.of(row).metric, row.get("n_bins") or number.bins) == (metric, number.bins)
             and row.get("score") in (None, SCORE)
         ):
             return None if row["value"] is None else float(row["value"])

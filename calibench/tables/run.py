@@ -46,10 +46,10 @@ class ReportTable:
     def __init__(self, report: _Report) -> None:
         self._report = report
         self._variants = list(dict.fromkeys(row["calibrator"] for row in report.rows))
-        self._values = {
-            (row["split"], row["metric"], row.get("score"), row["calibrator"]): row
-            for row in report.rows
-        }
+        self._values: dict[tuple[str, str, str | None, str], dict[str, Any]] = {}
+        for row in report.rows:  # of several numbers of bins the first
+            place = (row["split"], row["metric"], row.get("score"), row["calibrator"])
+            self._values.setdefault(place, row)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text("Test set; calibrators fitted on the validation set", style="italic")

@@ -58,6 +58,19 @@ METRICS = {
     "temperature": Metric("T", decimals=2, direction=0),
 }
 
+
+def metric_info(name: str) -> Metric:
+    """How the metric `name` is printed: one that this package does not know by its own name."""
+    return METRICS.get(name) or Metric(
+        name, decimals=4, direction=1 if name.endswith("auroc") else -1
+    )
+
+
+def direction(name: str) -> int:
+    """-1 where less is better, 1 where more is, 0 where the metric is no quality."""
+    return metric_info(name).direction
+
+
 # The metrics of one labelled set, in the order of a table.
 TEST_METRICS = ("error", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "smooth_ece")
 

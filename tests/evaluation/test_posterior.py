@@ -23,9 +23,9 @@ from calibench.evaluation import (
     posterior_confidence,
     posterior_values,
 )
-from calibench.evaluation.intervals import posterior_replicates, summarised
+from calibench.evaluation.bootstrap import posterior_replicates, summarised
+from calibench.evaluation.resamples import Resamples
 from calibench.runs import CorruptRun, Predictions
-from calibench.statistics.bootstrap import Resamples
 from calibench.tables.titles import POSTERIOR_METRICS
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment

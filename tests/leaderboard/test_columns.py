@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from calibench.leaderboard import Column
-from calibench.leaderboard.columns import metric_info
-from calibench.tables.titles import initials
+from calibench.tables.titles import initials, metric_info
 
 
 @pytest.mark.parametrize(
@@ -14,6 +13,9 @@ from calibench.tables.titles import initials
         ("ece@TemperatureScaling", Column("ece", calibrator="TemperatureScaling")),
         ("ood_auroc:msp/noise@X", Column("ood_auroc", "noise", "X", "msp")),
         ("ece/val", Column("ece", "val")),
+        ("ece_20", Column("ece", n_bins=20)),
+        ("ece_20/val@X", Column("ece", "val", "X", n_bins=20)),
+        ("top_5", Column("top_5")),  # a user's own metric
     ],
 )
 def test_a_column_is_spelled_and_read_back(text: str, column: Column) -> None:
@@ -23,7 +25,7 @@ def test_a_column_is_spelled_and_read_back(text: str, column: Column) -> None:
 
 @pytest.mark.parametrize("text", ["", "@X", "a b", "ece@", "results/"])
 def test_a_wrong_spelling_is_told(text: str) -> None:
-    with pytest.raises(ValueError, match=r"metric\[:score\]"):
+    with pytest.raises(ValueError, match=r"metric\[_bins\]\[:score\]"):
         Column.parse(text)
 
 
@@ -34,8 +36,7 @@ def test_rates_are_printed_in_percent_and_scores_as_they_are() -> None:
 
 
 def test_a_metric_with_its_bins_is_the_same_metric() -> None:
-    assert metric_info("ece_20").title == "ECE(20)"
-    assert metric_info("ece_20").percent
+    assert Column("ece", n_bins=20).title == "ECE(20) %"
     assert metric_info("brand_new_auroc").direction == 1
 
 

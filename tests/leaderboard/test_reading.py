@@ -7,8 +7,8 @@ import pytest
 
 from calibench import runs
 from calibench.leaderboard import read_results, reading
-from calibench.leaderboard.columns import Key
 from calibench.leaderboard.reading import Wanted
+from calibench.tables.key import Key
 from tests.run_folders import settings_of, write_run
 
 
@@ -29,7 +29,21 @@ def test_only_what_is_wanted_is_kept(tmp_path: Path) -> None:
     wanted = read_results(tmp_path, wanted=Wanted(frozenset({"ece"}), frozenset({"val"})))
     metrics = {key.metric for key in wanted.records[0].values}
     assert metrics == {"ece", "seconds", "seconds_per_epoch", "peak_memory_mb", "temperature"}
-    assert wanted.bins == {("digits_lt", "ece"): {15}}
+    assert {key.n_bins for key in wanted.records[0].values if key.metric == "ece"} == {15, 20}
+
+
+def test_a_metric_is_known_by_its_key_also_in_old_files(tmp_path: Path) -> None:
+    """Version 0.1 called the second number of bins `ece_20`."""
+    old = [
+        {"split": "test", "calibrator": "raw", "metric": "ece", "n_bins": 15, "value": 0.1},
+        {"split": "test", "calibrator": "raw", "metric": "ece_20", "n_bins": 20, "value": 0.2},
+    ]
+    write_run(tmp_path, changes={"rows": old})
+    (record,) = read_results(tmp_path).records
+    assert (record.values[Key("ece", n_bins=15)], record.values[Key("ece", n_bins=20)]) == (
+        0.1,
+        0.2,
+    )
 
 
 def test_the_folder_may_be_a_part_of_the_results(tmp_path: Path) -> None:
@@ -159,4 +173,3 @@ def test_several_processes_read_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(reading, "RUNS_A_PART", 1)
     assert read_results(tmp_path, processes=2) == alone
     assert [record.identity.seed for record in alone.records] == [1, 2, 10]
-    assert alone.bins["digits_lt", "ece"] == {15}

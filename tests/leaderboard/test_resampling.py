@@ -1,19 +1,25 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from calibench.leaderboard import Column, leaderboard, read_results
-from calibench.leaderboard.resampling import NAME, Bootstrap
+from calibench.leaderboard import Column, leaderboard
+from calibench.leaderboard.resampling import NAME
 from calibench.runs import Predictions
 from tests.run_folders import write_run
 
-CHECKED = ("error", "nll", "brier", "ece", "adaptive_ece")
 
-
-def write(root: Path, loss: str, noise: float, *, seeds: int = 2, n: int = 300) -> None:
+def write(
+    root: Path,
+    loss: str,
+    noise: float,
+    *,
+    seeds: int = 2,
+    n: int = 300,
+    n_bins: Sequence[int] = (15, 20),
+) -> None:
     """Runs whose metrics.json holds the metrics of their logits."""
     for seed in range(1, seeds + 1):
         target = np.random.default_rng(0).integers(4, size=n)
@@ -22,7 +28,8 @@ def write(root: Path, loss: str, noise: float, *, seeds: int = 2, n: int = 300) 
         probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         nll = float(-np.log(probs[range(n), target]).mean())
         error = float((logits.argmax(axis=1) != target).mean())
-        folder = write_run(root, loss=loss, seed=seed, values={"nll": nll, "error": error})
+        values = {"nll": nll, "error": error}
+        folder = write_run(root, loss=loss, seed=seed, values=values, n_bins=n_bins)
         Predictions(logits, target, {"split": "test", "kind": "test"}).save(
             folder / "predictions" / "test.npz"
         )
@@ -41,7 +48,7 @@ def test_two_seeds_tell_what_the_examples_show(tmp_path: Path) -> None:
     board = leaderboard(tmp_path)
     rule = next(line for line in board.lines[0] if line.startswith("bold:"))
     assert f"paired one-sided {NAME}; t-test over seeds" in rule
-    assert "(ClasswiseECE %, smECE %, ECE % +TS, ECE % +ATS, OOD AUROC %)" in rule
+    assert "(ECE % +TS, ECE % +ATS, OOD AUROC %)" in rule
 
 
 def test_one_seed_is_tested_over_examples(tmp_path: Path) -> None:
@@ -69,24 +76,23 @@ def test_a_corrupt_prediction_file_falls_back_to_seeds(tmp_path: Path) -> None:
     assert warning.startswith(f"{file.resolve()} is not a prediction file")
 
 
-@pytest.mark.parametrize("metric", CHECKED)
-def test_the_bootstrap_scores_what_the_metric_scores(tmp_path: Path, metric: str) -> None:
-    """The mean over resamples of each metric is near torchmetrics' value of the whole test set."""
-    import torch
+def test_the_bins_of_the_table_decide_whichever_they_are(tmp_path: Path) -> None:
+    """Every binned column is tested by the bootstrap, also with a second number of bins that is not 20."""
+    for loss, noise in (("A", 1.0), ("B", 4.0)):
+        write(tmp_path, loss, noise, n_bins=(10, 30))
+    columns = ["ece", "ece_30", "classwise_ece_30", "smooth_ece"]
+    board = leaderboard(tmp_path, metrics=columns)
+    assert any("10 bins: ECE" in line for line in board.lines[0])
+    rule = next(line for line in board.lines[0] if line.startswith("bold:"))
+    assert NAME in rule
+    assert "t-test" not in rule
 
-    from calibench.metrics import calibration_metrics
-    from calibench.statistics.bootstrap import Resamples
 
-    write(tmp_path, "A", 3.0, seeds=1, n=2000)
-    read = read_results(tmp_path)
-    (record,) = read.records
-    predictions = Predictions.load(Path(record.folder) / "predictions" / "test.npz")
-    collection = calibration_metrics(4, n_bins=(15,))
-    log_probs = torch.from_numpy(predictions.logits).log_softmax(dim=1)
-    target = torch.from_numpy(predictions.target)
-    collection.update(preds=log_probs.exp(), target=target, log_probs=log_probs)
-    values = Bootstrap(read)._run(Column(metric), record, Resamples(2000))
-    assert values.shape == (1, 1000)
-    # a resampled calibration error is a little larger: it has the noise twice
-    assert values.mean() == pytest.approx(float(collection.compute()[metric]), rel=0.05)
-    assert values.std() > 0
+def test_runs_with_other_bins_are_a_hole_and_named(tmp_path: Path) -> None:
+    for loss in ("A", "B"):
+        write_run(tmp_path, loss=loss)
+    write_run(tmp_path, loss="C", n_bins=(30,))
+    (table,) = leaderboard(tmp_path, metrics=["ece"]).tables
+    cells = {row.loss: row.cells[Column("ece")] for row in table.rows}
+    assert {loss: len(cell.seeds) for loss, cell in cells.items()} == {"A": 1, "B": 1, "C": 0}
+    assert "ECE has 15 bins: runs with 30 have none here" in table.notes

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from calibench.leaderboard import Column, read_results
 from calibench.leaderboard.table import build_tables
@@ -21,7 +20,7 @@ from calibench.plots.reliability import draw_reliability, reliability
 from calibench.plots.style import legend_below
 from calibench.plots.tradeoff import draw_shift, draw_tradeoff
 from calibench.plots.training import draw_curves
-from tests.run_folders import settings_of, write_predictions, write_run
+from tests.run_folders import metric_rows, settings_of, write_predictions, write_run
 
 
 @pytest.fixture(scope="module")
@@ -110,15 +109,25 @@ def test_one_picture_is_of_one_table(results: Path, tmp_path: Path) -> None:
         called("reliability", str(results), "-o", str(tmp_path / "x.png"))
 
 
-def test_pictures_do_not_import_torch(results: Path, tmp_path: Path) -> None:
-    arguments = ["reliability", str(results / "a"), "-o", str(tmp_path / "x.png")]
-    code = (
-        "import sys, argparse; from calibench import plots;"
-        "p = argparse.ArgumentParser(); plots.add_arguments(p);"
-        f"plots.run(p.parse_args({arguments!r})); print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+@pytest.mark.parametrize("kind", ["tradeoff", "shift", "critical-difference"])
+def test_a_picture_says_the_bins_that_its_runs_have(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = metric_rows({}, split="fog", n_bins=(20, 30))
+    for benchmark in ("a", "b"):
+        for loss in ("CrossEntropyLoss", "FocalLoss"):
+            write_run(tmp_path, benchmark=benchmark, loss=loss, n_bins=(20, 30), rows=rows)
+    texts: list[str] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: texts.extend(_texts(self)))
+    where = tmp_path / "a" if kind == "shift" else tmp_path
+    for metric, bins in (("ece", 20), ("ece_30", 30)):
+        texts.clear()
+        called(kind, str(where), "--metric", metric, "-o", str(tmp_path / "x.png"))
+        assert any(f"ECE % ({bins} bins)" in text for text in texts), texts
+
+
+def _texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(Text)]
 
 
 @pytest.fixture

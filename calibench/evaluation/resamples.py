@@ -1,4 +1,4 @@
-"""Paired bootstrap over test examples and seeds (Efron 1979), for metrics computed from examples.
+"""Resampled test sets and seeds of the paired bootstrap (Efron 1979).
 
 All rows of a comparison are scored on the same resampled test sets (counts of each example), so what
 makes an example hard for everyone cancels in their difference. Seeds are resampled independently of
@@ -34,27 +34,6 @@ class Resamples:
     def counts(self) -> Floats:
         """How often each example is in each resampled test set, (n_resamples, N) float32."""
         return _counts(self)
-
-    def means(self, values: Floats) -> Floats:
-        """Mean of each seed's values on each resampled test set: (S, N) -> (S, n_resamples)."""
-        means: Floats = (self.counts @ values.T.astype(np.float32)).T / self.n_examples
-        return means
-
-    def binned_gaps(self, residuals: Floats, bins: npt.NDArray[np.integer]) -> Floats:
-        """Sum over bins of |mean residual in the bin|, a binned calibration error.
-
-        Args:
-            residuals: Confidence minus correctness of each seed and example, (S, N).
-            bins: The bin of each, (S, N), from 0.
-
-        Returns:
-            (S, n_resamples).
-        """
-        spread = np.zeros((*bins.shape, int(bins.max()) + 1), np.float32)  # one bin an example
-        np.put_along_axis(spread, bins[..., None], residuals[..., None], axis=2)
-        sums = np.stack([self.counts @ seed for seed in spread])
-        gaps: Floats = np.abs(sums).sum(axis=2) / self.n_examples
-        return gaps
 
     def over_seeds(self, replicates: Floats) -> Floats:
         """Mean over resampled seeds: (S, n_resamples) -> (n_resamples,)."""

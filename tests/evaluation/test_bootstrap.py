@@ -10,13 +10,13 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from calibench.evaluation.classwise import ClasswiseResamples
-from calibench.evaluation.intervals import ood_replicates, replicates, summarised
+from calibench.evaluation.bootstrap import ood_replicates, replicates, summarised
+from calibench.evaluation.classwise_resamples import ClasswiseResamples
+from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import labelled_rows
-from calibench.evaluation.top_label import TopLabelResamples
+from calibench.evaluation.top_label_resamples import TopLabelResamples
 from calibench.metrics.ood import entropy
 from calibench.metrics.smooth_kernels import KERNELS, Residuals
-from calibench.statistics.bootstrap import Resamples
 
 from .examples import predictions
 
@@ -32,14 +32,18 @@ def log_probs_and_target(n: int = 203, k: int = 4) -> tuple[Tensor, Tensor]:
 def test_replicates_are_the_metrics_of_the_resampled_set(n: int, k: int) -> None:
     log_probs, target = log_probs_and_target(n, k)
     resamples = Resamples(n, 120)  # more than a chunk
-    found = replicates(log_probs, target, N_BINS, resamples)
+    wanted = [
+        (row["metric"], row.get("n_bins"))
+        for row in labelled_rows(log_probs, target, n_bins=N_BINS)
+    ]
+    found = replicates(log_probs, target, wanted, resamples)
     for number in (0, 49, 119):
         drawn = np.repeat(np.arange(n), resamples.counts[number].astype(int))
         rows = labelled_rows(log_probs[drawn], target[drawn], n_bins=N_BINS)
-        assert {(row["metric"], None) for row in rows} == set(found)
+        assert {(row["metric"], row.get("n_bins")) for row in rows} == set(found)
         for row in rows:
             if row["metric"] != "smooth_ece":
-                assert found[row["metric"], None][number] == pytest.approx(
+                assert found[row["metric"], row.get("n_bins")][number] == pytest.approx(
                     row["value"], abs=2e-6
                 ), row["metric"]
 
@@ -101,7 +105,7 @@ def test_auroc_agrees_with_scikit_learn() -> None:
         for n, s in ((80, 2.0), (50, 1.0))
     )
     drawn = Resamples(80, 55), Resamples(50, 55, seed=1)
-    found = ood_replicates(inside, outside, *drawn)["ood_auroc", "entropy"]
+    found = ood_replicates(inside, outside, *drawn)["entropy"]
     scores = torch.cat([entropy(inside.double()), entropy(outside.double())])
     weights = np.concatenate([part.counts for part in drawn], axis=1)
     for number in (0, 54):
@@ -112,7 +116,7 @@ def test_auroc_agrees_with_scikit_learn() -> None:
 def test_the_interval_of_a_mean_is_the_normal_one() -> None:
     log_probs, target = log_probs_and_target(2000)
     values = -log_probs.gather(1, target[:, None]).double()
-    found = replicates(log_probs, target, (15,), Resamples(2000, 2000))["nll", None]
+    found = replicates(log_probs, target, [("nll", None)], Resamples(2000, 2000))["nll", None]
     (row,) = summarised(
         [
             {
@@ -129,6 +133,16 @@ def test_the_interval_of_a_mean_is_the_normal_one() -> None:
     assert row["low"] < row["value"] < row["high"]
     assert row["best"]
     assert "replicates" not in row
+
+
+def test_the_interval_is_the_basic_bootstrap_interval() -> None:
+    """Twice the value less the quantiles of the replicates, by hand, and never below 0."""
+    drawn = np.arange(101) / 100  # quantiles 0.025 and 0.975
+    row = {"split": "test", "metric": "ece", "n_bins": 15, "calibrator": "raw", "replicates": drawn}
+    (found,) = summarised([{**row, "value": 0.6}])
+    assert (found["low"], found["high"]) == pytest.approx((1.2 - 0.975, 1.2 - 0.025))
+    (found,) = summarised([{**row, "value": 0.4}])
+    assert (found["low"], found["high"]) == pytest.approx((0.0, 0.8 - 0.025))
 
 
 def test_best_are_those_that_the_same_resamples_cannot_tell_from_the_best() -> None:
@@ -166,6 +180,8 @@ def test_best_are_those_that_the_same_resamples_cannot_tell_from_the_best() -> N
 def test_an_infinite_nll_is_infinite_where_it_is_drawn() -> None:
     probs = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]])
     resamples = Resamples(3, 40)
-    found = replicates(probs.log(), torch.tensor([1, 0, 1]), (15,), resamples)["nll", None]
+    found = replicates(probs.log(), torch.tensor([1, 0, 1]), [("nll", None)], resamples)[
+        "nll", None
+    ]
     assert np.array_equal(np.isinf(found), resamples.counts[:, 0] > 0)
     assert not np.isnan(found).any()

@@ -7,35 +7,41 @@ each example was drawn, so every metric is computed from counts and per-example 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.evaluation.classwise import ClasswiseResamples
+from calibench.evaluation.classwise_resamples import ClasswiseResamples
 from calibench.evaluation.posterior import posterior_values
+from calibench.evaluation.resamples import Resamples, improvement
 from calibench.evaluation.scoring import OOD_SCORES, Row
-from calibench.evaluation.top_label import TopLabelResamples
+from calibench.evaluation.top_label_resamples import TopLabelResamples, Weighted
 from calibench.metrics.base import first_largest
 from calibench.metrics.ood import SCORES
 from calibench.runs import Predictions
-from calibench.statistics.bootstrap import Resamples, improvement
-from calibench.tables.titles import METRICS
+from calibench.tables.key import RAW, Key
+from calibench.tables.titles import direction
 
 Floats = npt.NDArray[np.float64]
-Replicates = dict[tuple[str, str | None], Floats]
+Place = tuple[str, int | None]  # a metric of one labelled set, and its number of bins
+Scorer = Callable[[Floats], Iterable[tuple[Place, Floats]]]
 
 LEVEL = 0.05
+MEANS = ("error", "nll", "brier")
+BINNED = {"ece": Weighted.equal_width, "adaptive_ece": Weighted.equal_mass}
+SMOOTH: Place = ("smooth_ece", None)
+RESAMPLED = (*MEANS, *BINNED, "classwise_ece", "smooth_ece")
 _CHUNK = 16  # resamples at a time: their running sums then stay in the cache
-HIGHER_IS_BETTER = ("ood_auroc",)
 
 
 def replicates(
-    log_probs: Tensor, target: Tensor, n_bins: Sequence[int], resamples: Resamples
-) -> Replicates:
-    """The benchmark's metrics on every resampled test set.
+    log_probs: Tensor, target: Tensor, wanted: Iterable[Place], resamples: Resamples
+) -> dict[Place, Floats]:
+    """Metrics on every resampled test set.
 
     Each is the metric of the resampled set itself, equal-mass bins included, but for `smooth_ece`, which keeps the
     kernel width of the whole set (see `TopLabelResamples`).
@@ -43,30 +49,55 @@ def replicates(
     Args:
         log_probs: Log-probabilities (N, K).
         target: Class indices (N,).
-        n_bins: Bin counts; the first one's metrics have no suffix, as in `calibration_metrics`.
+        wanted: Names of metrics with their numbers of bins, None for those without; those that are not in `RESAMPLED`
+            are left out.
         resamples: Which test sets.
 
     Returns:
-        (n_resamples,) values by (metric, None).
+        (n_resamples,) values of each.
     """
+    places = [place for place in dict.fromkeys(wanted) if place[0] in RESAMPLED]
     probs = log_probs.exp()
-    means = _Means(_of_examples(log_probs, probs, target))
+    parts: dict[Place, list[Floats]] = {place: [] for place in places}
+    scorers = [make(log_probs, probs, target, places) for make in (_means, _binned, _smooth)]
+    for counts in _chunks(resamples) if {place[0] for place in places} - {"classwise_ece"} else ():
+        for place, values in chain.from_iterable(score(counts) for score in scorers):
+            parts[place].append(values)
+    found = {place: np.concatenate(values) for place, values in parts.items() if values}
+    numbers = [n_bins or 0 for name, n_bins in places if name == "classwise_ece"]
+    if numbers:
+        errors = ClasswiseResamples(probs, target, numbers)(resamples.counts)
+        found |= {("classwise_ece", n): e for n, e in zip(numbers, errors, strict=True)}
+    return found
+
+
+def _means(log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[Place]) -> Scorer:
+    names = [name for name, _ in places if name in MEANS]
+    if not names:
+        return lambda counts: []
+    values = _of_examples(log_probs, probs, target)
+    means = _Means({name: values[name] for name in names})
+    return lambda counts: [((name, None), of) for name, of in means(counts).items()]
+
+
+def _binned(log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[Place]) -> Scorer:
+    asked = [(name, n_bins or 0) for name, n_bins in places if name in BINNED]
+    if not asked:
+        return lambda counts: []
     top = TopLabelResamples(probs, target)
-    suffixes = ["", *(f"_{number}" for number in n_bins[1:])]
-    classwise = ClasswiseResamples(probs, target, n_bins)(resamples.counts)
-    parts: dict[str, list[Floats]] = {}
-    for counts in _chunks(resamples):
-        found = means(counts)
+
+    def scores(counts: Floats) -> list[tuple[Place, Floats]]:
         weighted = top.weighted(counts)
-        for number, suffix in zip(n_bins, suffixes, strict=True):
-            found[f"ece{suffix}"] = weighted.equal_width(number)
-            found[f"adaptive_ece{suffix}"] = weighted.equal_mass(number)
-        found["smooth_ece"] = top.smooth(counts)
-        for name, values in found.items():
-            parts.setdefault(name, []).append(values)
-    whole = {name: np.concatenate(values) for name, values in parts.items()}
-    whole |= {f"classwise_ece{suffix}": e for suffix, e in zip(suffixes, classwise, strict=True)}
-    return {(name, None): values for name, values in whole.items()}
+        return [((name, n_bins), BINNED[name](weighted, n_bins)) for name, n_bins in asked]
+
+    return scores
+
+
+def _smooth(log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[Place]) -> Scorer:
+    if SMOOTH not in places:
+        return lambda counts: []
+    top = TopLabelResamples(probs, target)
+    return lambda counts: [(SMOOTH, top.smooth(counts))]
 
 
 def _chunks(resamples: Resamples) -> Iterator[Floats]:
@@ -106,7 +137,7 @@ def _of_examples(log_probs: Tensor, probs: Tensor, target: Tensor) -> dict[str, 
 
 def posterior_replicates(
     log_probs: Tensor, predictions: Predictions, resamples: Resamples
-) -> Replicates:
+) -> dict[Place, Floats]:
     """The metrics against known class distributions on every resampled set; none without any."""
     if predictions.posterior is None:
         return {}
@@ -117,12 +148,12 @@ def posterior_replicates(
 
 def ood_replicates(
     inside: Tensor, outside: Tensor, drawn_inside: Resamples, drawn_outside: Resamples
-) -> Replicates:
-    """AUROC on resampled test sets and resampled outside sets, by ("ood_auroc", score)."""
-    found: Replicates = {}
+) -> dict[str, Floats]:
+    """AUROC on resampled test sets and resampled outside sets, by uncertainty score."""
+    found: dict[str, Floats] = {}
     for name in OOD_SCORES:
         ours, theirs = (SCORES[name](part.double()).numpy() for part in (inside, outside))
-        found["ood_auroc", name] = _auroc(ours, theirs, drawn_inside, drawn_outside)
+        found[name] = _auroc(ours, theirs, drawn_inside, drawn_outside)
     return found
 
 
@@ -153,8 +184,9 @@ def summarised(rows: Iterable[Row]) -> list[Row]:
     return [_summarised(row, best) for row in rows]
 
 
-def _key(row: Row) -> tuple[str, str, str | None]:
-    return row["split"], row["metric"], row.get("score")
+def _key(row: Row) -> Key:
+    """What rows are compared within: the metric of a set, whatever the calibrator."""
+    return Key.of({**row, "calibrator": RAW})
 
 
 def _loss(row: Row) -> float:
@@ -162,21 +194,21 @@ def _loss(row: Row) -> float:
 
 
 def _sign(row: Row) -> int:
-    return -1 if row["metric"] in HIGHER_IS_BETTER else 1
+    """1 where less is better, -1 where more is."""
+    return -direction(row["metric"])
 
 
-def _best(rows: Sequence[Row]) -> dict[tuple[str, str, str | None], Row]:
-    best: dict[tuple[str, str, str | None], Row] = {}
+def _best(rows: Sequence[Row]) -> dict[Key, Row]:
+    best: dict[Key, Row] = {}
     for row in rows:
-        ranked = row["metric"] not in METRICS or METRICS[row["metric"]].direction
-        if ranked and "replicates" in row and math.isfinite(row["value"]):
+        if direction(row["metric"]) and "replicates" in row and math.isfinite(row["value"]):
             leader = best.setdefault(_key(row), row)
             if _loss(row) < _loss(leader):
                 best[_key(row)] = row
     return best
 
 
-def _summarised(row: Row, best: Mapping[tuple[str, str, str | None], Row]) -> Row:
+def _summarised(row: Row, best: Mapping[Key, Row]) -> Row:
     plain = {key: value for key, value in row.items() if key != "replicates"}
     if "replicates" not in row or not math.isfinite(row["value"]):
         return plain
