@@ -5,20 +5,19 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
 
 from calibench.leaderboard.against import add_published, paper_columns
 from calibench.leaderboard.columns import ANY, COSTS, DEFAULT_COLUMNS, Column
 from calibench.leaderboard.footer import footer
+from calibench.leaderboard.formats import FORMATS, PROSE
 from calibench.leaderboard.reading import Wanted, read_results
 from calibench.leaderboard.records import Results
 from calibench.leaderboard.resampling import TESTS
 from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Table, build_tables
-from calibench.leaderboard.text import csv_text, json_text, latex, markdown
 from calibench.processes import cores
 from calibench.published import PAPERS
 from calibench.runs import write_output
@@ -63,9 +62,6 @@ class Leaderboard:
         """One line for each run that was skipped, and for each file that could not be read."""
         skipped = [f"skipped {p.folder}: {p.reason}" for p in self.results.problems if p.warn]
         return skipped + self.results.warnings
-
-
-Format = Callable[[Leaderboard, TextIO], None]
 
 
 def leaderboard(
@@ -138,40 +134,6 @@ def _trials(read: Results, table: Table) -> list[str]:
     return [f"left out: {len(trials)} trial runs (fast_dev_run)"] if trials else []
 
 
-def _as_table(board: Leaderboard, file: TextIO) -> None:
-    from calibench.leaderboard.terminal import show  # rich, which a pipe of CSV does not need
-
-    for table, lines in zip(board.tables, board.lines, strict=True):
-        show(table, lines, file)
-
-
-def _one_text_a_table(render: Callable[[Table, Sequence[str]], str]) -> Format:
-    def write(board: Leaderboard, file: TextIO) -> None:
-        file.write("\n".join(map(render, board.tables, board.lines)))
-
-    return write
-
-
-def _as_csv(board: Leaderboard, file: TextIO) -> None:
-    file.write(csv_text(board.tables))
-
-
-def _as_json(board: Leaderboard, file: TextIO) -> None:
-    file.write(json_text(board.tables, board.lines))
-
-
-FORMATS: dict[str, Format] = {
-    "table": _as_table,
-    "markdown": _one_text_a_table(markdown),
-    "csv": _as_csv,
-    "json": _as_json,
-    "latex": _one_text_a_table(latex),
-}
-
-
-PROSE = ("table",)  # formats that a comparison in plain text can follow
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench leaderboard`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
@@ -225,7 +187,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"warning: {line}", file=sys.stderr)
     written = io.StringIO()
     out = written if args.output else sys.stdout
-    FORMATS[args.format](board, out)
+    FORMATS[args.format](board.tables, board.lines, out)
     if args.compare:
         file = out if args.format in PROSE else sys.stderr
         by = Column.parse(args.sort)

@@ -1,1 +1,1 @@
-"""What tables show: titles and units of metrics, and the table of one run."""
+"""Tables: one grid of entries, and what prints it in a terminal, as Markdown, LaTeX, CSV and JSON."""

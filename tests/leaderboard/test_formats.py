@@ -12,9 +12,11 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from calibench.leaderboard import add_arguments, leaderboard, run
-from calibench.leaderboard.terminal import Line, fitting, show, wrapped
+from calibench.leaderboard.formats import grid
+from calibench.tables.terminal import fitting, show
 from tests.leaderboard.test_table import write
 from tests.run_folders import write_run
 
@@ -117,7 +119,7 @@ def test_terminal_of_a_pipe_is_plain_and_marks_with_stars(
 
 def test_terminal_bold(results: Path) -> None:
     (table,) = leaderboard(results, metrics=["nll"]).tables
-    (part,) = fitting(table, 100, starred=False)
+    (part,) = fitting(grid(table, []), 100)
     bold = [piece.text for line in part for piece in line if piece.style == "bold"]
     assert bold == ["#", "loss", "seeds", "NLL", "0.200"]
 
@@ -128,46 +130,28 @@ def test_a_terminal_gets_colours(results: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("NO_COLOR", raising=False)
     (table,) = leaderboard(results, metrics=["nll"]).tables
     buffer = io.StringIO()
-    show(table, ["bold: the best"], buffer)
+    show(grid(table, ["bold: the best"]), Console(file=buffer))
     assert "\x1b[1m0.200\x1b[0m \x1b[2m±0.100\x1b[0m" in buffer.getvalue()
     assert "\x1b[2m bold: the best\x1b[0m" in buffer.getvalue()
 
 
 def test_a_table_too_wide_comes_in_parts_that_lose_nothing(results: Path) -> None:
     (table,) = leaderboard(results).tables
-    parts = [list(map(plain, part)) for part in fitting(table, 60, starred=True)]
+    whole = grid(table, [])
+    parts = [["".join(p.text for p in line) for line in part] for part in fitting(whole, 60)]
     assert len(parts) > 1
     assert all(len(line) <= 60 for part in parts for line in part)
     shown = sum(line.count("±") for part in parts for line in part)
     assert shown == sum(cell.std == cell.std for row in table.rows for cell in row.cells.values())
-    (whole,) = fitting(table, 500, starred=True)
-    assert "Classwise" in plain(whole[0])
-
-
-def plain(line: Line) -> str:
-    return "".join(piece.text for piece in line)
 
 
 def test_markup_in_a_name_is_text(tmp_path: Path) -> None:
     write_run(tmp_path, loss="[bold]x[red]")
     (table,) = leaderboard(tmp_path).tables
     buffer = io.StringIO()
-    show(table, ["a [red]note[/]"], buffer)
+    show(grid(table, ["a [red]note[/]"]), Console(file=buffer))
     assert "[bold]x[red]" in buffer.getvalue()
     assert "a [red]note[/]" in buffer.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("label", "lines"),
-    [
-        ("GenerativeCrossEntropy", ["Generative", "CrossEntropy"]),
-        ("FocalLoss gamma=3.0", ["FocalLoss", "gamma=3.0"]),
-        ("A b", ["A b"]),
-        ("unbreakableunbreakable", ["unbreakableunbreakable"]),
-    ],
-)
-def test_long_names_are_broken_at_capitals(label: str, lines: list[str]) -> None:
-    assert wrapped(label, 13) == lines
 
 
 def test_output_goes_to_a_file(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

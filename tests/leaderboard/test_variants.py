@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench.leaderboard import leaderboard
-from calibench.leaderboard.text import csv_text
+from calibench.leaderboard.formats import tables_csv
 from tests.run_folders import settings_of, write_run
 
 
@@ -34,7 +34,7 @@ def test_a_table_is_of_the_same_examples(tmp_path: Path) -> None:
     ]
     labels = [[row.label for row in table.rows] for table in board.tables]
     assert labels == [["BrierLoss", "CrossEntropyLoss"]] * 2
-    rows = list(csv.DictReader(io.StringIO(csv_text(board.tables))))
+    rows = list(csv.DictReader(io.StringIO(tables_csv(board.tables))))
     assert {row["variant"] for row in rows} == {"imbalance_factor=10", "imbalance_factor=100"}
 
 

@@ -1,0 +1,82 @@
+"""A table as a grid of cells, which every printer takes: what a table says, apart from how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+HOLE = "—"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number in a table, as text.
+
+    Attributes:
+        text: The number; several lines are one under the other.
+        std: Its standard deviation, empty if there is none.
+        interval: The ends of its interval, empty if there is none.
+        best: Whether it is among the best of its column: bold.
+        lacking: Whether something of it is missing: yellow in a terminal.
+    """
+
+    text: str
+    std: str = ""
+    interval: tuple[str, ...] = ()
+    best: bool = False
+    lacking: bool = False
+
+
+MISSING = Value(HOLE, lacking=True)
+
+Entry = Value | str
+"""A number, or a text such as a label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """The heading of a column, and how its entries are set.
+
+    Attributes:
+        title: Its text; several lines are one under the other.
+        label: Whether the column names the rows: every part of a table that is too wide has it.
+        left: Whether its entries are flush left.
+        group: Columns of one group stay in one part of a table that is too wide.
+        narrow: Its text where there is little room, if not the same words one under the other.
+        latex: Its text in LaTeX, if not the same.
+    """
+
+    title: str
+    label: bool = False
+    left: bool = False
+    group: str = ""
+    narrow: str | None = None
+    latex: str | None = None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table.
+
+    Attributes:
+        title: What it is of.
+        columns: The columns.
+        rows: An entry for each column.
+        footer: What a reader must know, one line each.
+        spaced: Whether rows of several lines are set apart.
+    """
+
+    title: str
+    columns: Sequence[Heading]
+    rows: Sequence[Sequence[Entry]]
+    footer: Sequence[str] = ()
+    spaced: bool = False
+
+
+def grouped(columns: Sequence[Heading]) -> list[list[int]]:
+    """Places of the columns that are no labels, those of one group together."""
+    groups: dict[object, list[int]] = {}
+    for place, column in enumerate(columns):
+        if not column.label:
+            groups.setdefault(column.group or place, []).append(place)
+    return list(groups.values())

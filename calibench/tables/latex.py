@@ -1,0 +1,45 @@
+"""Grids as LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from calibench.tables.grid import Entry, Grid
+
+_LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " ",
+    "`": r"\`{}", "±": r"$\pm$", "—": "--", "→": r"$\to$", "<": r"\textless{}", ">": r"\textgreater{}",
+}  # fmt: skip
+
+
+def latex(grid: Grid) -> str:
+    """A table float with the footer in its caption; its preamble needs the package booktabs and nothing else."""
+    heads = [column.title if column.latex is None else column.latex for column in grid.columns]
+    rows = [_row(map(_escaped, heads)), r"\midrule", *(_row(map(_cell, row)) for row in grid.rows)]
+    body = "\n".join(rows)
+    sentences = [grid.title, *(line[:1].upper() + line[1:] for line in grid.footer)]
+    caption = " ".join(f"{_escaped(sentence.rstrip('.'))}." for sentence in sentences)
+    alignment = "".join("l" if column.left else "r" for column in grid.columns)
+    return (
+        "\\begin{table}\n\\centering\\small\n"
+        f"\\caption{{{caption}}}\n"
+        f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n{body}\n\\bottomrule\n"
+        "\\end{tabular}\n\\end{table}\n"
+    )
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"{' & '.join(cells)} \\\\"
+
+
+def _cell(cell: Entry) -> str:
+    if isinstance(cell, str):
+        return _escaped(cell)
+    text = _escaped(f"{cell.text} ± {cell.std}" if cell.std else cell.text)
+    interval = f" [{', '.join(cell.interval)}]" if cell.interval else ""
+    bold = rf"\textbf{{{text}}}" if cell.best else text
+    return f"{bold}{interval}"
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)

@@ -1,0 +1,31 @@
+"""Grids as Markdown."""
+
+from __future__ import annotations
+
+import re
+
+from calibench.tables.grid import Entry, Grid
+
+
+def markdown(grid: Grid) -> str:
+    """A pipe table of GitHub's Markdown with the best in bold, and the footer as a list."""
+    rows = [
+        [column.title.replace("\n", " ").replace("|", r"\|") for column in grid.columns],
+        [":--" if column.left else "--:" for column in grid.columns],
+        *([_cell(cell) for cell in row] for row in grid.rows),
+    ]
+    body = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    notes = "".join(f"- {_escaped(line)}\n" for line in grid.footer)
+    return f"### {_escaped(grid.title)}\n\n{body}" + (f"\n{notes}" if notes else "")
+
+
+def _cell(cell: Entry) -> str:
+    if isinstance(cell, str):
+        return _escaped(cell)
+    text = f"{cell.text} ± {cell.std}" if cell.std else cell.text
+    interval = f" [{', '.join(cell.interval)}]" if cell.interval else ""
+    return f"{f'**{text}**' if cell.best else text}{interval}"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", text.replace("\n", " "))

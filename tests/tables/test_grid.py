@@ -1,0 +1,160 @@
+"""One grid and what each printer makes of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+import pytest
+from rich.console import Console
+
+from calibench.tables.grid import MISSING, Grid, Heading, Value
+from calibench.tables.latex import latex
+from calibench.tables.markdown import markdown
+from calibench.tables.records import csv_text, json_text
+from calibench.tables.terminal import Printed, fitting, show, stacked, wrapped
+
+GRID = Grid(
+    "digits_lt / CNN",
+    [
+        Heading("loss", label=True, left=True, latex="Loss"),
+        Heading("ECE %"),
+        Heading("NLL | raw", group="nll"),
+        Heading("NLL\n+TS", group="nll"),
+    ],
+    [
+        ["Focal_Loss <b>", Value("9.80", "0.35", best=True), Value("0.101"), MISSING],
+        ["GCE", Value("12.03", "0.38"), Value("0.2", interval=("0.1", "0.3"), best=True), ""],
+    ],
+    ["bold: the best", "50 % of [it]"],
+)
+
+
+def printed(grid: Grid, width: int | None = 100) -> list[str]:
+    file = io.StringIO()
+    show(grid, Console(file=file), pipe_width=width)
+    return file.getvalue().splitlines()
+
+
+def test_markdown() -> None:
+    assert markdown(GRID) == (
+        "### digits\\_lt / CNN\n\n"
+        "| loss | ECE % | NLL \\| raw | NLL +TS |\n"
+        "| :-- | --: | --: | --: |\n"
+        "| Focal\\_Loss \\<b\\> | **9.80 ± 0.35** | 0.101 | — |\n"
+        "| GCE | 12.03 ± 0.38 | **0.2** [0.1, 0.3] |  |\n\n"
+        "- bold: the best\n- 50 % of \\[it\\]\n"
+    )
+    assert markdown(Grid("a", [Heading("b")], [["c"]])) == "### a\n\n| b |\n| --: |\n| c |\n"
+
+
+def test_latex() -> None:
+    text = latex(GRID)
+    assert r"\begin{tabular}{lrrr}" in text
+    assert r"Loss & ECE \% & NLL | raw & NLL +TS \\" in text
+    row = r"Focal\_Loss \textless{}b\textgreater{} & \textbf{9.80 $\pm$ 0.35} & 0.101 & -- \\"
+    assert row in text
+    assert r"\textbf{0.2} [0.1, 0.3]" in text
+    assert r"\caption{digits\_lt / CNN. Bold: the best. 50 \% of [it].}" in text
+
+
+def test_a_pipe_gets_stars_where_bold_is_explained() -> None:
+    assert printed(GRID) == [
+        "digits_lt / CNN",
+        "                                      NLL",
+        "loss                  ECE % NLL | raw +TS",
+        "──────────────────────────────────────────",
+        "Focal_Loss <b>  9.80* ±0.35    0.101    —",
+        "GCE            12.03  ±0.38      0.2*    ",
+        "                              0.1-0.3    ",
+        "",
+        " bold (*): the best",
+        " 50 % of [it]",
+        "",
+    ]
+
+
+def test_without_an_explanation_nothing_is_starred_and_without_a_limit_nothing_is_broken() -> None:
+    wide = Grid("", [Heading("a" * 300)], [[Value("1", best=True)]])
+    assert [line.strip() for line in printed(wide, None)] == ["a" * 300, "─" * 301, "1", ""]
+
+
+def test_parts_keep_labels_and_groups_and_lose_nothing() -> None:
+    columns = [Heading("row", label=True), *(Heading(f"long title {n}") for n in range(5))]
+    columns += [Heading("x", group="pair"), Heading("y", group="pair"), Heading("end", label=True)]
+    grid = Grid("", columns, [[Value(f"v{n}", "0.1") for n in range(9)]])
+    parts = [["".join(p.text for p in line) for line in part] for part in fitting(grid, 30)]
+    assert len(parts) > 1
+    assert all(len(line) <= 30 for part in parts for line in part)
+    texts = [" ".join(part) for part in parts]
+    assert all("v0" in text and "v8" in text for text in texts)
+    assert all(any(f"v{n}" in text for text in texts) for n in range(9))
+    assert all(("v6" in text) == ("v7" in text) for text in texts)
+    (whole,) = fitting(grid, 500)
+    assert "long title 4" in "".join(piece.text for piece in whole[0])
+
+
+def test_rows_of_several_lines_are_set_apart() -> None:
+    grid = Grid(
+        "",
+        [Heading("", label=True, left=True), Heading("n")],
+        [["a\nb", Value("1\n2")]] * 2,
+        spaced=True,
+    )
+    assert printed(grid)[2:] == ["a 1", "b 2", "", "a 1", "b 2", ""]
+
+
+def test_a_live_display_takes_the_room_there_is() -> None:
+    console = Console(width=26, file=io.StringIO(), record=True)
+    console.print(Printed(GRID))
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= 26
+    assert sum("Focal_Loss" in line for line in lines) == 2  # in two parts
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    evil = "a\x1b[31mred\x07\x9b2J"
+    grid = Grid(
+        evil, [Heading(evil, label=True, left=True)], [[evil], [Value(evil, evil, (evil,))]], [evil]
+    )
+    text = "".join(printed(grid))
+    assert not any(character in text for character in "\x1b\x07\x9b")
+    assert text.count("red") == 7
+
+
+@pytest.mark.parametrize(
+    ("label", "lines"),
+    [
+        ("GenerativeCrossEntropy", ["Generative", "CrossEntropy"]),
+        ("FocalLoss gamma=3.0", ["FocalLoss", "gamma=3.0"]),
+        ("A b", ["A b"]),
+        ("unbreakableunbreakable", ["unbreakableunbreakable"]),
+    ],
+)
+def test_long_names_are_broken_at_capitals(label: str, lines: list[str]) -> None:
+    assert wrapped(label, 13) == lines
+
+
+def test_titles_are_stacked_word_by_word() -> None:
+    assert stacked("ClasswiseECE % +TS") == ["Classwise", "ECE", "%", "+TS"]
+
+
+def test_csv_is_read_back() -> None:
+    rows = [
+        {"a": 'x,"y"', "b": 0.1},
+        {"a": "z", "b": math.nan},
+        {"a": "", "b": math.inf},
+        {"a": "w"},
+    ]
+    text = csv_text(["a", "b"], rows)
+    assert [row["b"] for row in csv.DictReader(io.StringIO(text))] == ["0.1", "", "inf", ""]
+    assert next(csv.DictReader(io.StringIO(text)))["a"] == 'x,"y"'
+
+
+def test_json_has_no_nan() -> None:
+    content = {"a": [1.5, math.nan, -math.inf], "b": {"c": math.inf}, "d": None, "e": True}
+    assert json.loads(json_text(content)) == {
+        "a": [1.5, None, "-inf"], "b": {"c": "inf"}, "d": None, "e": True,
+    }  # fmt: skip
