@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from calibench import __version__
 from calibench.config import ExpectedFailure, Terminated, UsageError, near_matches
+from calibench.printing import say
 
 OVERVIEW = """\
 usage: calibench VERB ...
@@ -97,18 +98,17 @@ calibrator fitted on val, and DIR/NAME/calibrator.pt, the calibrator.
 def _training(verb: str, arguments: list[str]) -> int:
     """fit, validate, test, predict: what is behind them imports Lightning."""
     if not arguments or any(argument in ("-h", "--help") for argument in arguments):
-        print(TRAINING_HELP[verb], end="")
+        say(*TRAINING_HELP[verb].splitlines())
         return 0 if arguments else 2
     arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
-    from rich.console import Console
-
+    from calibench.printing.terminal import Terminal
     from calibench.training import infer
     from calibench.training.fit import fit
 
     functions: dict[str, Callable[..., object]] = {
         "fit": fit, "validate": infer.validate, "test": infer.test, "predict": infer.predict,
     }  # fmt: skip
-    functions[verb](arguments, console=Console())
+    functions[verb](arguments, console=Terminal())
     return 0
 
 
@@ -164,14 +164,13 @@ def _list(arguments: list[str]) -> int:
     from calibench.catalogue import KINDS, entries
 
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(
-            f"usage: calibench list {'|'.join(KINDS)}\n\nSays what there is, one line each with its source."
-        )
+        say(f"usage: calibench list {'|'.join(KINDS)}", "")
+        say("Says what there is, one line each with its source.")
         return 0 if arguments else 2
     found = entries(arguments[0])
     width = max(map(len, found), default=0)
     for name, line in found.items():
-        print(f"{name:{width}}  {line}")
+        say(f"{name:{width}}  {line}")
     return 0
 
 
@@ -186,10 +185,10 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
 def _dispatch(arguments: list[str]) -> int:
     verb, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
     if verb in ("-h", "--help", "help"):
-        print(OVERVIEW, end="")
+        say(*OVERVIEW.splitlines())
         return 0 if arguments else 2
     if verb in ("-V", "--version"):
-        print(f"calibench {__version__}")
+        say(f"calibench {__version__}")
         return 0
     if verb not in VERBS:
         raise UsageError(
@@ -217,13 +216,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code, line = _verdict(error)
         if debug or line is None:
             raise
-        print(line, file=sys.stderr)
+        say(line, to=sys.stderr)
         return code
 
 
 def _warn(message: Warning | str, *_: object) -> None:
     """A warning as one line, without the place in the source that a user has no use for."""
-    print(f"calibench: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    say(f"calibench: warning: {' '.join(str(message).split())}", to=sys.stderr)
 
 
 def _verdict(error: BaseException) -> tuple[int, str | None]:

@@ -89,8 +89,9 @@ def watched(results: Iterator[R], total: int, title: str) -> Iterator[R]:
     if total < 2 or not sys.stderr.isatty():
         yield from results
         return
-    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    from calibench.printing.terminal import Terminal
+
+    with Progress(console=Terminal(stderr=True), transient=True) as bar:
         yield from bar.track(results, total=total, description=title)

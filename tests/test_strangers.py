@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import shutil
 import sys
@@ -21,6 +22,7 @@ from calibench.data.cache import kept
 from calibench.data.images.pickled import read_pickle
 from calibench.evaluation.settings import built, spelled_out
 from calibench.plots.calibrated import fitted_from
+from calibench.printing.terminal import Terminal
 from calibench.runs import Run, write_json
 from calibench.training.fit import fit
 from tests.evaluation.examples import saved
@@ -173,10 +175,25 @@ FIT = [
 ]
 
 
+LIKE_MARKUP = "[red] [/x]"
+
+
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    root = tmp_path_factory.mktemp("results")
-    return fit([*FIT, "--trainer.default_root_dir", str(root)])[1]
+def printed() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, printed: io.StringIO) -> Run:
+    root = tmp_path_factory.mktemp("results") / LIKE_MARKUP
+    given = [*FIT, "--trainer.default_root_dir", str(root)]
+    return fit(given, console=Terminal(file=printed))[1]
+
+
+def test_a_folder_named_like_markup_is_no_error_after_a_finished_run(
+    finished: Run, printed: io.StringIO
+) -> None:
+    assert printed.getvalue().splitlines()[-1] == f"{finished.folder} is done."
 
 
 def test_a_checkpoint_is_read_as_weights(

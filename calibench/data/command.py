@@ -9,6 +9,7 @@ from pathlib import Path
 
 from calibench.config import near_matches
 from calibench.data.source import DataError, Source, data_root, md5, sources
+from calibench.printing import say
 
 DESCRIPTION = """\
 Lists the datasets, fetches one, or compares its files with the official checksums."""
@@ -48,20 +49,20 @@ def run(options: argparse.Namespace) -> int:
 def _list(source: Source, root: Path) -> int:
     missing = source.missing(root)
     state = f"missing {missing[0]}" if missing else f"here    {source.path(root, '')}"
-    print(f"{source.name:17} {source.about}\n{'':17} {state}")
+    say(f"{source.name:17} {source.about}", f"{'':17} {state}")
     if missing:
-        print(f"{'':17} get it from {source.url}")
+        say(f"{'':17} get it from {source.url}")
     return 0
 
 
 def _fetch(source: Source, root: Path) -> int:
     if not source.missing(root):
-        print(f"{source.name} is here already: {source.path(root, '')}")
+        say(f"{source.name} is here already: {source.path(root, '')}")
         return 0
     try:
         source.fetch(root)
     except DataError as error:
-        print(f"calibench: error: {error}", file=sys.stderr)
+        say(f"calibench: error: {error}", to=sys.stderr)
         return 1
     return _verify(source, root)
 
@@ -72,7 +73,7 @@ def _verify(source: Source, root: Path) -> int:
         path = source.path(root, file)
         verdict = _verdict(path, official)
         worst = max(worst, int(verdict not in _FINE))
-        print(f"{verdict:9} {path}")
+        say(f"{verdict:9} {path}")
     return worst
 
 

@@ -20,6 +20,7 @@ from calibench.evaluation.command import labelled_as
 from calibench.evaluation.files import FORMATS, SCORES, Reader, check_fittable
 from calibench.evaluation.scoring import fit_calibrator
 from calibench.evaluation.selection import calibrator_named
+from calibench.printing import say
 from calibench.runs import (
     FORMAT,
     Predictions,
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError("give either `--val FILE`, or `--apply CALIBRATOR` and `--input FILE`.")
     read = Reader(options.scores, options.clip)
     said = _fit(read, options) if fitting else _apply(read, options)
-    print(f"{options.output}  {said}")
+    say(f"{options.output}  {said}")
     return 0
 
 

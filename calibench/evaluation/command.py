@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from calibench.evaluation.bootstrap import summarised
@@ -21,6 +20,7 @@ from calibench.evaluation.report import Evaluation, Watch
 from calibench.evaluation.scoring import RAW, Row
 from calibench.evaluation.selection import DEFAULT, calibrators_named
 from calibench.evaluation.sheet import csv_text, sheets, show
+from calibench.printing.terminal import Terminal
 from calibench.processes import cores
 from calibench.runs import (
     FORMAT,
@@ -178,12 +178,12 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"`--jobs` must be a positive integer, got {options.jobs}.")
     evaluation = Evaluation(calibrators_named(options.calibrators), options.n_bins)
     result = _evaluated(evaluation, options, models(options))
-    console = Console()
+    console = Terminal()
     show(sheets(result.rows), console)
-    console.print(result.footer, highlight=False, soft_wrap=True)
+    console.print(result.footer, soft_wrap=True)
     if output:
         write_output(output, REPORTS[output.suffix](result))
-        console.print(f"{output} is written.", highlight=False, soft_wrap=True)
+        console.print(f"{output} is written.", soft_wrap=True)
     return 0
 
 
@@ -213,8 +213,12 @@ STAGES = ("fit", "score", "resample", "done")
 @contextmanager
 def _bars(model: str, names: Sequence[str]) -> Iterator[Watch]:
     """A progress bar per calibrator on stderr; none where that is no terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[stage]}"))
+    console = Terminal(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[stage]}"),
+    )
     bars = Progress(
         *columns,
         TimeElapsedColumn(),

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleDimensions
+from rich.console import ConsoleDimensions
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from calibench.evaluation.scoring import Row
+from calibench.printing import csv_field
+from calibench.printing.terminal import Terminal
 from calibench.tables.run import format_value
 from calibench.tables.titles import METRICS, POSTERIOR_METRICS, TEST_METRICS
 
@@ -109,7 +111,7 @@ def _styled(value: str, interval: str, best: bool, intervals: bool) -> Text:
     return text
 
 
-def show(shown: Sequence[Sheet], console: Console) -> None:
+def show(shown: Sequence[Sheet], console: Terminal) -> None:
     """Print tables; where the terminal is too narrow, without their intervals."""
     for sheet in shown:
         full = sheet.rich()
@@ -156,5 +158,5 @@ def csv_text(rows: Sequence[Row]) -> str:
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, CSV_COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: csv_field(value) for name, value in row.items()} for row in rows)
     return buffer.getvalue()

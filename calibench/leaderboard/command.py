@@ -18,6 +18,7 @@ from calibench.leaderboard.records import Results
 from calibench.leaderboard.resampling import TESTS
 from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Table, build_tables
+from calibench.printing import say
 from calibench.processes import cores
 from calibench.published import PAPERS
 from calibench.runs import write_output
@@ -184,7 +185,7 @@ def run(args: argparse.Namespace) -> int:
         processes=cores(),
     )
     for line in board.warnings:
-        print(f"warning: {line}", file=sys.stderr)
+        say(f"warning: {line}", to=sys.stderr)
     written = io.StringIO()
     out = written if args.output else sys.stdout
     FORMATS[args.format](board.tables, board.lines, out)
@@ -192,7 +193,7 @@ def run(args: argparse.Namespace) -> int:
         file = out if args.format in PROSE else sys.stderr
         by = Column.parse(args.sort)
         lines = compare_tables(board.tables, by, allow_missing=args.allow_missing)
-        print("\n".join(lines), file=file)
+        say(*lines, to=file)
     if args.output:
         write_output(args.output, written.getvalue().encode())
     return 0

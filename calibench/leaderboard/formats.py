@@ -112,11 +112,10 @@ def _seeds(cell: Cell) -> dict[str, Any]:
 
 
 def _as_table(tables: Sequence[Table], lines: Lines, file: TextIO) -> None:
-    from rich.console import Console  # rich, which a pipe of CSV does not need
-
+    from calibench.printing.terminal import Terminal  # rich, which a pipe of CSV does not need
     from calibench.tables.terminal import show
 
-    console = Console(file=file, highlight=False)
+    console = Terminal(file=file)
     for one in map(grid, tables, lines):
         show(one, console)
 

@@ -12,6 +12,7 @@ from calibench.leaderboard.columns import Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.plots.kinds import KINDS, Request
+from calibench.plots.style import as_text
 from calibench.runs import write_output
 from calibench.tables.key import RAW
 
@@ -90,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{args.results} holds no finished run.")
     request = Request(tables, metric, args.calibrator, args.bins, args.set, args.allow_missing)
     figure = KINDS[args.kind](request)
+    as_text(figure)
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=200, format=args.output.suffix[1:])
     write_output(args.output, drawn.getvalue())

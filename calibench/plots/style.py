@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from calibench.printing import printable
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -88,6 +90,16 @@ def plain(axes: Axes) -> Axes:
     axes.xaxis.label.set_fontsize(8)
     axes.yaxis.label.set_fontsize(8)
     return axes
+
+
+def as_text(figure: Figure) -> None:
+    """Show every text of a figure as it is: a `$` in a name starts no formula, and no font has control characters."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        text.set_parse_math(False)
+        text.set_text(printable(text.get_text(), keep="\n"))
 
 
 def _width(axes: Axes) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from calibench.printing import say
 from calibench.processes import cores
 from calibench.runs import write_output
 
@@ -84,5 +85,5 @@ def run(args: argparse.Namespace) -> int:
         ValueError: If it holds no run, or an argument is wrong.
     """
     write_report(args.results, args.output, title=args.title, bins=args.bins, processes=cores())
-    print(f"{args.output} ({args.output.stat().st_size / 1e6:.1f} MB)")
+    say(f"{args.output} ({args.output.stat().st_size / 1e6:.1f} MB)")
     return 0

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
-
+from calibench.printing import csv_field
+from calibench.printing.terminal import Terminal
 from calibench.published import PAPERS
 from calibench.reproduce.numbers import Reproduction, reproduction
 from calibench.reproduce.printing import CSV_COLUMNS, csv_lines, notes, tables, width_of
@@ -45,18 +45,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _as_table(made: Reproduction) -> None:
-    terminal = Console()
+    terminal = Terminal()
     limit = terminal.width if terminal.is_terminal else None  # a file has no width
     for table in tables(made.lines, limit):
-        Console(width=max(terminal.width, width_of(table))).print(table)
+        Terminal(width=max(terminal.width, width_of(table))).print(table)
     for note in notes(made):
-        terminal.print(note, highlight=False, markup=False, soft_wrap=not terminal.is_terminal)
+        terminal.print(note, soft_wrap=not terminal.is_terminal)
 
 
 def _as_csv(made: Reproduction) -> None:
     writer = csv.DictWriter(sys.stdout, CSV_COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(csv_lines(made.lines))
+    writer.writerows(
+        {name: csv_field(value) for name, value in line.items()} for line in csv_lines(made.lines)
+    )
 
 
 FORMATS: dict[str, Callable[[Reproduction], None]] = {

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
+from calibench.printing.terminal import Terminal
 from calibench.published import PAPERS, Published
 from calibench.reproduce.numbers import Line, Reproduction, as_coded
 from calibench.statistics import mean_std
@@ -80,7 +80,7 @@ def _parts(
 
 def width_of(table: Table) -> int:
     """Characters that a table takes if nothing limits it."""
-    console = Console(width=10_000)
+    console = Terminal(width=10_000)
     return Measurement.get(console, console.options, table).maximum
 
 

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from calibench import leaderboard
 from calibench.config import Terminated, UsageError, find, near_matches, option_value
+from calibench.printing import say
+from calibench.printing.terminal import Terminal
 from calibench.sweep.dry_run import listing
 from calibench.sweep.launchers import Launcher, Slurm, local_pool, slurm_options
 from calibench.sweep.pool import Job, Pool
@@ -90,7 +91,7 @@ def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Table:
     return table
 
 
-def run_jobs(jobs: Sequence[Job], launcher: Launcher, console: Console) -> None:
+def run_jobs(jobs: Sequence[Job], launcher: Launcher, console: Terminal) -> None:
     """Run the jobs and show how they do: a live table in a terminal, a line per finished cell in a log."""
     if not console.is_terminal:
         for job in launcher.run(jobs):
@@ -224,7 +225,7 @@ def run(options: argparse.Namespace) -> int:
     remarks = [remark for suite in suites.values() for remark in suite.remarks]
     if not jobs:
         raise UsageError(f"the suite has no cells to run. {' '.join(remarks)}".rstrip())
-    console = Console()
+    console = Terminal()
     root = results_root(options.overrides)
     launcher = _launcher(options, jobs, root, slurm)
     if options.dry_run:
@@ -278,9 +279,9 @@ def _dry_run(launcher: Pool | Slurm, jobs: Sequence[Job], root: Path) -> Iterato
         yield f"\n{script}"
 
 
-def _print(console: Console, lines: Iterable[str]) -> None:
+def _print(console: Terminal, lines: Iterable[str]) -> None:
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def _suites(options: argparse.Namespace) -> dict[str, Suite]:
@@ -322,8 +323,8 @@ def _conclude(jobs: Sequence[Job], launcher: Launcher, root: Path) -> int:
         leaderboard.run(parser.parse_args([str(root / benchmark)]))
     failed = [job for job in jobs if job.state == "failed"]
     for job in failed:
-        print(
+        say(
             f"calibench: {job.label} failed: {job.reason} (see {launcher.log(job)})",
-            file=sys.stderr,
+            to=sys.stderr,
         )
     return 1 if failed else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from calibench.printing import printable
 from calibench.tables.grid import Entry, Grid
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
@@ -42,4 +43,4 @@ def _cell(cell: Entry) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
+    return "".join(_LATEX.get(character, character) for character in printable(text, keep="\n"))

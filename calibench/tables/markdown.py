@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from calibench.printing import printable
 from calibench.tables.grid import Entry, Grid
 
 
@@ -28,4 +29,4 @@ def _cell(cell: Entry) -> str:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", text.replace("\n", " "))
+    return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", printable(text.replace("\n", " ")))

@@ -9,14 +9,18 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from calibench.printing import csv_field
+
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """A heading and a line for each row; a field is empty where a row has nothing or NaN there."""
+    """A heading and a line for each row; a field is empty where a row has nothing or NaN there, a text no formula."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="", lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({name: "" if _is_nan(value) else value for name, value in row.items()})
+        writer.writerow(
+            {name: "" if _is_nan(value) else csv_field(value) for name, value in row.items()}
+        )
     return buffer.getvalue()
 
 

@@ -13,12 +13,12 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment, Segments
 
+from calibench.printing import printable
 from calibench.tables.grid import Entry, Grid, Heading, grouped
 
 PIPE_WIDTH = 100
 LABEL_WIDTH = 13
 _BOLD = "bold:"  # begins the line of a footer that says what bold means
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Piece(NamedTuple):
@@ -178,9 +178,8 @@ def _drawing(
 
 
 def _piece(text: str, style: str = "") -> Piece:
-    """A piece without control characters, with which a name could move the cursor or change colours."""
-    harmless = text.isprintable()  # the usual case, without a search
-    return Piece(text if harmless else _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text), style)
+    """A piece in which a name cannot move the cursor or change colours."""
+    return Piece(printable(text), style)
 
 
 def _plain(lines: Sequence[str], style: str = "") -> list[Line]:

@@ -14,6 +14,7 @@ from calibench.calibrators import Calibrator
 from calibench.config import ExpectedFailure, UsageError, foreign_class, load
 from calibench.evaluation.scoring import fit_calibrator
 from calibench.evaluation.selection import calibrator_named
+from calibench.printing import say
 from calibench.runs import Predictions, Run, corrupt_if_it_fails, write_output
 from calibench.training.checkpoints import read_checkpoint
 from calibench.training.experiment import Experiment
@@ -103,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
         "run": options.run.name,
     }
     write_output(options.output, exported(model, inputs, notes))
-    print(f"{options.output}  {type(backbone).__name__} with {options.calibrator}")
+    say(f"{options.output}  {type(backbone).__name__} with {options.calibrator}")
     return 0
 
 

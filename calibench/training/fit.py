@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning_utilities.core.rank_zero import rank_zero_only
-from rich.console import Console
 
 from calibench.config import Terminated
 from calibench.evaluation import Report
 from calibench.evaluation.settings import built, spelled_out, united
+from calibench.printing.terminal import Terminal
 from calibench.runs import FORMAT, CorruptRun, Predictions, Run, read_json, settings, write_json
 from calibench.tables.run import report_table
 from calibench.training.callbacks import (
@@ -42,7 +42,7 @@ def fit(
     arguments: Sequence[str],
     *,
     report: Callable[[int, int], None] | None = None,
-    console: Console | None = None,
+    console: Terminal | None = None,
 ) -> tuple[Outcome, Run]:
     """Train one run, collect its logits, evaluate them, and write the run folder.
 
@@ -86,7 +86,7 @@ def _finished(experiment: Experiment, run: Run) -> bool:
 
 
 def _skip(
-    experiment: Experiment, run: Run, console: Console | None, lead: bool
+    experiment: Experiment, run: Run, console: Terminal | None, lead: bool
 ) -> tuple[Outcome, Run]:
     if lead:
         _evaluate_again(experiment, run)
@@ -242,7 +242,7 @@ def _evaluate_again(experiment: Experiment, run: Run) -> None:
     _write_metrics(experiment, run, ordered, evaluated, wanted, fast)
 
 
-def _show(run: Run, console: Console | None, what: str) -> None:
+def _show(run: Run, console: Terminal | None, what: str) -> None:
     if console is None:
         return
     content = read_json(run.folder / "metrics.json")
@@ -252,7 +252,7 @@ def _show(run: Run, console: Console | None, what: str) -> None:
     for name, reason in content["unavailable"].items():
         console.print(f"not available: {name} ({reason})")
     if content.get("posterior"):
-        console.print(f"posterior: {content['posterior']}", highlight=False)
+        console.print(f"posterior: {content['posterior']}")
     for caveat in content["caveats"]:
         console.print(f"note: {caveat}")
-    console.print(f"{run.folder} {what}.", highlight=False, soft_wrap=True)
+    console.print(f"{run.folder} {what}.", soft_wrap=True)

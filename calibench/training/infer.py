@@ -9,13 +9,13 @@ from typing import Any
 
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import Callback
-from rich.console import Console
 
 from calibench.calibrators import Calibrator
 from calibench.config import UsageError
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrate import save_calibrator, save_probabilities
 from calibench.evaluation.selection import calibrator_named
+from calibench.printing.terminal import Terminal
 from calibench.runs import Predictions
 from calibench.training.callbacks import SavePredictions
 from calibench.training.experiment import Experiment
@@ -24,17 +24,17 @@ from calibench.training.interruption import interruptible
 Values = Sequence[Mapping[str, float]]
 
 
-def validate(arguments: Sequence[str], console: Console) -> None:
+def validate(arguments: Sequence[str], console: Terminal) -> None:
     """Print the validation metrics of a checkpoint."""
     _print(_run(arguments, lambda trainer: trainer.validate, verbose=False), console)
 
 
-def test(arguments: Sequence[str], console: Console) -> None:
+def test(arguments: Sequence[str], console: Terminal) -> None:
     """Print the metrics of a checkpoint on the test set and the OOD and shift sets."""
     _print(_run(arguments, lambda trainer: trainer.test, verbose=False), console)
 
 
-def predict(arguments: Sequence[str], console: Console) -> None:
+def predict(arguments: Sequence[str], console: Terminal) -> None:
     """Write the logits of a checkpoint on every split and set as .npz files into `--output DIR`.
 
     With `--calibrator NAME`, also the probabilities after a calibrator that is fitted on the validation logits, and
@@ -49,11 +49,11 @@ def predict(arguments: Sequence[str], console: Console) -> None:
     _run(rest, lambda trainer: trainer.predict, [save], return_predictions=False)
     for name, predictions in save.saved.items():
         rows, classes = predictions.logits.shape
-        console.print(f"{options.output / name}.npz  {rows} x {classes}", highlight=False)
+        console.print(f"{options.output / name}.npz  {rows} x {classes}")
     if calibrator is not None and save.saved:
         folder = options.output / options.calibrator
         _calibrate(calibrator, save.saved, folder)
-        console.print(f"{folder}  the calibrated probabilities", highlight=False)
+        console.print(f"{folder}  the calibrated probabilities")
 
 
 def _calibrate(calibrator: Calibrator, sets: Mapping[str, Predictions], folder: Path) -> None:
@@ -107,7 +107,7 @@ def _checkpoint(experiment: Experiment) -> str:
     return str(found[0])
 
 
-def _print(values: Values, console: Console) -> None:
+def _print(values: Values, console: Terminal) -> None:
     merged = {name: value for part in values for name, value in part.items()}
     for name, value in sorted(merged.items()):
-        console.print(f"{name:40s} {value:.6f}", highlight=False)
+        console.print(f"{name:40s} {value:.6f}")

@@ -8,7 +8,6 @@ from typing import Any
 
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import ProgressBar
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -17,6 +16,9 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+from calibench.printing import say
+from calibench.printing.terminal import Terminal
 
 
 class EpochProgress(ProgressBar):
@@ -47,9 +49,10 @@ class EpochProgress(ProgressBar):
             return
         columns = (
             TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.description}"),
+            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False),
         )  # fmt: skip
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._bar = Progress(*columns, console=Terminal(stderr=True), transient=True)
         self._bar.add_task("", total=trainer.max_epochs, completed=trainer.current_epoch)
         self._bar.start()
 
@@ -79,7 +82,7 @@ class EpochProgress(ProgressBar):
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=done, description=text)
         elif self._lines and (done == total or done % max(1, total // 10) == 0):
-            print(f"epoch {done}/{total}  {text}", file=sys.stderr, flush=True)
+            say(f"epoch {done}/{total}  {text}", to=sys.stderr)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Close the bar."""

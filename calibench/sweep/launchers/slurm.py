@@ -11,6 +11,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from calibench.printing import say
 from calibench.sweep.durations import expected_seconds
 from calibench.sweep.launchers.bundles import Bundle, bundled
 from calibench.sweep.launchers.local import local_pool
@@ -91,9 +92,9 @@ class Slurm:
         """Say which jobs go on without the one who submitted them."""
         arrays = dict.fromkeys(task.array for task in self._tasks if not task.over)
         for array in arrays:
-            print(
+            say(
                 f"calibench: SLURM job {array} goes on; the same command watches it, `scancel {array}` ends it.",
-                file=sys.stderr,
+                to=sys.stderr,
             )
 
     @property

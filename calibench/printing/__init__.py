@@ -1,0 +1,56 @@
+"""What is printed is text: names from files and folders cannot move a cursor, be markup, or be a formula."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any, TextIO
+
+# Control characters, marks that turn the direction of writing, line and paragraph separators, halves of a character.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_FORMULA = ("=", "+", "-", "@")
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    r"""A text in which control characters are shown as what they are: `\x1b[2J` does not clear the screen.
+
+    Args:
+        text: Whatever a name in a file or folder is.
+        keep: Characters to leave alone, a line break say.
+    """
+    return _CONTROL.sub(lambda found: _shown(found[0], keep), text)
+
+
+def _shown(character: str, keep: str) -> str:
+    return character if character in keep else ascii(character)[1:-1]
+
+
+def csv_field(value: Any) -> Any:
+    """A value for a CSV file that no spreadsheet takes for a formula.
+
+    A text that begins with `=`, `+`, `-` or `@` gets an apostrophe in front, as spreadsheets themselves write such a
+    text; a number, also as text, stays what it is.
+    """
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def say(*lines: str, to: TextIO | None = None) -> None:
+    """Print lines of text.
+
+    Args:
+        *lines: The lines; a line break within one is shown as what it is.
+        to: Where they go; by default stdout.
+    """
+    for line in lines:
+        print(printable(line), file=to or sys.stdout, flush=to is not None)

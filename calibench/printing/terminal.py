@@ -1,0 +1,40 @@
+"""A terminal with colours, tables and bars, to which text is text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from calibench.printing import printable
+
+
+class Terminal(Console):
+    """A rich console that takes no text for markup, an emoji or a control sequence.
+
+    Args:
+        **options: As rich's console takes them.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; a plain text is a line, in which a line break is shown as what it is."""
+        shown = (printable(part) if isinstance(part, str) else part for part in objects)
+        super().print(*shown, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text as rich measures and prints it, in a cell for instance."""
+        return super().render_str(printable(text, keep="\n"), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """What goes to the terminal, whoever made it; rich's own control sequences are apart from text."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else printable(segment.text, keep="\n")
+            yield segment if text == segment.text else Segment(text, segment.style)
