@@ -11,13 +11,17 @@ from calibench.tables.grid import Entry, Grid
 def markdown(grid: Grid) -> str:
     """A pipe table of GitHub's Markdown with the best in bold, and the footer as a list."""
     rows = [
-        [column.title.replace("\n", " ").replace("|", r"\|") for column in grid.columns],
+        [_header(column.title) for column in grid.columns],
         [":--" if column.left else "--:" for column in grid.columns],
         *([_cell(cell) for cell in row] for row in grid.rows),
     ]
     body = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     notes = "".join(f"- {_escaped(line)}\n" for line in grid.footer)
     return f"### {_escaped(grid.title)}\n\n{body}" + (f"\n{notes}" if notes else "")
+
+
+def _header(title: str) -> str:
+    return printable(title.replace("\n", " ")).replace("|", r"\|")
 
 
 def _cell(cell: Entry) -> str:
