@@ -11,7 +11,9 @@ NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook(path: Path, tmp_path: Path) -> None:
+def test_notebook(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # transformers, where it is installed, looks for Jupyter's widgets: without them tqdm says so
+    monkeypatch.setenv("PYTHONWARNINGS", "ignore:IProgress not found")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the notebook client's own
         nbformat = pytest.importorskip("nbformat")
