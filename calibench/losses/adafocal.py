@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch import Tensor, nn
 
 from calibench.binning import check_n_bins
 from calibench.losses.arguments import non_negative, positive
-from calibench.losses.focal import power_and_slope
-from calibench.losses.softmax import log_probabilities
-from calibench.losses.surprisal import SurprisalLoss, of_surprisals
+from calibench.losses.base import PerExampleLoss
+from calibench.losses.focal import power
+from calibench.losses.softmax import cross_entropy_loss, log_probabilities
 from calibench.losses.validation_bins import (
     bin_gaps,
     equal_mass_edges,
@@ -20,31 +18,21 @@ from calibench.losses.validation_bins import (
 )
 
 
-def signed_focal_factor(ce: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
-    """(1 - p_y)^gamma, or (1 + p_y)^|gamma| where gamma is negative, and its derivative by ce, (N,).
+def signed_focal_factor(ce: Tensor, gamma: Tensor) -> Tensor:
+    """(1 - p_y)^gamma, or (1 + p_y)^|gamma| where gamma is negative, (N,).
 
     Args:
         ce: -log p_y, shape (N,).
         gamma: Shape () or (N,).
     """
-    log_own = -ce
-    own = torch.exp(log_own)
-    sign = gamma.sign().to(ce.dtype)
-    # 1 - p_y, or 2 - (1 - p_y), without rounding p_y near 1
-    base = torch.addcmul(1 - sign, sign, torch.expm1(log_own), value=-1)
-    factor, slope = power_and_slope(base, gamma.abs())
-    return factor, slope * sign * own
-
-
-def signed_focal_curve(ce: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
-    """Focal loss, or inverse focal where gamma is negative, and its derivative by ce, (N,)."""
-    factor, slope = signed_focal_factor(ce, gamma)
-    return factor * ce, torch.addcmul(factor, slope, ce)
+    base = torch.where(gamma < 0, 1 + torch.exp(-ce), -torch.expm1(-ce))
+    return power(base, gamma.abs())
 
 
 def signed_focal_loss(logits: Tensor, target: Tensor, *, gamma: Tensor) -> Tensor:
     """Focal loss, or inverse focal where gamma is negative: (N, K) and (N,) -> (N,)."""
-    return of_surprisals(logits, partial(signed_focal_curve, gamma=gamma), target)
+    ce = cross_entropy_loss(logits, target)
+    return signed_focal_factor(ce, gamma) * ce
 
 
 class AdaptiveGamma(nn.Module):
@@ -100,7 +88,7 @@ class AdaptiveGamma(nn.Module):
         self.step(bin_gaps(confidence, correct, self.edges))
 
 
-class AdaFocalLoss(SurprisalLoss):
+class AdaFocalLoss(PerExampleLoss):
     """AdaFocal: focal loss whose gamma follows each bin's calibration (Ghosh et al. 2022).
 
     An example's gamma is that of the bin of p_y; a negative one turns the loss into inverse focal.
@@ -145,6 +133,7 @@ class AdaFocalLoss(SurprisalLoss):
         """Update the bins and their gammas."""
         self.focus.update(logits, target)
 
-    def curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss and its derivative by ce = -log p_y, (N,) each."""
-        return signed_focal_curve(ce, self.focus(torch.exp(-ce)))
+    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
+        ce = cross_entropy_loss(logits, target)
+        return signed_focal_factor(ce, self.focus(torch.exp(-ce))) * ce

@@ -74,7 +74,7 @@ class CalibrationLoss(MovedNotCast, ABC):
         except (IndexError, RuntimeError):
             check_target_range(target, logits.shape[1])
             raise
-        if _values_are_free_to_read(loss) and isnan(loss.detach()):
+        if _is_readably_nan(loss):
             check_not_nan(logits)
         return loss
 
@@ -98,8 +98,13 @@ class PerExampleLoss(CalibrationLoss):
         return self.per_example(logits, target).mean()
 
 
-def _values_are_free_to_read(tensor: Tensor) -> bool:
-    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+def _is_readably_nan(loss: Tensor) -> bool:
+    if loss.device.type != "cpu" or torch.compiler.is_compiling():
+        return False
+    try:
+        return isnan(loss.detach())
+    except RuntimeError:  # torch.func.vmap stands for many losses: none of them can be read
+        return False
 
 
 def check_batch(logits: Tensor, target: Tensor) -> None:

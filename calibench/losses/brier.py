@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.distance import of_distance
-
-
-def _squared(ce: Tensor, squared: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return squared, torch.zeros_like(ce), torch.ones_like(squared)
+from calibench.losses.softmax import residual
 
 
 def brier_loss(logits: Tensor, target: Tensor) -> Tensor:
     """Squared distance of softmax to the one-hot target: (N, K) and (N,) -> (N,) in [0, 2]."""
-    return of_distance(logits, target, _squared, order=2.0)
+    return residual(logits, target).square().sum(dim=1)
 
 
 class BrierLoss(PerExampleLoss):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Literal
 
 import torch
@@ -11,30 +10,24 @@ from torch import Tensor
 
 from calibench.losses.arguments import at_least, non_negative, one_of
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.distance import of_distance
-from calibench.losses.focal import power_and_slope
+from calibench.losses.focal import power
+from calibench.losses.softmax import cross_entropy_loss, residual
 
-Form = Callable[[float, float], tuple[float, float]]
-
-
-def vector_form(gamma: float, beta: float) -> tuple[float, float]:
-    """||p - Y||_beta^gamma: the power of each class's term, and that of their sum."""
-    return beta, gamma / beta
+Form = Callable[[Tensor, float, float], Tensor]
+"""From p - Y, (N, K), gamma and beta to each example's weight, (N,)."""
 
 
-def elementwise_form(gamma: float, beta: float) -> tuple[float, float]:
-    """sum_k |p_k - Y_k|^gamma, likewise; the norm of a number has no order beta."""
-    return gamma, 1.0
+def vector_form(difference: Tensor, gamma: float, beta: float) -> Tensor:
+    """||p - Y||_beta^gamma of each row: (N, K) -> (N,)."""
+    return power(torch.linalg.vector_norm(difference, beta, dim=1), gamma)
+
+
+def elementwise_form(difference: Tensor, gamma: float, beta: float) -> Tensor:
+    """sum_k |p_k - Y_k|^gamma of each row, (N, K) -> (N,); the norm of a number has no order beta."""
+    return power(difference.abs(), gamma).sum(dim=1)
 
 
 FORMS: dict[str, Form] = {"vector": vector_form, "elementwise": elementwise_form}
-
-
-def _curve(
-    ce: Tensor, distance: Tensor, *, power: float, detach: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    weight, slope = power_and_slope(distance, power)
-    return weight * ce, weight, torch.zeros_like(ce) if detach else slope * ce
 
 
 def brier_weighted_loss(
@@ -47,18 +40,18 @@ def brier_weighted_loss(
     form: Form = vector_form,
 ) -> Tensor:
     """-||p - Y||_beta^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
-    order, power = form(gamma, beta)
-    return of_distance(logits, target, partial(_curve, power=power, detach=detach), order=order)
+    weight = form(residual(logits, target), gamma, beta)
+    return (weight.detach() if detach else weight) * cross_entropy_loss(logits, target)
 
 
 class BrierWeightedLoss(PerExampleLoss):
     """Brier-score-weighted cross-entropy, BSCE (Lin et al. 2025).
 
-    With beta = 1 the norm is 2 (1 - p_y), and the loss 2^gamma times focal loss, a degenerate case
-    that is nevertheless the public code's default. "vector" is the norm of the whole difference,
-    which the code computes and the paper's section 4.3 needs; "elementwise" is eq. 3 and 11 read
-    literally. The weight reaches sqrt(2)^gamma (beta 2). Not proper, contrary to the paper, with or
-    without `detach`.
+    -||p - Y||_beta^gamma log p_y. With beta = 1 the norm is 2 (1 - p_y), and the loss 2^gamma times
+    focal loss, a degenerate case that is nevertheless the public code's default. "vector" is the
+    norm of the whole difference, which the code computes and the paper's section 4.3 needs;
+    "elementwise" is eq. 3 and 11 read literally, sum_k |p_k - Y_k|^gamma. The weight reaches
+    sqrt(2)^gamma (beta 2). Not proper, contrary to the paper, with or without `detach`.
 
     Args:
         gamma: Exponent >= 0.

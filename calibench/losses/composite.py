@@ -37,7 +37,7 @@ class CompositeLoss(CalibrationLoss):
 
 
 class WeightedSum(CompositeLoss):
-    """Weighted sum of losses (this package).
+    """Weighted sum of losses, sum_l weight_l loss_l (this package).
 
     Args:
         losses: At least one loss.
@@ -47,7 +47,9 @@ class WeightedSum(CompositeLoss):
     def __init__(self, *, losses: list[CalibrationLoss], weights: list[float]) -> None:
         if not losses or len(losses) != len(weights):
             counts = f"{len(losses)} losses and {len(weights)} weights"
-            raise ValueError(f"`losses` and `weights` must be as many, and some, got {counts}.")
+            raise ValueError(
+                f"`losses` must hold at least one loss and `weights` a number for each, got {counts}."
+            )
         super().__init__(losses)
         self.weights = [finite("weights", weight) for weight in weights]
 

@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.focal import power_and_slope
-from calibench.losses.softmax import full_precision
-from calibench.losses.surprisal import of_surprisals
+from calibench.losses.focal import power
+from calibench.losses.softmax import cross_entropy_loss, log_probabilities
 
-RunnerUp = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-
-
-@torch.no_grad()
-def below_target(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The class of the largest probability strictly below p_y, and whether there is one; (N,)."""
-    logits = full_precision(logits)  # bfloat16 would round distances together
-    distance = logits.gather(1, target.unsqueeze(1)) - logits
-    nearest, index = F.threshold(distance, 0.0, torch.inf, inplace=True).min(dim=1)
-    return index, nearest < torch.inf
+RunnerUp = Callable[[Tensor, Tensor], Tensor]
+"""From logits (N, K) and targets (N,) to the probability p_j of a runner-up class, (N,)."""
 
 
-@torch.no_grad()
-def second_largest(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The class of the second largest probability, whichever class is true; (N,)."""
-    return logits.topk(2, dim=1).indices[:, 1], target >= 0
+def below_target(logits: Tensor, target: Tensor) -> Tensor:
+    """The largest probability strictly below p_y, 0 where there is none: (N, K) and (N,) -> (N,)."""
+    own = logits.gather(1, target.unsqueeze(1))
+    below = log_probabilities(logits).masked_fill(logits >= own, -torch.inf)
+    return below.max(dim=1).values.exp()
 
 
-@torch.no_grad()
-def highest_other(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The class of the largest probability that is not the true class; (N,)."""
-    others = logits.scatter(1, target.unsqueeze(1), -torch.inf)
-    return others.argmax(dim=1), target >= 0
+def second_largest(logits: Tensor, target: Tensor) -> Tensor:
+    """The second largest probability, whichever class is true: (N, K) and (N,) -> (N,)."""
+    return log_probabilities(logits).topk(2, dim=1).values[:, 1].exp()
+
+
+def highest_other(logits: Tensor, target: Tensor) -> Tensor:
+    """The largest probability that is not the true class's: (N, K) and (N,) -> (N,)."""
+    others = log_probabilities(logits).scatter(1, target.unsqueeze(1), -torch.inf)
+    return others.max(dim=1).values.exp()
 
 
 RUNNERS_UP: dict[str, RunnerUp] = {
@@ -48,38 +42,17 @@ RUNNERS_UP: dict[str, RunnerUp] = {
 }
 
 
-def dual_focal_factor(
-    ce: Tensor, other: Tensor, *, exists: Tensor, gamma: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """(1 - p_y + p_j)^gamma and its derivatives by -log p_y and -log p_j, (N,).
-
-    Args:
-        ce: -log p_y, shape (N,).
-        other: -log p_j, shape (N,).
-        exists: Whether there is a runner-up, shape (N,); where there is none p_j is 0.
-        gamma: Focusing parameter >= 0.
-    """
-    log_own = -ce
-    runner_up = torch.exp(-other) * exists
-    factor, slope = power_and_slope(runner_up - torch.expm1(log_own), gamma)
-    return factor, slope * torch.exp(log_own), -slope * runner_up
-
-
-def dual_focal_curve(
-    ce: Tensor, other: Tensor, *, exists: Tensor, gamma: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The loss and its derivatives by ce = -log p_y and by -log p_j, (N,)."""
-    factor, by_own, by_other = dual_focal_factor(ce, other, exists=exists, gamma=gamma)
-    return factor * ce, factor + by_own * ce, by_other * ce
+def dual_focal_factor(ce: Tensor, runner_up: Tensor, gamma: float) -> Tensor:
+    """(1 - p_y + p_j)^gamma from ce = -log p_y and p_j, (N,)."""
+    return power(runner_up - torch.expm1(-ce), gamma)
 
 
 def dual_focal_loss(
     logits: Tensor, target: Tensor, *, gamma: float, runner_up: RunnerUp = below_target
 ) -> Tensor:
     """-(1 - p_y + p_j)^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
-    index, exists = runner_up(logits, target)
-    curve = partial(dual_focal_curve, exists=exists, gamma=gamma)
-    return of_surprisals(logits, curve, target, index)
+    ce = cross_entropy_loss(logits, target)
+    return dual_focal_factor(ce, runner_up(logits, target), gamma) * ce
 
 
 class DualFocalLoss(PerExampleLoss):

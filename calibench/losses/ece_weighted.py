@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch import Tensor
 
 from calibench.binning import check_n_bins
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.softmax import cross_entropy_loss, log_probabilities
-from calibench.losses.surprisal import of_surprisals
 from calibench.losses.validation_bins import (
     bin_gaps,
     classwise_errors,
@@ -70,13 +67,10 @@ class ECEWeightedLoss(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the mean of weight * cross-entropy."""
+        ce = cross_entropy_loss(logits, target)
         if len(self.class_errors) == 0:  # nothing measured yet
-            return cross_entropy_loss(logits, target).mean()
-        return of_surprisals(logits, partial(self._curve, target=target), target).mean()
-
-    def _curve(self, ce: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        weight = self.weight(ce, target)
-        return weight * ce, weight
+            return ce.mean()
+        return (self.weight(ce.detach(), target) * ce).mean()
 
     def weight(self, ce: Tensor, target: Tensor) -> Tensor:
         """The weight of each example from ce = -log p_y: (N,) and (N,) -> (N,)."""
@@ -91,7 +85,6 @@ class ECEWeightedLoss(CalibrationLoss):
 
     def _bin_of_rank(self, own: Tensor) -> Tensor:
         per_bin = len(own) // self.n_bins
-        rank = torch.empty_like(own, dtype=torch.int64)
-        rank[own.argsort(stable=True)] = torch.arange(len(own), device=own.device)
+        rank = own.argsort(stable=True).argsort()
         last = self.n_bins - 1
         return (rank // per_bin).clamp_max(last) if per_bin else torch.full_like(rank, last)

@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative
-from calibench.losses.surprisal import SurprisalLoss, of_surprisals
+from calibench.losses.base import PerExampleLoss
+from calibench.losses.softmax import cross_entropy_loss
 
 
-def power_and_slope(base: Tensor, gamma: float | Tensor) -> tuple[Tensor, Tensor]:
-    """base^gamma and its derivative by the base, finite at 0; (N,).
+def power(base: Tensor, gamma: float | Tensor) -> Tensor:
+    """base^gamma of a base >= 0, with a finite slope at 0 for every gamma >= 0; same shape.
 
-    For 0 < gamma < 1 it diverges there; the base is 0 only where cross-entropy is, and the limit of
-    their product, 0, is what the clamp leaves.
+    For 0 < gamma < 1 the slope diverges at 0. In these losses the base is 0 only where the
+    cross-entropy that it multiplies is 0 as well, so the clamp does not change their gradient.
     """
-    base = base.clamp_min(torch.finfo(base.dtype).tiny)
-    return base.pow(gamma), base.pow(gamma - 1) * gamma
+    return base.clamp_min(torch.finfo(base.dtype).tiny).pow(gamma)
 
 
-def focal_factor(ce: Tensor, gamma: float | Tensor) -> tuple[Tensor, Tensor]:
-    """The focal factor (1 - p_y)^gamma and its derivative by ce = -log p_y, (N,)."""
-    log_own = -ce
-    factor, slope = power_and_slope(-torch.expm1(log_own), gamma)
-    return factor, slope * torch.exp(log_own)
-
-
-def focal_curve(ce: Tensor, gamma: float | Tensor) -> tuple[Tensor, Tensor]:
-    """Focal loss and its derivative by ce = -log p_y, (N,)."""
-    factor, slope = focal_factor(ce, gamma)
-    return factor * ce, torch.addcmul(factor, slope, ce)
+def focal_factor(ce: Tensor, gamma: float | Tensor) -> Tensor:
+    """The focal factor (1 - p_y)^gamma from ce = -log p_y, (N,)."""
+    return power(-torch.expm1(-ce), gamma)
 
 
 def focal_loss(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:
     """-(1 - p_y)^gamma log p_y of each example: (N, K) and (N,) -> (N,); gamma () or (N,)."""
-    return of_surprisals(logits, partial(focal_curve, gamma=gamma), target)
+    ce = cross_entropy_loss(logits, target)
+    return focal_factor(ce, gamma) * ce
 
 
 def check_schedule(schedule: Sequence[Sequence[float]]) -> list[tuple[int, float]]:
@@ -49,12 +41,12 @@ def check_schedule(schedule: Sequence[Sequence[float]]) -> list[tuple[int, float
     return pairs
 
 
-class FocalLoss(SurprisalLoss):
+class FocalLoss(PerExampleLoss):
     """Focal loss, -(1 - p_y)^gamma log p_y (Lin et al. 2017; Mukhoti et al. 2020).
 
     The factor is differentiated. Not proper for gamma > 0: its minimiser is less confident than the
-    class probabilities, which is why it calibrates an overfitting network (and needs no help to
-    underestimate a good one).
+    class probabilities, which is why it calibrates an overfitting network (and makes a well-fitted
+    one underconfident).
 
     Args:
         gamma: Focusing parameter >= 0; 0 is cross-entropy.
@@ -76,8 +68,6 @@ class FocalLoss(SurprisalLoss):
         due = [gamma for start, gamma in self.schedule if start <= epoch]
         self.gamma.fill_(due[-1] if due else self.initial_gamma)
 
-    def curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss and its derivative by ce = -log p_y, (N,) each."""
-        # a plain number, where it is one, spares torch a general power
-        gamma = self.gamma if self.schedule else self.initial_gamma
-        return focal_curve(ce, gamma)
+    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
+        return focal_loss(logits, target, gamma=self.gamma)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.distance import of_distance
-from calibench.losses.focal import focal_curve
-
-
-def _curve(
-    ce: Tensor, distance: Tensor, *, gamma: float, weight: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    focal, slope = focal_curve(ce, gamma)
-    return focal + weight * distance, slope, torch.full_like(ce, weight)
+from calibench.losses.focal import focal_loss
+from calibench.losses.softmax import residual
 
 
 def focal_calibration_loss(
@@ -30,11 +21,14 @@ def focal_calibration_loss(
     order: float = 2.0,
 ) -> Tensor:
     """Focal loss + weight * sum_k |p_k - Y_k|^order of each example: (N, K) and (N,) -> (N,)."""
-    return of_distance(logits, target, partial(_curve, gamma=gamma, weight=weight), order=order)
+    distance = residual(logits, target).abs().pow(order).sum(dim=1)
+    return focal_loss(logits, target, gamma=gamma) + weight * distance
 
 
 class FocalCalibrationLoss(PerExampleLoss):
     """Focal calibration loss, focal + weight * ||p - Y||^2 (Liang et al. 2024, eq. 10-12).
+
+    -(1 - p_y)^gamma log p_y + weight * sum_k (p_k - Y_k)^2.
 
     Not proper, contrary to the paper's appendices A.3 and A.8: the minimiser lies between focal
     loss's and the truth (for class probabilities (.6, .3, .1), gamma 3, weight 0.5: (.486, .342,

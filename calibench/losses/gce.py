@@ -7,32 +7,46 @@ from torch import Tensor
 
 from calibench.losses.arguments import unit_interval
 from calibench.losses.base import CalibrationLoss
-from calibench.losses.generative import of_generative
 from calibench.losses.softmax import log_probabilities
 
 
-def _identity(ce: Tensor, generative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return generative, torch.zeros_like(ce), torch.ones_like(generative)
+def masked_classes(log_probs: Tensor) -> Tensor:
+    """Which classes have probability 0 in the whole batch, their logits being -inf: (N, K) -> (K,)."""
+    return (log_probs == -torch.inf).all(dim=0)
+
+
+def generative_surprisals(log_probs: Tensor) -> Tensor:
+    """Batch-coupled: -log(p_ik / S_k) with S_k = sum_j p_jk: (N, K) -> (N, K).
+
+    It is a log-softmax over the rows, so that nothing underflows. For a masked class it is inf,
+    without gradient.
+    """
+    masked = masked_classes(log_probs)
+    # filled before as well: log(0 / 0) has a NaN gradient even where nobody uses its value
+    return -log_probs.masked_fill(masked, 0.0).log_softmax(dim=0).masked_fill(masked, -torch.inf)
 
 
 def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
     """Batch-coupled: mean of -log(p_i[y_i] / sum_j p_j[y_i]), a scalar: (N, K), (N,) -> ()."""
-    loss = of_generative(logits, target, _identity).mean()
+    log_probs = log_probabilities(logits)
+    surprisals = generative_surprisals(log_probs)
+    loss = surprisals.gather(1, target.unsqueeze(1)).mean()
     if smoothing:
-        log_probs = log_probabilities(logits)
-        spread = log_probs.logsumexp(dim=0).mean() - log_probs.mean()
-        loss = loss.lerp(spread, smoothing)
+        masked = masked_classes(log_probs)
+        uniform = surprisals.mean(dim=0).masked_fill(masked, 0.0).sum() / (~masked).sum()
+        loss = loss.lerp(uniform, smoothing)
     return loss
 
 
 class GenerativeCrossEntropy(CalibrationLoss):
     """Batch-coupled: generative cross-entropy, -log p(x | y) (Zhan, Zhou and Shen 2026, eq. 4-7).
 
-    With p(x_i) = 1/N within the batch, p(x_i | y_i) = p_i[y_i] / S[y_i] where S_k = sum_j p_j[k],
-    so the loss is cross-entropy + (1/N) sum_k N_k log S_k, N_k being the number of targets k. It is
-    not 0 at perfect predictions but (1/N) sum_k N_k log N_k; a batch of one has loss 0 and no
-    gradient; and it cannot be split over micro-batches. It is computed in log space: the ratio
-    itself has NaN gradients at logits of +-50 in float32.
+    (1/N) sum_i -log(p_i[y_i] / S[y_i]) with S_k = sum_j p_j[k]: with p(x_i) = 1/N within the batch
+    the ratio is p(x_i | y_i). It is cross-entropy + (1/N) sum_k N_k log S_k, N_k being the number of
+    targets k. It is not 0 at perfect predictions but (1/N) sum_k N_k log N_k; a batch of one has
+    loss 0 and no gradient; and it cannot be split over micro-batches. It is computed in log space:
+    the ratio itself has NaN gradients at logits of +-50 in float32. A class that is masked in the
+    whole batch (logits of -inf) counts as if it did not exist.
 
     **Blind spot.** The ratios do not change when a class's probabilities are scaled by one factor
     for the whole batch. A class absent from the batch has no ratio at all: any share of every row's

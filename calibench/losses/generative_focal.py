@@ -8,32 +8,31 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from calibench.losses.adafocal import AdaptiveGamma, signed_focal_curve, signed_focal_factor
+from calibench.losses.adafocal import AdaptiveGamma, signed_focal_factor
 from calibench.losses.arguments import finite, one_of
 from calibench.losses.base import CalibrationLoss
-from calibench.losses.generative import of_generative
+from calibench.losses.gce import generative_surprisals
+from calibench.losses.softmax import cross_entropy_loss, log_probabilities
 
-Modulation = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
-"""From ce, -log(p_y / S_y) and gamma to the loss and its derivatives by the first two, (N,)."""
+Modulation = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""From ce, -log(p_y / S_y) and gamma to each example's loss, (N,)."""
 
 
-def on_total(ce: Tensor, generative: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def on_total(ce: Tensor, generative: Tensor, gamma: Tensor) -> Tensor:
     """w(p_y) (log S_y - log p_y)."""
-    factor, slope = signed_focal_factor(ce, gamma)
-    return factor * generative, slope * generative, factor
+    return signed_focal_factor(ce, gamma) * generative
 
 
-def on_ratio(ce: Tensor, generative: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def on_ratio(ce: Tensor, generative: Tensor, gamma: Tensor) -> Tensor:
     """w(r) (-log r) with the ratio r = p_y / S_y."""
-    # r <= 1 because S_y holds p_y; rounding may leave a batch of one an ulp outside
-    loss, slope = signed_focal_curve(generative.clamp_min(0), gamma)
-    return loss, torch.zeros_like(ce), slope
+    # r <= 1 because S_y holds p_y; rounding may take it above
+    generative = generative.clamp_min(0)
+    return signed_focal_factor(generative, gamma) * generative
 
 
-def on_ce(ce: Tensor, generative: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def on_ce(ce: Tensor, generative: Tensor, gamma: Tensor) -> Tensor:
     """w(p_y) (-log p_y) + log S_y."""
-    loss, slope = signed_focal_curve(ce, gamma)
-    return generative - ce + loss, slope - 1, torch.ones_like(generative)
+    return signed_focal_factor(ce, gamma) * ce + (generative - ce)
 
 
 MODULATIONS: dict[str, Modulation] = {"total": on_total, "ratio": on_ratio, "ce": on_ce}
@@ -71,11 +70,10 @@ def generative_focal_loss(
         focus: Gives the exponents, () or (N,), for the true class's probabilities, (N,).
         modulation: What the focal factor multiplies.
     """
-
-    def curve(ce: Tensor, generative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return modulation(ce, generative, focus(torch.exp(-ce)))
-
-    return of_generative(logits, target, curve).mean()
+    ce = cross_entropy_loss(logits, target)
+    surprisals = generative_surprisals(log_probabilities(logits))
+    generative = surprisals.gather(1, target.unsqueeze(1)).squeeze(1)
+    return modulation(ce, generative, focus(torch.exp(-ce))).mean()
 
 
 class GenerativeFocalLoss(CalibrationLoss):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from calibench.losses.arguments import non_negative, one_of
@@ -13,34 +11,19 @@ from calibench.losses.base import PerExampleLoss
 from calibench.losses.dual_focal import below_target, dual_focal_factor
 from calibench.losses.flsd import flsd_gamma
 from calibench.losses.focal import focal_factor
-from calibench.losses.surprisal import SurprisalLoss, of_surprisals
-
-
-def _focal_gra_curve(ce: Tensor, gamma: float | Tensor) -> tuple[Tensor, Tensor]:
-    weight, _ = focal_factor(ce, gamma)
-    return weight * ce, weight
-
-
-def _flsd_gra_curve(ce: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
-    return _focal_gra_curve(ce, flsd_gamma(ce, gamma))
-
-
-def _dual_focal_gra_curve(
-    ce: Tensor, other: Tensor, *, exists: Tensor, gamma: float, detach_own: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    weight, by_own, _ = dual_focal_factor(ce, other, exists=exists, gamma=gamma)
-    slope = weight if detach_own else weight + by_own * ce
-    return weight * ce, slope, torch.zeros_like(slope)
+from calibench.losses.softmax import cross_entropy_loss
 
 
 def focal_gra_loss(logits: Tensor, target: Tensor, *, gamma: float) -> Tensor:
     """Cross-entropy times a constant (1 - p_y)^gamma: (N, K) and (N,) -> (N,)."""
-    return of_surprisals(logits, partial(_focal_gra_curve, gamma=gamma), target)
+    ce = cross_entropy_loss(logits, target)
+    return focal_factor(ce.detach(), gamma) * ce
 
 
 def flsd_gra_loss(logits: Tensor, target: Tensor, *, gamma: float = 3.0) -> Tensor:
     """Cross-entropy times a constant FLSD factor: (N, K) and (N,) -> (N,)."""
-    return of_surprisals(logits, partial(_flsd_gra_curve, gamma=gamma), target)
+    ce = cross_entropy_loss(logits, target)
+    return focal_factor(ce.detach(), flsd_gamma(ce, gamma)) * ce
 
 
 def dual_focal_gra_loss(
@@ -54,13 +37,15 @@ def dual_focal_gra_loss(
         gamma: Focusing parameter >= 0.
         detach_own: Whether 1 - p_y is a constant as well, not only p_j.
     """
-    index, exists = below_target(logits, target)
-    curve = partial(_dual_focal_gra_curve, exists=exists, gamma=gamma, detach_own=detach_own)
-    return of_surprisals(logits, curve, target, index)
+    ce = cross_entropy_loss(logits, target)
+    runner_up = below_target(logits, target).detach()
+    return dual_focal_factor(ce.detach() if detach_own else ce, runner_up, gamma) * ce
 
 
-class FocalGRALoss(SurprisalLoss):
+class FocalGRALoss(PerExampleLoss):
     """FL-GRA: focal loss with a constant factor (Lin et al. 2025).
+
+    -(1 - p_y)^gamma log p_y, the factor held constant for the gradient.
 
     Args:
         gamma: Focusing parameter >= 0.
@@ -70,13 +55,15 @@ class FocalGRALoss(SurprisalLoss):
         super().__init__()
         self.gamma = non_negative("gamma", gamma)
 
-    def curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss and its derivative by ce = -log p_y, (N,) each."""
-        return _focal_gra_curve(ce, self.gamma)
+    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
+        return focal_gra_loss(logits, target, gamma=self.gamma)
 
 
-class FLSDGRALoss(SurprisalLoss):
+class FLSDGRALoss(PerExampleLoss):
     """FLSD-GRA: sample-dependent focal loss with a constant factor (Lin et al. 2025).
+
+    -(1 - p_y)^gamma_i log p_y with `FLSDLoss`'s gamma_i, the factor held constant for the gradient.
 
     Args:
         gamma: Gamma of the examples with p_y >= 0.5, see `FLSDLoss`.
@@ -86,13 +73,15 @@ class FLSDGRALoss(SurprisalLoss):
         super().__init__()
         self.gamma = non_negative("gamma", gamma)
 
-    def curve(self, ce: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss and its derivative by ce = -log p_y, (N,) each."""
-        return _flsd_gra_curve(ce, self.gamma)
+    def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return each example's loss, (N,)."""
+        return flsd_gra_loss(logits, target, gamma=self.gamma)
 
 
 class DualFocalGRALoss(PerExampleLoss):
     """DFL-GRA: dual focal loss with a constant factor (Lin et al. 2025).
+
+    -(1 - p_y + p_j)^gamma log p_y with p_j the largest probability strictly below p_y.
 
     Args:
         gamma: Focusing parameter >= 0.

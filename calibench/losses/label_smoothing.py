@@ -38,7 +38,7 @@ class LabelSmoothingLoss(PerExampleLoss):
 
     Args:
         smoothing: Probability mass taken from the true class, in [0, 1).
-        mode: Who receives it.
+        mode: Which classes receive it.
     """
 
     def __init__(

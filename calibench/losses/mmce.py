@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import torch
@@ -12,42 +11,17 @@ from torch import Tensor
 
 from calibench.losses.arguments import at_least, non_negative, one_of
 from calibench.losses.base import CalibrationLoss
-from calibench.losses.laplacian import NARROWEST, kernel_energy
-from calibench.losses.surprisal import of_surprisals
-
-Penalty = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""From confidence and whether the top label is right, (N,) each, to a value and its slope, (N,)."""
-
-
-def _prediction(logits: Tensor) -> Tensor:
-    return logits.detach().max(dim=1).indices  # argmax takes twice as long
-
-
-def _combined(
-    logits: Tensor, target: Tensor, penalty: Penalty, *, weight: float, ce_weight: float = 1.0
-) -> Tensor:
-    """ce_weight * cross-entropy + weight * penalty, from one softmax; ()."""
-    prediction = _prediction(logits)
-
-    def curve(ce: Tensor, surprise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        confidence = torch.exp(-surprise)
-        value, slope = penalty(confidence, prediction == target)
-        by_ce = torch.full_like(ce, ce_weight / len(ce))
-        return ce_weight * ce.mean() + weight * value, by_ce, -weight * slope * confidence
-
-    return of_surprisals(logits, curve, target, prediction)
-
-
-def _mmce(confidence: Tensor, correct: Tensor, *, width: float) -> tuple[Tensor, Tensor]:
-    gap = (correct.to(confidence.dtype) - confidence).unsqueeze(0)
-    mixing = gap.new_full((1, 1), 1 / len(correct) ** 2)
-    return kernel_energy(confidence, gap, -torch.ones_like(gap), mixing, width=width)
+from calibench.losses.laplacian import NARROWEST, laplacian_sums
+from calibench.losses.softmax import cross_entropy_loss, log_probabilities
+from calibench.losses.validation_bins import top_label
 
 
 def mmce_penalty(logits: Tensor, target: Tensor, *, kernel_width: float = 0.4) -> Tensor:
     """Batch-coupled: squared MMCE, mean_ij (c_i - r_i)(c_j - r_j) k(r_i, r_j), a scalar >= 0."""
-    penalty = partial(_mmce, width=kernel_width)
-    return _combined(logits, target, penalty, weight=1.0, ce_weight=0.0)
+    confidence, correct = top_label(log_probabilities(logits), target)
+    gap = correct.to(confidence.dtype) - confidence
+    sums = laplacian_sums(confidence, gap.unsqueeze(0), width=kernel_width)
+    return (gap * sums).sum() / len(gap) ** 2
 
 
 @dataclass(frozen=True)
@@ -76,36 +50,26 @@ REFERENCE = WeightedNorm(factor=_twice, floor=1e-10)
 def weighted_mmce_penalty(
     logits: Tensor, target: Tensor, *, kernel_width: float = 0.4, norm: WeightedNorm = PUBLISHED
 ) -> Tensor:
-    """Batch-coupled: weighted MMCE, a scalar >= 0; 0 if all predictions are right, or wrong."""
-    penalty = partial(_weighted_mmce, width=kernel_width, norm=norm)
-    return _combined(logits, target, penalty, weight=1.0, ce_weight=0.0)
+    """Batch-coupled: weighted MMCE, a scalar >= 0; 0 if all predictions are right, or wrong.
 
-
-def _weighted_mmce(
-    confidence: Tensor, correct: Tensor, *, width: float, norm: WeightedNorm
-) -> tuple[Tensor, Tensor]:
-    is_right = correct.to(confidence.dtype)
-    hit = confidence * is_right
-    doubt_and_excess = torch.stack([is_right - hit, confidence - hit])
-    rates = torch.stack([-is_right, 1 - is_right])
-    right = is_right.sum()
-    wrong = len(correct) - right
-    counts = torch.stack([right, wrong])
-    some = counts.clamp_min(1)
-    sign = 2 * torch.eye(2, dtype=some.dtype, device=some.device) - 1
-    mixing = norm.factor(some * some.unsqueeze(1)) * sign
-    square, slope = kernel_energy(confidence, doubt_and_excess, rates, mixing, width=width)
-    return _root(square, slope, where=(counts > 0).all(), floor=norm.floor)
-
-
-def _root(square: Tensor, slope: Tensor, *, where: Tensor, floor: float) -> tuple[Tensor, Tensor]:
-    """The root of square + floor and its slope; both 0 where it is not defined or not smooth."""
-    lifted = square.clamp_min(0) + floor
-    defined = where & (lifted > 0)
-    root = torch.where(defined, lifted, 1.0).sqrt()
-    # rounding may take the square below 0, where the clamp is flat
-    steep = defined & (square >= 0)
-    return torch.where(defined, root, 0.0), slope * torch.where(steep, 0.5 / root, 0.0)
+    With the m right predictions A and the n wrong ones B, the square root of
+    sum_AA (1 - r_i) (1 - r_j) k_ij / m^2 + sum_BB r_i r_j k_ij / n^2
+    - 2 sum_AB (1 - r_i) r_j k_ij / (m n).
+    """
+    confidence, correct = top_label(log_probabilities(logits), target)
+    right = correct.to(confidence.dtype)
+    wrong = 1 - right
+    terms = torch.stack([right * (1 - confidence), -wrong * confidence])
+    counts = torch.stack([right.sum(), wrong.sum()])
+    at_least_one = counts.clamp_min(1)
+    factors = norm.factor(at_least_one.unsqueeze(1) * at_least_one)
+    sums = laplacian_sums(confidence, terms, width=kernel_width)
+    # no matrix product: autocast and TF32 would round it
+    over_pairs = (terms.unsqueeze(1) * sums).sum(dim=2)
+    square = (factors * over_pairs).sum().clamp_min(0) + norm.floor  # rounding may take it below 0
+    defined = (counts > 0).all() & (square > 0)
+    # the root of 1 where it is not defined: the slope of a root of 0 is infinite, and inf * 0 is NaN
+    return torch.where(defined, torch.where(defined, square, 1.0).sqrt(), 0.0)
 
 
 class MMCELoss(CalibrationLoss):
@@ -126,8 +90,8 @@ class MMCELoss(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * MMCE^2."""
-        penalty = partial(_mmce, width=self.kernel_width)
-        return _combined(logits, target, penalty, weight=self.weight)
+        penalty = mmce_penalty(logits, target, kernel_width=self.kernel_width)
+        return cross_entropy_loss(logits, target).mean() + self.weight * penalty
 
 
 class WeightedMMCELoss(CalibrationLoss):
@@ -161,5 +125,7 @@ class WeightedMMCELoss(CalibrationLoss):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return cross-entropy + weight * weighted MMCE."""
-        penalty = partial(_weighted_mmce, width=self.kernel_width, norm=self.norm)
-        return _combined(logits, target, penalty, weight=self.weight)
+        penalty = weighted_mmce_penalty(
+            logits, target, kernel_width=self.kernel_width, norm=self.norm
+        )
+        return cross_entropy_loss(logits, target).mean() + self.weight * penalty

@@ -1,4 +1,4 @@
-"""What a loss learns from the validation set: confidence minus accuracy, bin by bin."""
+"""Calibration gaps of a validation set, bin by bin, for the losses that learn from them."""
 
 from __future__ import annotations
 

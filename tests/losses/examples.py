@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable
+from functools import cache
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -86,9 +89,30 @@ def live(loss: L.CalibrationLoss) -> L.CalibrationLoss:
     return loss
 
 
+@cache
 def live_losses() -> dict[str, L.CalibrationLoss]:
-    """Each loss and variant in the second of three epochs."""
+    """Each loss and variant in the second of three epochs; made once, so change a copy."""
     return {name: live(loss) for name, loss in fresh_losses().items()}
+
+
+def for_each(names: Iterable[str]) -> Callable[[Callable[[str], None]], Callable[[], None]]:
+    """Turn a check of one name into one test of all names, which reports every name that fails."""
+
+    def decorate(check: Callable[[str], None]) -> Callable[[], None]:
+        def test() -> None:
+            errors = []
+            for name in names:
+                try:
+                    check(name)
+                except (Exception, pytest.fail.Exception) as error:
+                    error.add_note(f"checking {name!r}")
+                    errors.append(error)
+            if errors:
+                raise BaseExceptionGroup(f"{check.__name__}: {len(errors)} names fail", errors)
+
+        return test
+
+    return decorate
 
 
 def value_and_grad(
@@ -100,23 +124,3 @@ def value_and_grad(
     value.backward()
     assert leaf.grad is not None
     return value.detach(), leaf.grad
-
-
-def leaf(n: int = 9) -> tuple[Tensor, Tensor]:
-    """Like `batch`, the logits requiring a gradient."""
-    logits, target = batch(n)
-    return logits.requires_grad_(), target
-
-
-def gradients_agree(ours: Tensor, composed: Tensor, logits: Tensor) -> None:
-    """Compare two functions of the logits, and their gradients along a random direction."""
-    torch.testing.assert_close(ours, composed, rtol=1e-12, atol=1e-14)
-    along = torch.randn_like(ours)
-    (got,) = torch.autograd.grad(ours, logits, along)
-    (expected,) = torch.autograd.grad(composed, logits, along)
-    torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-13)
-
-
-def product(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """A function of two numbers with its slopes."""
-    return first * second, second, first

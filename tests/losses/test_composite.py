@@ -67,5 +67,5 @@ def test_mdca_and_dca_by_hand() -> None:
 def test_counts_of_losses_and_weights_must_agree(
     losses: list[L.CalibrationLoss], weights: list[float]
 ) -> None:
-    with pytest.raises(ValueError, match="`losses` and `weights`"):
+    with pytest.raises(ValueError, match="`losses` must hold at least one loss and `weights`"):
         L.WeightedSum(losses=losses, weights=weights)

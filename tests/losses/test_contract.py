@@ -6,29 +6,25 @@ import copy
 import inspect
 import io
 import pickle
+from collections.abc import Sequence
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import calibench.losses
-from calibench.losses import CalibrationLoss
+from calibench.losses import CalibrationLoss, PerExampleLoss
 from tests.losses.examples import (
     K,
     batch,
     exported_classes,
+    for_each,
     fresh_losses,
-    live,
     live_losses,
     value_and_grad,
 )
 
 NAMES = list(fresh_losses())
-
-
-@pytest.fixture(params=NAMES)
-def loss(request: pytest.FixtureRequest) -> CalibrationLoss:
-    return live(fresh_losses()[request.param])
 
 
 def test_names_are_sorted_and_exist() -> None:
@@ -41,8 +37,9 @@ def test_every_exported_class_is_an_example() -> None:
     assert {type(loss) for loss in fresh_losses().values()} == set(exported_classes())
 
 
-def test_value_is_a_scalar_with_gradient(loss: CalibrationLoss) -> None:
-    value, grad = value_and_grad(loss, *batch())
+@for_each(NAMES)
+def test_value_is_a_scalar_with_gradient(name: str) -> None:
+    value, grad = value_and_grad(live_losses()[name], *batch())
     assert value.shape == ()
     assert value.dtype == torch.float64
     assert grad.abs().sum() > 0
@@ -51,22 +48,109 @@ def test_value_is_a_scalar_with_gradient(loss: CalibrationLoss) -> None:
 # These hold a factor constant on purpose; tests/losses/test_gradient_reweighting.py checks them.
 CONSTANT_FACTOR = {"BSCEGRALoss", "FocalGRALoss", "FLSDGRALoss", "DualFocalGRALoss"}
 CONSTANT_FACTOR |= {"ECEWeightedLoss"}
+SMOOTH = [name for name in NAMES if name.split()[0] not in CONSTANT_FACTOR]
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n.split()[0] not in CONSTANT_FACTOR])
+@for_each(SMOOTH)
 def test_gradient_is_the_values_slope(name: str) -> None:
-    loss = live(fresh_losses()[name])
     logits, target = batch(7)
-    assert torch.autograd.gradcheck(loss, (logits.requires_grad_(), target))
+    assert torch.autograd.gradcheck(live_losses()[name], (logits.requires_grad_(), target))
 
 
-def test_adding_a_constant_to_a_row_changes_nothing(loss: CalibrationLoss) -> None:
+def hessian_product(loss: CalibrationLoss, logits: Tensor, target: Tensor, along: Tensor) -> Tensor:
+    leaf = logits.clone().requires_grad_()
+    (first,) = torch.autograd.grad(loss(leaf, target), leaf, create_graph=True)
+    (second,) = torch.autograd.grad((first * along).sum(), leaf)
+    return second
+
+
+@for_each(SMOOTH)
+def test_second_derivative_is_the_gradients_slope(name: str) -> None:
+    loss = live_losses()[name]
+    logits, target = batch(7)
+    along, step = torch.randn_like(logits), 1e-5
+    ahead, behind = (
+        value_and_grad(loss, logits + sign * step * along, target)[1] for sign in (1, -1)
+    )
+    expected = (ahead - behind) / (2 * step)
+    ours = hessian_product(loss, logits, target, along)
+    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-8)
+
+
+@for_each(NAMES)
+def test_function_transforms(name: str) -> None:
+    """torch.func sees the gradients that backward gives: grad, vmap, jacrev and what they compose to."""
+    loss = live_losses()[name]
+    batches = [batch(7, seed=seed) for seed in range(3)]
+    logits, target = (torch.stack(part) for part in zip(*batches, strict=True))
+    values, grads = (
+        torch.stack(part)
+        for part in zip(*(value_and_grad(loss, *pair) for pair in batches), strict=True)
+    )
+    torch.testing.assert_close(torch.func.grad(loss)(*batches[0]), grads[0])
+    torch.testing.assert_close(torch.func.jacrev(loss)(*batches[0]), grads[0])
+    torch.testing.assert_close(torch.func.vmap(loss)(logits, target), values)
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(logits, target), grads)
+
+    along = torch.randn_like(logits[0])
+    hessian = torch.func.jacrev(torch.func.jacrev(loss))(*batches[0])
+    product = hessian_product(loss, *batches[0], along)
+    torch.testing.assert_close((hessian * along).sum(dim=(2, 3)), product)
+
+
+@for_each(name for name, loss in fresh_losses().items() if isinstance(loss, PerExampleLoss))
+def test_gradients_of_each_example(name: str) -> None:
+    loss = live_losses()[name]
+    assert isinstance(loss, PerExampleLoss)
+    logits, target = batch(7)
+
+    def of_one(row: Tensor, label: Tensor) -> Tensor:
+        return loss.per_example(row.unsqueeze(0), label.unsqueeze(0)).squeeze(0)
+
+    grads = torch.func.vmap(torch.func.grad(of_one))(logits, target)
+    torch.testing.assert_close(grads / 7, value_and_grad(loss, logits, target)[1])
+    jacobian = torch.func.jacrev(loss.per_example)(logits, target)
+    torch.testing.assert_close(jacobian, torch.diag_embed(grads.T).permute(1, 2, 0))
+
+
+def compiles_without_a_break(losses: Sequence[CalibrationLoss]) -> None:
+    """Values and gradients of one compiled graph of all these losses are those without a compiler."""
+
+    def values(logits: Tensor, target: Tensor) -> Tensor:
+        return torch.stack([loss(logits, target) for loss in losses])
+
+    results = []
+    compiled = torch.compile(values, backend="aot_eager", fullgraph=True, dynamic=False)
+    for function in (compiled, values):
+        logits, target = batch(7)
+        logits.requires_grad_()
+        value = function(logits, target)
+        (value * torch.arange(1, len(losses) + 1)).sum().backward()
+        results.append((value.detach(), logits.grad))
+    torch.compiler.reset()
+    torch.testing.assert_close(*results, rtol=1e-9, atol=1e-12)
+
+
+def test_every_class_compiles() -> None:
+    compiles_without_a_break(list({type(loss): loss for loss in live_losses().values()}.values()))
+
+
+@pytest.mark.slow
+def test_every_variant_compiles() -> None:
+    compiles_without_a_break(list(live_losses().values()))
+
+
+@for_each(NAMES)
+def test_adding_a_constant_to_a_row_changes_nothing(name: str) -> None:
+    loss = live_losses()[name]
     logits, target = batch()
     shifted = logits + 10 * torch.randn(len(logits), 1, dtype=torch.float64)
     torch.testing.assert_close(loss(shifted, target), loss(logits, target), rtol=1e-10, atol=1e-12)
 
 
-def test_permuting_the_batch_permutes_the_gradient(loss: CalibrationLoss) -> None:
+@for_each(NAMES)
+def test_permuting_the_batch_permutes_the_gradient(name: str) -> None:
+    loss = live_losses()[name]
     logits, target = batch()
     order = torch.randperm(len(target))
     value, grad = value_and_grad(loss, logits, target)
@@ -75,7 +159,7 @@ def test_permuting_the_batch_permutes_the_gradient(loss: CalibrationLoss) -> Non
     torch.testing.assert_close(grad_p, grad[order], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each(NAMES)
 def test_permuting_the_classes_permutes_the_gradient(name: str) -> None:
     logits, target = batch()
     counts = torch.tensor([500, 200, 90, 40, 15, 7])
@@ -100,24 +184,45 @@ def saturated(scale: float) -> list[Tensor]:
     return [logits.sign() * scale, logits / logits.abs().amax() * scale, perfect, -perfect, tied]
 
 
-@pytest.mark.parametrize("scale", [50.0, 1e2, 1e4])
-def test_finite_where_the_logits_saturate(loss: CalibrationLoss, scale: float) -> None:
+def finite(loss: CalibrationLoss, logits: Tensor, target: Tensor) -> Tensor:
+    """The gradient, after a look at the value and at itself."""
+    value, grad = value_and_grad(loss, logits, target)
+    assert value.isfinite()
+    assert grad.isfinite().all()
+    return grad
+
+
+@for_each(NAMES)
+def test_finite_where_the_logits_saturate(name: str) -> None:
     _, target = batch()
-    for rows in saturated(scale):
-        value, grad = value_and_grad(loss, rows, target)
-        assert value.isfinite()
-        assert grad.isfinite().all()
+    for scale in (50.0, 1e2, 1e4):
+        for rows in saturated(scale):
+            finite(live_losses()[name], rows, target)
 
 
-@pytest.mark.parametrize("n", [1, 2])
-def test_smallest_batches_are_finite(loss: CalibrationLoss, n: int) -> None:
-    for target in (torch.zeros(n, dtype=torch.int64), torch.arange(n)):
-        value, grad = value_and_grad(loss, batch(n, dtype=torch.float32)[0], target)
-        assert value.isfinite()
-        assert grad.isfinite().all()
+# a masked class has a share of the smoothed target, or a distance to the largest logit: inf, as torch has it
+INFINITE_WHERE_MASKED = {"LabelSmoothingLoss", "MarginLoss"}
 
 
-def test_bfloat16_is_computed_in_float32(loss: CalibrationLoss) -> None:
+@for_each(name for name in NAMES if name.split()[0] not in INFINITE_WHERE_MASKED)
+def test_a_class_masked_in_the_whole_batch_has_no_gradient(name: str) -> None:
+    logits, target = batch(dtype=torch.float32)
+    logits[:, -1] = -torch.inf
+    grad = finite(live_losses()[name], logits, target % (K - 1))
+    assert (grad[:, -1] == 0).all()
+    assert grad.abs().sum() > 0
+
+
+@for_each(NAMES)
+def test_smallest_batches_are_finite(name: str) -> None:
+    for n in (1, 2):
+        for target in (torch.zeros(n, dtype=torch.int64), torch.arange(n)):
+            finite(live_losses()[name], batch(n, dtype=torch.float32)[0], target)
+
+
+@for_each(NAMES)
+def test_bfloat16_is_computed_in_float32(name: str) -> None:
+    loss = live_losses()[name]
     logits, target = batch(dtype=torch.bfloat16)
     expected, _ = value_and_grad(loss, logits.float(), target)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -127,9 +232,9 @@ def test_bfloat16_is_computed_in_float32(loss: CalibrationLoss) -> None:
     torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each(NAMES)
 def test_state_survives_a_cast_and_a_checkpoint(name: str) -> None:
-    loss = live(fresh_losses()[name])
+    loss = copy.deepcopy(live_losses()[name])
     logits, target = batch()
     before = {name: buffer.clone() for name, buffer in loss.named_buffers()}
     expected = loss(logits, target)
@@ -146,10 +251,10 @@ def test_state_survives_a_cast_and_a_checkpoint(name: str) -> None:
     assert torch.equal(restored[0](logits, target), expected)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each(NAMES)
 def test_travels_to_another_process(name: str) -> None:
     """Spawning launchers pickle the module."""
-    loss = live(fresh_losses()[name])
+    loss = live_losses()[name]
     copied = pickle.loads(pickle.dumps(loss))
     assert torch.equal(copied(*batch()), loss(*batch()))
 
@@ -168,36 +273,36 @@ TWO = torch.tensor([0, 1])
 NAN = torch.tensor([[0.0, 1.0, torch.nan, 0.0, 0.0, 0.0], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]])
 
 
-@pytest.mark.parametrize(
-    ("logits", "target", "error", "message"),
-    [
-        (torch.zeros(2), TWO, ValueError, "`logits` must have the shape"),
-        (torch.zeros(2, 1), TWO, ValueError, "K >= 2"),
-        (torch.zeros(2, K, dtype=torch.int64), TWO, TypeError, "must be floating point"),
-        (torch.zeros(2, K), TWO.float(), TypeError, "`target` must hold class indices"),
-        (torch.zeros(3, K), TWO, ValueError, r"must have the shape \(3,\)"),
-        (torch.zeros(0, K), TWO[:0], ValueError, "at least one example"),
-        (torch.zeros(2, K), TWO + 5, ValueError, r"lie in \[0, 6\), got values from 5 to 6"),
-        (torch.zeros(2, K), TWO - 1, ValueError, "got values from -1 to 0"),
-        (torch.zeros(2, K), TWO * -100, ValueError, "got values from -100 to 0"),
-        (NAN, TWO, ValueError, "must not contain NaN, got it in 1 of 2 rows"),
-    ],
-)
-def test_bad_batches_are_named(
-    loss: CalibrationLoss, logits: Tensor, target: Tensor, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        loss(logits, target)
+BAD_BATCHES = [
+    (torch.zeros(2), TWO, ValueError, "`logits` must have the shape"),
+    (torch.zeros(2, 1), TWO, ValueError, "K >= 2"),
+    (torch.zeros(2, K, dtype=torch.int64), TWO, TypeError, "must be floating point"),
+    (torch.zeros(2, K), TWO.float(), TypeError, "`target` must hold class indices"),
+    (torch.zeros(3, K), TWO, ValueError, r"must have the shape \(3,\)"),
+    (torch.zeros(0, K), TWO[:0], ValueError, "at least one example"),
+    (torch.zeros(2, K), TWO + 5, ValueError, r"lie in \[0, 6\), got values from 5 to 6"),
+    (torch.zeros(2, K), TWO - 1, ValueError, "got values from -1 to 0"),
+    (torch.zeros(2, K), TWO * -100, ValueError, "got values from -100 to 0"),
+    (NAN, TWO, ValueError, "must not contain NaN, got it in 1 of 2 rows"),
+]
 
 
-@pytest.mark.parametrize("cls", exported_classes())
-def test_arguments_are_keyword_only_and_typed(cls: type[CalibrationLoss]) -> None:
-    parameters = inspect.signature(cls).parameters.values()
-    assert all(p.kind is p.KEYWORD_ONLY and p.annotation is not p.empty for p in parameters)
+@for_each(NAMES)
+def test_bad_batches_are_named(name: str) -> None:
+    for logits, target, error, message in BAD_BATCHES:
+        with pytest.raises(error, match=message):
+            live_losses()[name](logits, target)
 
 
-@pytest.mark.parametrize("cls", exported_classes())
-def test_docstring_is_one_short_line_with_its_source(cls: type[CalibrationLoss]) -> None:
-    first = (cls.__doc__ or "").splitlines()[0]
-    assert len(first) <= 95
-    assert first.endswith(").")
+def test_arguments_are_keyword_only_and_typed() -> None:
+    for cls in exported_classes():
+        for parameter in inspect.signature(cls).parameters.values():
+            assert parameter.kind is parameter.KEYWORD_ONLY, (cls, parameter)
+            assert parameter.annotation is not parameter.empty, (cls, parameter)
+
+
+def test_docstring_is_one_short_line_with_its_source() -> None:
+    for cls in exported_classes():
+        first = (cls.__doc__ or "").splitlines()[0]
+        assert len(first) <= 95, cls
+        assert first.endswith(")."), cls

@@ -12,6 +12,7 @@ from calibench.losses import (
     CalibrationLoss,
     CrossEntropyLoss,
     GenerativeCrossEntropy,
+    GenerativeFocalLoss,
     WeightedSum,
 )
 from tests.losses.examples import K, batch, value_and_grad
@@ -94,6 +95,36 @@ def test_finite_where_the_ratio_is_not(scale: float) -> None:
     exact, exact_grad = value_and_grad(GCE, logits.double(), target)
     torch.testing.assert_close(value.double(), exact)
     torch.testing.assert_close(grad.double(), exact_grad, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        GCE,
+        GenerativeCrossEntropy(smoothing=0.05),
+        GenerativeFocalLoss(),
+        GenerativeFocalLoss(gamma=0.5, focal_on="ratio"),
+        GenerativeFocalLoss(gamma=-1.5, focal_on="ce"),
+    ],
+    ids=["GCE", "smoothed", "focal", "ratio", "ce"],
+)
+def test_a_class_masked_in_the_whole_batch_counts_as_if_it_did_not_exist(
+    loss: CalibrationLoss,
+) -> None:
+    logits, target = batch()
+    with_masked = torch.cat([logits, torch.full((len(logits), 1), -torch.inf)], dim=1)
+    value, grad = value_and_grad(loss, with_masked, target)
+    expected, expected_grad = value_and_grad(loss, logits, target)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(grad[:, :-1], expected_grad)
+    assert (grad[:, -1] == 0).all()
+
+
+def test_a_masked_target_costs_infinity_as_with_cross_entropy() -> None:
+    logits, target = batch()
+    logits[:, target[0]] = -torch.inf
+    assert GCE(logits, target) == torch.inf
+    assert CrossEntropyLoss()(logits, target) == torch.inf
 
 
 ABSENT_SHARES = (1e-6, 0.02, 0.5, 0.99)

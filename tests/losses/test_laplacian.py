@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import torch
 from torch import Tensor
 
-from calibench.losses.laplacian import kernel_energy, laplacian_sums
+from calibench.losses.laplacian import laplacian_sums
 
 POSITIONS = {
     "distinct": torch.rand(50, dtype=torch.float64),
@@ -25,42 +23,38 @@ def matrix(position: Tensor, width: float) -> Tensor:
 
 @pytest.mark.parametrize("width", [0.01, 0.4, 10.0])
 @pytest.mark.parametrize("kind", POSITIONS)
-def test_sums_and_their_slopes(kind: str, width: float) -> None:
+def test_sums_are_those_of_the_matrix(kind: str, width: float) -> None:
     position = POSITIONS[kind]
     values = torch.randn(2, len(position), dtype=torch.float64)
-    total, slope = laplacian_sums(position, values, width=width)
-    kernel = matrix(position, width)
-    tilt = -(position[:, None] - position).sign() * kernel / width
-    torch.testing.assert_close(total, values @ kernel, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(slope, values @ tilt.T, rtol=1e-10, atol=1e-10)
+    expected = values @ matrix(position, width)
+    total = laplacian_sums(position, values, width=width)
+    torch.testing.assert_close(total, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("width", [0.01, 0.4])
 @pytest.mark.parametrize("kind", POSITIONS)
-def test_energy_and_its_slope(kind: str) -> None:
+def test_slope_of_sums_over_all_pairs(kind: str, width: float) -> None:
+    """0 at ties, as the matrix has it, although each of the running sums takes a side."""
     position = POSITIONS[kind].clone().requires_grad_()
-    mixing = torch.tensor([[1.5, -0.7], [-0.7, 0.2]], dtype=torch.float64)
     values = torch.stack([position.sin(), 1 - 3 * position])
-    rates = torch.stack([position.cos(), torch.full_like(position, -3.0)])
-    expected = (mixing * (values @ matrix(position, 0.4) @ values.T)).sum()
-    (by_position,) = torch.autograd.grad(expected, position)
-    with torch.no_grad():
-        energy, slope = kernel_energy(position, values, rates, mixing, width=0.4)
-    torch.testing.assert_close(energy, expected.detach(), rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(slope, by_position, rtol=1e-10, atol=1e-10)
+    energy = (values.flip(0) * laplacian_sums(position, values, width=width)).sum()
+    expected = (values.flip(0) * (values @ matrix(position, width))).sum()
+    torch.testing.assert_close(energy, expected, rtol=1e-12, atol=1e-12)
+    (ours,) = torch.autograd.grad(energy, position, retain_graph=True)
+    (by_matrix,) = torch.autograd.grad(expected, position)
+    torch.testing.assert_close(ours, by_matrix, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("width", [0.01, 0.4])
 def test_float32(width: float) -> None:
     position, values = torch.rand(2000), torch.randn(1, 2000)
-    ours, _ = laplacian_sums(position, values, width=width)
+    ours = laplacian_sums(position, values, width=width)
     kernel = matrix(position.double(), width)
     scale = values.abs().double() @ kernel
     assert ((ours - values.double() @ kernel).abs() / scale).max() < 2e-6
 
 
-def test_a_million_pairs_squared_is_no_matrix() -> None:
+def test_many_examples_need_no_matrix() -> None:
     """N = 200,000 would be a matrix of 160 GB."""
     position, values = torch.rand(200_000), torch.ones(1, 200_000)
-    start = time.process_time()
-    laplacian_sums(position, values, width=0.4)
-    assert time.process_time() - start < 20
+    assert laplacian_sums(position, values, width=0.4).shape == (1, 200_000)

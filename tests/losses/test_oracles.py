@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from calibench import losses as L
 from calibench.losses.adafocal import signed_focal_loss
 from calibench.losses.mmce import REFERENCE as REFERENCE_NORM
+from tests.losses.examples import for_each
 
 REFERENCE = Path(__file__).parent.parent / "reference"
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -90,13 +91,13 @@ NOT_OFFERED = {"bg/tlbs_g2", "bg/mmce_gra", "fcl/mmce_rbf", "fcl/safcl_2_2_1"} |
 }
 
 
-@pytest.fixture(scope="module")
-def index() -> dict[str, Any]:
+@cache
+def oracle_index() -> dict[str, Any]:
     return json.loads((REFERENCE / "losses_oracles.json").read_text())
 
 
-@pytest.fixture(scope="module")
-def arrays() -> dict[str, np.ndarray]:
+@cache
+def oracle_arrays() -> dict[str, np.ndarray]:
     with np.load(REFERENCE / "losses_oracles.npz") as file:
         return dict(file)
 
@@ -114,24 +115,30 @@ def probes(shape: tuple[int, ...]) -> np.ndarray:
     return np.cos(np.arange(4 * np.prod(shape), dtype=np.float64)).reshape(4, *shape)
 
 
-def test_every_case_is_known(index: dict[str, Any]) -> None:
-    assert set(index["losses"]) == set(CASES) | NOT_OFFERED
+def test_every_case_is_known() -> None:
+    assert set(oracle_index()["losses"]) == set(CASES) | NOT_OFFERED
+
+
+def batch_scale(name: str, n: int) -> float:
+    """What the mean over n examples is multiplied by: some of the reference's losses are sums."""
+    return n if oracle_index()["losses"][name]["reduction"] == "sum" else 1.0
 
 
 def comparisons(
-    name: str, index: dict[str, Any], arrays: dict[str, np.ndarray], dtype: torch.dtype
+    name: str, dtype: torch.dtype
 ) -> Iterator[tuple[str, dict[str, Any], Tensor, Tensor]]:
-    for case, by_loss in index["values"].items():
-        logits = torch.from_numpy(arrays[f"in/{case}/logits"]).to(dtype)
-        target = torch.from_numpy(arrays[f"in/{case}/labels"])
-        scale = len(target) if index["losses"][name]["reduction"] == "sum" else 1.0
+    for case, by_loss in oracle_index()["values"].items():
+        logits = torch.from_numpy(oracle_arrays()[f"in/{case}/logits"]).to(dtype)
+        target = torch.from_numpy(oracle_arrays()[f"in/{case}/labels"])
+        scale = batch_scale(name, len(target))
         yield case, by_loss[name], *evaluate(CASES[name], logits, target, scale)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_float64(name: str, index: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+@for_each(CASES)
+def test_float64(name: str) -> None:
+    arrays = oracle_arrays()
     rtol = 1e-7 if name in ROUNDED else 1e-9
-    for case, expected, value, grad in comparisons(name, index, arrays, torch.float64):
+    for case, expected, value, grad in comparisons(name, torch.float64):
         assert value.isfinite(), case
         assert grad.isfinite().all(), case
         if "value_f64" not in expected:  # where the published code crashes or gives NaN
@@ -146,9 +153,9 @@ def test_float64(name: str, index: dict[str, Any], arrays: dict[str, np.ndarray]
             np.testing.assert_allclose(ours, projected, rtol=0, atol=atol, err_msg=case)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_float32(name: str, index: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    for case, expected, value, grad in comparisons(name, index, arrays, torch.float32):
+@for_each(CASES)
+def test_float32(name: str) -> None:
+    for case, expected, value, grad in comparisons(name, torch.float32):
         assert value.isfinite(), case
         assert grad.isfinite().all(), case
         if "value_f64" not in expected:
@@ -157,18 +164,18 @@ def test_float32(name: str, index: dict[str, Any], arrays: dict[str, np.ndarray]
         assert value.item() == pytest.approx(expected["value_f64"], rel=1e-5, abs=2e-6), case
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_full_gradients(name: str, shared: Path, index: dict[str, Any]) -> None:
-    rtol = 1e-7 if name in ROUNDED else 1e-9
-    with np.load(shared / "reference" / "oracles.npz") as everything:
-        for case in index["values"]:
+def test_full_gradients(shared: Path) -> None:
+    with np.load(shared / "reference" / "oracles.npz") as file:
+        everything = dict(file)
+    for case in oracle_index()["values"]:
+        logits = torch.from_numpy(everything[f"in/{case}/logits"]).double()
+        target = torch.from_numpy(everything[f"in/{case}/labels"])
+        for name, loss in CASES.items():
             full = everything.get(f"grad/{case}/{name}")
             if full is None or np.isnan(full).any():
                 continue
-            logits = torch.from_numpy(everything[f"in/{case}/logits"]).double()
-            target = torch.from_numpy(everything[f"in/{case}/labels"])
-            scale = len(target) if index["losses"][name]["reduction"] == "sum" else 1.0
-            _, grad = evaluate(CASES[name], logits, target, scale)
+            rtol = 1e-7 if name in ROUNDED else 1e-9
+            _, grad = evaluate(loss, logits, target, batch_scale(name, len(target)))
             np.testing.assert_allclose(
-                grad.numpy(), full, rtol=rtol, atol=1e-3 * rtol, err_msg=case
+                grad.numpy(), full, rtol=rtol, atol=1e-3 * rtol, err_msg=f"{name} {case}"
             )

@@ -1,4 +1,4 @@
-"""Softmax quantities beside torch's."""
+"""Softmax quantities beside torch's, and where they would round."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from calibench.losses.softmax import SHORT_ROW, cross_entropy_loss, log_probabilities
+from calibench.losses.softmax import cross_entropy_loss, residual
 from tests.losses.examples import K
 
 
@@ -18,8 +18,11 @@ def test_cross_entropy_refuses_what_torch_skips() -> None:
     torch.testing.assert_close(ours.mean(), expected)
 
 
-@pytest.mark.parametrize("k", [2, SHORT_ROW - 1, SHORT_ROW])
-def test_log_probabilities_of_short_and_long_rows(k: int) -> None:
-    logits = torch.randn(20, k, dtype=torch.float64, requires_grad=True)
-    torch.testing.assert_close(log_probabilities(logits), logits.log_softmax(1))
-    assert torch.autograd.gradgradcheck(log_probabilities, (logits,))
+def test_residual_of_the_true_class_is_0_exactly_where_cross_entropy_is() -> None:
+    logits = torch.stack([torch.linspace(-5, 20, 200), torch.zeros(200)], dim=1)
+    target = torch.zeros(200, dtype=torch.int64)
+    own, ce = residual(logits, target)[:, 0], cross_entropy_loss(logits, target)
+    assert torch.equal(own == 0, ce == 0)
+    torch.testing.assert_close(own, torch.expm1(-ce), rtol=1e-6, atol=0)
+    exact = logits.double().softmax(dim=1) - F.one_hot(target, 2)
+    torch.testing.assert_close(residual(logits.double(), target), exact)
