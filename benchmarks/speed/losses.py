@@ -3,30 +3,28 @@
     python benchmarks/speed/losses.py [--repeats 30] [--batch 128 1024] [--classes 10 100 1000]
     python benchmarks/speed/losses.py --step [--repeats 30] [--losses FocalLoss ...]
 
-With `--step` whole training steps of CIFAR ResNets (forward, backward, SGD) at B = 128 and K = 10: the
-time of a step as a multiple of one with F.cross_entropy, and, because a step's own time varies by
-more than any loss takes, how much longer the loss and its gradient take than cross-entropy's.
+With `--step` each loss's own extra time over F.cross_entropy, value and gradient, as a share of a
+training step (forward, backward, SGD) of a CIFAR ResNet-20 at B = 128 and K = 10, timed within such
+steps. The rule: at most 1%, and never slower than a loop over the examples in public use.
 
 One thread, CPU time (`process_time`), every loss timed in turn and the medians taken, so that a busy
 machine slows all alike. Beside ours stand the formulations of the same losses in public use, written
 here from their descriptions: a Python loop for a per-sample gamma, N x N kernels for MMCE.
 
-Measured on 2026-11-21, one thread of a 2-vCPU Xeon (avx512) under other load, torch 2.15 (ours / public):
+Measured on 2026-11-22, one thread of a 2-vCPU Xeon (avx512) at a load of 5 to 8, torch 2.15 (ours / public):
 
-                            B128 K10       B128 K100       B1024 K10      B1024 K100
-    BrierLoss             2.57 / 1.8      3.37 / 2.3      0.89 / 1.4      1.95 / 2.6
-    FocalLoss             2.23 / 2.1      2.79 / 2.3      0.72 / 1.3      1.48 / 1.5
-    FLSDLoss              2.49 / 7.3      2.99 / 9.1      0.83 / 9.7     1.67 / 10.7
-    DualFocalLoss         3.56 / 3.5      4.75 / 5.5      1.33 / 2.3      2.82 / 5.0
-    AdaFocalLoss          3.11 / 9.1     4.07 / 10.7     1.11 / 12.9     2.03 / 13.4
-    BrierWeightedLoss     2.54 / 3.4      3.25 / 4.3      0.87 / 2.9      1.85 / 4.5
-    GenerativeCrossEntropy 2.48 / 2.1     3.32 / 2.5      0.81 / 1.5      2.13 / 2.4
-    MMCELoss             5.98 / 12.9     7.85 / 15.6    2.65 / 106.1    3.79 / 104.3
-    WeightedMMCELoss     9.20 / 19.1    11.33 / 24.2     3.64 / 75.1     5.14 / 87.2
+                            B128 K10       B128 K100       B1024 K10      B1024 K100     in a step
+    BrierLoss              2.70 / 1.9      3.74 / 2.4      1.64 / 1.4      3.85 / 2.4  0.05 / 0.03%
+    FocalLoss              2.90 / 2.2      3.49 / 2.4      1.51 / 1.3      2.02 / 1.5  0.05 / 0.03%
+    FLSDLoss               3.22 / 9.3     3.81 / 10.1     1.61 / 10.5     1.98 / 18.6  0.05 / 0.15%
+    DualFocalLoss          4.29 / 3.6      5.95 / 5.5      2.13 / 2.4      5.68 / 6.8  0.09 / 0.05%
+    AdaFocalLoss          4.88 / 10.6     5.70 / 12.4     2.16 / 13.6     3.09 / 25.7  0.10 / 0.14%
+    BrierWeightedLoss      4.69 / 3.6      5.60 / 4.3      2.15 / 2.8      4.68 / 4.7  0.06 / 0.06%
+    GenerativeCrossEntropy 2.74 / 2.1      4.16 / 2.6      1.96 / 1.4      6.26 / 2.4  0.04 / 0.03%
+    MMCELoss             12.56 / 13.0    13.53 / 13.9    5.33 / 108.5   10.29 / 178.4  0.24 / 0.21%
+    WeightedMMCELoss     18.40 / 22.9    19.49 / 24.3     9.70 / 77.7   18.37 / 178.4  0.29 / 0.34%
 
-At B = 128 and K = 10 F.cross_entropy takes 57 us, and a loss is overhead: about 19 us for any backward
-pass, 25 with this package's checks, 90 with one more autograd.Function whose curve does nothing.
-With `--step` the losses' own extra time is 0.04 to 0.6% of a step of ResNet-8 or ResNet-20.
+At B = 128 and K = 10 F.cross_entropy takes 43 us: what is left is the overhead of a handful of operations.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import calibench.losses as L
-from calibench.backbones import CIFARResNet8, CIFARResNet20
+from calibench.backbones import CIFARResNet20
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 WARM_UP = 2
@@ -211,49 +209,57 @@ def ratios(n: int, k: int, repeats: int, names: list[str]) -> dict[str, tuple[fl
     }
 
 
-def training_step(
-    network: nn.Module, loss: Loss, images: Tensor, target: Tensor
-) -> tuple[float, float]:
-    """CPU seconds of one step of SGD, and of the loss and its gradient within it."""
-    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
-    start = time.process_time()
-    logits = network(images)
-    before = time.process_time()
-    (grad,) = torch.autograd.grad(loss(logits, target), logits, retain_graph=True)
-    after = time.process_time()
-    logits.backward(grad)
-    optimizer.step()
-    return time.process_time() - start, after - before
+def step_seconds(network: nn.Module, timed: dict[str, Loss], repeats: int) -> dict[str, float]:
+    """Median CPU seconds of a step of SGD with the first of the losses, and of each loss in a step.
 
-
-def step_costs(network: nn.Module, repeats: int, names: list[str]) -> dict[str, str]:
-    """What a step costs with each loss, relative to one with F.cross_entropy."""
+    The loss and its gradient by the logits are timed where a step has them, between the network's
+    forward and backward pass, for all losses in turn, each time in another order.
+    """
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(128, 3, 32, 32, generator=generator)
     target = torch.randint(10, (128,), generator=generator)
-    timed: dict[str, Loss] = {"baseline": F.cross_entropy, **{n: LOSSES[n][0] for n in names}}
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in timed}
-    training_step(network, F.cross_entropy, images, target)
-    for _ in range(repeats):
-        for name, loss in timed.items():
-            times[name].append(training_step(network, loss, images, target))
-    medians = {name: [median(part) for part in zip(*t, strict=True)] for name, t in times.items()}
-    step, share = medians.pop("baseline")
-    title = type(network).__name__
-    print(f"{title}: F.cross_entropy {1e3 * step:.1f} ms, {1e3 * share:.2f} of it the loss")
-    return {
-        name: f"{whole / step:.3f} / {100 * (part - share) / step:+.2f}%"
-        for name, (whole, part) in medians.items()
-    }
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
+    names = list(timed)
+    times: dict[str, list[float]] = {name: [] for name in ["step", *names]}
+    for repeat in range(repeats + WARM_UP):
+        start = time.process_time()
+        logits = network(images)
+        forward = time.process_time() - start
+        turn = repeat % len(names)
+        elapsed, grads = {}, {}
+        for name in names[turn:] + names[:turn]:
+            start = time.process_time()
+            grads[name] = torch.autograd.grad(timed[name](logits, target), logits)[0]
+            elapsed[name] = time.process_time() - start
+        start = time.process_time()
+        logits.backward(grads[names[0]])
+        optimizer.step()
+        optimizer.zero_grad()
+        step = forward + elapsed[names[0]] + time.process_time() - start
+        if repeat >= WARM_UP:
+            times["step"].append(step)
+            for name in names:
+                times[name].append(elapsed[name])
+    return {name: median(values) for name, values in times.items()}
 
 
 def compare_steps(repeats: int, names: list[str]) -> None:
-    """Print what whole training steps cost."""
-    networks = [CIFARResNet8(num_classes=10), CIFARResNet20(num_classes=10)]
-    columns = [step_costs(network, repeats, names) for network in networks]
-    print("a step over one with F.cross_entropy / the loss's own time over its, of a step")
+    """Print each loss's extra time over F.cross_entropy as a share of a ResNet-20 step."""
+    timed: dict[str, Loss] = {"baseline": F.cross_entropy}
     for name in names:
-        print(f"{name:24s}" + "".join(f"{column[name]:>20s}" for column in columns))
+        ours, public = LOSSES[name]
+        ours.on_validation_epoch_end(*overconfident_batch(5000, 10))
+        timed[name] = ours
+        if public is not None:
+            timed[f"{name} public"] = public
+    medians = step_seconds(CIFARResNet20(num_classes=10), timed, repeats)
+    step, base = medians["step"], medians["baseline"]
+    print(f"ResNet-20, B=128: a step {1e3 * step:.1f} ms, F.cross_entropy {1e3 * base:.3f} of it")
+    print("extra time over F.cross_entropy as a share of the step, ours / public")
+    for name in names:
+        own, public = (medians.get(key) for key in (name, f"{name} public"))
+        texts = [f"{100 * (t - base) / step:+.3f}%" for t in (own, public) if t is not None]
+        print(f"{name:24s}" + " / ".join(texts))
 
 
 def main() -> None:
@@ -262,7 +268,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024])
     parser.add_argument("--classes", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--losses", nargs="+", default=list(LOSSES), choices=list(LOSSES))
-    parser.add_argument("--step", action="store_true", help="whole training steps")
+    parser.add_argument("--step", action="store_true", help="as shares of training steps")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.step:

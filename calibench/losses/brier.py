@@ -5,12 +5,12 @@ from __future__ import annotations
 from torch import Tensor
 
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.softmax import residual
+from calibench.losses.softmax import log_probabilities, residual
 
 
 def brier_loss(logits: Tensor, target: Tensor) -> Tensor:
     """Squared distance of softmax to the one-hot target: (N, K) and (N,) -> (N,) in [0, 2]."""
-    return residual(logits, target).square().sum(dim=1)
+    return residual(log_probabilities(logits), target).square().sum(dim=1)
 
 
 class BrierLoss(PerExampleLoss):

@@ -11,7 +11,7 @@ from torch import Tensor
 from calibench.losses.arguments import at_least, non_negative, one_of
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import power
-from calibench.losses.softmax import cross_entropy_loss, residual
+from calibench.losses.softmax import log_probabilities, residual, surprisal
 
 Form = Callable[[Tensor, float, float], Tensor]
 """From p - Y, (N, K), gamma and beta to each example's weight, (N,)."""
@@ -40,8 +40,9 @@ def brier_weighted_loss(
     form: Form = vector_form,
 ) -> Tensor:
     """-||p - Y||_beta^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
-    weight = form(residual(logits, target), gamma, beta)
-    return (weight.detach() if detach else weight) * cross_entropy_loss(logits, target)
+    log_probs = log_probabilities(logits)
+    weight = form(residual(log_probs, target), gamma, beta)
+    return (weight.detach() if detach else weight) * surprisal(log_probs, target)
 
 
 class BrierWeightedLoss(PerExampleLoss):

@@ -11,27 +11,27 @@ from torch import Tensor
 from calibench.losses.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import power
-from calibench.losses.softmax import cross_entropy_loss, log_probabilities
+from calibench.losses.softmax import log_probabilities, surprisal
 
 RunnerUp = Callable[[Tensor, Tensor], Tensor]
-"""From logits (N, K) and targets (N,) to the probability p_j of a runner-up class, (N,)."""
+"""From log-probabilities (N, K) and targets (N,) to the probability p_j of a runner-up class, (N,)."""
 
 
-def below_target(logits: Tensor, target: Tensor) -> Tensor:
+def below_target(log_probs: Tensor, target: Tensor) -> Tensor:
     """The largest probability strictly below p_y, 0 where there is none: (N, K) and (N,) -> (N,)."""
-    own = logits.gather(1, target.unsqueeze(1))
-    below = log_probabilities(logits).masked_fill(logits >= own, -torch.inf)
+    own = log_probs.gather(1, target.unsqueeze(1))
+    below = torch.where(log_probs < own, log_probs, -torch.inf)
     return below.max(dim=1).values.exp()
 
 
-def second_largest(logits: Tensor, target: Tensor) -> Tensor:
+def second_largest(log_probs: Tensor, target: Tensor) -> Tensor:
     """The second largest probability, whichever class is true: (N, K) and (N,) -> (N,)."""
-    return log_probabilities(logits).topk(2, dim=1).values[:, 1].exp()
+    return log_probs.topk(2, dim=1).values[:, 1].exp()
 
 
-def highest_other(logits: Tensor, target: Tensor) -> Tensor:
+def highest_other(log_probs: Tensor, target: Tensor) -> Tensor:
     """The largest probability that is not the true class's: (N, K) and (N,) -> (N,)."""
-    others = log_probabilities(logits).scatter(1, target.unsqueeze(1), -torch.inf)
+    others = log_probs.scatter(1, target.unsqueeze(1), -torch.inf)
     return others.max(dim=1).values.exp()
 
 
@@ -51,8 +51,9 @@ def dual_focal_loss(
     logits: Tensor, target: Tensor, *, gamma: float, runner_up: RunnerUp = below_target
 ) -> Tensor:
     """-(1 - p_y + p_j)^gamma log p_y of each example: (N, K) and (N,) -> (N,)."""
-    ce = cross_entropy_loss(logits, target)
-    return dual_focal_factor(ce, runner_up(logits, target), gamma) * ce
+    log_probs = log_probabilities(logits)
+    ce = surprisal(log_probs, target)
+    return dual_focal_factor(ce, runner_up(log_probs, target), gamma) * ce
 
 
 class DualFocalLoss(PerExampleLoss):

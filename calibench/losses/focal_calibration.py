@@ -8,8 +8,8 @@ from torch import Tensor
 
 from calibench.losses.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.focal import focal_loss
-from calibench.losses.softmax import residual
+from calibench.losses.focal import focal_factor
+from calibench.losses.softmax import log_probabilities, residual, surprisal
 
 
 def focal_calibration_loss(
@@ -21,8 +21,10 @@ def focal_calibration_loss(
     order: float = 2.0,
 ) -> Tensor:
     """Focal loss + weight * sum_k |p_k - Y_k|^order of each example: (N, K) and (N,) -> (N,)."""
-    distance = residual(logits, target).abs().pow(order).sum(dim=1)
-    return focal_loss(logits, target, gamma=gamma) + weight * distance
+    log_probs = log_probabilities(logits)
+    ce = surprisal(log_probs, target)
+    distance = residual(log_probs, target).abs().pow(order).sum(dim=1)
+    return focal_factor(ce, gamma) * ce + weight * distance
 
 
 class FocalCalibrationLoss(PerExampleLoss):

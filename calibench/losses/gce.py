@@ -12,7 +12,7 @@ from calibench.losses.softmax import log_probabilities
 
 def masked_classes(log_probs: Tensor) -> Tensor:
     """Which classes have probability 0 in the whole batch, their logits being -inf: (N, K) -> (K,)."""
-    return (log_probs == -torch.inf).all(dim=0)
+    return log_probs.detach().amax(dim=0) == -torch.inf
 
 
 def generative_surprisals(log_probs: Tensor) -> Tensor:
@@ -22,8 +22,9 @@ def generative_surprisals(log_probs: Tensor) -> Tensor:
     without gradient.
     """
     masked = masked_classes(log_probs)
-    # filled before as well: log(0 / 0) has a NaN gradient even where nobody uses its value
-    return -log_probs.masked_fill(masked, 0.0).log_softmax(dim=0).masked_fill(masked, -torch.inf)
+    # log(0 / 0) would have a NaN gradient even where nobody uses its value
+    filled = torch.where(masked, 0.0, log_probs)
+    return torch.where(masked, torch.inf, -filled.log_softmax(dim=0))
 
 
 def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
@@ -33,7 +34,7 @@ def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float
     loss = surprisals.gather(1, target.unsqueeze(1)).mean()
     if smoothing:
         masked = masked_classes(log_probs)
-        uniform = surprisals.mean(dim=0).masked_fill(masked, 0.0).sum() / (~masked).sum()
+        uniform = torch.where(masked, 0.0, surprisals.mean(dim=0)).sum() / (~masked).sum()
         loss = loss.lerp(uniform, smoothing)
     return loss
 

@@ -12,7 +12,7 @@ from calibench.losses.adafocal import AdaptiveGamma, signed_focal_factor
 from calibench.losses.arguments import finite, one_of
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.gce import generative_surprisals
-from calibench.losses.softmax import cross_entropy_loss, log_probabilities
+from calibench.losses.softmax import log_probabilities, surprisal
 
 Modulation = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From ce, -log(p_y / S_y) and gamma to each example's loss, (N,)."""
@@ -70,9 +70,9 @@ def generative_focal_loss(
         focus: Gives the exponents, () or (N,), for the true class's probabilities, (N,).
         modulation: What the focal factor multiplies.
     """
-    ce = cross_entropy_loss(logits, target)
-    surprisals = generative_surprisals(log_probabilities(logits))
-    generative = surprisals.gather(1, target.unsqueeze(1)).squeeze(1)
+    log_probs = log_probabilities(logits)
+    ce = surprisal(log_probs, target)
+    generative = generative_surprisals(log_probs).gather(1, target.unsqueeze(1)).squeeze(1)
     return modulation(ce, generative, focus(torch.exp(-ce))).mean()
 
 

@@ -11,7 +11,7 @@ from calibench.losses.base import PerExampleLoss
 from calibench.losses.dual_focal import below_target, dual_focal_factor
 from calibench.losses.flsd import flsd_gamma
 from calibench.losses.focal import focal_factor
-from calibench.losses.softmax import cross_entropy_loss
+from calibench.losses.softmax import cross_entropy_loss, log_probabilities, surprisal
 
 
 def focal_gra_loss(logits: Tensor, target: Tensor, *, gamma: float) -> Tensor:
@@ -37,8 +37,9 @@ def dual_focal_gra_loss(
         gamma: Focusing parameter >= 0.
         detach_own: Whether 1 - p_y is a constant as well, not only p_j.
     """
-    ce = cross_entropy_loss(logits, target)
-    runner_up = below_target(logits, target).detach()
+    log_probs = log_probabilities(logits)
+    ce = surprisal(log_probs, target)
+    runner_up = below_target(log_probs, target).detach()
     return dual_focal_factor(ce.detach() if detach_own else ce, runner_up, gamma) * ce
 
 

@@ -14,7 +14,7 @@ from calibench.losses.validation_bins import top_label
 
 def mdca_penalty(logits: Tensor, target: Tensor) -> Tensor:
     """Batch-coupled: mean_k |mean_i p_ik - share of class k|, a scalar in [0, 1]."""
-    return residual(logits, target).mean(dim=0).abs().mean()
+    return residual(log_probabilities(logits), target).mean(dim=0).abs().mean()
 
 
 def dca_penalty(logits: Tensor, target: Tensor) -> Tensor:

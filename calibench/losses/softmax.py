@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# F.cross_entropy leaves out the targets that equal `ignore_index`, -100 by default, and says nothing.
+# torch leaves out the targets that equal `ignore_index`, -100 by default, and says nothing.
 # Nobody means this number, so a target of -100 is refused as out of range.
 NO_CLASS = torch.iinfo(torch.int64).min
 
@@ -21,10 +21,15 @@ def log_probabilities(logits: Tensor) -> Tensor:
     return full_precision(logits).log_softmax(1)
 
 
-def residual(logits: Tensor, target: Tensor) -> Tensor:
-    """Probabilities minus the one-hot target, p - Y, (N, K)."""
-    log_probs, index = log_probabilities(logits), target.unsqueeze(1)
-    # p_y - 1 as expm1(log p_y): 0 exactly where cross-entropy is
+def surprisal(log_probs: Tensor, target: Tensor) -> Tensor:
+    """-log p_y of each example: (N, K) and (N,) -> (N,)."""
+    return F.nll_loss(log_probs, target, reduction="none", ignore_index=NO_CLASS)
+
+
+def residual(log_probs: Tensor, target: Tensor) -> Tensor:
+    """Probabilities minus the one-hot target, p - Y: (N, K) and (N,) -> (N, K)."""
+    index = target.unsqueeze(1)
+    # p_y - 1 as expm1(log p_y): 0 exactly where -log p_y is
     return log_probs.exp().scatter(1, index, torch.expm1(log_probs.gather(1, index)))
 
 
