@@ -11,7 +11,9 @@ from torch import Tensor
 
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.confidence import rows_per_block
-from calibench.calibrators.lbfgs import minimised
+from calibench.calibrators.lbfgs import in_lists, minimised
+from calibench.calibrators.likelihood import diagonal_nll, full_hessian, full_nll
+from calibench.calibrators.newton import Hessian, newton_minimum
 from calibench.calibrators.penalties import Penalty, published
 from calibench.calibrators.temperature import nll_temperature
 
@@ -89,7 +91,13 @@ class VectorScaling(Affine):
 
 
 class FullAffine(Affine):
-    """An affine map with a full matrix, fitted by penalised likelihood from the identity."""
+    """An affine map of logits with a full matrix, fitted by penalised likelihood from the identity.
+
+    A penalty makes the likelihood have one optimum, which Newton's method finds. Without one a separable set has none,
+    and the search by L-BFGS is stopped early, after `max_iter` iterations.
+    """
+
+    max_iter = MATRIX_ITERATIONS
 
     @abstractmethod
     def _penalty(self, k: int) -> Penalty:
@@ -105,13 +113,27 @@ class FullAffine(Affine):
         start = torch.cat([torch.eye(k), torch.zeros(k, 1)], dim=1).to(features)
         factor = _full_factor(features, penalty)
 
-        def objective(parameters: Sequence[Tensor]) -> tuple[float, Sequence[Tensor]]:
-            matrix = start + parameters[0] @ factor.T
+        def objective(moved: Tensor) -> tuple[float, Tensor]:
+            matrix = start + moved @ factor.T
             value, gradient = full_nll(features, target, matrix)
             more, more_gradient = penalty(matrix)
-            return value + more, [(gradient + more_gradient) @ factor]
+            return value + more, (gradient + more_gradient) @ factor
 
-        (found,) = minimised(objective, [torch.zeros_like(start)], max_iter=MATRIX_ITERATIONS)
+        def hessian(moved: Tensor) -> Hessian:
+            of_likelihood = full_hessian(features, start + moved @ factor.T)
+
+            def product(direction: Tensor) -> Tensor:
+                direction = direction @ factor.T
+                # The penalty is a quadratic form: its gradient is its Hessian's product.
+                return (of_likelihood(direction) + penalty(direction)[1]) @ factor
+
+            return product
+
+        origin = torch.zeros_like(start)
+        if penalty.factors.any():
+            found = newton_minimum(objective, hessian, origin)
+        else:
+            (found,) = minimised(in_lists(objective), [origin], max_iter=self.max_iter)
         fitted = start + found @ factor.T
         self.weight, self.bias = fitted[:, :-1].clone(), fitted[:, -1].clone()
 
@@ -119,26 +141,39 @@ class FullAffine(Affine):
 class MatrixScaling(FullAffine):
     """Matrix scaling, softmax(W z + b) (Guo et al. 2017, section 4.2; ODIR: Kull et al. 2019).
 
-    The solution by L-BFGS in float64 from the identity; K (K + 1) parameters over-fit easily, and
-    on a separable set there is no finite optimum (the search ends after 500 iterations).
+    Fitted in float64 from the identity. With a penalty the optimum is found. Without one, as published, K (K + 1)
+    parameters over-fit easily, a separable set has no finite optimum, and `max_iter` is early stopping: what comes out
+    then depends on it. On halves of 14 real sets 500 iterations reach the optimum of 10, and the held-out NLL of two
+    more to 2e-4; on 20 Newsgroups it rises from .65 (100 iterations) to .69 (500) and .78 (2,000), on MNIST from .27 to
+    6 and 730, where after 500 iterations rounding alone decides between 2.7 and 6.
 
     Args:
         reg_lambda: Weight of the mean square of W's off-diagonal entries; 0 as in Guo et al.
             (2017).
         reg_mu: Weight of the mean square of the biases.
+        max_iter: Iterations of L-BFGS after which the search without a penalty is stopped.
 
     Attributes:
         weight: W, (K, K), rows are outputs.
         bias: b, (K,).
 
     Raises:
-        ValueError: If a weight is negative.
+        ValueError: If a weight is negative or `max_iter` is not positive.
     """
 
-    def __init__(self, *, reg_lambda: float = 0.0, reg_mu: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        reg_lambda: float = 0.0,
+        reg_mu: float = 0.0,
+        max_iter: int = MATRIX_ITERATIONS,
+    ) -> None:
         super().__init__()
         self.reg_lambda = checked_weight("reg_lambda", reg_lambda)
         self.reg_mu = checked_weight("reg_mu", reg_mu)
+        if max_iter < 1:
+            raise ValueError(f"`max_iter` must be a positive integer, got {max_iter!r}.")
+        self.max_iter = max_iter
 
     def _penalty(self, k: int) -> Penalty:
         return published(k, self.reg_lambda, self.reg_mu)
@@ -149,44 +184,6 @@ def checked_weight(argument: str, value: float) -> float:
     if value < 0:
         raise ValueError(f"`{argument}` must not be negative, got {value!r}.")
     return value
-
-
-def diagonal_nll(
-    features: Tensor, target: Tensor, weight: Tensor, bias: Tensor
-) -> tuple[float, Tensor]:
-    """Mean NLL of softmax(w * f + b) and its gradient (2, K) by w and b."""
-    value, gradient = 0.0, torch.zeros_like(torch.stack([weight, bias]))
-    for rows, labels in _blocks(features, target):
-        loss, residual = _nll_and_residual(torch.addcmul(bias, rows, weight), labels)
-        value += loss
-        gradient[0] += residual.mul(rows).sum(dim=0)
-        gradient[1] += residual.sum(dim=0)
-    return value / len(features), gradient / len(features)
-
-
-def full_nll(features: Tensor, target: Tensor, matrix: Tensor) -> tuple[float, Tensor]:
-    """Mean NLL of softmax(W f + b) and its gradient by the matrix (W, b), (K, K + 1)."""
-    value, gradient = 0.0, torch.zeros_like(matrix)
-    for rows, labels in _blocks(features, target):
-        loss, residual = _nll_and_residual(rows @ matrix[:, :-1].T + matrix[:, -1], labels)
-        value += loss
-        gradient[:, :-1] += residual.T @ rows
-        gradient[:, -1] += residual.sum(dim=0)
-    return value / len(features), gradient / len(features)
-
-
-def _blocks(features: Tensor, target: Tensor) -> zip[tuple[Tensor, Tensor]]:
-    size = rows_per_block(features)
-    return zip(torch.split(features, size), torch.split(target, size), strict=True)
-
-
-def _nll_and_residual(scores: Tensor, target: Tensor) -> tuple[float, Tensor]:
-    """Summed NLL of a block, and probabilities minus one-hot targets."""
-    log_probs = scores.log_softmax(dim=1)
-    index = target.unsqueeze(1)
-    loss = -log_probs.gather(1, index).sum().item()
-    one = scores.new_ones(index.shape)
-    return loss, log_probs.exp_().scatter_add_(1, index, -one)
 
 
 def _diagonal_factor(features: Tensor, scale: float) -> Tensor:

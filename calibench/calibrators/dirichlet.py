@@ -19,7 +19,8 @@ LOWEST = math.log(torch.finfo(torch.float64).tiny)
 class DirichletCalibration(FullAffine):
     """Dirichlet calibration, softmax(W ln p + b) with ODIR or L2 (Kull et al. 2019).
 
-    Fitted by L-BFGS in float64 from the identity; the argmax can change.
+    Fitted in float64 from the identity to the optimum, by Newton's method; the argmax can change. Without a penalty
+    (weights of 0) there may be none, and the search ends early, as `MatrixScaling` says.
 
     Args:
         reg_lambda: Weight of the penalty of W's off-diagonal entries. Kull et al. choose it by

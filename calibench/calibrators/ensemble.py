@@ -13,9 +13,12 @@ from torch import Tensor
 
 from calibench.calibrators.base import Calibrator, choose
 from calibench.calibrators.confidence import rows_per_block
+from calibench.calibrators.convergence import warn_unless_converged
 from calibench.calibrators.temperature import brier_temperature, nll_temperature
 
 Array = NDArray[np.float64]
+# Probabilities of targets are not let below, so that the gradient, a mean of their quotients, does not overflow.
+LOWEST = 1e-290
 Objective = tuple[
     Callable[[Tensor, Tensor], float], Callable[[Tensor, Tensor, float], NDArray[np.float64]]
 ]
@@ -76,7 +79,7 @@ def brier_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
         gram += torch.einsum("ink,jnk->ij", members, members).cpu().numpy()
         hits += of_target.sum(dim=1).cpu().numpy()
     gram, hits = gram / len(logits), hits / len(logits)
-    return _simplex_minimum(
+    return simplex_minimum(
         lambda w: float(w @ gram @ w - 2 * hits @ w), lambda w: 2 * (gram @ w - hits)
     )
 
@@ -84,8 +87,8 @@ def brier_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
 def nll_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
     """Weights (3,) of the smallest NLL, which is convex in the weights."""
     parts = [of_target.T for _, of_target in _members(logits, target, temperature)]
-    probs = torch.cat(parts).cpu().numpy().clip(min=np.finfo(np.float64).tiny)
-    return _simplex_minimum(
+    probs = torch.cat(parts).cpu().numpy().clip(min=LOWEST)
+    return simplex_minimum(
         lambda w: float(-np.log(probs @ w).mean()),
         lambda w: -(probs / (probs @ w)[:, None]).mean(axis=0),
     )
@@ -100,17 +103,27 @@ def _members(logits: Tensor, target: Tensor, temperature: float) -> Iterator[tup
         yield members, members.gather(2, labels.expand(3, -1).unsqueeze(2)).squeeze(2)
 
 
-def _simplex_minimum(f: Callable[[Array], float], gradient: Callable[[Array], Array]) -> Array:
-    """Smallest value of a convex function of three weights >= 0 with sum 1."""
+def simplex_minimum(f: Callable[[Array], float], gradient: Callable[[Array], Array]) -> Array:
+    """Smallest value of a convex function of three weights >= 0 with sum 1.
+
+    Warns:
+        ConvergenceWarning: If a value may be smaller by more than 1e-5: a convex function lies above its tangents, so
+            the steepest descent along a tangent to a vertex bounds what is left.
+    """
     from scipy.optimize import minimize
 
+    # Inside, because at a vertex the gradient of the NLL can be 1e12, and SLSQP then returns its start.
+    start = np.array([0.98, 0.01, 0.01])
     found = minimize(
-        f, np.array([1.0, 0.0, 0.0]), jac=gradient, method="SLSQP", bounds=[(0, 1)] * 3,
+        f, start, jac=gradient, method="SLSQP", bounds=[(0, 1)] * 3,
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
         options={"ftol": 1e-15, "maxiter": 1000},
     )  # fmt: skip
-    weights = found.x.clip(0, 1)
-    return np.asarray(weights / weights.sum())
+    inside = found.x.clip(0, 1)
+    weights: Array = min([*np.eye(3), start, inside / inside.sum()], key=f)
+    slope = gradient(weights)
+    warn_unless_converged("what is left to gain", float(slope @ weights - slope.min()))
+    return weights
 
 
 OBJECTIVES: dict[str, Objective] = {

@@ -27,9 +27,8 @@ class EntropyTemperatureScaling(Calibrator):
     H is the entropy of softmax(z) over ln K. w and b minimise the NLL, from w = 0 and the
     temperature of `TemperatureScaling`.
 
-    Experimental: recalled from the paper, whose code was not to be had. Here H is at least 1e-12
-        and T
-    stays in [0.01, 1e4].
+    Experimental: recalled from the paper, whose code was not to be had. Here H is at least 1e-12 and T stays in
+    [0.01, 1e4].
 
     Attributes:
         slope: w, a scalar.
@@ -130,7 +129,7 @@ class ParameterizedTemperatureScaling(Calibrator):
         def objective(layers: Sequence[Tensor]) -> Tensor:
             return ((shifted / network(features, layers)).softmax(dim=1) - truth).square().mean()
 
-        found = minimised(by_autograd(objective), start, max_iter=NETWORK_ITERATIONS)
+        found = minimised(by_autograd(objective), start, max_iter=NETWORK_ITERATIONS, smooth=False)
         self.first, self.second, self.last = (layer.clone() for layer in found)
 
     def _features(self, logits: Tensor) -> Tensor:

@@ -9,20 +9,31 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from calibench.calibrators.convergence import warn_unless_converged
+
 ValueAndGradient = Callable[[Sequence[Tensor]], tuple[float, Sequence[Tensor]]]
 
 
 def minimised(
-    objective: ValueAndGradient, start: Sequence[Tensor], *, max_iter: int, tolerance: float = 1e-9
+    objective: ValueAndGradient,
+    start: Sequence[Tensor],
+    *,
+    max_iter: int,
+    tolerance: float = 1e-9,
+    smooth: bool = True,
 ) -> list[Tensor]:
     """Parameters where no entry of the gradient is above `tolerance`, or after `max_iter` steps.
 
     Args:
         objective: Value and gradients at the parameters.
         start: Initial parameters, any shapes, float64.
-        max_iter: Largest number of iterations: what ends the search where there is no finite
-            optimum.
+        max_iter: Largest number of iterations: early stopping where there is no finite optimum.
         tolerance: Largest entry of the gradient at which the search ends.
+        smooth: Whether the gradient vanishes at a minimum, which need not be where the objective has kinks.
+
+    Warns:
+        ConvergenceWarning: If the search for a smooth minimum ends before `max_iter` iterations and the gradient is not
+            small there.
     """
     sizes = [part.numel() for part in start]
 
@@ -49,7 +60,19 @@ def minimised(
     found = minimize(
         value_and_gradient, packed(start), jac=True, method="L-BFGS-B", options=options
     )
+    if smooth and found.nit < max_iter:
+        warn_unless_converged("the largest entry of the gradient", float(np.abs(found.jac).max()))
     return unpacked(found.x)
+
+
+def in_lists(objective: Callable[[Tensor], tuple[float, Tensor]]) -> ValueAndGradient:
+    """An objective of one tensor as one of a list of tensors."""
+
+    def value_and_gradients(parameters: Sequence[Tensor]) -> tuple[float, Sequence[Tensor]]:
+        value, gradient = objective(parameters[0])
+        return value, [gradient]
+
+    return value_and_gradients
 
 
 def by_autograd(objective: Callable[[Sequence[Tensor]], Tensor]) -> ValueAndGradient:

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from calibench.calibrators.convergence import warn_unless_converged
+
 # Relative to the mean loss: far below rounding where the optimum is finite, and what makes it
 # finite where the classes are separable.
 RIDGE = 1e-10
@@ -47,6 +49,7 @@ def _newton(features: Tensor, target: Tensor, active: Tensor) -> Tensor:
         theta, loss = _line_search(features, target, theta, loss, step)
         if float(decrease.max()) < TOLERANCE:
             break
+    warn_unless_converged("what the next step promises of the loss", float(decrease.max()))
     return theta
 
 

@@ -21,6 +21,7 @@ from calibench.calibrators.confidence import (
     rows_per_block,
     top_confidence,
 )
+from calibench.calibrators.convergence import warn_unless_converged
 
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 1e4
 
@@ -132,6 +133,7 @@ def _increasing_root(
         if abs(x - before) <= 1e-13 * x:
             break
         value, slope = f(x)
+    warn_unless_converged("the last relative step", abs(x - before) / x, 1e-9)
     return x
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import Tensor
@@ -13,9 +15,11 @@ from calibench.calibrators import (
     HistogramBinning,
     IsotonicCalibration,
     IsotonicTopLabel,
+    MatrixScaling,
     SplineCalibration,
     VectorScaling,
 )
+from calibench.calibrators.convergence import ConvergenceWarning
 
 from .conftest import drawn
 from .test_contract import every_calibrator
@@ -46,13 +50,17 @@ def sets() -> dict[str, tuple[Tensor, Tensor]]:
 
 
 NAMES = list(sets())
+# No scale of the weights is small enough beside logits of 3e38: the fit fails, and says so.
+FAILING = {("float32 at its limit", MatrixScaling), ("float32 at its limit", VectorScaling)}
 
 
 @every_calibrator
 @pytest.mark.parametrize("name", NAMES)
 def test_results_are_distributions(calibrator: type[Calibrator], name: str) -> None:
     logits, target = sets()[name]
-    model = calibrator().fit(logits, target)
+    failing = (name, calibrator) in FAILING
+    with pytest.warns(ConvergenceWarning) if failing else nullcontext():
+        model = calibrator().fit(logits, target)
     seen = logits.shape[1]
     unseen, _ = drawn(50, seen, 2.0, seed=5)
     for given in (logits, unseen, 1e4 * unseen.sign(), torch.zeros(1, seen)):
