@@ -24,10 +24,10 @@ class CalibrationLoss(MovedNotCast, ABC):
     follow the module's device but are never cast, so `bf16-true` training keeps them as they are; a
     buffer whose length is known only at run time takes the checkpoint's.
 
-    Calling a loss checks its input. Shapes and types are checked everywhere, before; values (targets
-    out of range, NaN) are looked for only on the CPU and only after the loss has failed or come out
-    as NaN. On an accelerator a look would stop the device at every step: there an index out of
-    range ends in the device's own assertion, and a NaN reaches the training loop as a NaN loss.
+    Calling a loss checks its input. Shapes and types are checked first, on every device. Values
+    (targets out of range, NaN) are checked only on the CPU, and only after the loss has raised or
+    come out as NaN. On an accelerator reading a value would make the device wait at every step:
+    there an index out of range ends in the device's own assertion, and NaN logits give a NaN loss.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class CalibrationLoss(MovedNotCast, ABC):
         """
 
     def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
-        """Called at the start of epoch 0, 1, ...; not repeated on a resume within an epoch."""
+        """Called at the start of epoch 0, 1, ..., but not when a run resumes within an epoch."""
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
         """Called after each validation epoch with all validation logits (N, K) and targets (N,).

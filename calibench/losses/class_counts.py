@@ -13,8 +13,8 @@ from calibench.losses.base import PerExampleLoss
 class ClassCountLoss(PerExampleLoss):
     """A loss that needs the training set's class counts, given by `on_fit_start` (this package).
 
-    What it keeps of them is the buffer `per_class`, (K,) float64, empty until then; a checkpoint
-    restores it.
+    It keeps one number for each class, derived from the counts, in the buffer `per_class`, (K,)
+    float64. The buffer is empty until `on_fit_start` is called; a checkpoint restores it.
     """
 
     per_class: Tensor
@@ -25,7 +25,7 @@ class ClassCountLoss(PerExampleLoss):
 
     @abstractmethod
     def from_counts(self, counts: Tensor) -> Tensor:
-        """What each class's loss needs, from the class counts: (K,) float64 -> (K,)."""
+        """Return the number to keep for each class, from the class counts: (K,) float64 -> (K,)."""
 
     def on_fit_start(self, class_counts: Tensor) -> None:
         """Take the class counts, (K,), each at least 1."""

@@ -1,4 +1,4 @@
-"""Generative cross-entropy: which input, given the class; not which class, given the input."""
+"""Generative cross-entropy: the probability of an input given its class, within the batch."""
 
 from __future__ import annotations
 

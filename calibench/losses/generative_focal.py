@@ -52,7 +52,7 @@ class FixedGamma(nn.Module):
         return self.gamma
 
     def update(self, logits: Tensor, target: Tensor) -> None:
-        """Learn nothing from the validation set."""
+        """Do nothing: the exponent is fixed."""
 
 
 def generative_focal_loss(

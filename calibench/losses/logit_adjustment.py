@@ -1,4 +1,4 @@
-"""Logit adjustment: the class prior is added in training, so the network learns to do without."""
+"""Logit adjustment: log class priors are added to the logits in training, and left out at test time."""
 
 from __future__ import annotations
 

@@ -26,25 +26,26 @@ def mmce_penalty(logits: Tensor, target: Tensor, *, kernel_width: float = 0.4) -
 
 @dataclass(frozen=True)
 class WeightedNorm:
-    """How weighted MMCE turns its three pair sums into a number."""
+    """Normalisation of the sums over pairs in weighted MMCE."""
 
     factor: Callable[[Tensor], Tensor]
-    """What a sum over so many pairs is multiplied by."""
+    """From numbers of pairs to what the sums over them are multiplied by."""
     floor: float
     """Added under the root."""
 
 
-def _once(pairs: Tensor) -> Tensor:
+def divided_once(pairs: Tensor) -> Tensor:
+    """1 / pairs, as in the paper: the sums become means."""
     return 1 / pairs
 
 
-def _twice(pairs: Tensor) -> Tensor:
-    """The code takes means over the pairs and divides by their number once more, in float32."""
+def divided_twice(pairs: Tensor) -> Tensor:
+    """1 / pairs^2, as in the public code: its means are divided by the number of pairs in float32."""
     return 1 / (pairs.float() + 1e-5) / pairs
 
 
-PUBLISHED = WeightedNorm(factor=_once, floor=0.0)
-REFERENCE = WeightedNorm(factor=_twice, floor=1e-10)
+PUBLISHED = WeightedNorm(factor=divided_once, floor=0.0)
+REFERENCE = WeightedNorm(factor=divided_twice, floor=1e-10)
 
 
 def weighted_mmce_penalty(

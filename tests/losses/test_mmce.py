@@ -68,15 +68,14 @@ def test_the_reference_divides_by_the_pairs_twice() -> None:
 
 
 @pytest.mark.parametrize("loss", WEIGHTED, ids=["published", "reference"])
-@pytest.mark.parametrize("n", [1, 2, 3, 20])
-@pytest.mark.parametrize("right", [True, False])
-def test_one_sided_batches_have_no_penalty(loss: WeightedMMCELoss, n: int, right: bool) -> None:
-    logits = batch(n)[0]
-    target = logits.argmax(dim=1) if right else logits.argmin(dim=1)
-    value, grad = value_and_grad(loss, logits, target)
-    ce, ce_grad = value_and_grad(CrossEntropyLoss(), logits, target)
-    torch.testing.assert_close(value, ce)
-    torch.testing.assert_close(grad, ce_grad)
+def test_one_sided_batches_have_no_penalty(loss: WeightedMMCELoss) -> None:
+    for n in (1, 2, 3, 20):
+        logits = batch(n)[0]
+        for target in (logits.argmax(dim=1), logits.argmin(dim=1)):  # all right, all wrong
+            value, grad = value_and_grad(loss, logits, target)
+            ce, ce_grad = value_and_grad(CrossEntropyLoss(), logits, target)
+            torch.testing.assert_close(value, ce)
+            torch.testing.assert_close(grad, ce_grad)
 
 
 def test_perfect_confidence_has_no_penalty_and_a_finite_gradient() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 import calibench.losses as L
-from tests.losses.examples import exported_classes
+from tests.losses.examples import exported_classes, for_each
 
 FOLDER = Path(__file__).parent.parent.parent / "benchmarks" / "losses"
-FILES = sorted(FOLDER.glob("*.yaml"))
+FILES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -25,22 +24,22 @@ def build(block: dict[str, Any], **overrides: Any) -> L.CalibrationLoss:
     return getattr(L, block["class_path"])(**{**arguments, **nested})
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_overlay_builds_its_loss(path: Path) -> None:
-    content = read(path)
-    assert path.read_text().startswith("# "), "who, and where the hyper-parameters are from"
+@for_each(FILES)
+def test_overlay_builds_its_loss(name: str) -> None:
+    content = read(FILES[name])
+    assert FILES[name].read_text().startswith("# "), "who, and where the hyper-parameters are from"
     assert set(content) <= {"model", "published"}
     assert set(content["model"]) == {"loss"}
     assert isinstance(build(content["model"]["loss"]), L.CalibrationLoss)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_published_settings_build_and_name_their_source(path: Path) -> None:
-    content = read(path)
+@for_each(FILES)
+def test_published_settings_build_and_name_their_source(name: str) -> None:
+    content = read(FILES[name])
     published = content.get("published", {})
     assert not published or isinstance(published.pop("source"), str)
-    for name, arguments in published.items():
-        benchmark, backbone = name.split("/")
+    for cell, arguments in published.items():
+        benchmark, backbone = cell.split("/")
         assert benchmark.isidentifier()
         assert backbone.isidentifier()
         loss = build(content["model"]["loss"], **arguments)
@@ -48,6 +47,6 @@ def test_published_settings_build_and_name_their_source(path: Path) -> None:
 
 
 def test_every_loss_has_an_overlay() -> None:
-    covered = {read(path)["model"]["loss"]["class_path"] for path in FILES}
+    covered = {read(path)["model"]["loss"]["class_path"] for path in FILES.values()}
     # a sum of losses has no paper
     assert covered == {cls.__name__ for cls in exported_classes()} - {"WeightedSum"}
