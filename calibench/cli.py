@@ -67,8 +67,9 @@ calibrator (fitted on val only), and writes results/<benchmark>/<backbone>/<loss
     --evaluated_checkpoint last|best_error|best_nll
   --trace.test_metrics true  --trace.checkpoints '[50, 150]'   for curves: test metrics of every epoch
                        (not for selection), checkpoints of named epochs; nothing else changes
-  --ckpt_path last     resume a killed run from its last checkpoint, to the same numbers
-  --overwrite true     train again although the run is done
+  --overwrite true     start anew: without it a run that is done is not trained again, and one that was
+                       cut short goes on from its last checkpoint, to the same numbers
+  --ckpt_path FILE     start from this checkpoint
   --print_config       print the resolved configuration (it runs as it is)
 
   calibench fit --model.loss.help FocalLoss    the arguments of a class
@@ -228,12 +229,13 @@ def _warn(message: Warning | str, *_: object) -> None:
 def _verdict(error: BaseException) -> tuple[int, str | None]:
     """Exit code and one line for an error of the user or the machine; no line for an error of ours."""
     text = " ".join(str(error).split())
+    notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
     if isinstance(error, UsageError):
         return 2, f"calibench: error: {text}"
     if isinstance(error, KeyboardInterrupt):
-        return 130, "calibench: interrupted"
+        return 130, f"calibench: interrupted{notes}"
     if isinstance(error, Terminated):
-        return 143, "calibench: terminated"
+        return 143, f"calibench: terminated{notes}"
     if isinstance(error, BrokenPipeError):
         return 1, "calibench: the output was closed"
     if isinstance(error, (OSError, ExpectedFailure)):

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from calibench.binning import check_n_bins
 from calibench.calibrators import AdaptiveTemperatureScaling, Calibrator, TemperatureScaling
 from calibench.evaluation.bootstrap import (
     Floats,
@@ -89,11 +90,20 @@ class Evaluation:
         n_bins: Bin counts of the binned metrics; tables print the first.
         reference: Also the binned metrics whose public code differs from its formula as that code computes them, as
             `adaptive_ece_reference` for instance: what published numbers are to be compared with.
+
+    Raises:
+        ValueError: If there is no number of bins, or one that is not positive.
     """
 
     calibrators: list[Calibrator] | None = None
     n_bins: list[int] = field(default_factory=lambda: [15, 20])
     reference: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.n_bins:
+            raise ValueError("`n_bins` must hold at least one number of bins, got [].")
+        for number in self.n_bins:
+            check_n_bins(number)
 
     def named(self) -> dict[str, Calibrator]:
         """The calibrators, unfitted, by unique name: the class and the arguments that are not its defaults."""

@@ -132,7 +132,11 @@ def _check_known(read: Results, columns: Sequence[Column]) -> None:
 def _trials(read: Results, table: Table) -> list[str]:
     here = (table.benchmark, table.backbone)
     trials = [p for p in read.problems if not p.expected and p.identity[:2] == here]
-    return [f"left out: {len(trials)} trial runs (fast_dev_run)"] if trials else []
+    return (
+        [f"left out: {len(trials)} trial runs (fast_dev_run, or no training step)"]
+        if trials
+        else []
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -186,6 +190,8 @@ def run(args: argparse.Namespace) -> int:
     )
     for line in board.warnings:
         say(f"warning: {line}", to=sys.stderr)
+    if not board.tables:
+        print("warning: there are only trial runs, which no table counts", file=sys.stderr)
     written = io.StringIO()
     out = written if args.output else sys.stdout
     FORMATS[args.format](board.tables, board.lines, out)

@@ -127,6 +127,9 @@ class _Reader:
     def _add(self, identity: Identity, folder: str) -> None:
         status = read_json_object(folder, "status.json")
         state = status.get("status")
+        if state == "trial":
+            self._leave_out_trial(identity, folder)
+            return
         if state != "done":
             reason = (
                 f"{state or 'unknown state'}: {status['reason']}" if status.get("reason") else state
@@ -135,11 +138,8 @@ class _Reader:
             self.results.problems.append(problem)
             return
         content = read_json_object(folder, "metrics.json")
-        if content.get("fast_dev_run"):
-            reason = "a trial (fast_dev_run), left out"
-            self.results.problems.append(
-                Problem(identity, folder, reason, warn=False, expected=False)
-            )
+        if content.get("fast_dev_run"):  # up to version 0.1.0 a trial was done
+            self._leave_out_trial(identity, folder)
             return
         _check_identity(identity, content)
         try:
@@ -148,6 +148,10 @@ class _Reader:
             text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
             raise UnusableRun(text) from error
         self.results.records.append(record)
+
+    def _leave_out_trial(self, identity: Identity, folder: str) -> None:
+        reason = "a trial, left out"
+        self.results.problems.append(Problem(identity, folder, reason, warn=False, expected=False))
 
     def _record(self, identity: Identity, folder: str, content: Mapping[str, Any]) -> Record:
         values = self._values(content["rows"])

@@ -43,7 +43,7 @@ class Problem:
         folder: Its folder.
         reason: One line.
         warn: Whether something is wrong (a running cell is not).
-        expected: Whether it leaves a hole in a table; a trial run (fast_dev_run) does not.
+        expected: Whether it leaves a hole in a table; a trial (fast_dev_run, or no training step) does not.
     """
 
     identity: Identity

@@ -12,7 +12,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -140,18 +140,24 @@ class Run:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Have the folder for this process while inside.
+        """Have the folder for this process while inside; a new one in which nothing is written goes again.
 
         Whether the run is done must be looked at again inside: another process may have finished it just before.
 
         Raises:
             BlockingIOError: If another process has it.
         """
-        with held(self.folder / "run.lock"):
-            yield
+        new = [folder for folder in (self.folder, *self.folder.parents) if not folder.exists()]
+        try:
+            with held(self.folder / "run.lock"):
+                yield
+        finally:
+            with suppress(OSError):  # one that holds something stays
+                for folder in new:
+                    folder.rmdir()
 
     def write_status(
-        self, status: Literal["running", "done", "failed"], reason: str | None = None
+        self, status: Literal["running", "done", "trial", "failed"], reason: str | None = None
     ) -> None:
         """Write status.json; on a full disk in the place of the old one, which needs no new space."""
         started = self.status.get("started") if status != "running" else _now()

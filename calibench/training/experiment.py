@@ -154,13 +154,16 @@ class Experiment(LightningCLI):
             help="CPU threads of this run; more change the last bits.",
         )
         parser.add_argument(
-            "--overwrite", type=bool, default=False, help="Train again although the run is done."
+            "--overwrite",
+            type=bool,
+            default=False,
+            help="Start anew although the run is done, or was cut short.",
         )
         parser.add_argument(
             "--ckpt_path",
             type=str | None,
             default=None,
-            help="Checkpoint file, or `last` for the run folder's.",
+            help="Checkpoint file to start from (default: the run folder's last one).",
         )
         parser.link_arguments("data.num_classes", "model.num_classes", apply_on="instantiate")
         parser.link_arguments(

@@ -11,12 +11,18 @@ from typing import Any, Literal
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning_utilities.core.rank_zero import rank_zero_only
 
-from calibench.config import Terminated
+from calibench.config import Terminated, UsageError
 from calibench.evaluation import Report
 from calibench.evaluation.settings import built, spelled_out, united
 from calibench.printing.terminal import Terminal
 from calibench.runs import FORMAT, CorruptRun, Predictions, Run, read_json, settings, write_json
 from calibench.tables.run import report_table
+from calibench.training.beginning import (
+    Beginning,
+    check_options,
+    first_checkpoint,
+    refusals,
+)
 from calibench.training.callbacks import (
     EpochReport,
     NaNGuard,
@@ -47,7 +53,8 @@ def fit(
     """Train one run, collect its logits, evaluate them, and write the run folder.
 
     A run that is done is not trained again; if it is asked for with other calibrators or bins, its saved logits
-    are evaluated anew.
+    are evaluated anew. A run that was cut short goes on from its last checkpoint, to the same numbers. A trial
+    (`fast_dev_run`, or a run without a training step) is written too, but never done, so that nothing counts it.
 
     Args:
         arguments: The command line after `fit`.
@@ -62,6 +69,7 @@ def fit(
         BlockingIOError: If another process has the run.
     """
     experiment = Experiment(arguments)
+    check_options(experiment.config)
     run = experiment.run
     lead = _leads()
     if _finished(experiment, run):
@@ -69,11 +77,19 @@ def fit(
     with run.claimed() if lead else nullcontext():
         if lead and _finished(experiment, run):  # by another process, before the claim
             return _skip(experiment, run, console, lead)
-        with _recorded(run, lead):
-            _train(experiment, run, report)
+        with _failure_recorded(experiment, run, lead):
+            status = _train(experiment, run, report)
+            if lead:
+                run.write_status(status)
     if lead:
-        _show(run, console, "is done")
+        _show(run, console, _SAID[status])
     return "done", run
+
+
+_SAID: dict[str, str] = {
+    "done": "is done",
+    "trial": "is a trial (fast_dev_run, or no training step): nothing counts it, and the next one takes its place",
+}
 
 
 def _leads() -> bool:
@@ -95,28 +111,50 @@ def _skip(
 
 
 @contextmanager
-def _recorded(run: Run, lead: bool) -> Iterator[None]:
-    """Write into status.json how the run ended."""
+def _failure_recorded(experiment: Experiment, run: Run, lead: bool) -> Iterator[None]:
+    """Write into status.json why the run ended early, if it had begun or failed to begin.
+
+    What was refused, or interrupted before it began, leaves the folder as it was.
+    """
     try:
         yield
-        if lead:
-            run.write_status("done")
     except BaseException as error:
         text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        if lead:
+        begun = run.status.get("status") == "running"
+        if isinstance(error, tuple(_INTERRUPTIONS)) and begun:
+            error.add_note(_way_on(experiment, run))
+        if lead and (begun or not isinstance(error, (UsageError, *_INTERRUPTIONS))):
             with suppress(OSError):  # the run's own error is the one to tell
                 run.write_status("failed", _INTERRUPTIONS.get(type(error), text))
         raise
 
 
-def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] | None) -> None:
+def _way_on(experiment: Experiment, run: Run) -> str:
+    """Where a run was interrupted, and what takes it up again."""
+    trainer, config = experiment.trainer, experiment.config
+    epoch, epochs = trainer.current_epoch + 1, trainer.max_epochs
+    where = f"at epoch {epoch} of {epochs}" if epoch <= (epochs or epoch) else "at the evaluation"
+    if not (run.checkpoints / "last.ckpt").is_file():
+        return f"{where}, before the first checkpoint; the same command starts anew"
+    if config.overwrite or config.ckpt_path not in (None, "last"):
+        return f"{where}; the same command without --overwrite and --ckpt_path goes on"
+    return f"{where}; the same command goes on, --overwrite true starts anew"
+
+
+def _train(
+    experiment: Experiment, run: Run, report: Callable[[int, int], None] | None
+) -> Literal["done", "trial"]:
+    """Train, evaluate and write everything but the status, which is returned."""
     config = experiment.config
+    start = first_checkpoint(experiment, run, told=_leads())
+    beginning = Beginning(run, experiment.yaml(), anew=config.overwrite and start is None)
     started, timing = time.perf_counter(), Timing()
     last = LastCheckpoint(run.checkpoints, config.checkpoint_every_n_steps)
     best = _best_checkpoint(config.evaluated_checkpoint, run)
     save = SavePredictions(run.folder / "predictions")
     trace = experiment.trace
     callbacks: list[Callback] = [
+        beginning,
         SeededSteps(config.seed_everything),
         NaNGuard(),
         timing,
@@ -133,8 +171,6 @@ def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] 
     elif config.trainer.enable_progress_bar is not False:
         callbacks.append(EpochProgress())
     with interruptible() as interruption:
-        if _leads():
-            run.write_status("running")  # here, so that what interrupts is recorded from now on
         experiment.build([*callbacks, interruption], **shown)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         module.caveats = experiment.caveats
@@ -142,12 +178,12 @@ def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] 
             warnings.warn(
                 f"{'; '.join(experiment.caveats)}. Their number is in the run's key.", stacklevel=2
             )
-        if trainer.is_global_zero:
-            run.write_config(experiment.yaml())
-        trainer.fit(module, datamodule=data, ckpt_path=config.ckpt_path, weights_only=True)
+        with refusals(beginning, start):
+            trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
+        trial = bool(config.trainer.fast_dev_run) or trainer.global_step == 0
         # Now: to load the best checkpoint below is to load its callbacks' states as well.
         earlier, seconds = sum(timing.earlier), [*timing.earlier, *timing.seconds]
-        path = best[0].best_model_path if best and not config.trainer.fast_dev_run else None
+        path = best[0].best_model_path if best and not trial else None
         trainer.validate(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)
         trainer.test(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)
         if trainer.is_global_zero:
@@ -161,9 +197,10 @@ def _train(experiment: Experiment, run: Run, report: Callable[[int, int], None] 
                 save.saved,
                 evaluated,
                 experiment.evaluation_settings,
-                bool(config.trainer.fast_dev_run),
+                trial,
             )
         trainer.strategy.barrier("calibench: the run is written")
+    return "trial" if trial else "done"
 
 
 def _best_checkpoint(choice: str, run: Run) -> list[ModelCheckpoint]:

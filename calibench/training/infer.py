@@ -18,6 +18,7 @@ from calibench.evaluation.selection import calibrator_named
 from calibench.printing.terminal import Terminal
 from calibench.runs import Predictions
 from calibench.training.callbacks import SavePredictions
+from calibench.training.checkpoints import given_checkpoint
 from calibench.training.experiment import Experiment
 from calibench.training.interruption import interruptible
 
@@ -94,9 +95,7 @@ def _checkpoint(experiment: Experiment) -> str:
     """
     path = experiment.config.ckpt_path
     if path not in (None, "last"):
-        if not Path(path).is_file():
-            raise UsageError(f"`--ckpt_path {path}`: no such file.")
-        return str(path)
+        return given_checkpoint(path)
     # how many processes look at a network has nothing to do with how many trained it
     own = [run.checkpoints / "last.ckpt" for run in (experiment.run, experiment.run_of_one_process)]
     found = [path for path in own if path.is_file()]

@@ -44,8 +44,8 @@ def cluster_plugins(given: Sequence[Any]) -> list[ClusterEnvironment]:
     """What Lightning must be told of SLURM, besides the plugins that are given.
 
     Two of its guesses are wrong for us. Its own requeue saves a checkpoint that any later run in the results folder
-    would load; ours is `--ckpt_path last` in a job that SLURM or submitit puts back into the queue. And a process that
-    a batch script starts without srun waits for as many others as the job has tasks.
+    would load; a run of ours goes on by itself when SLURM or submitit puts its job back into the queue. And a
+    process that a batch script starts without srun waits for as many others as the job has tasks.
     """
     if "SLURM_JOB_ID" not in os.environ or "LOCAL_WORLD_SIZE" in os.environ:
         return []

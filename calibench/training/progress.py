@@ -45,6 +45,12 @@ class EpochProgress(ProgressBar):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Open the bar."""
         super().on_train_start(trainer, pl_module)
+        if self._enabled and trainer.current_epoch:
+            where = f"at epoch {trainer.current_epoch + 1} of {trainer.max_epochs}"
+            print(
+                f"calibench: the run goes on {where} (--overwrite true starts anew)",
+                file=sys.stderr,
+            )
         if not self._enabled or self._lines:
             return
         columns = (

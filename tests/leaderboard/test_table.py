@@ -109,7 +109,7 @@ def test_a_trial_is_left_out_and_said(tmp_path: Path) -> None:
     write_run(tmp_path, loss="B", changes={"fast_dev_run": True})
     board = leaderboard(tmp_path)
     assert [row.loss for row in board.tables[0].rows] == ["A"]
-    assert "left out: 1 trial runs (fast_dev_run)" in board.lines[0]
+    assert "left out: 1 trial runs (fast_dev_run, or no training step)" in board.lines[0]
 
 
 def test_nan_is_a_hole_in_its_column_only(tmp_path: Path) -> None:

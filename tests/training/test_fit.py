@@ -410,7 +410,7 @@ def test_a_run_that_was_cut_short_resumes_to_the_same_numbers(
             "--checkpoint_every_n_steps",
             "3",
         ]
-        return arguments(root, *dropout, "--trainer.max_epochs", "3", "--ckpt_path", "last")
+        return arguments(root, *dropout, "--trainer.max_epochs", "3")
 
     whole = training.fit(adafocal(tmp_path / "whole"))[1]
     build = Experiment.build
@@ -441,7 +441,7 @@ def test_a_loss_that_becomes_nan_ends_the_run_and_says_where(
     status = Experiment(given).run.status
     assert status["status"] == "failed"
     assert "not finite at epoch 1, step 10" in status["reason"]
-    assert main(["fit", *given]) == 1
+    assert main(["fit", *given, "--overwrite", "true"]) == 1
     assert capsys.readouterr().err.splitlines() == [
         "calibench: the training loss is not finite at epoch 1, step 10."
     ]

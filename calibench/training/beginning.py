@@ -1,0 +1,116 @@
+"""How a run begins: what is refused before it, which checkpoint it goes on from, and when its folder is made."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import lightning.pytorch as L
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import Callback
+
+from calibench.config import ExpectedFailure, UsageError
+from calibench.runs import CorruptRun, Run
+from calibench.training.checkpoints import given_checkpoint, read_checkpoint
+from calibench.training.experiment import Experiment
+from calibench.training.parser import one_line
+
+# What an option must be at least; nobody else looks, and a run would end in the midst of it, or train on nonsense.
+_AT_LEAST = {
+    "threads": 1,
+    "checkpoint_every_n_steps": 0,
+    "trainer.accumulate_grad_batches": 1,
+    "trainer.check_val_every_n_epoch": 1,
+    "trainer.gradient_clip_val": 0,
+}
+
+
+def check_options(config: Any) -> None:
+    """Raise UsageError for values with which no run comes to its end."""
+    for name, least in _AT_LEAST.items():
+        value = config[name]
+        if value is not None and value < least:
+            raise UsageError(f"`{name}` must be at least {least}, got {value}.")
+    for name in ("trainer.limit_val_batches", "trainer.limit_test_batches"):
+        if config[name] == 0:
+            raise UsageError(
+                f"`{name}` must not be 0: a run is evaluated on test, calibrated on val."
+            )
+
+
+def first_checkpoint(experiment: Experiment, run: Run, *, told: bool) -> str | None:
+    """The checkpoint to start from: the one that is asked for, else the run's own last one; None to start anew.
+
+    Args:
+        experiment: What is asked for.
+        run: The run folder.
+        told: Whether to warn of a damaged one, in place of which the run starts anew.
+
+    Raises:
+        UsageError: If the one that is asked for is not there.
+    """
+    asked, own = experiment.config.ckpt_path, run.checkpoints / "last.ckpt"
+    if asked not in (None, "last"):
+        return given_checkpoint(asked)
+    if not own.is_file() or (asked is None and experiment.config.overwrite):
+        return None
+    try:
+        read_checkpoint(own)
+    except CorruptRun as error:
+        if told:
+            warnings.warn(f"{error}; the run starts anew.", stacklevel=2)
+        return None
+    return str(own)
+
+
+class Beginning(Callback):
+    """Writes `running` and config.yaml when all that can be refused was accepted, right before the first step.
+
+    Args:
+        run: The run folder.
+        config: The resolved configuration as YAML.
+        anew: Whether to remove the checkpoints of an earlier training, so that nothing goes on from them.
+    """
+
+    def __init__(self, run: Run, config: str, *, anew: bool) -> None:
+        self.run, self.config, self.anew = run, config, anew
+        self.over = False
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Write them."""
+        self.over = True
+        if not trainer.is_global_zero:
+            return
+        self.run.write_status("running")
+        self.run.write_config(self.config)
+        for path in self.run.checkpoints.glob("*.ckpt") if self.anew else ():
+            path.unlink()
+
+
+@contextmanager
+def refusals(beginning: Beginning, checkpoint: str | None) -> Iterator[None]:
+    """Say in one line what the data, the checkpoint, the optimiser or the schedule refuse before training begins.
+
+    Args:
+        beginning: Knows whether it has begun.
+        checkpoint: What the run starts from.
+
+    Raises:
+        UsageError: In place of their error.
+    """
+    try:
+        yield
+    except (UsageError, ExpectedFailure):
+        raise
+    except RuntimeError as error:
+        if beginning.over or "loading state_dict" not in str(error):
+            raise
+        raise UsageError(
+            f"{checkpoint} is of another network or loss than this one (--overwrite true starts anew)."
+        ) from error
+    except (ValueError, TypeError, MisconfigurationException) as error:
+        if beginning.over:
+            raise
+        raise UsageError(one_line(str(error))) from error

@@ -1,0 +1,81 @@
+"""What is refused, or only tried, leaves nothing that a table counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from calibench.cli import main
+from calibench.leaderboard import read_results
+from calibench.training.experiment import Experiment
+
+SMALL = ["--config", "digits_lt", "--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false"]  # fmt: skip
+
+REFUSED = {
+    "--data.batch_size 0": "`batch_size` must be a positive integer",
+    "--model.loss FocalLoss --model.loss.gamma -1": "`gamma` must be",
+    "--model.optimizer.lr -1": "Invalid learning rate: -1",
+    "--trace.checkpoints [9]": "`trace.checkpoints` names epoch 9",
+    "--trainer.max_epochs -5": "`max_epochs` must be",
+    "--trainer.strategy nothing": "You selected an invalid strategy name",
+    "--trainer.accumulate_grad_batches 0": "`trainer.accumulate_grad_batches` must be at least 1, got 0.",
+    "--trainer.gradient_clip_val -1": "`trainer.gradient_clip_val` must be at least 0, got -1.",
+    "--trainer.limit_val_batches 0": "`trainer.limit_val_batches` must not be 0",
+    "--checkpoint_every_n_steps -1": "`checkpoint_every_n_steps` must be at least 0, got -1.",
+    "--threads 0": "`threads` must be at least 1, got 0.",
+    "--evaluation.n_bins [0]": "`n_bins` must be a positive integer, got 0",
+    "--ckpt_path nowhere.ckpt": "`--ckpt_path nowhere.ckpt`: no such file.",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_a_refused_argument_is_one_line_and_leaves_no_folder(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "results"
+    assert main(["fit", *SMALL, *line.split(), "--trainer.default_root_dir", str(root)]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert REFUSED[line] in said
+    assert not root.exists()
+
+
+def test_a_refused_argument_leaves_a_folder_as_it_was(tmp_path: Path) -> None:
+    given = [*SMALL, "--model.optimizer.lr", "-1", "--trainer.default_root_dir", str(tmp_path)]
+    run = Experiment(given).run
+    run.write_status("failed", "another day")
+    before = (run.folder / "status.json").read_bytes()
+    assert main(["fit", *given]) == 2
+    assert [path.name for path in run.folder.iterdir()] == ["status.json"]
+    assert (run.folder / "status.json").read_bytes() == before
+
+
+def test_ctrl_c_before_the_first_step_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Experiment, "build", interrupt)
+    assert main(["fit", *SMALL, "--trainer.default_root_dir", str(tmp_path / "results")]) == 130
+    assert capsys.readouterr().err == "calibench: interrupted\n"
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("option", ["--trainer.fast_dev_run true", "--trainer.max_epochs 0"])
+def test_a_trial_counts_nowhere(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [*SMALL, *option.split(), "--trainer.default_root_dir", str(tmp_path)]
+    for _ in range(2):  # the second one is not skipped
+        assert main(["fit", *given]) == 0
+        assert "is a trial (fast_dev_run, or no training step): nothing" in capsys.readouterr().out
+    run = Experiment(given).run
+    assert not run.done
+    assert (run.folder / "predictions" / "test.npz").exists()  # to look at
+    read = read_results(tmp_path)
+    assert (read.records, [problem.expected for problem in read.problems]) == ([], [False])
+    assert main(["leaderboard", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == (
+        "warning: there are only trial runs, which no table counts\n"
+    )
