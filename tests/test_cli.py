@@ -223,7 +223,9 @@ def test_signals_end_a_fit_with_their_codes(
     process.send_signal(sent)
     _, error = process.communicate(timeout=60)
     assert process.returncode == code, error
-    assert error.splitlines()[-1] == f"calibench: {reason}"
+    last = error.splitlines()[-1]
+    assert last.startswith(f"calibench: {reason} at epoch ")
+    assert last.endswith(" of 5000; the same command goes on, --overwrite true starts anew")
     assert "Traceback" not in error
     status = json.loads(next(tmp_path.rglob("status.json")).read_text())
     assert (status["status"], status["reason"].split()[0]) == ("failed", reason)

@@ -191,7 +191,7 @@ def run(args: argparse.Namespace) -> int:
     for line in board.warnings:
         say(f"warning: {line}", to=sys.stderr)
     if not board.tables:
-        print("warning: there are only trial runs, which no table counts", file=sys.stderr)
+        say("warning: there are only trial runs, which no table counts", to=sys.stderr)
     written = io.StringIO()
     out = written if args.output else sys.stdout
     FORMATS[args.format](board.tables, board.lines, out)

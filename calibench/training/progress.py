@@ -47,10 +47,7 @@ class EpochProgress(ProgressBar):
         super().on_train_start(trainer, pl_module)
         if self._enabled and trainer.current_epoch:
             where = f"at epoch {trainer.current_epoch + 1} of {trainer.max_epochs}"
-            print(
-                f"calibench: the run goes on {where} (--overwrite true starts anew)",
-                file=sys.stderr,
-            )
+            say(f"calibench: the run goes on {where} (--overwrite true starts anew)", to=sys.stderr)
         if not self._enabled or self._lines:
             return
         columns = (
