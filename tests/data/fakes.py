@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -96,27 +98,32 @@ def mnist(root: Path, *, n: int = 20) -> None:
 def image(path: Path, colour: tuple[int, int, int], side: int) -> None:
     """An image file of one colour; its name chooses the format."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (side, side), colour).save(
-        path, format=None if path.suffix == ".png" else "JPEG"
-    )
+    path.write_bytes(_encoded(colour, side, "PNG" if path.suffix == ".png" else "JPEG"))
+
+
+@cache
+def _encoded(colour: tuple[int, int, int], side: int, format: str) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (side, side), colour).save(file, format=format)
+    return file.getvalue()
 
 
 def tiny_imagenet(root: Path, *, per_class: int = 2, classes: int = 200) -> None:
-    """tiny-imagenet-200: class folders, an annotated flat validation folder, wnids.txt unsorted."""
+    """tiny-imagenet-200: class folders, an annotated flat validation folder, wnids.txt unsorted; red is class % 25."""
     folder = root / "tiny-imagenet-200"
     names = [f"n{number:08d}" for number in range(classes)]
     lines = []
     for label, name in enumerate(names):
         for i in range(per_class):
             file = folder / "train" / name / "images" / f"{name}_{i}.JPEG"
-            image(file, (label, 100, 50 * i), 64)
-        image(folder / "val" / "images" / f"val_{label}.JPEG", (label, 200, 0), 64)
+            image(file, (label % 25, 100, 50 * i), 64)
+        image(folder / "val" / "images" / f"val_{label}.JPEG", (label % 25, 200, 128), 64)
         lines.append(f"val_{label}.JPEG\t{name}\t0\t0\t62\t62\n")
     (folder / "val" / "val_annotations.txt").write_text("".join(reversed(lines)))
     (folder / "wnids.txt").write_text("\n".join(reversed(names)) + "\n")
 
 
-def tiny_imagenet_c(root: Path, corruptions: Sequence[str], *, classes: int = 200) -> None:
+def tiny_imagenet_c(root: Path, corruptions: Sequence[str], *, classes: int) -> None:
     """Tiny-ImageNet-C: <corruption>/<severity>/<class>/<image>.JPEG; an image's colour is (class, 10 severity, 0)."""
     for corruption in corruptions:
         for severity in range(1, 6):
@@ -139,3 +146,12 @@ def cifar10n(root: Path, clean: Sequence[int]) -> dict[str, np.ndarray]:
     (root / "cifar-n").mkdir(parents=True, exist_ok=True)
     np.savez(root / "cifar-n" / "cifar10n.npz", **labels)
     return labels
+
+
+# By data module: what makes its files, and the arguments that fit so few of them.
+IMAGE_SETS: dict[str, tuple[Callable[[Path], None], dict[str, object]]] = {
+    "CIFAR10DataModule": (cifar10, {"checksum": "off", "val_size": 50}),
+    "CIFAR100DataModule": (cifar100, {"checksum": "off", "val_size": 50}),
+    "SVHNDataModule": (svhn, {"checksum": "off", "val_size": 10}),
+    "TinyImageNetDataModule": (tiny_imagenet, {"val_per_class": 1}),
+}

@@ -23,7 +23,7 @@ from calibench.losses import CrossEntropyLoss
 from calibench.training.module import ClassificationModule
 from tests.data import fakes
 
-SEED, BATCH, EPOCHS = 3, 32, 2
+SEED, BATCH, EPOCHS = 3, 16, 2
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 
 
@@ -92,31 +92,12 @@ def bare(network: torch.nn.Module, data: CIFAR10DataModule, clip: float | None) 
     return losses
 
 
-@pytest.fixture(scope="module")
-def real(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first 384 images of CIFAR-10 in the official layout."""
-    from PIL import Image
-
-    folder = shared / "data" / "uoft-cs" / "cifar10"
-    mosaic = np.asarray(
-        Image.open(folder / "data_batch_1.webp").convert("RGB").crop((0, 0, 3200, 128))
-    )
-    tiles = mosaic.reshape(4, 32, 100, 32, 3).transpose(0, 2, 1, 3, 4).reshape(-1, 32, 32, 3)
-    labels = np.load(folder / "labels.npz")["train"][:400].tolist()
-    root = tmp_path_factory.mktemp("cifar10")
-    names = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
-    for number, name in enumerate(names):
-        part = slice(64 * number, 64 * (number + 1))
-        fakes.batch(root / "cifar-10-batches-py" / name, tiles[part], {"labels": labels[part]})
-    (root / "cifar-10-batches-py" / "batches.meta").touch()
-    return root
-
-
 @pytest.fixture
-def data(real: Path, monkeypatch: pytest.MonkeyPatch) -> CIFAR10DataModule:
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CIFAR10DataModule:
+    fakes.cifar10(tmp_path, per_batch=34)
     monkeypatch.setenv("PL_GLOBAL_SEED", str(SEED))
     module = CIFAR10DataModule(
-        root=str(real), checksum="off", ood=(), val_size=20, batch_size=BATCH
+        root=str(tmp_path), checksum="off", ood=(), val_size=15, batch_size=BATCH
     )
     module.setup()
     return module
@@ -134,7 +115,7 @@ def test_batches_are_torchvisions_pixel_by_pixel(data: CIFAR10DataModule) -> Non
 @pytest.mark.parametrize("clip", [2.0, None], ids=["sum and clip 2", "mean"])
 def test_twenty_steps_follow_the_bare_loop(data: CIFAR10DataModule, clip: float | None) -> None:
     torch.manual_seed(SEED)
-    network = SmallCNN(num_classes=10, in_channels=3, width=8).double()
+    network = SmallCNN(num_classes=10, in_channels=3, width=4).double()
     module = ClassificationModule(
         copy.deepcopy(network),
         CrossEntropyLoss(),
@@ -145,4 +126,4 @@ def test_twenty_steps_follow_the_bare_loop(data: CIFAR10DataModule, clip: float 
     expected, found = bare(network, data, clip), ours(module, data, clip)
     assert len(found) == len(expected) == 20
     assert np.abs(np.array(found) - np.array(expected)).max() < 1e-6
-    assert np.std(found) > 0.05  # a curve, not a constant
+    assert np.std(found) > 0.02  # a curve, not a constant

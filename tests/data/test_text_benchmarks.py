@@ -13,9 +13,17 @@ from tests.data import fake_texts
 BENCHMARKS = {"newsgroups": ["--data.val_size=20"], "ag_news": []}
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both corpora, and vectors of two words."""
+    folder = tmp_path_factory.mktemp("texts")
+    fake_texts.newsgroups(folder)
+    fake_texts.ag_news(folder)
+    (folder / "glove.txt").write_text("alpha 1 0 0\nbeta 0 2 0\n")
+    return folder
+
+
 def run(root: Path, *names: str, options: tuple[str, ...] = ()) -> str:
-    fake_texts.newsgroups(root)
-    fake_texts.ag_news(root)
     configs = [argument for name in names for argument in ("--config", name)]
     fast = ["--trainer.fast_dev_run=true", "--trainer.enable_progress_bar=false"]
     where = [f"--data.root={root}", f"--trainer.default_root_dir={root / 'results'}"]
@@ -25,26 +33,27 @@ def run(root: Path, *names: str, options: tuple[str, ...] = ()) -> str:
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_benchmark_runs(name: str, tmp_path: Path) -> None:
-    assert run(tmp_path, name) == "done"
+def test_benchmark_runs(name: str, root: Path) -> None:
+    assert run(root, name) == "done"
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_the_papers_protocol_and_settings_run(name: str, tmp_path: Path) -> None:
-    loss = f"losses/focal_calibration@{name}/global_pooling_cnn"
-    assert run(tmp_path, name, "protocols/fcl_text", loss) == "done"
+def paper(name: str) -> tuple[str, str]:
+    return "protocols/fcl_text", f"losses/focal_calibration@{name}/global_pooling_cnn"
 
 
-@pytest.mark.parametrize("protocol", [[], ["protocols/fcl_text"]])
-def test_word_vectors_run(protocol: list[str], tmp_path: Path) -> None:
-    (tmp_path / "glove.txt").write_text("alpha 1 0 0\nbeta 0 2 0\n")
+def test_the_papers_protocol_and_settings_run(root: Path) -> None:
+    assert run(root, "newsgroups", *paper("newsgroups")) == "done"
+
+
+@pytest.mark.parametrize("protocol", [(), paper("ag_news")], ids=["trainable", "frozen"])
+def test_word_vectors_of_a_file_run(protocol: tuple[str, ...], root: Path) -> None:
     options = ("--data.vectors=glove.txt", "--model.backbone.embedding_dim=3")
-    assert run(tmp_path, "ag_news", *protocol, options=options) == "done"
+    assert run(root, "ag_news", *protocol, options=options) == "done"
 
 
-def test_a_backbone_that_does_not_fit_the_vocabulary_is_one_line(tmp_path: Path) -> None:
+def test_a_backbone_that_does_not_fit_the_vocabulary_is_one_line(root: Path) -> None:
     with pytest.raises(UsageError, match="`vocab_size` is 5, the data module's") as refused:
-        run(tmp_path, "ag_news", options=("--model.backbone.vocab_size=5",))
+        run(root, "ag_news", options=("--model.backbone.vocab_size=5",))
     assert "\n" not in str(refused.value)
 
 

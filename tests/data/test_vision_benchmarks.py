@@ -6,55 +6,86 @@ from pathlib import Path
 
 import pytest
 
-from calibench.config import available, merge_files
+from calibench import data
+from calibench.config import Config, available, merge_files
+from calibench.data.images.base import OfficialImageDataModule
 from calibench.training import fit as training
+from calibench.training.experiment import Experiment
 from tests.data import fakes
 
-FAKES = {
-    "cifar10": fakes.cifar10,
-    "cifar10_lt": fakes.cifar10,
-    "cifar100": fakes.cifar100,
-    "cifar100_lt": fakes.cifar100,
-    "svhn": fakes.svhn,
-    "tiny_imagenet": fakes.tiny_imagenet,
-}
 TEXT = {"protocols/fcl_text"}
 PROTOCOLS = sorted({name for name in available() if name.startswith("protocols/")} - TEXT)
 PAPERS = ["protocols/bsce_gra", "protocols/fcl", "protocols/gce"]
 
 
-def run(root: Path, *names: str) -> str:
-    """A fast run of the files with a small network in place of the papers'."""
-    data = {
-        "tiny_imagenet": ["--data.val_per_class=1"],
-        "svhn": ["--data.checksum=off", "--data.val_size=10"],
-    }.get(names[0], ["--data.checksum=off", "--data.val_size=50"])
+def image_set(benchmark: str) -> str:
+    """The class of a benchmark's images; empty where it has none that fakes stand in for."""
+    name = str(merge_files([benchmark])["data"].get("class_path"))
+    return name if name in fakes.IMAGE_SETS else ""
+
+
+BENCHMARKS = [name for name in available() if "/" not in name and image_set(name)]
+
+
+def arguments(root: Path, *names: str) -> list[str]:
+    """The files, with a small network in place of the papers' and a small batch."""
     configs = [argument for name in names for argument in ("--config", name)]
-    network = ["--model.backbone=SmallCNN", "--model.backbone.in_channels=3"]
-    options = ["--trainer.fast_dev_run=true", "--trainer.enable_progress_bar=false"]
-    where = [f"--data.root={root}", f"--trainer.default_root_dir={root / 'results'}"]
-    outcome, _ = training.fit(
-        [*configs, *network, *data, *options, *where, "--trainer.accelerator=cpu"]
-    )
-    return outcome
+    few = fakes.IMAGE_SETS[image_set(names[0])][1] | {"root": root, "batch_size": 16}
+    return [
+        *configs,
+        *(f"--data.{name}={value}" for name, value in few.items()),
+        "--model.backbone=SmallCNN",
+        "--model.backbone.in_channels=3",
+        "--model.backbone.width=4",
+        f"--trainer.default_root_dir={root / 'results'}",
+        "--trainer.fast_dev_run=true",
+        "--trainer.enable_progress_bar=false",
+        "--trainer.accelerator=cpu",
+    ]
 
 
-@pytest.mark.parametrize("name", FAKES)
-def test_benchmark_runs(name: str, tmp_path: Path) -> None:
-    FAKES[name](tmp_path)
-    assert run(tmp_path, name) == "done"
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Fakes of every image set."""
+    folder = tmp_path_factory.mktemp("images")
+    for make, _ in fakes.IMAGE_SETS.values():
+        make(folder)
+    return folder
+
+
+def test_fakes_stand_in_for_every_image_set() -> None:
+    """A new image set has a fake, so its benchmark is run below."""
+    ours = [cls for name in data.__all__ if isinstance(cls := getattr(data, name), type)]
+    official = {cls.__name__ for cls in ours if issubclass(cls, OfficialImageDataModule)}
+    assert official <= set(fakes.IMAGE_SETS)
+    assert {image_set(name) for name in BENCHMARKS} == set(fakes.IMAGE_SETS)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_benchmark_runs(name: str, root: Path) -> None:
+    assert training.fit(arguments(root, name))[0] == "done"
+
+
+def test_a_protocol_runs_on_a_benchmark(root: Path) -> None:
+    files = ("cifar10_lt", "protocols/gce", "losses/brier")
+    assert training.fit(arguments(root, *files))[0] == "done"
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_protocol_runs_on_a_benchmark(name: str, tmp_path: Path) -> None:
-    fakes.cifar10(tmp_path)
-    assert run(tmp_path, "cifar10_lt", name, "losses/brier") == "done"
+def test_every_protocol_builds_on_a_benchmark(name: str, root: Path) -> None:
+    experiment = Experiment(arguments(root, "cifar10_lt", name, "losses/brier"))
+    experiment.build()
+    optimizers = experiment.model.configure_optimizers()
+    assert optimizers["optimizer"].param_groups[0]["lr"] == 0.1
 
 
 @pytest.mark.parametrize("name", PAPERS)
-@pytest.mark.parametrize("benchmark_name", ["cifar10", "cifar10_lt", "cifar100"])
-def test_the_papers_schedule(benchmark_name: str, name: str) -> None:
-    merged = merge_files([benchmark_name, name])
+def test_the_papers_schedule(name: str) -> None:
+    for benchmark in ("cifar10", "cifar10_lt", "cifar100"):
+        is_the_papers(merge_files([benchmark, name]), name)
+
+
+def is_the_papers(merged: Config, name: str) -> None:
     model, trainer = merged["model"], merged["trainer"]
     assert model["backbone"]["class_path"] == "CIFARResNet50"
     assert model["optimizer"]["init_args"] == {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4}

@@ -64,7 +64,7 @@ class TinyImageNetDataModule(ImageDataModule):
         if self.tune_on_test:
             self.caveats.append("tiny_imagenet: validated on the test set")
             return Splits(train, test, test)
-        held = choose_per_class(train.target, [self.val_per_class] * _CLASSES, seed)
+        held = choose_per_class(train.target, [self.val_per_class] * self.num_classes, seed)
         rest = complement(held, len(train.target))
         return Splits(train.take(rest), train.take(held), test)
 
@@ -72,9 +72,9 @@ class TinyImageNetDataModule(ImageDataModule):
         self.source.require(self.root, checksum=self.checksum)
         folder = self.source.path(self.root, "")
         names = (folder / "wnids.txt").read_text().split()
-        if len(set(names)) != _CLASSES:
-            found = len(set(names))
-            raise DataError(f"{folder / 'wnids.txt'} names {found} classes, not {_CLASSES}.")
+        if len(set(names)) != self.num_classes:
+            found, expected = len(set(names)), self.num_classes
+            raise DataError(f"{folder / 'wnids.txt'} names {found} classes, not {expected}.")
         names.sort()
         train, val = _training_files(folder, names), _validation_files(folder, names)
         cache = self.root / ".calibench" / "tiny-imagenet-200.npz"

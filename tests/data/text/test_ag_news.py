@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -60,7 +62,8 @@ def test_the_hub(root: Path, monkeypatch) -> None:
         texts = [f"topic{i % 4} {fake_texts.sentence(1 + i % 9, seed=i)}" for i in range(n)]
         return {"text": texts, "label": [i % 4 for i in range(n)]}
 
-    monkeypatch.setattr("datasets.load_dataset", load)
+    # The real library takes a second to import.
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load))
     assert module(root, corpus="hub").fingerprint == module(root).fingerprint
 
 

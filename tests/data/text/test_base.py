@@ -17,8 +17,17 @@ from calibench.training.module import ClassificationModule
 from tests.data import fake_texts
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Posts that nobody changes, and what is kept of them."""
+    folder = tmp_path_factory.mktemp("posts")
+    fake_texts.newsgroups(folder)
+    return folder
+
+
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def own(tmp_path: Path) -> Path:
+    """Posts for a test that changes some."""
     fake_texts.newsgroups(tmp_path)
     return tmp_path
 
@@ -45,40 +54,40 @@ def test_rows_are_the_posts_and_targets_their_groups(root: Path) -> None:
     assert data.class_counts.sum() == len(data.splits.train.target)
 
 
-def test_the_vocabulary_is_of_the_training_split_unless_all_is_asked_for(root: Path) -> None:
+def test_the_vocabulary_is_of_the_training_split_unless_all_is_asked_for(own: Path) -> None:
     # One post whose words are nowhere else: it is in the test split of the by-date cut.
-    post = root / "20news-bydate" / "20news-bydate-test" / "sci.med" / "50000"
+    post = own / "20news-bydate" / "20news-bydate-test" / "sci.med" / "50000"
     post.write_bytes(b"Subject: x\n\nwordofthetestset alpha\n")
     words = {
-        fit_on: module(root, split="bydate", fit_on=fit_on).tokenizer.words
+        fit_on: module(own, split="bydate", fit_on=fit_on).tokenizer.words
         for fit_on in ("train", "all")
     }
     assert "wordofthetestset" not in words["train"]
     assert "wordofthetestset" in words["all"]
 
 
-def test_the_second_use_reads_the_tokens_from_the_cache(root: Path, monkeypatch) -> None:
-    first = module(root)
+def test_the_second_use_reads_the_tokens_from_the_cache(own: Path, monkeypatch) -> None:
+    first = module(own)
     monkeypatch.setattr("calibench.data.text.tokenizer.WordTokenizer.fit", None)
-    again = module(root)
+    again = module(own)
     assert again.fingerprint == first.fingerprint
     assert again.tokenizer.words == first.tokenizer.words
     with pytest.raises(TypeError):  # another setting is another key
-        module(root, vocab_size=7)
+        module(own, vocab_size=7)
 
 
-def test_a_changed_text_is_tokenised_anew(root: Path) -> None:
-    before = module(root).fingerprint
-    post = root / "20news-bydate" / "20news-bydate-train" / "sci.med" / "50000"
+def test_a_changed_text_is_tokenised_anew(own: Path) -> None:
+    before = module(own).fingerprint
+    post = own / "20news-bydate" / "20news-bydate-train" / "sci.med" / "50000"
     post.write_bytes(post.read_bytes().replace(b"scimed", b"alpha alpha"))
-    assert module(root).fingerprint != before
+    assert module(own).fingerprint != before
 
 
-def test_posts_without_a_known_word_are_kept_and_counted(root: Path) -> None:
+def test_posts_without_a_known_word_are_kept_and_counted(own: Path) -> None:
     for part in ("train", "test"):
-        post = root / "20news-bydate" / f"20news-bydate-{part}" / "sci.med" / "50001"
+        post = own / "20news-bydate" / f"20news-bydate-{part}" / "sci.med" / "50001"
         post.write_bytes(b"Subject: x\n\n... !!!\n")
-    data = module(root, split="bydate")
+    data = module(own, split="bydate")
     assert sum(len(part.target) for part in data.splits) == 180
     counted = [line for line in data.caveats if "all padding" in line]
     assert len(counted) == 2
@@ -151,23 +160,23 @@ def test_a_trained_embedding_starts_at_the_word_vectors(root: Path) -> None:
     assert module(root, vectors="vectors.txt").tokens is None
 
 
-def test_vectors_of_the_training_texts_need_no_file(root: Path, monkeypatch) -> None:
-    data = module(root, vectors="cooccurrence")
+def test_vectors_of_the_training_texts_need_no_file(own: Path, monkeypatch) -> None:
+    data = module(own, vectors="cooccurrence")
     assert next(iter(data.val_dataloader())).inputs.shape[2] == 100
     assert any(line.startswith("word vectors cooccurrence: ") for line in data.caveats)
     words = len(data.tokenizer.words)
     assert data.transform.table.shape == (words + 1, 100)
     assert data.transform.found > words / 2
     monkeypatch.setattr("calibench.data.text.cooccurrence.cooccurrence_vectors", None)
-    again = module(root, vectors="cooccurrence")
+    again = module(own, vectors="cooccurrence")
     assert torch.equal(again.transform.table, data.transform.table)
     # Other test texts do not change them: they are of the training split.
-    post = root / "20news-bydate" / "20news-bydate-test" / "sci.med" / "50000"
+    post = own / "20news-bydate" / "20news-bydate-test" / "sci.med" / "50000"
     bydate = {"split": "bydate", "vectors": "cooccurrence"}
     monkeypatch.undo()
-    before = module(root, **bydate).transform.table
+    before = module(own, **bydate).transform.table
     post.write_bytes(b"Subject: x\n\nalpha beta alpha beta gamma\n")
-    assert torch.equal(module(root, **bydate).transform.table, before)
+    assert torch.equal(module(own, **bydate).transform.table, before)
 
 
 @pytest.mark.parametrize("embedding", ["frozen", "trainable"])

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +13,14 @@ from calibench.data.text import corpus
 from calibench.data.text.corpus import Corpus, cut
 from calibench.data.text.newsgroup_files import GROUPS, without_headers
 from tests.data import fake_texts
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Posts that nobody changes, and what is kept of them."""
+    folder = tmp_path_factory.mktemp("posts")
+    fake_texts.newsgroups(folder)
+    return folder
 
 
 def module(root: Path, **options) -> NewsgroupsDataModule:
@@ -23,18 +34,16 @@ def sizes(data: NewsgroupsDataModule) -> list[int]:
     return [len(part.target) for part in data.splits]
 
 
-def test_the_reference_split_is_a_random_fifth(tmp_path: Path) -> None:
-    fake_texts.newsgroups(tmp_path)
-    data = module(tmp_path)
+def test_the_reference_split_is_a_random_fifth(root: Path) -> None:
+    data = module(root)
     assert sizes(data) == [124, 20, 36]
-    assert module(tmp_path).fingerprint == data.fingerprint
-    assert module(tmp_path, split_seed=2).fingerprint != data.fingerprint
+    assert module(root).fingerprint == data.fingerprint
+    assert module(root, split_seed=2).fingerprint != data.fingerprint
     assert "20 newsgroups: bydate posts, reference split" in data.caveats
 
 
-def test_the_by_date_split_keeps_its_test_posts(tmp_path: Path) -> None:
-    fake_texts.newsgroups(tmp_path)
-    data = module(tmp_path, split="bydate")
+def test_the_by_date_split_keeps_its_test_posts(root: Path) -> None:
+    data = module(root, split="bydate")
     assert sizes(data) == [100, 20, 60]
     assert torch.bincount(data.splits.test.target).tolist() == [3] * 20
 
@@ -70,22 +79,19 @@ def test_the_original_posts(tmp_path: Path) -> None:
         NewsgroupsDataModule(corpus="raw", split="bydate")
 
 
-def test_headers_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+def test_headers_are_left_out_unless_asked_for(root: Path) -> None:
     assert without_headers("From: a\nTo: b\n\nbody\n\nmore") == "\n\nbody\n\nmore"
     assert without_headers("no empty line") == "no empty line"
-    fake_texts.newsgroups(tmp_path)
-    assert "newsgroups" not in module(tmp_path).tokenizer.words
-    assert "newsgroups" in module(tmp_path, headers=True).tokenizer.words
+    assert "newsgroups" not in module(root).tokenizer.words
+    assert "newsgroups" in module(root, headers=True).tokenizer.words
 
 
-def test_bytes_that_are_not_ascii_are_latin_1(tmp_path: Path) -> None:
-    fake_texts.newsgroups(tmp_path)
-    assert "caf\xe9" in module(tmp_path).tokenizer.words
+def test_bytes_that_are_not_ascii_are_latin_1(root: Path) -> None:
+    assert "caf\xe9" in module(root).tokenizer.words
 
 
-def test_held_out_groups_are_a_set_of_their_own(tmp_path: Path) -> None:
-    fake_texts.newsgroups(tmp_path)
-    data = module(tmp_path, held_out=["sci.med", "alt.atheism"], ood=["held_out"])
+def test_held_out_groups_are_a_set_of_their_own(root: Path) -> None:
+    data = module(root, held_out=["sci.med", "alt.atheism"], ood=["held_out"])
     assert data.num_classes == 18
     assert not {"sci.med", "alt.atheism"} & set(data.class_names)
     assert sum(sizes(data)) == 18 * 9
@@ -135,6 +141,11 @@ def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
         module(tmp_path)
 
 
+def hub(monkeypatch: pytest.MonkeyPatch, load: Callable[..., object]) -> None:
+    """A library `datasets` that loads what it is told (the real one takes a second to import)."""
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load))
+
+
 def test_the_hubs_posts(tmp_path: Path, monkeypatch) -> None:
     asked = []
 
@@ -146,26 +157,26 @@ def test_the_hubs_posts(tmp_path: Path, monkeypatch) -> None:
             "label": [i % 20 for i in range(n)],
         }
 
-    monkeypatch.setattr("datasets.load_dataset", load)
+    hub(monkeypatch, load)
     assert sizes(module(tmp_path, corpus="hub", split="bydate")) == [100, 20, 60]
     assert asked == [("SetFit/20_newsgroups", "train"), ("SetFit/20_newsgroups", "test")]
 
 
-@pytest.mark.parametrize("label", [-1, 20, None])
-def test_a_label_outside_the_classes_is_refused(tmp_path: Path, monkeypatch, label) -> None:
-    fakes = {"text": ["alpha", None] * 60, "label": [0, 1] * 59 + [label, 3]}
-    monkeypatch.setattr("datasets.load_dataset", lambda name, split: fakes)
-    with pytest.raises(DataError, match=f"train row 119: the label is {label}, 0 to 19 were"):
-        module(tmp_path, corpus="hub", split="bydate")
+def test_a_label_outside_the_classes_is_refused(monkeypatch) -> None:
+    for label in (-1, 20, None):
+        rows = {"text": ["alpha", None] * 60, "label": [0, 1] * 59 + [label, 3]}
+        hub(monkeypatch, lambda name, split, rows=rows: rows)
+        with pytest.raises(DataError, match=f"train row 119: the label is {label}, 0 to 19 were"):
+            corpus.from_hub("a/b", "train", num_classes=20)
 
 
 def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch) -> None:
     def load(name: str, split: str) -> None:
         raise ConnectionError("offline\nmode")
 
-    monkeypatch.setattr("datasets.load_dataset", load)
+    hub(monkeypatch, load)
     with pytest.raises(DataError, match=r"`a/b` cannot be had .*: offline$"):
         corpus.from_hub("a/b", "train", num_classes=2)
-    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+    monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match="needs the `datasets` library"):
         corpus.from_hub("a/b", "train", num_classes=2)
