@@ -73,6 +73,7 @@ def write_run(
     seconds: float = 2.5,
     rows: Iterable[dict[str, Any]] = (),
     changes: Mapping[str, Any] | None = None,
+    versions: Mapping[str, str] | None = None,
 ) -> Path:
     """Write one run folder; `changes` replaces keys of metrics.json. Returns the folder."""
     settings = settings_of(loss) if settings is None else settings
@@ -94,7 +95,7 @@ def write_run(
         "seconds_per_epoch": seconds / 30,
         "peak_memory_mb": 123.0,
     }
-    environment |= {"versions": {"torch": "2"}, "device": "cpu"}
+    environment |= {"versions": versions or {"torch": "2"}, "device": "cpu"}
     write_json(folder / "environment.json", environment, sealed=True)
     write_json(folder / "metrics.json", {**content, **(changes or {})}, sealed=True)
     return folder

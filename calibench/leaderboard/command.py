@@ -72,6 +72,7 @@ def leaderboard(
     sort: str = "nll",
     against: str | None = None,
     test: str = "auto",
+    same_version: bool = False,
     processes: int = 1,
 ) -> Leaderboard:
     """Rank the runs below a folder.
@@ -85,6 +86,8 @@ def leaderboard(
         against: A paper (`gce`, `fcl`, `bsce_gra`) whose numbers are put beside ours.
         test: What decides bold: `seeds`, `bootstrap` (see `TESTS`), or `auto`, which is the
             bootstrap where the runs' prediction files are there and small.
+        same_version: Leave out of each table the runs that other versions of calibench, torch or the data made than
+            most of it (of equally many, than the newest); without it they are named under the table.
         processes: How many read at a time, if there are runs enough; a script that asks for more
             than one needs the guard of `multiprocessing`, `if __name__ == "__main__":`.
 
@@ -104,7 +107,7 @@ def leaderboard(
     wanted = Wanted(frozenset(metrics_shown), frozenset({VAL} - splits))
     read = read_results(Path(results), wanted=wanted, processes=processes)
     _check_known(read, [*(asked or ()), by])
-    tables = build_tables(read, columns, by)
+    tables = build_tables(read, columns, by, same_version=same_version)
     tied = TESTS[test](read)
     for table in tables:
         mark_ties(table, tied)
@@ -167,6 +170,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-missing", action="store_true", help="compare even if cells are missing"
     )
+    parser.add_argument(
+        "--same-version",
+        action="store_true",
+        help="leave out of each table the runs made by other versions of calibench, torch or the data than most",
+    )
     parser.add_argument("--against", choices=PAPERS, help="put a paper's numbers beside ours")
     parser.add_argument(
         "--output", "-o", type=Path, metavar="FILE", help="write there instead of to the terminal"
@@ -186,6 +194,7 @@ def run(args: argparse.Namespace) -> int:
         sort=args.sort,
         against=args.against,
         test=args.test,
+        same_version=args.same_version,
         processes=cores(),
     )
     for line in board.warnings:

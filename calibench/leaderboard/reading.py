@@ -23,6 +23,7 @@ from calibench.leaderboard.records import (
     Settings,
     UnusableRun,
 )
+from calibench.leaderboard.versions import Versions, package_versions
 from calibench.processes import spread, watched
 from calibench.runs import parse_json
 from calibench.tables.key import RAW, Key
@@ -111,6 +112,7 @@ class _Reader:
         self._wanted = wanted
         self._keys: dict[_Place, Key | None] = {}  # None of what is not wanted
         self._settings: dict[str, Settings] = {}
+        self._versions: dict[Versions, Versions] = {}
 
     def read(self, folder: str) -> None:
         """Add the run of one folder."""
@@ -155,7 +157,9 @@ class _Reader:
 
     def _record(self, identity: Identity, folder: str, content: Mapping[str, Any]) -> Record:
         values = self._values(content["rows"])
-        values |= self._costs(folder)
+        environment = self._environment(folder)
+        values |= _costs(environment)
+        versions = package_versions(environment)
         for calibrator, parameters in (content.get("calibrators") or {}).items():
             for name, value in parameters.items():
                 if isinstance(value, int | float):
@@ -168,24 +172,19 @@ class _Reader:
             values,
             content.get("unavailable") or {},
             tuple(content.get("caveats") or ()),
+            self._versions.setdefault(versions, versions),  # one object for all runs
         )
 
-    def _costs(self, folder: str) -> dict[Key, float]:
-        """Seconds and memory of a run; a run without a readable environment.json just has none."""
+    def _environment(self, folder: str) -> Mapping[str, Any]:
+        """What environment.json says: seconds, memory, versions; a run without a readable one just has none."""
         try:
-            environment = read_json_object(folder, "environment.json")
+            return read_json_object(folder, "environment.json")
         except UnusableRun as why:
             if os.path.exists(f"{folder}/environment.json"):
                 self.results.warnings.append(
-                    f"{folder}: {why}; its seconds and memory are left out"
+                    f"{folder}: {why}; its seconds, memory and versions are unknown"
                 )
             return {}
-        named = {name: environment.get(name) for name in COSTS} | {
-            "seconds": environment.get("wall_seconds")
-        }
-        return {
-            Key(n, calibrator=RAW): float(v) for n, v in named.items() if isinstance(v, int | float)
-        }
 
     def _values(self, rows: Iterable[Mapping[str, Any]]) -> dict[Key, float]:
         keys, values = self._keys, {}
@@ -215,6 +214,15 @@ class _Reader:
             said = f"its configuration gives the key {digest}, its folder says {identity.key}"
             raise UnusableRun(said)
         return self._settings.setdefault(identity.key, present)
+
+
+def _costs(environment: Mapping[str, Any]) -> dict[Key, float]:
+    """Seconds and memory of a run."""
+    named = {name: environment.get(name) for name in COSTS}
+    named["seconds"] = environment.get("wall_seconds")
+    return {
+        Key(n, calibrator=RAW): float(v) for n, v in named.items() if isinstance(v, int | float)
+    }
 
 
 def read_json_object(folder: str, name: str) -> dict[str, Any]:

@@ -23,7 +23,18 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A finished run: its identity, configuration and numbers."""
+    """A finished run: its identity, configuration and numbers.
+
+    Attributes:
+        identity: Which run.
+        folder: Its folder.
+        settings: What decides its numbers.
+        fingerprint: Of its data.
+        values: Its numbers.
+        unavailable: Sets that could not be had, with the reason.
+        caveats: What a reader must know of its numbers, one line each.
+        versions: Name and version of the packages that made it; see `versions.PACKAGES`.
+    """
 
     identity: Identity
     folder: str
@@ -32,6 +43,7 @@ class Record:
     values: Mapping[Key, float]
     unavailable: Mapping[str, str]
     caveats: tuple[str, ...]
+    versions: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)

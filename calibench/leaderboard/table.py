@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
+from calibench.leaderboard import versions
 from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.labels import Settings, row_labels
 from calibench.leaderboard.records import Problem, Record, Results
@@ -156,31 +157,41 @@ class Table:
         return lines
 
 
-def build_tables(results: Results, columns: Sequence[Column], sort: Column) -> list[Table]:
-    """One table per benchmark, backbone and what data it was, in the order of their names."""
+def build_tables(
+    results: Results, columns: Sequence[Column], sort: Column, *, same_version: bool = False
+) -> list[Table]:
+    """One table per benchmark, backbone and what data it was, in the order of their names.
+
+    Args:
+        results: The runs.
+        columns: What is shown.
+        sort: The column of the ranks.
+        same_version: Leave out of each table the runs that other versions of calibench, torch or the data made than
+            most of it.
+    """
     runs: dict[tuple[str, str], list[Record | Problem]] = defaultdict(list)
     expected = [problem for problem in results.problems if problem.expected]
     every: list[Record | Problem] = [*results.records, *expected]
     for run in every:
         runs[run.identity[:2]].append(run)
+    chosen = versions.same_version if same_version else list
     return [
-        table for place in sorted(runs) for table in _of_place(place, runs[place], columns, sort)
+        build_table(place, chosen(own), columns, sort, variant=variant)
+        for place in sorted(runs)
+        for variant, own in _of_place(runs[place])
     ]
 
 
 def _of_place(
-    place: tuple[str, str],
     runs: Sequence[Record | Problem],
-    columns: Sequence[Column],
-    sort: Column,
-) -> Iterator[Table]:
-    """The tables of a benchmark and backbone: runs on different examples are not ranked together."""
+) -> Iterator[tuple[str, list[Record | Problem]]]:
+    """The runs of each table of a benchmark and backbone: those on different examples are not ranked together."""
     variants = row_variants(runs)
     for variant in dict.fromkeys(variants.values()):
-        own = [run for run in runs if variants[run.identity.loss, run.identity.key] == variant]
-        table = build_table(place, own, columns, sort)
-        table.variant = variant
-        yield table
+        yield (
+            variant,
+            [run for run in runs if variants[run.identity.loss, run.identity.key] == variant],
+        )
 
 
 def build_table(
@@ -188,6 +199,8 @@ def build_table(
     runs: Iterable[Record | Problem],
     columns: Sequence[Column],
     sort: Column,
+    *,
+    variant: str = "",
 ) -> Table:
     """Group runs into rows, fill the cells, rank.
 
@@ -203,8 +216,9 @@ def build_table(
         for row in rows:
             row.cells[column] = _cell(row, keys)
     _rank(rows, sort)
-    table = Table(*place, shown, sort, rows, implied)
+    table = Table(*place, shown, sort, rows, implied, variant=variant)
     table.notes += [*_other_bins(records, table), *_left_out(records, implied), *_caveats(records)]
+    table.notes += versions.notes(rows)
     return table
 
 

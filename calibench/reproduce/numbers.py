@@ -10,6 +10,7 @@ from typing import Any
 
 from calibench.config import available, short_name
 from calibench.leaderboard.columns import COSTS
+from calibench.leaderboard.versions import counted
 from calibench.published import PAPERS, Published, load, model_names
 from calibench.published.names import STAGES
 from calibench.runs import Run, read_json
@@ -88,7 +89,7 @@ class Reproduction:
         table: Number of the table, as in `Published.table`.
         suite: Name of its suite, if there is one.
         lines: Every number of the table, in its order.
-        remarks: What the suite says of itself.
+        remarks: What the suite says of itself, and several versions that made our runs.
     """
 
     paper: str
@@ -132,8 +133,10 @@ def reproduction(paper: str, table: str, results: Path) -> Reproduction:
                 return _measured(number, runs(setting), split, differs)
         return Ours(missing=suite.missing.get(dataset, "in no suite"))
 
-    remarks = [suite.note] if suite.note else []
-    return Reproduction(paper, table, name, [Line(n, ours(n)) for n in numbers], remarks)
+    lines = [Line(n, ours(n)) for n in numbers]
+    environments = [c["environment"] for of in found.values() for c in of.contents]
+    remarks = [*([suite.note] if suite.note else []), *counted(environments)]
+    return Reproduction(paper, table, name, lines, remarks)
 
 
 def suite_of(paper: str, table: str) -> str | None:
