@@ -107,4 +107,4 @@ class Column:
 
     def show(self, value: float) -> str:
         """One value as a table prints it."""
-        return f"{value * (100 if self.info.percent else 1):.{self.info.decimals}f}"
+        return self.info.show(value)

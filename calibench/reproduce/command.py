@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from calibench.printing import csv_field
 from calibench.printing.terminal import Terminal
 from calibench.published import PAPERS
 from calibench.reproduce.numbers import Reproduction, reproduction
-from calibench.reproduce.printing import CSV_COLUMNS, csv_lines, notes, tables, width_of
+from calibench.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
+from calibench.tables.records import csv_text
+from calibench.tables.terminal import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,19 +46,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _as_table(made: Reproduction) -> None:
     terminal = Terminal()
-    limit = terminal.width if terminal.is_terminal else None  # a file has no width
-    for table in tables(made.lines, limit):
-        Terminal(width=max(terminal.width, width_of(table))).print(table)
+    for grid in grids(made.lines):
+        show(grid, terminal, pipe_width=None)
     for note in notes(made):
         terminal.print(note, soft_wrap=not terminal.is_terminal)
 
 
 def _as_csv(made: Reproduction) -> None:
-    writer = csv.DictWriter(sys.stdout, CSV_COLUMNS, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {name: csv_field(value) for name, value in line.items()} for line in csv_lines(made.lines)
-    )
+    sys.stdout.write(csv_text(CSV_COLUMNS, csv_rows(made.lines)))
 
 
 FORMATS: dict[str, Callable[[Reproduction], None]] = {

@@ -5,57 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich import box
-from rich.measure import Measurement
-from rich.table import Table
-
-from calibench.printing.terminal import Terminal
 from calibench.published import PAPERS, Published
 from calibench.reproduce.numbers import Line, Reproduction, as_coded
 from calibench.statistics import mean_std
+from calibench.tables.grid import Grid, Heading
 from calibench.tables.titles import Metric
 
 
-def cell_text(line: Line) -> str:
-    """The cell: the paper's value, ours, and their difference, one under the other."""
+def entry(line: Line) -> str:
+    """The paper's value, ours, and their difference, one under the other."""
     number, ours, info = line.number, line.ours, line.info
-    lines = [_value(info, number.value, number.std, number.temperature)]
+    lines = [_number(info, number.value, number.std, number.temperature)]
     if not ours.values:
         return "\n".join([*lines, "-"])
     count = len(ours.values)
     mean, std = mean_std(ours.values)
     temperature = mean_std(ours.temperatures)[0] if ours.temperatures else None
     seeds = "" if count == ours.planned else f" [{count}/{ours.planned}]"
-    lines.append(_value(info, mean, std if count > 1 else None, temperature) + seeds)
+    lines.append(_number(info, mean, std if count > 1 else None, temperature) + seeds)
     verdict = {True: " in", False: " out", None: ""}[line.inside]
-    lines.append(f"{line.difference * _unit(info):+.{info.decimals}f}{verdict}")
+    lines.append(f"{info.show(line.difference, '+')}{verdict}")
     return "\n".join(lines)
 
 
-def _value(info: Metric, mean: float, std: float | None, temperature: float | None) -> str:
-    spread = "" if std is None else f"±{std * _unit(info):.{info.decimals}f}"
+def _number(info: Metric, mean: float, std: float | None, temperature: float | None) -> str:
+    spread = "" if std is None else f"±{info.show(std)}"
     fitted = "" if temperature is None else f" ({temperature:.2f})"
-    return f"{mean * _unit(info):.{info.decimals}f}{spread}{fitted}"
+    return f"{info.show(mean)}{spread}{fitted}"
 
 
-def _unit(info: Metric) -> int:
-    return 100 if info.percent else 1
-
-
-def tables(lines: Sequence[Line], width: int | None = None) -> Iterator[Table]:
-    """One table a metric: data sets and networks down, losses across, raw before calibrated, as in the papers.
-
-    Args:
-        lines: The numbers.
-        width: Characters in a line; a wider table comes in parts. No limit if None.
-    """
+def grids(lines: Sequence[Line]) -> Iterator[Grid]:
+    """One table a metric: data sets and networks down, losses across, raw before calibrated, as in the papers."""
     marks = {text: f"[{place}]" for place, text in enumerate(differences(lines), start=1)}
     for metric in dict.fromkeys(line.number.metric for line in lines):
         own = [line for line in lines if line.number.metric == metric]
-        info = own[0].info
-        title = f"{info.label}{_bins(own[0].number)}"
-        losses = list(dict.fromkeys(line.number.loss for line in own))
-        yield from _parts(title, own, losses, marks, width)
+        yield _grid(f"{own[0].info.label}{_bins(own[0].number)}", own, marks)
 
 
 def differences(lines: Sequence[Line]) -> list[str]:
@@ -63,42 +47,21 @@ def differences(lines: Sequence[Line]) -> list[str]:
     return list(dict.fromkeys(text for line in lines for text in line.ours.differs))
 
 
-def _parts(
-    title: str,
-    lines: Sequence[Line],
-    losses: list[str],
-    marks: Mapping[str, str],
-    width: int | None,
-) -> list[Table]:
-    made = _table(title, [line for line in lines if line.number.loss in losses], marks)
-    if width is None or len(losses) == 1 or width_of(made) <= width:
-        return [made]
-    middle = (len(losses) + 1) // 2
-    halves = (losses[:middle], losses[middle:])
-    return [part for half in halves for part in _parts(title, lines, half, marks, width)]
-
-
-def width_of(table: Table) -> int:
-    """Characters that a table takes if nothing limits it."""
-    console = Terminal(width=10_000)
-    return Measurement.get(console, console.options, table).maximum
-
-
-def _table(title: str, lines: Sequence[Line], marks: Mapping[str, str]) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, show_lines=True, title_justify="left")
-    table.add_column("", no_wrap=True)
+def _grid(title: str, lines: Sequence[Line], marks: Mapping[str, str]) -> Grid:
     columns = list(dict.fromkeys((n.loss, n.stage) for n in (line.number for line in lines)))
-    for loss, stage in columns:
-        table.add_column(f"{loss}\n{stage}", justify="right", no_wrap=True)
-    if marks:
-        table.add_column("protocol\ndiffers", no_wrap=True)
+    headings = [
+        Heading("", label=True, left=True),
+        *(Heading(f"{loss}\n{stage}", group=loss) for loss, stage in columns),
+        *([Heading("protocol\ndiffers", label=True, left=True)] if marks else []),
+    ]
     cells = {(_row(line.number), line.number.loss, line.number.stage): line for line in lines}
+    rows = []
     for row in dict.fromkeys(_row(line.number) for line in lines):
         found = [cells.get((row, *column)) for column in columns]
-        texts = [cell_text(line) if line else "" for line in found]
+        entries = [entry(line) if line else "" for line in found]
         differing = _differing([line for line in found if line], marks)
-        table.add_row(row, *texts, *([differing] if marks else []))
-    return table
+        rows.append([row, *entries, *([differing] if marks else [])])
+    return Grid(title, headings, rows, spaced=True)
 
 
 def _differing(row: Sequence[Line], marks: Mapping[str, str]) -> str:
@@ -137,21 +100,25 @@ def notes(made: Reproduction) -> Iterator[str]:
         yield f"protocol differs, [{place}]: {text}"
     for note in dict.fromkeys(line.number.note for line in lines if line.number.note):
         yield f"of the paper's numbers: {note}"
-    have = sum(bool(line.ours.values) for line in lines)
-    inside = sum(bool(line.inside) for line in lines)
-    tested = sum(line.inside is not None for line in lines)
-    same = [line for line in lines if line.inside is not None and not line.ours.differs]
-    alike = f" ({sum(bool(line.inside) for line in same)} of {len(same)} where the protocol is the paper's)"
-    yield (
-        f"{have} of {len(lines)} numbers are here; {inside} of {tested} with an interval hold the paper's value"
-        + (alike if len(same) < tested else "")
-    )
+    yield _count(lines)
     for reason in dict.fromkeys(line.ours.missing for line in lines if line.ours.missing):
         missing = [line.number for line in lines if line.ours.missing == reason]
         rows = dict.fromkeys(f"{number.dataset} {number.model}" for number in missing)
         yield f"missing, {reason}: {len(missing)} numbers ({', '.join(rows)})"
     if made.suite and any(line.ours.planned and not line.ours.values for line in lines):
         yield f"calibench sweep {made.suite} --dry-run says what it takes"
+
+
+def _count(lines: Sequence[Line]) -> str:
+    """How many numbers are here, and how many of the paper's lie in our intervals."""
+    have = sum(bool(line.ours.values) for line in lines)
+    tested = [line for line in lines if line.inside is not None]
+    alike = [line for line in tested if not line.ours.differs]
+    inside, inside_alike = (sum(bool(line.inside) for line in some) for some in (tested, alike))
+    text = f"{have} of {len(lines)} numbers are here; {inside} of {len(tested)} with an interval hold the paper's value"
+    if len(alike) == len(tested):
+        return text
+    return f"{text} ({inside_alike} of {len(alike)} where the protocol is the paper's)"
 
 
 CSV_COLUMNS = (
@@ -161,7 +128,7 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 
-def csv_lines(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
+def csv_rows(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
     """Every number as fractions, for a program."""
     for line in lines:
         number, ours = line.number, line.ours

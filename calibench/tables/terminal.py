@@ -81,7 +81,7 @@ def _two_lines(number: Piece, std: Piece | None) -> list[Line]:
 WIDE = Layout(lambda column: column.title.split("\n"), lambda label: label.split("\n"), _one_line)
 NARROW = Layout(
     lambda column: stacked(column.title if column.narrow is None else column.narrow),
-    lambda label: [part for line in label.split("\n") for part in wrapped(line, LABEL_WIDTH)],
+    lambda label: label.split("\n") if "\n" in label else wrapped(label, LABEL_WIDTH),
     _two_lines,
 )
 

@@ -27,6 +27,10 @@ class Metric:
         """The title with its unit."""
         return f"{self.title} %" if self.percent else self.title
 
+    def show(self, value: float, sign: str = "") -> str:
+        """A value as a table prints it, in percent where the metric is; `sign` as in a format."""
+        return f"{value * (100 if self.percent else 1):{sign}.{self.decimals}f}"
+
 
 def _rate(title: str, direction: int = -1) -> Metric:
     return Metric(title, True, 2, direction)

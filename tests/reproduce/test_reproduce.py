@@ -14,8 +14,9 @@ from scipy import stats
 from calibench.cli import main
 from calibench.published import Published
 from calibench.reproduce import Line, Ours, reproduction, suite_of
-from calibench.reproduce.printing import cell_text, tables, width_of
+from calibench.reproduce.printing import entry, grids
 from calibench.sweep.suites import Setting, load_suite
+from calibench.tables.terminal import fitting
 from tests.sweep.test_suites import write_cell
 
 
@@ -121,7 +122,7 @@ def test_bins_stage_and_temperature_are_the_papers(tmp_path: Path) -> None:
         stage="post_ts",
     )
     assert (line.ours.values, line.ours.temperatures) == ([0.005], [1.3])
-    assert cell_text(line).splitlines()[1] == "0.50 (1.30) [1/3]"
+    assert entry(line).splitlines()[1] == "0.50 (1.30) [1/3]"
 
 
 def test_the_bins_of_a_calibrator_and_the_papers_names_of_sets(tmp_path: Path) -> None:
@@ -159,34 +160,34 @@ def test_the_bins_of_a_calibrator_and_the_papers_names_of_sets(tmp_path: Path) -
 
 
 def test_the_table_is_laid_out_as_the_papers() -> None:
-    (table,) = tables(reproduction("gce", "2", Path("nowhere")).lines)
-    headers = [str(column.header) for column in table.columns]
-    assert headers[:4] == ["", "cross_entropy\npre", "cross_entropy\npost_ats", "brier\npre"]
-    assert str(table.title) == "ECE %, 20 bins"
-    rows = list(table.columns[0].cells)
-    assert rows[0] == "cifar10\nresnet50"
-    assert len(rows) == 11
+    (grid,) = grids(reproduction("gce", "2", Path("nowhere")).lines)
+    titles = [heading.title for heading in grid.columns]
+    assert titles[:4] == ["", "cross_entropy\npre", "cross_entropy\npost_ats", "brier\npre"]
+    assert titles[-1] == "protocol\ndiffers"
+    assert grid.title == "ECE %, 20 bins"
+    assert len(grid.rows) == 11
+    assert grid.rows[0][:2] == ["cifar10\nresnet50", "4.25\n-"]
 
 
 def test_a_narrow_terminal_gets_every_number_in_parts() -> None:
-    lines = reproduction("gce", "2", Path("nowhere")).lines
-    parts = list(tables(lines, 80))
+    (grid,) = grids(reproduction("gce", "2", Path("nowhere")).lines)
+    parts = [["".join(piece.text for piece in line) for line in part] for part in fitting(grid, 80)]
     assert len(parts) > 1
-    assert all(width_of(part) <= 80 for part in parts)
-    heads = [str(column.header) for part in parts for column in part.columns[1:-1]]
-    (whole,) = tables(lines)
-    assert heads == [str(column.header) for column in whole.columns[1:-1]]
-    assert {str(part.columns[-1].header) for part in parts} == {"protocol\ndiffers"}
+    assert all(len(line) <= 80 for part in parts for line in part)
+    heads = [word for part in parts for word in part[0].split()]
+    losses = dict.fromkeys(heading.group for heading in grid.columns if heading.group)
+    assert [word for word in heads if word != "protocol"] == [name for name in losses for _ in "12"]
+    assert heads.count("protocol") == len(parts)
 
 
 def test_inside_and_outside_are_said() -> None:
     number = Published("gce", "1", "d", "m", "l", "error", "pre", 0.10, 0.01, None, None, "")
     near = Line(number, Ours(3, [0.09, 0.10, 0.12]))
-    assert cell_text(near) == "10.00±1.00\n10.33±1.53\n+0.33 in"
+    assert entry(near) == "10.00±1.00\n10.33±1.53\n+0.33 in"
     far = Line(number, Ours(3, [0.20, 0.20, 0.21]))
-    assert cell_text(far).endswith("+10.33 out")
+    assert entry(far).endswith("+10.33 out")
     nothing = Line(number, Ours(3, missing="no run"))
-    assert cell_text(nothing) == "10.00±1.00\n-"
+    assert entry(nothing) == "10.00±1.00\n-"
     assert math.isnan(nothing.difference)
 
 
@@ -237,7 +238,7 @@ def test_seconds_are_those_that_the_runs_have_recorded(tmp_path: Path) -> None:
     lines = reproduction("gce", "6", tmp_path).lines
     line = line_of(lines, model="resnet50", loss="gce")
     assert line.ours.values == [16.0, 17.0]
-    assert cell_text(line).splitlines() == ["16.65±0.33", "16.50±0.71 [2/10]", "-0.15 in"]
+    assert entry(line).splitlines() == ["16.65±0.33", "16.50±0.71 [2/10]", "-0.15 in"]
     assert "on the machine that ran it" in line.ours.differs[0]
 
 
@@ -264,7 +265,7 @@ def test_errors_are_printed_as_the_paper_has_them(capsys: pytest.CaptureFixture[
 def test_a_table_answers_to_its_names(name: str, suite: str, title: str) -> None:
     made = reproduction("fcl", name, Path("nowhere"))
     assert made.suite == suite
-    assert [str(table.title) for table in tables(made.lines)] == [title]
+    assert [grid.title for grid in grids(made.lines)] == [title]
 
 
 def test_where_the_protocol_differs_the_verdict_says_so(
@@ -290,8 +291,8 @@ def test_where_the_protocol_differs_the_verdict_says_so(
         "cifar10: approximate images"
     ]
     assert line_of(list(made.lines), **theirs, loss="brier").ours.differs == []
-    (table,) = tables(made.lines)
-    column = list(table.columns[-1].cells)
+    (grid,) = grids(made.lines)
+    column = [row[-1] for row in grid.rows]
     assert column[0] == "[1] dual_focal\n[2] gce"
     assert column[4] == "[1] dual_focal\n[3]"  # CIFAR-100
     arguments = ["reproduce", "gce", "--table", "1", "--results", str(tmp_path)]
