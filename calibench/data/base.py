@@ -1,4 +1,4 @@
-"""The contract of a data module and what all of them share."""
+"""The base class of data modules: splits, evaluation sets, and the loaders over them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from calibench.data.splits import class_counts, fingerprint, stratified_fraction
 
 
 class ClassificationDataModule(LightningDataModule, ABC):
-    """Splits in memory, named evaluation sets, and loaders of global batches.
+    """Base class of data modules: splits in memory, named evaluation sets, and loaders of global batches.
 
     A subclass passes its class names and its arguments in `**common` up, sets `transform` and
     `augmentation`, and implements `load_splits` and `load_evaluation_set`. Nothing is read before
@@ -36,15 +36,15 @@ class ClassificationDataModule(LightningDataModule, ABC):
     Attributes:
         num_classes: K, known at once.
         class_counts: Training examples of each class (K,) int64, after `setup`.
-        evaluation_sets: The named sets that were found, after `setup`.
-        unavailable: Names of requested sets that cannot be had here, with the reason in one line.
+        evaluation_sets: The requested sets whose files are there, by name, after `setup`.
+        unavailable: The other requested sets, with the reason in one line, after `setup`.
         test_posterior: Class distributions of the test examples where they are known, after `setup`; else None.
-        caveats: What a reader of a result must know of the data ("approximate images").
+        caveats: Lines about the data that every result repeats ("approximate images").
         fingerprint: Short SHA-256 of the three splits as used, after `setup`.
         transform: Stored inputs to network inputs.
         test_transform: Another transform for the test split alone; None for the same.
         augmentation: Random change of stored training inputs, or None.
-        decode: For splits beyond memory, whose stored inputs are file numbers: reads them.
+        decode: Reads the images of splits too large for memory, whose stored inputs are file numbers; else None.
         tokens: What the network's inputs are where they are token numbers, after `setup`; else None.
     """
 
@@ -92,7 +92,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
 
     @abstractmethod
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
-        """Make a named set, beside the given test split.
+        """Read or make the evaluation set of a name; it may depend on the test split.
 
         Raises:
             DataError: The set cannot be had here.
@@ -108,7 +108,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         return None
 
     def setup(self, stage: str | None = None) -> None:
-        """Read everything once, whatever the stage."""
+        """Read the splits and the evaluation sets; later calls, for other stages, change nothing."""
         if self._splits is not None:
             return
         seed = number_of(self.split_seed)
@@ -166,7 +166,10 @@ class ClassificationDataModule(LightningDataModule, ABC):
     def transfer_batch_to_device(
         self, batch: Batch, device: torch.device, dataloader_idx: int
     ) -> Batch:
-        """The batch as it is where its loader made it on the device; the stock method searches it for tensors."""
+        """Move a batch to a device, unless its loader made it there.
+
+        Lightning's own method looks through every batch for tensors.
+        """
         if batch.target.device == device:
             return batch
         moved: Batch = super().transfer_batch_to_device(batch, device, dataloader_idx)

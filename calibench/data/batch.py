@@ -1,4 +1,4 @@
-"""What a loader yields, and what a split and an evaluation set are."""
+"""Batches, splits and evaluation sets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Batch(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """A split in memory: `inputs` (N, ...) as stored (uint8 images, say), `target` (N,) int64."""
+    """The examples of a split: `inputs` (N, ...) as stored, such as uint8 images, and `target` (N,) int64."""
 
     inputs: Tensor
     target: Tensor
@@ -45,7 +45,7 @@ class Splits(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """Class distributions of examples that are known: `probs` (N, K) float32, and whose word they are."""
+    """Known class distributions of examples: `probs` (N, K) float32, and `source`, where they are from."""
 
     probs: Tensor
     source: str
@@ -60,7 +60,7 @@ class EvaluationSet:
         kind: "ood" (no labels: every target is -1) or "shift" (labels of the test set's classes; it
             is scored like a test set and serves as out-of-distribution data as well).
         examples: Stored like the splits, so the data module's own transform applies.
-        caveats: What a reader of a result must know of it.
+        caveats: Lines about the set that every result repeats.
     """
 
     name: str

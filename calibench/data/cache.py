@@ -1,4 +1,4 @@
-"""Decoded images and tokens kept beside the data, so that only the first use pays for them."""
+"""A cache of decoded images and tokens in files beside the data: only the first use pays for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def cached(cache: Path, sources: Iterable[Path], decode: Callable[[], Arrays]) -> Arrays:
-    """What `decode` returns, from a file where an earlier call left it.
+    """The arrays of decoded files, read from a cache file where an earlier call has written them.
 
     The file is an .npz without compression: its zip checksums are verified on reading. It is
     written under a temporary name and renamed, so several processes may start at once, and it is
@@ -27,15 +27,15 @@ def cached(cache: Path, sources: Iterable[Path], decode: Callable[[], Arrays]) -
         sources: The files that are decoded; names, sizes and times of change make the key.
         decode: Makes the arrays.
     """
-    return kept(cache, _key(sources), decode)
+    return cached_by_key(cache, _key(sources), decode)
 
 
-def kept(cache: Path, key: str, make: Callable[[], Arrays]) -> Arrays:
-    """What `make` returns, from the file where an earlier call with the same key left it.
+def cached_by_key(cache: Path, key: str, make: Callable[[], Arrays]) -> Arrays:
+    """Arrays, read from a cache file where an earlier call with the same key has written them.
 
     Args:
         cache: The file; see `cached` for how it is written.
-        key: What the arrays are made from.
+        key: A digest of what the arrays are made from.
         make: Makes the arrays.
     """
     found = _read(cache, key)

@@ -1,4 +1,4 @@
-"""`calibench data`: what datasets there are, whether their files are here, and how to get them."""
+"""`calibench data`: list, fetch and verify the files of the datasets."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def _verify(source: Source, root: Path) -> int:
     for file, official in source.files.items():
         path = source.path(root, file)
         verdict = _verdict(path, official)
-        worst = max(worst, int(verdict not in _FINE))
+        worst = max(worst, int(verdict not in _ACCEPTED))
         say(f"{verdict:9} {path}")
     return worst
 
 
-_FINE = ("official", "present")
+_ACCEPTED = ("official", "present")
 
 
 def _verdict(path: Path, official: str) -> str:

@@ -73,7 +73,7 @@ class SyntheticGaussiansDataModule(ClassificationDataModule):
         return torch.softmax(-0.5 * torch.cdist(inputs, self.means.to(inputs)).square(), dim=1)
 
     def load_posterior(self, test: Examples) -> Posterior:
-        """The true one."""
+        """The true posterior of the test points."""
         return Posterior(self.posterior(test.inputs), "the true posterior of the Gaussians")
 
     def load_splits(self, seed: int) -> Splits:

@@ -1,4 +1,4 @@
-"""Loaders over a split that lives in memory, on the device that uses it, or is read as it is used.
+"""Loaders over splits that are kept in memory, on the device, or are read from disk as they are used.
 
 A loader yields this process's slice of each *global* batch, cut as `torch.tensor_split` cuts it:
 every process takes the same number of steps, no row is padded or repeated, and what a batch holds
@@ -25,7 +25,7 @@ Transform = Callable[[Tensor], Tensor]
 
 
 def identity(inputs: Tensor) -> Tensor:
-    """Inputs that are stored as the backbone takes them."""
+    """Return the inputs unchanged: they are stored as the backbone takes them."""
     return inputs
 
 
@@ -37,8 +37,8 @@ class ResidentLoader:
         batch_size: Rows of a global batch; at least 1.
         device: Where the split is kept and batches are made.
         transform: From stored inputs (n, ...) to network inputs.
-        decode: For a split beyond memory, whose stored inputs are file numbers (n,): reads them.
-            The next batch is then read while the last one is used.
+        decode: Reads the inputs of a split too large for memory, whose stored inputs are file numbers (n,). The next
+            batch is then read while the last one is used.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ResidentLoader:
         def make(step: int) -> Batch:
             return self._batch(self._rows(order, step))
 
-        return map(make, steps) if self.decode is None else one_ahead(make, steps)
+        return map(make, steps) if self.decode is None else prefetched(make, steps)
 
     def _rows(self, order: Tensor, step: int) -> Tensor:
         return order[step * self.batch_size : (step + 1) * self.batch_size]
@@ -176,8 +176,8 @@ def epoch_seed(seed: int, epoch: int) -> int:
     return int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0])
 
 
-def one_ahead(make: Callable[[int], Batch], steps: range) -> Iterator[Batch]:
-    """`make(step)` for each step; the next one is under way while the caller uses the last."""
+def prefetched(make: Callable[[int], Batch], steps: range) -> Iterator[Batch]:
+    """Batches made one step ahead: while the caller uses one, a thread makes the next."""
     with ThreadPoolExecutor(1) as pool:
         ready: Future[Batch] | None = None
         for step in steps:

@@ -13,5 +13,5 @@ def run_seed() -> int:
 
 
 def number_of(seed: Seed) -> int:
-    """The number behind a seed."""
+    """The seed as a number: "run" is the run's."""
     return run_seed() if seed == "run" else seed

@@ -1,4 +1,4 @@
-"""Where the files of a dataset are expected, how they are checked, and how they are had."""
+"""The official files of a dataset: where they lie, how they are checked and downloaded."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Source:
             root.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=root, prefix=".fetch-") as unpacked:
                 self._unpack(Path(unpacked))
-                self._take(Path(unpacked), root)
+                self._move_missing(Path(unpacked), root)
         except (OSError, RuntimeError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
             reason = " ".join(str(error).split())
             raise DataError(f"{expected} Download failed: {reason}") from None
@@ -149,8 +149,8 @@ class Source:
             if file.suffix in _PACKED:
                 extract_archive(str(file), remove_finished=True)
 
-    def _take(self, unpacked: Path, root: Path) -> None:
-        """Move what the root lacks, each file or folder whole."""
+    def _move_missing(self, unpacked: Path, root: Path) -> None:
+        """Move the files and folders that the root lacks to their places."""
         if not (root / self.folder).exists():
             (root / self.folder).parent.mkdir(parents=True, exist_ok=True)
             (unpacked / self.folder).rename(root / self.folder)
@@ -169,7 +169,7 @@ class Source:
 
 @cache
 def sources() -> Mapping[str, Source]:
-    """The data sets that calibench knows, by name: what `sources.yaml` says of them."""
+    """The entries of `sources.yaml`, by name."""
     text = Path(__file__).with_name("sources.yaml").read_text(encoding="utf-8")
     content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return {name: Source(name=name, **entry) for name, entry in content.items()}

@@ -68,23 +68,23 @@ def complement(index: Tensor, n: int) -> Tensor:
 
 
 def hold_out(examples: Examples, fraction: float, seed: int) -> tuple[Examples, Examples]:
-    """Cut a stratified `fraction` off: (the rest, the part held out), each in dataset order."""
+    """Hold a stratified `fraction` out: (the rest, the part held out), each in dataset order."""
     rest, held = hold_out_positions(examples.target, fraction, seed)
     return examples.take(rest), examples.take(held)
 
 
 def hold_out_positions(target: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Positions (of the rest, of a stratified `fraction`), each in order."""
+    """Positions of `hold_out`: (of the rest, of the part held out), each in order."""
     counts = torch.bincount(target).double().mul(fraction).round().long()
     held = choose_per_class(target, counts, seed)
     return complement(held, len(target)), held
 
 
 def reference_split(n: int, val_size: int, seed: int) -> tuple[Tensor, Tensor]:
-    """The papers' split: positions (train, val) of a seeded shuffle's rest and first `val_size`.
+    """The split of Mukhoti et al. (2020): the first `val_size` of a seeded shuffle validate.
 
-    Not stratified. Reproduces `np.random.seed(seed); np.random.shuffle(list(range(n)))` of
-    focal_calibration (`Data/cifar10.py`), which numpy keeps stable.
+    Returns positions (train, val); not stratified. Reproduces `np.random.seed(seed);
+    np.random.shuffle(list(range(n)))` of focal_calibration (`Data/cifar10.py`), which numpy keeps stable.
     """
     shuffled = np.random.RandomState(seed).permutation(n)
     order = torch.from_numpy(shuffled.astype(np.int64))
@@ -92,7 +92,7 @@ def reference_split(n: int, val_size: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def hold_out_reference(examples: Examples, val_size: int, seed: int) -> tuple[Examples, Examples]:
-    """(train, val) by `reference_split`, each in dataset order."""
+    """Examples (train, val) by `reference_split`, each in dataset order."""
     n = len(examples.target)
     if not 0 < val_size < n:
         raise ValueError(f"`val_size` must be between 1 and {n - 1}, got {val_size}.")
@@ -206,7 +206,7 @@ class LongTail:
 
 
 def fingerprint(parts: Sequence[Examples]) -> str:
-    """Sixteen hexadecimal digits of the SHA-256 over shapes, types and bytes of what is used."""
+    """A fingerprint of splits: 16 digits of the SHA-256 over their shapes, types and bytes."""
     digest = hashlib.sha256()
     for tensor in (tensor for part in parts for tensor in part):
         array = tensor.contiguous().numpy()

@@ -1,4 +1,4 @@
-"""What data modules of images in memory share."""
+"""The base classes of image data modules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images import sets
 from calibench.data.images.augment import Augmentation, Normalize, RandomCropFlip
 from calibench.data.images.corruptions import CorruptionArchive
-from calibench.data.images.sets import Surroundings
+from calibench.data.images.sets import EvaluationContext
 from calibench.data.source import Checksum, Source, data_root, sources
 from calibench.data.splits import hold_out_reference
 
@@ -22,7 +22,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class ImageDataModule(ClassificationDataModule, ABC):
-    """A dataset of colour images in memory, augmented on the device.
+    """Base class of image data modules: colour images in memory, augmented on the device.
 
     A subclass says in its attributes what it is, and implements `load_splits`.
 
@@ -88,12 +88,14 @@ class ImageDataModule(ClassificationDataModule, ABC):
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """A set of `calibench.data.images.sets` by name."""
         names = self.class_names
-        here = Surroundings(self.root, self.checksum, self.side, test, names, self.corruptions)
-        return sets.load(name, here)
+        context = EvaluationContext(
+            self.root, self.checksum, self.side, test, names, self.corruptions
+        )
+        return sets.load(name, context)
 
 
 class OfficialImageDataModule(ImageDataModule, ABC):
-    """A dataset of images that is published as training and test images.
+    """Base class of image sets that are published as training and test images.
 
     A subclass implements `read`; validation images are taken from the training images.
 

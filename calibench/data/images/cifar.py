@@ -33,7 +33,7 @@ from calibench.data.splits import (
 
 Recipe = Literal["tail_val", "full", "balanced_val", "published"]
 
-# What a reader of a result must know of the recipe: the paper is Zhan, Zhou and Shen (2026), appendix C.
+# How each recipe departs from the paper (Zhan, Zhou and Shen 2026, appendix C); results repeat it.
 _CAVEATS = {
     "tail_val": "a tenth of the tail validates, the GCE paper trains on all of it",
     "full": "all of the tail; the validation images are others, none of them of the largest class",
@@ -42,7 +42,7 @@ _CAVEATS = {
 
 
 class _CIFARDataModule(OfficialImageDataModule, ABC):
-    """What both have in common.
+    """Base class of CIFAR-10 and CIFAR-100.
 
     Args:
         imbalance_factor: rho, the largest training class over the smallest, at least 1. Class

@@ -114,7 +114,7 @@ class CorruptionArchive(ABC):
 
 
 class ArrayArchive(CorruptionArchive):
-    """One `<corruption>.npy` for five severities, and `labels.npy`.
+    """An archive of arrays: one `<corruption>.npy` for five severities, and `labels.npy`.
 
     Severity s is rows (s - 1) n to s n, in the order of the test set.
     """
@@ -137,7 +137,7 @@ class ArrayArchive(CorruptionArchive):
 
 
 class FolderArchive(CorruptionArchive):
-    """`<corruption>/<severity>/<class>/<image>.JPEG`, of 64x64 pixels; decoded once."""
+    """An archive of folders, `<corruption>/<severity>/<class>/<image>.JPEG` of 64x64 pixels; decoded once."""
 
     def needs(self, corruption: str) -> list[str]:
         """The corruption's folder."""

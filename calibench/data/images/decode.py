@@ -1,4 +1,4 @@
-"""Image files to arrays."""
+"""Decoding of image files to arrays."""
 
 from __future__ import annotations
 

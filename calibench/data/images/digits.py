@@ -51,7 +51,7 @@ class DigitsDataModule(ClassificationDataModule):
         ood: Sequence[str] = ("noise", "photos"),
         **common: Any,
     ) -> None:
-        super().__init__(class_names="0123456789", ood=ood, **common)
+        super().__init__(class_names=tuple("0123456789"), ood=ood, **common)
         self.long_tail = LongTail(imbalance_factor, self.split_seed, tail_seed)
         if val_fraction <= 0 or test_fraction <= 0 or val_fraction + test_fraction >= 1:
             raise ValueError(

@@ -85,13 +85,13 @@ class ImageFolderDataModule(ImageDataModule):
             self.decode = self._decode
 
     def prepare_data(self) -> None:
-        """Decode once, before several processes want the images."""
+        """Decode the images once, before several processes read them."""
         if self.decode is None:
             for part in self._split_folders or [""]:
                 self._read(part)
 
     def load_splits(self, seed: int) -> Splits:
-        """Read the folders that there are, and split the training images for the others."""
+        """Read the given folders; splits without one are held out of the training images."""
         rest = self._read("train" if self._split_folders else "")
         given = {name: self._read(name) for name in self._split_folders if name != "train"}
         left = 1.0

@@ -16,7 +16,7 @@ Half = Literal["train", "test"]
 
 
 def read_svhn(root: Path, half: Half, checksum: Checksum) -> tuple[Examples, list[str]]:
-    """The cropped digits of a half, and caveats; the label 10 of the file means 0.
+    """Read the cropped digits of the training or test half, and caveats; the label 10 of the file means 0.
 
     Raises:
         DataError: The file is missing or damaged.

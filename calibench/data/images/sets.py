@@ -28,8 +28,8 @@ from calibench.data.source import Checksum, DataError, sources
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What a set may depend on.
+class EvaluationContext:
+    """The dataset whose test set an evaluation set is put beside, and where files lie.
 
     Attributes:
         root: The data root.
@@ -52,26 +52,26 @@ Found = tuple[Tensor, list[str]]
 """Images (N, 3, H, W) uint8, and caveats."""
 
 
-def _cifar(name: str, labels: str, file: str) -> Callable[[Surroundings], Found]:
-    def load(here: Surroundings) -> Found:
+def _cifar(name: str, labels: str, file: str) -> Callable[[EvaluationContext], Found]:
+    def load(context: EvaluationContext) -> Found:
         source = sources()[name]
-        caveats = source.require(here.root, checksum=here.checksum, files=[file])
-        return read_batches([source.path(here.root, file)], labels).inputs, caveats
+        caveats = source.require(context.root, checksum=context.checksum, files=[file])
+        return read_batches([source.path(context.root, file)], labels).inputs, caveats
 
     return load
 
 
-def _svhn(here: Surroundings) -> Found:
-    examples, caveats = read_svhn(here.root, "test", here.checksum)
+def _svhn(context: EvaluationContext) -> Found:
+    examples, caveats = read_svhn(context.root, "test", context.checksum)
     return examples.inputs, caveats
 
 
-def _mnist(here: Surroundings) -> Found:
+def _mnist(context: EvaluationContext) -> Found:
     from torchvision.datasets.mnist import read_image_file
 
     source, file = sources()["mnist"], "t10k-images-idx3-ubyte"
-    caveats = source.require(here.root, checksum=here.checksum, files=[file])
-    path = source.path(here.root, file)
+    caveats = source.require(context.root, checksum=context.checksum, files=[file])
+    path = source.path(context.root, file)
     try:
         digits: Tensor = read_image_file(str(path))
     except (OSError, ValueError, RuntimeError, AssertionError) as error:
@@ -79,24 +79,24 @@ def _mnist(here: Surroundings) -> Found:
     return F.pad(digits, [2, 2, 2, 2]).unsqueeze(1).expand(-1, 3, -1, -1), caveats
 
 
-def _tiny_imagenet(here: Surroundings) -> Found:
+def _tiny_imagenet(context: EvaluationContext) -> Found:
     source = sources()["tiny_imagenet_32"]
-    caveats = source.require(here.root, checksum=here.checksum)
-    files = sorted(source.path(here.root, "").glob("*/*.JPEG"))
-    cache = here.root / ".calibench" / "tiny-imagenet-32x32.npz"
+    caveats = source.require(context.root, checksum=context.checksum)
+    files = sorted(source.path(context.root, "").glob("*/*.JPEG"))
+    cache = context.root / ".calibench" / "tiny-imagenet-32x32.npz"
     pixels = cached(cache, files, lambda: {"pixels": decode_images(files, side=32)})["pixels"]
     return torch.from_numpy(pixels).permute(0, 3, 1, 2), caveats
 
 
-def _noise(here: Surroundings) -> Found:
+def _noise(context: EvaluationContext) -> Found:
     """Pixels from N(0.5, 1), clipped to [0, 1] (Liang et al. 2018, ODIN)."""
     generator = torch.Generator().manual_seed(0)
-    shape = (len(here.test.target), 3, here.side, here.side)
+    shape = (len(context.test.target), 3, context.side, context.side)
     values = (torch.randn(shape, generator=generator) + 0.5).clamp(0, 1)
     return values.mul(255).round().to(torch.uint8), []
 
 
-_OOD: dict[str, Callable[[Surroundings], Found]] = {
+_OOD: dict[str, Callable[[EvaluationContext], Found]] = {
     "svhn": _svhn,
     "cifar10": _cifar("cifar10", "labels", "test_batch"),
     "cifar100": _cifar("cifar100", "fine_labels", "test"),
@@ -131,18 +131,20 @@ def expand(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
     return list(chosen)
 
 
-def load(name: str, here: Surroundings) -> EvaluationSet:
+def load(name: str, context: EvaluationContext) -> EvaluationSet:
     """Read or make a named set.
 
     Raises:
         DataError: Its files are missing or damaged.
     """
     if name in _OOD:
-        pixels, caveats = _OOD[name](here)
-        examples = _unlabelled(_resize(pixels, here.side))
+        pixels, caveats = _OOD[name](context)
+        examples = _unlabelled(_resize(pixels, context.side))
         return EvaluationSet(name, "ood", examples, tuple(caveats))
-    assert here.corruptions is not None  # `known_names` offers corruptions only with an archive
-    return here.corruptions.load(here.root, name, here.test, here.classes, here.checksum)
+    assert context.corruptions is not None  # `known_names` offers corruptions only with an archive
+    return context.corruptions.load(
+        context.root, name, context.test, context.classes, context.checksum
+    )
 
 
 def _unlabelled(pixels: Tensor) -> Examples:

@@ -1,4 +1,4 @@
-"""Tiny-ImageNet."""
+"""Tiny-ImageNet as a training set."""
 
 from __future__ import annotations
 

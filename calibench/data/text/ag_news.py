@@ -1,4 +1,4 @@
-"""AG News."""
+"""AG News as a training set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What data modules of texts share."""
+"""The base class of text data modules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from calibench.data.source import data_root
 from calibench.data.text import sets
 from calibench.data.text.corpus import CorpusSplits
 from calibench.data.text.length_buckets import ShuffledTextLoader, TextLoader
-from calibench.data.text.token_matrix import Tokens, content_key, kept_tokens
+from calibench.data.text.token_matrix import Tokens, cached_tokens, content_key
 from calibench.data.text.tokenizer import SubwordTokenizer, Tokenizer, WordTokenizer
 from calibench.data.text.word_vectors import WordVectors
 
@@ -27,17 +27,16 @@ COOCCURRENCE = "cooccurrence"
 
 
 class TextDataModule(ClassificationDataModule, ABC):
-    """A corpus as token matrices in memory, padded in front.
+    """Base class of text data modules: a corpus as token matrices in memory, padded in front.
 
     A subclass implements `load_corpus`. Inputs are token numbers (n, L) int64, 0 for padding; with
     `vectors` they are word vectors (n, L, D) float32. L is the longest text of the *global* batch
     and `margin`, at most `max_length`.
 
-    Zeros in front cost a network with a receptive field of r positions and a global maximum
-    nothing that full padding would not: from r zeros on, more of them only repeat what its windows
-    see already. So `margin: 21`, the receptive field of `GlobalPoolingCNN`, gives the logits of
-    the published padding to `max_length` exactly; `padding: published` does that padding for
-    networks of which this is not true.
+    A convolutional network with a receptive field of r positions and a global maximum gives the same
+    logits for any number of zeros in front from r on: further zeros only repeat what its windows have
+    seen. So `margin: 21`, the receptive field of `GlobalPoolingCNN`, gives the logits of the published
+    padding to `max_length` exactly. For other networks, `padding: published` pads to `max_length`.
 
     Args:
         class_names: One name per class.
@@ -167,7 +166,7 @@ class TextDataModule(ClassificationDataModule, ABC):
             return splits, self.tokenizer.words
 
         key = content_key(texts, sizes, len(fitted_on), self.tokenizer.settings, self.max_length)
-        tokens, words = kept_tokens(self.root / ".calibench", key, make)
+        tokens, words = cached_tokens(self.root / ".calibench", key, make)
         self.tokenizer.use(words)
         return tokens
 
@@ -179,7 +178,7 @@ class TextDataModule(ClassificationDataModule, ABC):
             )
 
     def _prepare_inputs(self, train: Tokens) -> None:
-        """Decide what a batch holds, vectors or numbers, and what the backbone is told of numbers."""
+        """Decide whether batches hold word vectors or token numbers, and describe the numbers to the backbone."""
         vectors = None if self.vectors is None else self._word_vectors(self.vectors, train)
         if vectors is not None and self.embedding == "frozen":
             self.transform = vectors

@@ -1,4 +1,4 @@
-"""Word vectors from the training texts themselves, where no file of pretrained ones is at hand."""
+"""Word vectors from the training texts themselves, where there is no file of pretrained ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibench.data.cache import Arrays, kept
+from calibench.data.cache import Arrays, cached_by_key
 from calibench.data.text.token_matrix import Tokens
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def cooccurrence_vectors(
     return vectors / (vectors[known].std() or 1.0) if known.any() else vectors
 
 
-def kept_vectors(folder: Path, tokens: Tokens, vocab_size: int) -> np.ndarray:
-    """`cooccurrence_vectors`, from `folder` where an earlier call left them."""
+def cached_vectors(folder: Path, tokens: Tokens, vocab_size: int) -> np.ndarray:
+    """`cooccurrence_vectors`, read from the cache in `folder` where they are in it."""
 
     def make() -> Arrays:
         return {"table": cooccurrence_vectors(tokens, vocab_size)}
@@ -63,7 +63,7 @@ def kept_vectors(folder: Path, tokens: Tokens, vocab_size: int) -> np.ndarray:
     for part in tokens:
         digest.update(np.ascontiguousarray(part).tobytes())
     key = digest.hexdigest()
-    return kept(folder / f"vectors-{key[:16]}.npz", key, make)["table"]
+    return cached_by_key(folder / f"vectors-{key[:16]}.npz", key, make)["table"]
 
 
 def _counts(tokens: Tokens, vocab_size: int, window: int) -> csr_array:

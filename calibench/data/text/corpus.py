@@ -37,7 +37,7 @@ class CorpusSplits(NamedTuple):
 
 
 def cut(corpus: Corpus, *, test_size: int, val_size: int, seed: int) -> tuple[Corpus, ...]:
-    """(train, val, test): a seeded shuffle's rest, the texts before its end, and its end.
+    """Split a corpus into (train, val, test): the end of a seeded shuffle tests, the texts before it validate.
 
     Each part is in the corpus' order; not stratified. The rule of the public code of MMCE and MbLS,
     whose shuffle is `np.random.seed(seed); np.random.shuffle`.

@@ -78,7 +78,7 @@ class TextFileDataModule(TextDataModule):
         self.val_fraction, self.test_fraction = val_fraction, test_fraction
 
     def load_corpus(self, seed: int) -> CorpusSplits:
-        """Read the files that there are, and split the training texts for the others."""
+        """Read the given files; splits without one are held out of the training texts."""
         rest = self._corpus(self._train, self.train_file)
         given, left = {}, 1.0
         wanted = (

@@ -1,4 +1,4 @@
-"""20 Newsgroups."""
+"""20 Newsgroups as a training set."""
 
 from __future__ import annotations
 

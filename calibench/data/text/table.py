@@ -21,7 +21,7 @@ Row = Mapping[str, object]
 
 
 class TextTable(NamedTuple):
-    """Texts, their labels as written in the file, and what a reader of a result must know."""
+    """Texts, their labels as written in the file, and caveats for the reader of a result."""
 
     texts: list[str]
     labels: list[str]
@@ -52,7 +52,7 @@ def read_table(path: Path, text: Sequence[str], label: str | None) -> TextTable:
 
 
 def read_headless_csv(path: Path, columns: Sequence[str]) -> Rows:
-    """Rows of a CSV without a header; the columns are named here."""
+    """Read the rows of a CSV file without a header, whose columns are named by `columns`."""
     return _read_csv(path, ",", columns)
 
 

@@ -1,4 +1,4 @@
-"""Token numbers of whole splits as matrices, padded in front, and kept on disk."""
+"""Token numbers of whole splits as matrices, padded in front, and their cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.data.cache import Arrays, kept
+from calibench.data.cache import Arrays, cached_by_key
 
 PADDING = 0
 
@@ -45,15 +45,15 @@ def content_key(texts: Sequence[str], *settings: object) -> str:
     return digest.hexdigest()
 
 
-def kept_tokens(
+def cached_tokens(
     folder: Path, key: str, make: Callable[[], tuple[list[Tokens], Sequence[str]]]
 ) -> tuple[list[Tokens], list[str]]:
-    """Tokens of several splits and the vocabulary's words, from `folder` where they were left.
+    """Tokens of several splits and the vocabulary's words, read from the cache where they are in it.
 
     Args:
-        folder: Where files of tokens are kept, one for each key.
-        key: What they are of, see `content_key`.
-        make: Makes both.
+        folder: The folder of the cache.
+        key: A digest of the texts, see `content_key`.
+        make: Makes both where they are not in the cache.
     """
 
     def arrays() -> Arrays:
@@ -63,7 +63,7 @@ def kept_tokens(
         lengths = {f"lengths{i}": split.lengths for i, split in enumerate(splits)}
         return {"words": joined, **parts, **lengths}
 
-    found = kept(folder / f"tokens-{key[:16]}.npz", key, arrays)
+    found = cached_by_key(folder / f"tokens-{key[:16]}.npz", key, arrays)
     count = sum(name.startswith("flat") for name in found)
     splits = [Tokens(found[f"flat{i}"], found[f"lengths{i}"]) for i in range(count)]
     joined = found["words"].tobytes().decode()

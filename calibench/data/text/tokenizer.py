@@ -19,7 +19,7 @@ _WORD = r"""[^ !"#$%&()*+,\-./:;<=>?@\[\\\]^_`{|}~\t\n]+"""
 
 
 class Tokenizer(ABC):
-    """Numbers the tokens of texts: 0 is padding, every token is at least 1.
+    """Base class of tokenizers, which number the tokens of texts: 0 is padding, every token is at least 1.
 
     Attributes:
         settings: What distinguishes two tokenizers of a class, before `fit`, for the cache's key.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibench.data.source import DataError
-from calibench.data.text.cooccurrence import kept_vectors
+from calibench.data.text.cooccurrence import cached_vectors
 from calibench.data.text.token_matrix import PADDING, Tokens
 
 
@@ -42,9 +42,9 @@ class WordVectors:
         Args:
             texts: The training texts.
             words: How many words there are.
-            folder: Where they are kept.
+            folder: The folder of the cache.
         """
-        table = torch.from_numpy(kept_vectors(folder, texts, words + 1))
+        table = torch.from_numpy(cached_vectors(folder, texts, words + 1))
         return cls(table, int(table.any(1).sum()))
 
     @classmethod

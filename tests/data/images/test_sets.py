@@ -10,17 +10,17 @@ import torch
 from calibench.data import CIFAR100DataModule, DataError, EvaluationSet, Examples
 from calibench.data.images import sets
 from calibench.data.images.corruptions import CIFAR10_C, CORRUPTIONS
-from calibench.data.images.sets import Surroundings, expand, known_names, load
+from calibench.data.images.sets import EvaluationContext, expand, known_names, load
 from tests.data import fakes
 
 LABELS = [i % 10 for i in range(20)]
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Surroundings:
+def here(tmp_path: Path) -> EvaluationContext:
     pixels = torch.from_numpy(fakes.pixels(20, seed=9)).permute(0, 3, 1, 2)
     test = Examples(pixels, torch.tensor(LABELS))
-    return Surroundings(tmp_path, "off", 32, test, [str(k) for k in range(10)], CIFAR10_C)
+    return EvaluationContext(tmp_path, "off", 32, test, [str(k) for k in range(10)], CIFAR10_C)
 
 
 def test_names_of_a_dataset_leave_itself_out() -> None:

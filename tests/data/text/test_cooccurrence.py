@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibench.data.text.cooccurrence import cooccurrence_vectors, kept_vectors
+from calibench.data.text.cooccurrence import cached_vectors, cooccurrence_vectors
 from calibench.data.text.token_matrix import Tokens
 
 
@@ -75,9 +75,9 @@ def test_texts_without_neighbours_give_zeros(tokens: Tokens) -> None:
 
 def test_the_same_texts_give_the_same_vectors_from_the_cache(tmp_path: Path, monkeypatch) -> None:
     tokens = random_texts(9)
-    first = kept_vectors(tmp_path, tokens, 9)
+    first = cached_vectors(tmp_path, tokens, 9)
     assert np.array_equal(first, cooccurrence_vectors(tokens, 9))
     monkeypatch.setattr("calibench.data.text.cooccurrence.cooccurrence_vectors", None)
-    assert np.array_equal(kept_vectors(tmp_path, tokens, 9), first)
+    assert np.array_equal(cached_vectors(tmp_path, tokens, 9), first)
     with pytest.raises(TypeError):  # other texts are another key
-        kept_vectors(tmp_path, random_texts(8), 9)
+        cached_vectors(tmp_path, random_texts(8), 9)

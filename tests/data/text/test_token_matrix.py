@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibench.data.text.token_matrix import Tokens, content_key, kept_tokens
+from calibench.data.text.token_matrix import Tokens, cached_tokens, content_key
 
 ROWS = [np.array(row, dtype=np.int32) for row in ([3, 1], [], [5, 6, 7])]
 
@@ -23,17 +23,17 @@ def test_tokens_are_made_once_for_a_key(tmp_path: Path) -> None:
         return [Tokens.of(ROWS), Tokens.of([])], ["caf\xe9", "it's"]
 
     for _ in range(2):
-        splits, words = kept_tokens(tmp_path, "0" * 64, make)
+        splits, words = cached_tokens(tmp_path, "0" * 64, make)
         assert words == ["caf\xe9", "it's"]
         assert splits[0].padded(3).tolist() == [[0, 3, 1], [0, 0, 0], [5, 6, 7]]
         assert len(splits[1].lengths) == 0
     assert len(calls) == 1
-    kept_tokens(tmp_path, "0" * 63 + "1", make)  # the same file's name, another key
+    cached_tokens(tmp_path, "0" * 63 + "1", make)  # the same file's name, another key
     assert len(calls) == 2
 
 
 def test_a_vocabulary_without_words_is_kept_as_such(tmp_path: Path) -> None:
-    assert kept_tokens(tmp_path, "a", lambda: ([Tokens.of(ROWS)], ()))[1] == []
+    assert cached_tokens(tmp_path, "a", lambda: ([Tokens.of(ROWS)], ()))[1] == []
 
 
 @pytest.mark.parametrize(
