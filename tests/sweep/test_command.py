@@ -101,6 +101,8 @@ def test_plan_goes_seed_by_seed_and_merges_the_loss_last() -> None:
         "1",
         "--ckpt_path",
         "last",
+        "--trainer.devices",
+        "1",
         "--threads",
         "2",
     ]
