@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from calibench.config import UsageError, available, near_matches
 
@@ -19,21 +24,33 @@ CONTRACTS = {
     "backbones": "Backbone",
     "data": "ClassificationDataModule",
 }
-KINDS = (*CONTRACTS, "benchmarks")
+KINDS = (*CONTRACTS, "plots", "benchmarks")
+
+
+def _listed(path: Path, variable: str) -> list[str]:
+    """The names, or texts, in the list or tuple that a module assigns to a variable."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        value = getattr(node, "value", None)
+        if getattr(targets[0], "id", None) == variable and isinstance(value, ast.List | ast.Tuple):
+            return [getattr(e, "id", None) or ast.literal_eval(e) for e in value.elts]
+    return []
 
 
 def _exported(room: Path) -> list[str]:
     """The names in a package's `__all__`."""
-    for node in ast.parse((room / "__init__.py").read_text(encoding="utf-8")).body:
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
-            return list(ast.literal_eval(node.value))  # type: ignore[attr-defined]
-    return []
+    return _listed(room / "__init__.py", "__all__")
 
 
+def panel() -> list[str]:
+    """The metric classes that every run is evaluated by, in the order of a table."""
+    return _listed(_PACKAGE / "metrics" / "collection.py", "PANEL")
+
+
+@cache
 def _definitions(room: Path) -> dict[str, ast.ClassDef]:
     """The classes that a package defines."""
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted(room.glob("*.py")))
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted(room.rglob("*.py")))
     return {
         node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)
     }
@@ -70,6 +87,68 @@ def classes(room: str) -> dict[str, str]:
     return {name: (ast.get_docstring(defined[name]) or "").partition("\n")[0] for name in chosen}
 
 
+def attributes(room: str) -> dict[str, dict[str, Any]]:
+    """The literal class attributes of the exported classes of a room, also those of their bases."""
+    defined = _definitions(_PACKAGE / room)
+    return {name: _literals(name, defined) for name in classes(room)}
+
+
+def _literals(name: str, defined: Mapping[str, ast.ClassDef]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for base in reversed(defined[name].bases if name in defined else []):
+        found |= _literals(base.id, defined) if isinstance(base, ast.Name) else {}
+    for node in defined[name].body if name in defined else []:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Call) and value.args:  # MappingProxyType({...})
+            value = value.args[0]
+        if isinstance(targets[0], ast.Name) and value is not None:
+            with suppress(ValueError):
+                found[targets[0].id] = ast.literal_eval(value)
+    return found
+
+
+def plots() -> dict[str, str]:
+    """The kinds of pictures, as the help of `calibench plot` describes them."""
+    text = (_PACKAGE / "plots" / "command.py").read_text(encoding="utf-8")
+    lines = text.partition("kinds:\n")[2].partition('"""')[0].splitlines()
+    return {name: said.strip() for name, _, said in (line.strip().partition(" ") for line in lines)}
+
+
+def plugins(kind: str) -> list[EntryPoint]:
+    """What other packages registered under the entry-point group `calibench.<kind>`."""
+    return sorted(entry_points(group=f"calibench.{kind}"))
+
+
+def load_plugins(*kinds: str) -> dict[str, Any]:
+    """Import the plug-ins of some kinds, all of them by default; one that cannot be loaded is a warning."""
+    loaded = {}
+    for entry in (entry for kind in kinds or (*CONTRACTS, "plots") for entry in plugins(kind)):
+        try:
+            loaded[entry.name] = entry.load()
+        except Exception as error:
+            text = f"the plug-in {entry.name} ({entry.value}) cannot be loaded: {error}"
+            warnings.warn(text, stacklevel=2)
+    return loaded
+
+
+def of_the_current_folder(kind: str) -> dict[str, str]:
+    """Classes of a kind that the modules in the current folder define, by the path that a configuration names."""
+    found = {}
+    for path in sorted(Path.cwd().glob("*.py")):
+        try:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+        except (OSError, SyntaxError, ValueError):
+            continue  # not a module of Python: nothing to list
+        own = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+        defined = _definitions(_PACKAGE / kind) | own
+        for name, node in own.items():
+            if _descends(name, CONTRACTS[kind], defined) and not _is_abstract(node):
+                line = (ast.get_docstring(node) or "").partition("\n")[0]
+                found[f"{path.stem}.{name}"] = line or "in the current folder"
+    return found
+
+
 def benchmarks() -> dict[str, str]:
     """Every file with a short name, with the first line of its header."""
     return {name: _header(path) for name, path in available().items()}
@@ -93,4 +172,9 @@ def entries(kind: str) -> dict[str, str]:
         raise UsageError(
             f"nothing to list called `{kind}`{near_matches(kind, KINDS)} (there are: {', '.join(KINDS)})"
         )
-    return benchmarks() if kind == "benchmarks" else classes(kind)
+    if kind == "benchmarks":
+        return benchmarks()
+    others = {entry.name: f"plug-in {entry.value}" for entry in plugins(kind)}
+    if kind == "plots":
+        return plots() | others
+    return classes(kind) | others | of_the_current_folder(kind)

@@ -1,4 +1,4 @@
-"""Losses of other packages: by path, and by the entry-point group `calibench.losses`."""
+"""Classes of other packages: by path, by entry points, and those of the current folder; `list` names them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from calibench.training.experiment import Experiment, load_plugins
+from calibench.catalogue import entries, load_plugins
+from calibench.training.experiment import Experiment
 
 SOURCE = """
 import torch
@@ -81,3 +82,36 @@ def test_what_is_no_calibration_loss_is_refused() -> None:
 
     with pytest.raises(UsageError, match=r"model\.loss"):
         Experiment(["--config", "digits_lt", "--model.loss", "torch.nn.CrossEntropyLoss"])
+
+
+def test_list_names_plugins_and_the_current_folders_classes(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(package))
+    folder = package / "work"
+    folder.mkdir()
+    (folder / "mine.py").write_text(SOURCE.replace("class", "class Base: pass\n\nclass", 1))
+    (folder / "broken.py").write_text("def (")
+    monkeypatch.chdir(folder)
+    losses = entries("losses")
+    assert losses["ThrowAwayLoss"] == "plug-in throwaway:ThrowAwayLoss"
+    assert losses["mine.ThrowAwayLoss"] == "in the current folder"
+    assert "mine.Base" not in losses
+    assert "mine.ThrowAwayLoss" not in entries("metrics")
+
+
+def test_a_picture_of_another_package(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import argparse
+
+    from calibench.plots import command
+
+    (package / "throwaway" / "pictures.py").write_text("def mine(request): ...\n")
+    points = package / "throwaway-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[calibench.plots]\nmine = throwaway.pictures:mine\n")
+    monkeypatch.syspath_prepend(str(package))
+    monkeypatch.setattr(command, "KINDS", dict(command.KINDS))
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    assert parser.parse_args(["mine", "results", "-o", "x.png"]).kind == "mine"
+    assert entries("plots")["mine"] == "plug-in throwaway.pictures:mine"
+    assert entries("plots")["reliability"].startswith("accuracy against confidence")

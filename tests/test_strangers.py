@@ -18,7 +18,7 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.config import UsageError, foreign_class
 from calibench.data import DataError
-from calibench.data.cache import kept
+from calibench.data.cache import cached_by_key
 from calibench.data.images.pickled import read_pickle
 from calibench.evaluation.settings import built, spelled_out
 from calibench.plots.calibrated import fitted_from
@@ -158,7 +158,7 @@ def test_logits_calibrators_and_data_are_read_without_their_pickles(
 
     np.savez(tmp_path / "cache.npz", key=np.array("k"), images=evil)
     made = {"images": np.zeros(1)}
-    assert kept(tmp_path / "cache.npz", "k", lambda: made) is made  # and is written anew
+    assert cached_by_key(tmp_path / "cache.npz", "k", lambda: made) is made  # and is written anew
     batch = tmp_path / "data_batch_1"
     batch.write_bytes(pickle.dumps({b"data": Payload(mark), b"labels": [0]}))
     with pytest.raises(DataError, match="is not a CIFAR batch"):

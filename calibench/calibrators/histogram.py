@@ -9,7 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import non_negative, one_of, positive_integer
+from calibench.binning import check_n_bins
+from calibench.calibrators.base import choose
 from calibench.calibrators.one_vs_rest import OneVsRest
 
 
@@ -55,9 +56,10 @@ class HistogramBinning(OneVsRest):
         smoothing: float = 0.0,
     ) -> None:
         super().__init__()
-        non_negative("smoothing", smoothing)
-        one_of("mode", mode, EDGES)
-        self.n_bins = positive_integer("n_bins", n_bins)
+        if smoothing < 0:
+            raise ValueError(f"`smoothing` must not be negative, got {smoothing!r}.")
+        choose("mode", mode, EDGES)
+        self.n_bins = check_n_bins(n_bins)
         self.mode = mode
         self.smoothing = smoothing
 

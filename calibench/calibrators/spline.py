@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import integer_from, one_of
+from calibench.calibrators.base import choose
 from calibench.calibrators.interpolation import interpolate
 from calibench.calibrators.top_label import TopLabel
 
@@ -56,8 +56,10 @@ class SplineCalibration(TopLabel):
         self, *, n_knots: int = 6, variant: Literal["published", "reference"] = "published"
     ) -> None:
         super().__init__()
-        one_of("variant", variant, INTERPOLATIONS)
-        self.n_knots = integer_from("n_knots", n_knots, 2)
+        if isinstance(n_knots, bool) or not isinstance(n_knots, int) or n_knots < 2:
+            raise ValueError(f"`n_knots` must be an integer >= 2, got {n_knots!r}.")
+        choose("variant", variant, INTERPOLATIONS)
+        self.n_knots = n_knots
         self.variant = variant
 
     def _fit_confidence(self, confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from calibench.catalogue import load_plugins
 from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.files import FORMATS, SCORES, Reader, check_fittable
+from calibench.evaluation.further_metrics import blocks_named
 from calibench.evaluation.pooling import pooled
 from calibench.evaluation.report import Evaluation, Watch
 from calibench.evaluation.scoring import RAW, Row
 from calibench.evaluation.selection import DEFAULT, calibrators_named
-from calibench.evaluation.sheet import CSV_COLUMNS, sheets
+from calibench.evaluation.sheet import csv_text, sheets, show
 from calibench.printing.terminal import Terminal
 from calibench.processes import cores
 from calibench.runs import (
@@ -29,9 +31,6 @@ from calibench.runs import (
     json_bytes,
     write_output,
 )
-from calibench.tables.markdown import markdown
-from calibench.tables.records import csv_text
-from calibench.tables.terminal import show
 
 DESCRIPTION = """\
 Scores saved logits of any framework: error, NLL, Brier score and calibration errors of the test set, raw and after
@@ -85,6 +84,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="names, default, all or none",
     )
     parser.add_argument(
+        "--metrics",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="further metrics: names of `calibench list metrics`, import paths of torchmetrics classes, or all",
+    )
+    parser.add_argument(
         "--n_bins",
         nargs="+",
         type=int,
@@ -119,7 +125,7 @@ class Result:
 
     def markdown(self) -> str:
         """The tables and what is to be known of them."""
-        return "\n".join([*map(markdown, sheets(self.rows)), self.footer, ""])
+        return "\n".join([*(sheet.markdown() for sheet in sheets(self.rows)), self.footer, ""])
 
     @property
     def footer(self) -> str:
@@ -161,7 +167,7 @@ class Result:
 REPORTS: dict[str, Callable[[Result], bytes]] = {
     ".json": lambda result: json_bytes(result.content()),
     ".md": lambda result: result.markdown().encode(),
-    ".csv": lambda result: csv_text(CSV_COLUMNS, result.rows).encode(),
+    ".csv": lambda result: csv_text(result.rows).encode(),
 }
 
 
@@ -179,11 +185,13 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"`--bootstrap` must not be negative, got {options.bootstrap}.")
     if options.jobs < 1:
         raise ValueError(f"`--jobs` must be a positive integer, got {options.jobs}.")
-    evaluation = Evaluation(calibrators_named(options.calibrators), options.n_bins)
+    load_plugins("metrics", "calibrators")
+    further = blocks_named(options.metrics)
+    chosen = calibrators_named(options.calibrators)
+    evaluation = Evaluation(chosen, options.n_bins, metrics=[*further] or None)
     result = _evaluated(evaluation, options, models(options))
     console = Terminal()
-    for sheet in sheets(result.rows):
-        show(sheet, console, pipe_width=None)
+    show(sheets(result.rows), console)
     console.print(result.footer, soft_wrap=True)
     if output:
         write_output(output, REPORTS[output.suffix](result))

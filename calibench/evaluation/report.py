@@ -19,6 +19,8 @@ from calibench.evaluation.bootstrap import (
     posterior_replicates,
     replicates,
 )
+from calibench.evaluation.further_metrics import LabelledSet, blocks_of, further_rows
+from calibench.evaluation.further_metrics import unavailable as without
 from calibench.evaluation.naming import unique_names
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import (
@@ -90,6 +92,9 @@ class Evaluation:
         n_bins: Bin counts of the binned metrics; tables print the first.
         reference: Also the binned metrics whose public code differs from its formula as that code computes them, as
             `adaptive_ece_reference` for instance: what published numbers are to be compared with.
+        metrics: Metrics of labelled sets beside the benchmark's own, as `{class_path, init_args}` or a name: ours, or
+            any torchmetrics class by its import path. What they need to know of the classes (`num_classes`,
+            `class_counts`) they are told.
 
     Raises:
         ValueError: If there is no number of bins, or one that is not positive.
@@ -98,6 +103,7 @@ class Evaluation:
     calibrators: list[Calibrator] | None = None
     n_bins: list[int] = field(default_factory=lambda: [15, 20])
     reference: bool = False
+    metrics: list[str | dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         if not self.n_bins:
@@ -145,7 +151,9 @@ class Evaluation:
             for name, (_, calibrator) in zip([RAW, *named], done, strict=True)
             if calibrator is not None
         }
-        return Report([row for rows, _ in done for row in rows], fitted, dict(unavailable or {}))
+        lacking = without(blocks_of(self.metrics or ()), sets["test"])
+        rows = [row for found, _ in done for row in found]
+        return Report(rows, fitted, {**(unavailable or {}), **lacking})
 
     def _scored(
         self,
@@ -177,6 +185,8 @@ class Evaluation:
                 if self.reference:
                     found += reference_rows(log_probs[name], target, n_bins=self.n_bins)
                 found += posterior_rows(log_probs[name], predictions)
+                labelled = LabelledSet.of(predictions, log_probs[name], target)
+                found += further_rows(labelled, blocks_of(self.metrics or ()), known=found)
             if predictions.kind in OUTSIDE:
                 found += ood_rows(log_probs["test"], log_probs[name])
             rows += [{**label, **row} for row in found]

@@ -106,13 +106,13 @@ def labelled_rows(
     )
     collection.reset()
     for metric in collection.values():
-        _alone(metric)
+        alone(metric)
     # In blocks, or the collection would hold temporaries of the size of all probabilities.
     size = max(1, _BLOCK // log_probs.shape[1]) if own else max(1, len(target))
     for rows, labels in zip(torch.split(log_probs, size), torch.split(target, size), strict=True):
         update_metrics(collection, rows, labels)
     return [
-        {**_place(name, collection[name]), "value": float(value)}
+        {**place_of(name, collection[name]), "value": float(value)}
         for name, value in collection.compute().items()
     ]
 
@@ -136,7 +136,7 @@ def posterior_rows(log_probs: Tensor, predictions: Predictions) -> list[Row]:
     if predictions.posterior is None:
         return []
     metric = PosteriorScores()
-    _alone(metric)
+    alone(metric)
     metric.update(log_probs, torch.from_numpy(predictions.posterior))
     return [{"metric": name, "value": float(value)} for name, value in metric.compute().items()]
 
@@ -155,7 +155,7 @@ def ood_rows(inside: Tensor, outside: Tensor) -> list[Row]:
     rows = []
     for score in OOD_SCORES:
         metric = OutOfDistribution(score=score)
-        _alone(metric)
+        alone(metric)
         metric.update(inside, False)
         metric.update(outside, True)
         rows += [
@@ -169,12 +169,13 @@ def _name(calibrator: Calibrator | None) -> str:
     return RAW if calibrator is None else type(calibrator).__name__
 
 
-def _alone(metric: Metric) -> None:
+def alone(metric: Metric) -> Metric:
     """Keep a metric from asking other processes: a file is evaluated where it is, also after training on many."""
     metric.distributed_available_fn = lambda: False
+    return metric
 
 
-def _place(name: str, metric: Metric) -> Row:
+def place_of(name: str, metric: Metric) -> Row:
     """The metric's own name, or that in the collection for one that has none, and its number of bins."""
     n_bins = getattr(metric, "n_bins", None)
     bins = {} if n_bins is None else {"n_bins": int(n_bins)}

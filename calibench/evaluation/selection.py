@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 
-from calibench import calibrators
 from calibench.calibrators import Calibrator
 from calibench.catalogue import classes
 from calibench.config import UsageError, near_matches
+from calibench.evaluation.loaded import loaded_class
 
 DEFAULT = (
     "TemperatureScaling",
@@ -26,10 +27,11 @@ def calibrator_named(name: str) -> Calibrator:
     Raises:
         UsageError: If there is none of that name; the message lists near matches.
     """
-    known = classes("calibrators")
-    if name not in known:
+    cls = loaded_class(Calibrator, name)
+    if cls is None or inspect.isabstract(cls):
+        known = classes("calibrators")
         raise UsageError(f"there is no calibrator `{name}`{near_matches(name, known)}")
-    calibrator: Calibrator = getattr(calibrators, name)()
+    calibrator: Calibrator = cls()
     return calibrator
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import copy
 import inspect
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
 from calibench.calibrators import Calibrator
 from calibench.config import UsageError
+from calibench.evaluation.further_metrics import blocks_of
+from calibench.evaluation.loaded import import_path, loaded_class
 from calibench.evaluation.report import Evaluation, default_calibrators
 
 Settings = dict[str, Any]
@@ -38,6 +39,7 @@ def spelled_out(given: Mapping[str, Any]) -> Settings:
     if not isinstance(chosen, list):
         raise ValueError(f"`calibrators` must be a list of classes, got {chosen!r}.")
     settings["calibrators"] = [_spelled_out_block(block) for block in chosen]
+    settings["metrics"] = [dict(block) for block in blocks_of(settings["metrics"] or ())] or None
     _check_plain(settings)
     return settings
 
@@ -55,7 +57,10 @@ def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Settings:
     calibrators = _distinct([*earlier["calibrators"], *asked["calibrators"]])
     bins = _distinct([*asked["n_bins"], *earlier["n_bins"]])
     reference = bool(earlier["reference"] or asked["reference"])
-    return {**asked, "calibrators": calibrators, "n_bins": bins, "reference": reference}
+    metrics = _distinct([*(earlier.get("metrics") or []), *(asked.get("metrics") or [])]) or None
+    return {
+        "calibrators": calibrators, "n_bins": bins, "reference": reference, "metrics": metrics
+    }  # fmt: skip
 
 
 def built(content: Mapping[str, Any]) -> Evaluation:
@@ -75,42 +80,24 @@ def calibrator_of(block: Mapping[str, Any]) -> Calibrator:
         UsageError: If there is no such class among those that are loaded, or it refuses its arguments.
     """
     path, arguments = _parts(block)
-    cls = loaded_calibrator(path)
+    cls = loaded_class(Calibrator, path)
     if cls is None:
         raise UsageError(
             f"`{path}` is not among the calibrators that are loaded, and results import none: "
             "a configuration that names it does, and so does a plug-in."
         )
     try:
-        return cls(**copy.deepcopy(arguments))
+        made: Calibrator = cls(**copy.deepcopy(arguments))
+        return made
     except (TypeError, ValueError) as error:
         raise UsageError(f"{cls.__name__}: {error}") from error
 
 
-def loaded_calibrator(path: str) -> type[Calibrator] | None:
-    """A calibrator by its name or import path, among the classes that are loaded; None if it is not one of them."""
-    module, _, name = path.rpartition(".")
-    named = (cls for cls in _descendants(Calibrator) if cls.__name__ == name)
-    return next((cls for cls in named if not module or _holds(module, cls)), None)
-
-
-def _descendants(base: type) -> Iterator[type]:
-    cls: type
-    for cls in base.__subclasses__():
-        yield cls
-        yield from _descendants(cls)
-
-
-def _holds(module: str, cls: type) -> bool:
-    """Whether a loaded module has a class under its own name; its lazy attributes are left alone."""
-    return module in sys.modules and vars(sys.modules[module]).get(cls.__name__) is cls
-
-
 def _spelled_out_block(block: Any) -> Settings:
     path, arguments = _parts(block)
-    cls = loaded_calibrator(path)
+    cls = loaded_class(Calibrator, path)
     if cls is not None:
-        path, arguments = _import_path(cls), {**_defaults(cls), **arguments}
+        path, arguments = import_path(cls), {**_defaults(cls), **arguments}
     return {"class_path": path} | ({"init_args": arguments} if arguments else {})
 
 
@@ -131,13 +118,6 @@ def _defaults(cls: type) -> Settings:
     """The default arguments of a class, as JSON has them."""
     parameters = inspect.signature(cls).parameters.values()
     return {p.name: p.default for p in parameters if p.default is not p.empty}
-
-
-def _import_path(cls: type) -> str:
-    """The shortest import path of a class: that of the package that exports it."""
-    parts = cls.__module__.split(".")
-    modules = (".".join(parts[:length]) for length in range(1, len(parts)))
-    return f"{next((m for m in modules if _holds(m, cls)), cls.__module__)}.{cls.__name__}"
 
 
 def _check_plain(settings: Settings) -> None:

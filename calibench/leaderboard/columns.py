@@ -7,16 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from calibench.tables.key import RAW, Key
-from calibench.tables.titles import METRICS, Metric, initials, metric_info
+from calibench.tables.titles import METRICS, TEST_METRICS, Metric, initials, metric_info
 
 ANY = "*"  # in the place of a calibrator: every one
 
 COSTS = ("seconds", "seconds_per_epoch", "peak_memory_mb")
 
-DEFAULT_COLUMNS = (
-    "error", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "ece@*",
-    "ood_auroc", "seconds",
-)  # fmt: skip
+DEFAULT_COLUMNS = (*TEST_METRICS, "ece@*", "ood_auroc", "seconds")
 
 _SPELLING = re.compile(
     r"(?P<metric>[\w-]+?)(_(?P<n_bins>\d+))?(:(?P<score>[\w-]+))?(/(?P<split>[^@/]+))?(@(?P<calibrator>[^@]+))?"

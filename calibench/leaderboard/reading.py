@@ -27,6 +27,7 @@ from calibench.leaderboard.versions import Versions, package_versions
 from calibench.processes import spread, watched
 from calibench.runs import parse_json
 from calibench.tables.key import RAW, Key
+from calibench.tables.titles import learn
 
 RUNS_A_PROCESS = 1000  # below it, another process takes longer to start than it saves
 RUNS_A_PART = 250  # that a process reads in one go
@@ -91,6 +92,7 @@ def read_results(results: Path, *, wanted: Wanted = EVERYTHING, processes: int =
         read.add(part)
     if not read.records and not read.problems:
         raise ValueError(f"{results} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
+    learn(read.metrics)
     return without_strangers(read)
 
 
@@ -160,6 +162,7 @@ class _Reader:
         environment = self._environment(folder)
         values |= _costs(environment)
         versions = package_versions(environment)
+        self.results.metrics |= content.get("metrics") or {}
         for calibrator, parameters in (content.get("calibrators") or {}).items():
             for name, value in parameters.items():
                 if isinstance(value, int | float):

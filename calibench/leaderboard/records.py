@@ -73,17 +73,20 @@ class Results:
         records: The finished ones, in the order of their folders.
         problems: The others.
         warnings: What else is wrong, one line each.
+        metrics: What the runs say of metrics that are a user's own: title, percent, higher_is_better.
     """
 
     records: list[Record] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    metrics: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def add(self, other: Results) -> None:
         """Take in what was read of other folders."""
         self.records += other.records
         self.problems += other.problems
         self.warnings += other.warnings
+        self.metrics |= other.metrics
 
 
 class UnusableRun(Exception):

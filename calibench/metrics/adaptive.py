@@ -89,6 +89,7 @@ class AdaptiveCalibrationError(TopLabelMetric):
     """
 
     name = "adaptive_ece"
+    title = "AdaECE"
 
     def __init__(self, n_bins: int = 15, variant: str = "exact", **kwargs: Any) -> None:
         super().__init__(**kwargs)

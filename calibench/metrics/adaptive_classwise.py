@@ -135,6 +135,9 @@ class AdaptiveClasswiseCalibrationError(ClassColumnsMetric):
     Range [0, 1]; NaN without examples. State: **all probabilities**, 4 K bytes an example.
     """
 
+    name = "adaptive_classwise_ece"
+    title = "ACE"
+
     def __init__(
         self, num_classes: int, n_bins: int = 15, variant: str = "exact", **kwargs: Any
     ) -> None:
@@ -163,6 +166,9 @@ class ThresholdedAdaptiveCalibrationError(ClassColumnsMetric):
 
     Range [0, 1]; NaN without examples. State: **all probabilities**, 4 K bytes an example.
     """
+
+    name = "tace"
+    title = "TACE"
 
     def __init__(
         self,

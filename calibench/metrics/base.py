@@ -29,7 +29,17 @@ class CalibrationMetric(MovedNotCast, Metric):
         **kwargs: Passed to `torchmetrics.Metric`.
     """
 
+    # What files and tables say of it: literals, for they are also read from the source, without torch.
     name: ClassVar[str]  # of its values in files, whatever the arguments
+    title: ClassVar[str]  # in tables
+    percent: ClassVar[bool] = True
+    parts: ClassVar[
+        Mapping[str, Mapping[str, str | bool]]
+    ] = {}  # of a dict of values: what differs
+    of_labelled_sets: ClassVar[bool] = (
+        True  # takes probabilities and targets; numbers, or one a class
+    )
+
     is_differentiable = False
     higher_is_better: bool | None = False
     full_state_update = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -63,6 +64,17 @@ class BrierDecomposition(CalibrationMetric):
     `compute` returns a dict of `calibration` [0, 2], `refinement` [0, 1] and `within_bin`, float64
     scalars; NaN without examples. State: 2 n_bins x K numbers.
     """
+
+    name = "brier_decomposition"
+    title = "Brier decomposition"
+    percent = False
+    parts = MappingProxyType(
+        {
+            "calibration": {"name": "brier_calibration", "title": "Brier calibration"},
+            "refinement": {"name": "brier_refinement", "title": "Brier refinement"},
+            "within_bin": {"name": "brier_within_bin", "title": "Brier within bins"},
+        }
+    )
 
     sums: Tensor
     brier: Tensor

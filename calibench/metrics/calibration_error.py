@@ -99,6 +99,7 @@ class CalibrationError(BinnedTopLabelMetric):
     """
 
     name = "ece"
+    title = "ECE"
 
     def __init__(
         self, n_bins: int = 15, norm: str = "l1", variant: str = "exact", **kwargs: Any

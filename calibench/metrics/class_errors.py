@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -116,7 +117,12 @@ class ConfusionMatrix(ConfusionMetric):
     `compute` returns counts, (K, K) int64.
     """
 
+    name = "confusion"
+    title = "confusion"
+    percent = False
+
     higher_is_better = None
+    of_labelled_sets = False
 
     def compute(self) -> Tensor:
         """The counts, (K, K) int64."""
@@ -132,6 +138,9 @@ class PerClassError(ConfusionMetric):
 
     `compute` returns (K,) float64 in [0, 1]; NaN for a class without examples.
     """
+
+    name = "class_error"
+    title = "class error"
 
     def compute(self) -> Tensor:
         """The error of each class, (K,) float64."""
@@ -153,6 +162,19 @@ class GroupError(ConfusionMetric):
 
     `compute` returns a dict of the six errors, float64 scalars in [0, 1]; NaN for an empty group.
     """
+
+    name = "group_error"
+    title = "group error"
+    parts = MappingProxyType(
+        {
+            "many": {"name": "error_many_shot", "title": "Error many-shot"},
+            "medium": {"name": "error_medium_shot", "title": "Error medium-shot"},
+            "few": {"name": "error_few_shot", "title": "Error few-shot"},
+            "head": {"name": "error_head", "title": "Error head"},
+            "middle": {"name": "error_middle", "title": "Error middle"},
+            "tail": {"name": "error_tail", "title": "Error tail"},
+        }
+    )
 
     def __init__(
         self, class_counts: Sequence[int], thresholds: Sequence[int] = (100, 20), **kwargs: Any

@@ -139,6 +139,7 @@ class ClasswiseCalibrationError(CalibrationMetric):
     """
 
     name = "classwise_ece"
+    title = "ClasswiseECE"
 
     residuals: Tensor
     totals: Tensor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torchmetrics import Metric, MetricCollection
 from calibench.binning import check_n_bins
 from calibench.metrics.adaptive import AdaptiveCalibrationError
 from calibench.metrics.base import (
+    CalibrationMetric,
     check_columns,
     check_num_classes,
     check_probabilities,
@@ -24,6 +26,18 @@ from calibench.metrics.probabilities import log_softmax
 from calibench.metrics.proper_scores import BrierScore, NegativeLogLikelihood, check_scores
 from calibench.metrics.row_block import RowBlock
 from calibench.metrics.smooth import SmoothCalibrationError
+from calibench.metrics.top_label import TopLabelMetric
+
+# What every run is evaluated by, in the order of a table.
+PANEL: tuple[type[CalibrationMetric], ...] = (
+    ErrorRate,
+    NegativeLogLikelihood,
+    BrierScore,
+    CalibrationError,
+    AdaptiveCalibrationError,
+    ClasswiseCalibrationError,
+    SmoothCalibrationError,
+)
 
 _BLOCK_ELEMENTS = 1 << 20  # probabilities that are evaluated at once: 4 MB
 _PIECE = 1 << 17  # logits that are normalised at once
@@ -170,28 +184,23 @@ class CalibrationMetrics(MetricCollection):
 def _metrics(
     num_classes: int, n_bins: Sequence[int]
 ) -> tuple[dict[str, Metric | MetricCollection], list[list[str]]]:
+    """The metrics of the panel by name, and which of them share their state."""
     if len(n_bins) == 0 or len(set(n_bins)) != len(n_bins):
         raise ValueError(f"`n_bins` must hold one or more different numbers, got {tuple(n_bins)}.")
     first, *further = (check_n_bins(number) for number in n_bins)
     metrics: dict[str, Metric | MetricCollection] = {
-        "error": ErrorRate(validate_args=False),
-        "nll": NegativeLogLikelihood(validate_args=False),
-        "brier": BrierScore(validate_args=False),
-        **_binned(num_classes, first, ""),
-        "smooth_ece": SmoothCalibrationError(validate_args=False),
+        cls.name: _made(cls, num_classes, first) for cls in PANEL
     }
     for number in further:
-        metrics |= _binned(num_classes, number, f"_{number}")
+        binned = [cls for cls in PANEL if "n_bins" in signature(cls).parameters]
+        metrics |= {f"{cls.name}_{number}": _made(cls, num_classes, number) for cls in binned}
     # Named, because torchmetrics would merge for good what agrees on the first batch.
-    shared = [name for name in metrics if name.startswith(("adaptive_ece", "smooth_ece"))]
+    shared = [name for name, metric in metrics.items() if isinstance(metric, TopLabelMetric)]
     return metrics, [shared, *([name] for name in metrics if name not in shared)]
 
 
-def _binned(num_classes: int, n_bins: int, suffix: str) -> dict[str, Metric | MetricCollection]:
-    return {
-        f"ece{suffix}": CalibrationError(n_bins, validate_args=False),
-        f"adaptive_ece{suffix}": AdaptiveCalibrationError(n_bins, validate_args=False),
-        f"classwise_ece{suffix}": ClasswiseCalibrationError(
-            num_classes, n_bins, validate_args=False
-        ),
-    }
+def _made(cls: type[CalibrationMetric], num_classes: int, n_bins: int) -> CalibrationMetric:
+    """A metric that is told what it asks for; its batches are checked once, by the collection."""
+    known = {"num_classes": num_classes, "n_bins": n_bins}
+    asked = signature(cls).parameters
+    return cls(validate_args=False, **{name: n for name, n in known.items() if name in asked})

@@ -97,6 +97,9 @@ class DebiasedCalibrationError(PerExampleMetric):
     State: 4 bytes an example, for "marginal" **all probabilities**, 4 K bytes an example.
     """
 
+    name = "debiased_ece"
+    title = "debiased CE"
+
     packed: list[Tensor]
     columns: Tensor
 

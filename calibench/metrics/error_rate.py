@@ -29,6 +29,7 @@ class ErrorRate(CalibrationMetric):
     """
 
     name = "error"
+    title = "Error"
 
     wrong: Tensor
     count: Tensor

@@ -39,6 +39,9 @@ class KolmogorovSmirnovCalibrationError(TopLabelMetric):
     Range [0, 1]; NaN without examples. State: 4 bytes an example.
     """
 
+    name = "ks"
+    title = "KS"
+
     def compute(self) -> Tensor:
         """The KS calibration error, a float64 scalar."""
         return kolmogorov_smirnov_error(self.rows("packed"))

@@ -96,6 +96,9 @@ class LipschitzCalibrationError(TopLabelMetric):
     State: 4 bytes an example. `compute` runs on the CPU.
     """
 
+    name = "lipschitz_ce"
+    title = "smCE"
+
     def compute(self) -> Tensor:
         """The Lipschitz calibration error, a float64 scalar."""
         return lipschitz_error(self.rows("packed"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -135,9 +136,21 @@ class OutOfDistribution(PerExampleMetric):
     better), float64 scalars in [0, 1]. State: 8 bytes an example.
     """
 
+    name = "ood"
+    title = "OOD"
+    parts = MappingProxyType(
+        {
+            "auroc": {"name": "ood_auroc", "title": "OOD AUROC", "higher_is_better": True},
+            "aupr_in": {"name": "ood_aupr_in", "title": "OOD AUPR in", "higher_is_better": True},
+            "aupr_out": {"name": "ood_aupr_out", "title": "OOD AUPR out", "higher_is_better": True},
+            "fpr95": {"name": "ood_fpr95", "title": "OOD FPR95", "higher_is_better": False},
+        }
+    )
+
     inside: list[Tensor]
     outside: list[Tensor]
     higher_is_better = None
+    of_labelled_sets = False
 
     def __init__(self, score: str = "entropy", **kwargs: Any) -> None:
         super().__init__(**kwargs)

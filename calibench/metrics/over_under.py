@@ -40,6 +40,9 @@ class OverconfidenceError(BinnedTopLabelMetric):
     Range [0, 1]; NaN without examples. State: 3 x n_bins numbers.
     """
 
+    name = "overconfidence_error"
+    title = "OE"
+
     def compute(self) -> Tensor:
         """The overconfidence error, a float64 scalar."""
         return weighted_excess(self.sums, 1)
@@ -56,6 +59,9 @@ class UnderconfidenceError(BinnedTopLabelMetric):
 
     Range [0, 1]; NaN without examples. State: 3 x n_bins numbers.
     """
+
+    name = "underconfidence_error"
+    title = "UE"
 
     def compute(self) -> Tensor:
         """The underconfidence error, a float64 scalar."""

@@ -54,6 +54,8 @@ class BrierScore(CalibrationMetric):
     """
 
     name = "brier"
+    title = "Brier"
+    percent = False
 
     total: Tensor
     count: Tensor
@@ -99,6 +101,8 @@ class NegativeLogLikelihood(CalibrationMetric):
     """
 
     name = "nll"
+    title = "NLL"
+    percent = False
 
     total: Tensor
     count: Tensor

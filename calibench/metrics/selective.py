@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -64,6 +65,24 @@ class RiskCoverage(TopLabelMetric):
     `coverage_at_risk`, the largest k / N with risk(k) <= risk (0 if there is none; higher is
     better). NaN without examples. State: 4 bytes an example.
     """
+
+    name = "aurc"
+    title = "AURC"
+    parts = MappingProxyType(
+        {
+            "aurc": {"name": "aurc", "higher_is_better": False},
+            "excess_aurc": {
+                "name": "excess_aurc",
+                "title": "excess AURC",
+                "higher_is_better": False,
+            },
+            "coverage_at_risk": {
+                "name": "coverage_at_risk",
+                "title": "coverage at risk",
+                "higher_is_better": True,
+            },
+        }
+    )
 
     higher_is_better = None
 

@@ -79,6 +79,7 @@ class SmoothCalibrationError(TopLabelMetric):
     """
 
     name = "smooth_ece"
+    title = "smECE"
 
     def __init__(self, kernel: str = "reflected", **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from calibench.catalogue import load_plugins
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench plot`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    KINDS.update(load_plugins("plots"))
     parser.add_argument("kind", choices=KINDS, help="what to draw")
     parser.add_argument("results", type=Path, help="folder of runs")
     parser.add_argument(

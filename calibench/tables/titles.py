@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from calibench.catalogue import attributes, panel
 
 
 @dataclass(frozen=True)
@@ -36,16 +40,26 @@ def _rate(title: str, direction: int = -1) -> Metric:
     return Metric(title, True, 2, direction)
 
 
-METRICS = {
-    "error": _rate("Error"),
-    "nll": Metric("NLL"),
-    "brier": Metric("Brier"),
-    "ece": _rate("ECE"),
-    "adaptive_ece": _rate("AdaECE"),
-    "classwise_ece": _rate("ClasswiseECE"),
+def _of_the_metrics(classes: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
+    """What the metric classes say of themselves, read from their source."""
+    found: dict[str, Metric] = {}
+    for said in classes.values():
+        for part in (said["parts"] or {"": {}}).values():
+            of = {**said, **part}
+            found[of["name"]] = _metric(of)
+    return found
+
+
+def _metric(said: Mapping[str, Any]) -> Metric:
+    better = {None: 0, False: -1, True: 1}[said["higher_is_better"]]
+    percent = bool(said["percent"])
+    return Metric(str(said["title"]), percent, 2 if percent else 3, better)
+
+
+# Values that no metric class has: against a known posterior, as public code computes them, of a run.
+_OTHERS = {
     "adaptive_ece_reference": _rate("AdaECE as coded"),
     "classwise_ece_reference": _rate("ClasswiseECE as coded"),
-    "smooth_ece": _rate("smECE"),
     "mce": _rate("MCE"),
     "posterior_nll": Metric("NLL to posterior"),
     "posterior_kl": Metric("KL to posterior"),
@@ -53,14 +67,20 @@ METRICS = {
     "posterior_underconfident": _rate("underconfident inputs", direction=0),
     "posterior_excess": _rate("overconfidence"),
     "posterior_shortfall": _rate("underconfidence"),
-    "ood_auroc": _rate("OOD AUROC", direction=1),
-    "ood_fpr95": _rate("OOD FPR95"),
     "accuracy": _rate("Accuracy", direction=1),
     "seconds": Metric("s/run", decimals=1),
     "seconds_per_epoch": Metric("s/epoch", decimals=2),
     "peak_memory_mb": Metric("peak MB", decimals=0),
     "temperature": Metric("T", decimals=2, direction=0),
 }
+
+_CLASSES = attributes("metrics")
+
+# The metrics of one labelled set, in the order of a table.
+TEST_METRICS = tuple(_CLASSES[name]["name"] for name in panel())
+
+_OURS = _of_the_metrics(_CLASSES)
+METRICS = {name: _OURS[name] for name in TEST_METRICS} | _OURS | _OTHERS
 
 
 def metric_info(name: str) -> Metric:
@@ -70,16 +90,28 @@ def metric_info(name: str) -> Metric:
     )
 
 
+def learn(described: Mapping[str, Mapping[str, Any]]) -> None:
+    """Take what results say of metrics that this package does not know."""
+    METRICS.update({name: _metric(said) for name, said in described.items() if name not in METRICS})
+
+
 def direction(name: str) -> int:
     """-1 where less is better, 1 where more is, 0 where the metric is no quality."""
     return metric_info(name).direction
 
 
-# The metrics of one labelled set, in the order of a table.
-TEST_METRICS = ("error", "nll", "brier", "ece", "adaptive_ece", "classwise_ece", "smooth_ece")
-
 # Those against class distributions that are known, of a set that has them.
 POSTERIOR_METRICS = tuple(name for name in METRICS if name.startswith("posterior_"))
+
+
+def of_a_set(rows: Iterable[Mapping[str, Any]], split: str) -> list[str]:
+    """The metrics of a labelled set in the order of a table: the benchmark's own, then further ones."""
+    own = (
+        row for row in rows if row["split"] == split and not (row.get("score") or row.get("label"))
+    )
+    found = dict.fromkeys(row["metric"] for row in own)
+    further = [name for name in found if name not in (*TEST_METRICS, *POSTERIOR_METRICS)]
+    return [*(name for name in TEST_METRICS if name in found), *further]
 
 
 def initials(name: str) -> str:

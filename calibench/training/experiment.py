@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
+from calibench.catalogue import load_plugins
 from calibench.config import (
     UsageError,
     merge_files,
@@ -28,28 +28,17 @@ from calibench.config import (
 )
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
+from calibench.evaluation.further_metrics import import_metrics
 from calibench.evaluation.settings import spelled_out
 from calibench.runs import Cell, Run
 from calibench.training.checkpoints import AtomicCheckpointIO
-from calibench.training.messages import one_line, unknown_option
 from calibench.training.module import ClassificationModule
 from calibench.training.nodes import cluster_plugins, follow
-from calibench.training.parser import Parser
+from calibench.training.parser import Parser, one_line, unknown_option
 from calibench.training.replicas import Replicas, replicas_of
 from calibench.training.trace import Trace
 
 DEFAULT_ROOT = "results"
-
-
-def load_plugins() -> None:
-    """Import what other packages registered under the entry-point group `calibench.losses`."""
-    for entry in entry_points(group="calibench.losses"):
-        try:
-            entry.load()
-        except Exception as error:
-            warnings.warn(
-                f"the plug-in {entry.name} ({entry.value}) cannot be loaded: {error}", stacklevel=2
-            )
 
 
 def _quiet() -> None:
@@ -126,6 +115,7 @@ class Experiment(LightningCLI):
             if key not in known:
                 raise UsageError(unknown_option(key, sorted(known)))
         self.config = parser.parse_args(args)
+        import_metrics(self.config.evaluation.metrics or ())
         follow(self.config.trainer)
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:

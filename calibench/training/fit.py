@@ -13,11 +13,11 @@ from lightning_utilities.core.rank_zero import rank_zero_only
 
 from calibench.config import Terminated, UsageError
 from calibench.evaluation import Report
+from calibench.evaluation.further_metrics import described
 from calibench.evaluation.settings import built, spelled_out, united
 from calibench.printing.terminal import Terminal
 from calibench.runs import FORMAT, CorruptRun, Predictions, Run, read_json, settings, write_json
-from calibench.tables.run import run_table
-from calibench.tables.terminal import show
+from calibench.tables.run import report_table
 from calibench.training.beginning import (
     Beginning,
     check_options,
@@ -245,6 +245,7 @@ def _write_metrics(
         "fast_dev_run": fast,
         "unavailable": evaluated.unavailable,
         "calibrators": evaluated.calibrators,
+        "metrics": described(evaluation.get("metrics") or ()),
         "rows": evaluated.rows,
     }
     write_json(run.folder / "metrics.json", content, sealed=True)
@@ -284,8 +285,9 @@ def _show(run: Run, console: Terminal | None, what: str) -> None:
     if console is None:
         return
     content = read_json(run.folder / "metrics.json")
-    report = Report(content["rows"], content["calibrators"], content["unavailable"])
-    show(run_table(report), console)
+    console.print(
+        report_table(Report(content["rows"], content["calibrators"], content["unavailable"]))
+    )
     for name, reason in content["unavailable"].items():
         console.print(f"not available: {name} ({reason})")
     if content.get("posterior"):

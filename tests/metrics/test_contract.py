@@ -13,8 +13,10 @@ from functools import partial
 import pytest
 import torch
 
+from calibench import catalogue
 from calibench import metrics as M
 from calibench.metrics.base import CalibrationMetric
+from calibench.metrics.collection import PANEL
 from tests.metrics.cases import CASES, K, assert_same, batch, computed, flat
 
 PER_EXAMPLE = {  # largest state in bytes an example
@@ -413,3 +415,20 @@ def test_an_update_of_the_collection_never_waits_for_the_device() -> None:
     collection.evaluate_waiting_rows()
     detection = M.OutOfDistribution(validate_args=False).to("meta")
     detection.update(on_meta()[0], True)
+
+
+def test_every_metric_says_what_tables_call_it_in_literals() -> None:
+    """The reading side has them from the source: the class and the source must say the same."""
+    read = catalogue.attributes("metrics")
+    names = [
+        part.get("name")
+        for said in read.values()
+        for part in (said["parts"] or {"": said}).values()
+    ]
+    assert len(set(names)) == len(names)
+    for name, said in read.items():
+        cls = getattr(M, name)
+        for attribute in ("name", "title", "percent", "higher_is_better", "of_labelled_sets"):
+            assert said[attribute] == getattr(cls, attribute), (name, attribute)
+        assert said["parts"] == dict(cls.parts), name
+    assert catalogue.panel() == [cls.__name__ for cls in PANEL]

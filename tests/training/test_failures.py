@@ -109,7 +109,8 @@ trainer: {{accelerator: cpu}}
     assert str(texts) in said
     found = statuses(tmp_path / "r")
     assert found["Removes"]["status"] == "done"
-    assert "FocalLoss" not in found  # what cannot be built leaves no folder
+    assert found["FocalLoss"]["status"] == "failed"
+    assert str(texts) in found["FocalLoss"]["reason"]
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from typing import Self
 
 import numpy as np
 
-from calibench.arguments import integer_from
 from calibench.data.source import DataError
 
 # Keras' Tokenizer turns these into blanks, lowers the case and splits; a word is what is left between.
@@ -61,7 +60,8 @@ class WordTokenizer(Tokenizer):
     """
 
     def __init__(self, *, vocab_size: int) -> None:
-        integer_from("vocab_size", vocab_size, 2)
+        if vocab_size < 2:
+            raise ValueError(f"`vocab_size` must be at least 2, got {vocab_size}.")
         from sklearn.feature_extraction.text import CountVectorizer
 
         self.vocab_size, self.settings = vocab_size, f"words {vocab_size} {_WORD}"

@@ -1,0 +1,171 @@
+"""Metrics beside the benchmark's own: by name, or by class and arguments, of ours or of a user's."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from torch import Tensor
+from torchmetrics import Metric, MetricCollection
+
+from calibench import metrics
+from calibench.catalogue import classes
+from calibench.config import UsageError, near_matches
+from calibench.evaluation.loaded import loaded_class
+from calibench.evaluation.scoring import Row, alone, place_of, update_metrics
+from calibench.metrics import CalibrationMetric
+from calibench.runs import Predictions
+
+Block = Mapping[str, Any]
+
+
+def metric_class(name: str) -> type[Metric]:
+    """A metric's class by the name that `calibench list metrics` shows, or the import path of one that is loaded.
+
+    Raises:
+        UsageError: If there is none; the message lists near matches.
+    """
+    found = loaded_class(Metric if "." in name else CalibrationMetric, name)
+    if found is None:
+        raise UsageError(
+            f"there is no metric `{name}`{near_matches(name, classes('metrics'))} (results import none; "
+            "`--metrics` and a configuration import a class by its path)"
+        )
+    return found
+
+
+def import_metrics(given: Sequence[str | Block]) -> None:
+    """Import the metrics that a user names by a path.
+
+    Raises:
+        UsageError: If one cannot be imported.
+    """
+    for block in blocks_of(given):
+        module = block["class_path"].rpartition(".")[0]
+        try:
+            if module:
+                import_module(module)
+        except ImportError as error:
+            raise UsageError(
+                f"the metric `{block['class_path']}` cannot be imported: {error}"
+            ) from error
+        metric_class(block["class_path"])
+
+
+def blocks_named(names: Sequence[str]) -> list[dict[str, Any]]:
+    """Metrics by name as a command line gives them; `all` stands for every one of a labelled set."""
+    every = [name for name in classes("metrics") if getattr(metrics, name).of_labelled_sets]
+    unfolded = [name for given in names for name in (every if given == "all" else (given,))]
+    import_metrics(unfolded)
+    return [{"class_path": name} for name in dict.fromkeys(unfolded)]
+
+
+def blocks_of(given: Sequence[str | Block]) -> list[Block]:
+    """Metrics as an evaluation is given them, names too, as blocks."""
+    return [{"class_path": one} if isinstance(one, str) else one for one in given]
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """Log-probabilities (N, K) and targets (N,) of a set, and what its metrics may ask of the classes."""
+
+    log_probs: Tensor
+    target: Tensor
+    class_names: Sequence[str]
+    class_counts: Sequence[int]
+
+    @classmethod
+    def of(cls, predictions: Predictions, log_probs: Tensor, target: Tensor) -> LabelledSet:
+        """A prediction file after a calibrator, or raw."""
+        numbered = [str(number) for number in range(log_probs.shape[1])]
+        names = predictions.metadata.get("class_names") or numbered
+        return cls(log_probs, target, names, predictions.metadata.get("class_counts") or [])
+
+
+def further_rows(
+    labelled: LabelledSet, blocks: Sequence[Block], known: Sequence[Row] = ()
+) -> list[Row]:
+    """A row for each number of each metric that is not among the known ones; a number of a class has its `label`.
+
+    Args:
+        labelled: The set.
+        blocks: `{class_path, init_args}` of each metric; `num_classes` and `class_counts` are the set's own.
+        known: Rows that are there already.
+
+    Raises:
+        UsageError: If a metric refuses its arguments or the set, or its values are neither numbers nor one a class.
+    """
+    there = {_place(row) for row in known}
+    able = [block for block in blocks if not _lacks(block, labelled.class_counts)]
+    rows = [row for block in able for row in _rows(_built(block, labelled), labelled)]
+    return [row for row in rows if _place(row) not in there]
+
+
+def described(blocks: Sequence[Block]) -> dict[str, dict[str, Any]]:
+    """What tables must know of the metrics that are not this package's own, by the name of their values."""
+    own = [metric_class(block["class_path"]) for block in blocks if "." in block["class_path"]]
+    return {
+        getattr(cls, "name", cls.__name__): {
+            "title": getattr(cls, "title", cls.__name__),
+            "percent": bool(getattr(cls, "percent", False)),
+            "higher_is_better": cls.higher_is_better,
+        }
+        for cls in own
+    }
+
+
+def unavailable(blocks: Sequence[Block], predictions: Predictions) -> dict[str, str]:
+    """The metrics that a prediction file cannot be scored by, with the reason."""
+    counts = predictions.metadata.get("class_counts") or []
+    reason = "the predictions do not say the `class_counts` of training"
+    return {block["class_path"]: reason for block in blocks if _lacks(block, counts)}
+
+
+def _lacks(block: Block, class_counts: Sequence[int]) -> bool:
+    asked = inspect.signature(metric_class(block["class_path"])).parameters
+    given = block.get("init_args") or {}
+    return "class_counts" in asked and "class_counts" not in given and not class_counts
+
+
+def _place(row: Row) -> tuple[str, int | None]:
+    return row["metric"], row.get("n_bins")
+
+
+def _rows(metric: Metric, labelled: LabelledSet) -> Iterator[Row]:
+    collection = MetricCollection({type(metric).__name__: metric}, compute_groups=False)
+    update_metrics(collection, labelled.log_probs, labelled.target)
+    place = place_of(type(metric).__name__, metric)
+    for part, value in _parts(metric.compute()):
+        own = getattr(metric, "parts", {}).get(part, {})
+        name = own.get("name", f"{place['metric']}_{part}" if part else place["metric"])
+        for label, number in _numbers(value, labelled.class_names, name):
+            yield {**place, "metric": name, **label, "value": number}
+
+
+def _built(block: Block, labelled: LabelledSet) -> Metric:
+    cls = metric_class(block["class_path"])
+    known = {"num_classes": labelled.log_probs.shape[1], "class_counts": labelled.class_counts}
+    accepted = inspect.signature(cls).parameters
+    arguments = {name: value for name, value in known.items() if name in accepted}
+    try:
+        metric = cls(**(arguments | dict(block.get("init_args") or {})))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{cls.__name__}: {error}") from error
+    if isinstance(metric, CalibrationMetric) and not metric.of_labelled_sets:
+        raise UsageError(f"{cls.__name__} is no metric of a labelled set.")
+    return alone(metric)
+
+
+def _parts(computed: Any) -> list[tuple[str, Tensor]]:
+    return list(computed.items()) if isinstance(computed, Mapping) else [("", computed)]
+
+
+def _numbers(value: Tensor, names: Sequence[str], metric: str) -> list[tuple[Row, float]]:
+    if value.ndim == 0:
+        return [({}, float(value))]
+    if value.shape == (len(names),):
+        return [({"label": n}, float(v)) for n, v in zip(names, value.tolist(), strict=True)]
+    raise UsageError(f"`{metric}` has values of shape {tuple(value.shape)}, not one a class.")

@@ -1,0 +1,50 @@
+"""Checks of constructor arguments: each returns the value or raises one clear ValueError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def non_negative(name: str, value: float) -> float:
+    """Return `value` as a float if it is finite and >= 0."""
+    return at_least(name, value, 0)
+
+
+def at_least(name: str, value: float, low: float) -> float:
+    """Return `value` as a float if it is finite and >= `low`."""
+    if not (math.isfinite(value) and value >= low):
+        raise ValueError(f"`{name}` must be a finite number >= {low:g}, got {value!r}.")
+    return float(value)
+
+
+def positive(name: str, value: float) -> float:
+    """Return `value` as a float if it is finite and > 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"`{name}` must be a finite number > 0, got {value!r}.")
+    return float(value)
+
+
+def unit_interval(name: str, value: float) -> float:
+    """Return `value` as a float if it lies in [0, 1)."""
+    if not 0 <= value < 1:
+        raise ValueError(f"`{name}` must lie in [0, 1), got {value!r}.")
+    return float(value)
+
+
+def one_of(name: str, value: str, options: Mapping[str, T]) -> T:
+    """Return what the option `value` stands for."""
+    if value not in options:
+        allowed = ", ".join(repr(option) for option in options)
+        raise ValueError(f"`{name}` must be one of {allowed}, got {value!r}.")
+    return options[value]
+
+
+def finite(name: str, value: float) -> float:
+    """Return `value` as a float if it is finite."""
+    if not math.isfinite(value):
+        raise ValueError(f"`{name}` must be finite, got {value!r}.")
+    return float(value)

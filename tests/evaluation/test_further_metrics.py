@@ -1,0 +1,151 @@
+"""Metrics beside the benchmark's own: by name, with arguments, a user's, those of classes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from calibench.config import UsageError
+from calibench.evaluation import Evaluation
+from calibench.evaluation.further_metrics import blocks_named, import_metrics
+from calibench.evaluation.settings import built, spelled_out, united
+from calibench.leaderboard import leaderboard
+from calibench.metrics import debiased_calibration_error, per_class_error
+from calibench.training.fit import fit
+
+from .examples import predictions
+
+OLD = Path(__file__).parents[1] / "reference" / "run_of_0.1.0" / "digits_lt"
+
+SETS = {"val": predictions(split="val", seed=1), "test": predictions()}
+OWN = """
+import torch
+from torchmetrics import Metric
+
+class Half(Metric):
+    def __init__(self, share=0.5):
+        super().__init__()
+        self.share = share
+        self.add_state("count", torch.zeros(()), dist_reduce_fx="sum")
+
+    def update(self, preds, target):
+        self.count += len(target)
+
+    def compute(self):
+        return self.share * self.count
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "own_metrics.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_metrics", raising=False)
+    return "own_metrics.Half"
+
+
+def rows(*metrics: Any) -> list[dict[str, Any]]:
+    evaluated = Evaluation([], metrics=[*metrics])(SETS).rows
+    return [row for row in evaluated if row["split"] == "test"]
+
+
+def test_all_metrics_of_a_labelled_set_are_rows() -> None:
+    found = rows(*blocks_named(["all"]))
+    names = {row["metric"] for row in found}
+    assert len(names) > 20
+    places = [(r["metric"], r.get("n_bins"), r.get("label")) for r in found]
+    assert len(set(places)) == len(places)  # nothing twice, also what the benchmark has already
+    assert all(isinstance(row["value"], float) for row in found)
+    lacking = Evaluation([], metrics=["GroupError"])(SETS).unavailable
+    assert lacking == {"GroupError": "the predictions do not say the `class_counts` of training"}
+
+
+def test_arguments_and_classes() -> None:
+    block = {"class_path": "DebiasedCalibrationError", "init_args": {"n_bins": 7}}
+    probs, target = torch.tensor(SETS["test"].logits).softmax(1), torch.tensor(SETS["test"].target)
+    found = rows(block, "PerClassError")
+    (debiased,) = [row for row in found if row.get("n_bins") == 7]
+    expected = debiased_calibration_error(probs, target, n_bins=7)
+    assert debiased["value"] == pytest.approx(float(expected), rel=1e-5)
+    by_class = [row["value"] for row in found if "label" in row]
+    assert by_class == pytest.approx(
+        per_class_error(probs, target, num_classes=4).tolist(), nan_ok=True
+    )
+
+
+def test_a_users_metric_by_its_import_path(own: str) -> None:
+    block = {"class_path": own, "init_args": {"share": 0.25}}
+    with pytest.raises(UsageError, match="results import none"):  # as in a stranger's metrics.json
+        built(spelled_out({"metrics": [block]}))(SETS)
+    import_metrics([block])
+    (row,) = [row for row in rows(block) if row["metric"] == "Half"]
+    assert row["value"] == len(SETS["test"].target) / 4
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("DebiasedError", "there is no metric `DebiasedError`; did you mean"),
+        ("nowhere.Metric", "cannot be imported"),
+        ("ConfusionMatrix", "no metric of a labelled set"),
+        (
+            {"class_path": "CalibrationError", "init_args": {"n_bins": 0}},
+            "CalibrationError: `n_bins`",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(metric: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        _imported_and_computed(metric)
+
+
+def _imported_and_computed(metric: Any) -> None:
+    import_metrics([metric])
+    rows(metric)
+
+
+def test_settings_unite_metrics_without_repeating_them() -> None:
+    first, second = ({"metrics": [name]} for name in ("RiskCoverage", "PerClassError"))
+    both = united(
+        spelled_out(first), spelled_out({"metrics": [*second["metrics"], "RiskCoverage"]})
+    )
+    assert both["metrics"] == [{"class_path": "RiskCoverage"}, {"class_path": "PerClassError"}]
+    assert united(spelled_out({}), spelled_out({}))["metrics"] is None
+
+
+def test_they_are_printed_beside_the_benchmarks_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from calibench.cli import main
+
+    for name, part in SETS.items():
+        part.save(tmp_path / f"{name}.npz")
+    sides = [text for name in SETS for text in (f"--{name}", str(tmp_path / f"{name}.npz"))]
+    quick = ["--calibrators", "none", "--bootstrap", "0", "--output", str(tmp_path / "out.csv")]
+    assert main(["evaluate", *sides, *quick, "--metrics", "KolmogorovSmirnovCalibrationError"]) == 0
+    expected = next(r for r in rows("KolmogorovSmirnovCalibrationError") if r["metric"] == "ks")
+    line = f"model,test,raw,{expected['metric']},,,{expected['value']}"
+    assert line in (tmp_path / "out.csv").read_text()
+    assert np.isfinite(expected["value"])
+
+
+def test_a_finished_run_is_scored_anew_and_ranked_by_a_users_metric(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked for other metrics, a run is not trained again; tables show them by what the class says of itself."""
+    shutil.copytree(OLD, tmp_path / "digits_lt")
+    asked = ["--config", "digits_lt", "--trainer.max_epochs", "2"]
+    where = ["--trainer.default_root_dir", str(tmp_path)]
+    outcome, _ = fit([*asked, *where, "--evaluation.metrics", json.dumps([own, "RiskCoverage"])])
+    assert outcome == "skipped"
+    (table,) = leaderboard(tmp_path, metrics=["Half", "aurc", "nll"]).tables
+    cells = {column.title: cell.mean for column, cell in table.rows[0].cells.items()}
+    assert cells["Half"] == 359 / 2
+    assert 0 < cells["AURC %"] < 1
