@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibench.runs import Predictions
+from calibench.runs import Predictions, write_json
 
 SETTINGS = {f"model.some.init_args.option_{i}": i for i in range(80)}
 CALIBRATORS = ("raw", "TemperatureScaling", "AdaptiveTemperatureScaling")
@@ -90,9 +90,9 @@ def write(root: Path, number: int) -> Path:
         "rows": rows(),
     }
     environment = {"wall_seconds": 3.2, "seconds_per_epoch": 0.1, "peak_memory_mb": 100.0}
-    (folder / "metrics.json").write_text(json.dumps({**content, "calibrators": fitted}, indent=1))
+    write_json(folder / "metrics.json", {**content, "calibrators": fitted}, sealed=True)
     (folder / "status.json").write_text(json.dumps({"status": "done", "reason": None}))
-    (folder / "environment.json").write_text(json.dumps(environment))
+    write_json(folder / "environment.json", environment, sealed=True)
     return folder
 
 
