@@ -129,7 +129,12 @@ class _Reader:
             self.results.problems.append(Problem(identity, folder, str(why)))
 
     def _add(self, identity: Identity, folder: str) -> None:
-        status = read_json_object(folder, "status.json")
+        try:
+            status = read_json_object(folder, "status.json")
+        except UnusableRun:
+            if any(os.path.exists(f"{folder}/{name}") for name in ("status.json", "metrics.json")):
+                raise
+            return  # a process has the folder, or had it, and has not begun
         state = status.get("status")
         if state == "trial":
             self._leave_out_trial(identity, folder)

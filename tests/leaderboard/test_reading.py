@@ -151,6 +151,14 @@ def test_states(tmp_path: Path) -> None:
     assert (trial.warn, trial.expected) == (False, False)
 
 
+def test_a_folder_in_which_nothing_began_is_no_run(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    folder = write_run(tmp_path, seed=2, status="running")
+    (folder / "status.json").rename(folder / "run.lock")
+    read = read_results(tmp_path)
+    assert ([record.identity.seed for record in read.records], read.problems) == ([1], [])
+
+
 def test_a_run_without_environment_has_no_costs(tmp_path: Path) -> None:
     (write_run(tmp_path) / "environment.json").unlink()
     (record,) = read_results(tmp_path).records
