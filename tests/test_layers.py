@@ -20,7 +20,7 @@ training | plots
 leaderboard | doctor
 evaluation > store > runs > tables | data
 losses | metrics | calibrators | backbones | published | statistics
-catalogue > config > processes > binning | distributed | printing | arguments | state
+catalogue > config > processes > binning | distributed | printing | arguments | checks | state
 """
 LIGHTNING = {"cli", "analyses", "sweep", "training", "data"}
 

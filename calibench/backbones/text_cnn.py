@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from calibench.arguments import unit_interval
 from calibench.backbones.base import Backbone, TokenInputs
 from calibench.config import UsageError
 
@@ -52,9 +53,7 @@ class GlobalPoolingCNN(Backbone):
         word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if not 0 <= word_dropout < 1:
-            raise ValueError(f"`word_dropout` must be in [0, 1), got {word_dropout}.")
-        self.word_dropout = word_dropout
+        self.word_dropout = unit_interval("word_dropout", word_dropout)
         self.num_classes, self.embedding_dim = num_classes, embedding_dim
         self.embedding = (
             None if vocab_size is None else _embedding(vocab_size, embedding_dim, embedding_std)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from calibench.arguments import non_negative, positive_integer
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.confidence import rows_per_block
 from calibench.calibrators.lbfgs import in_lists, minimised
@@ -169,21 +170,13 @@ class MatrixScaling(FullAffine):
         max_iter: int = MATRIX_ITERATIONS,
     ) -> None:
         super().__init__()
-        self.reg_lambda = checked_weight("reg_lambda", reg_lambda)
-        self.reg_mu = checked_weight("reg_mu", reg_mu)
-        if max_iter < 1:
-            raise ValueError(f"`max_iter` must be a positive integer, got {max_iter!r}.")
-        self.max_iter = max_iter
+        non_negative("reg_lambda", reg_lambda)
+        non_negative("reg_mu", reg_mu)
+        self.reg_lambda, self.reg_mu = reg_lambda, reg_mu
+        self.max_iter = positive_integer("max_iter", max_iter)
 
     def _penalty(self, k: int) -> Penalty:
         return published(k, self.reg_lambda, self.reg_mu)
-
-
-def checked_weight(argument: str, value: float) -> float:
-    """Return a penalty's weight, or raise a ValueError if it is negative."""
-    if value < 0:
-        raise ValueError(f"`{argument}` must not be negative, got {value!r}.")
-    return value
 
 
 def _diagonal_factor(features: Tensor, scale: float) -> Tensor:

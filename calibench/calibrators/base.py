@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
+from calibench.checks import check_class_indices, check_scores, check_target
 from calibench.state import MovedNotCast
-
-T = TypeVar("T")
 
 
 class Calibrator(MovedNotCast, ABC):
@@ -83,7 +81,7 @@ class Calibrator(MovedNotCast, ABC):
             raise RuntimeError(
                 f"{type(self).__name__} has not been fitted: call `fit(logits, target)` first."
             )
-        check_logits(logits)
+        check_scores(logits)
         return self._log_prob(logits.double())
 
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
@@ -116,40 +114,14 @@ def keep_argmax(values: Tensor, logits: Tensor) -> Tensor:
     return torch.where(logits == top_logit, top, torch.minimum(values, below))
 
 
-def choose(argument: str, value: str, choices: Mapping[str, T]) -> T:
-    """Return `choices[value]`, or raise a ValueError that names the argument and the choices."""
-    if value not in choices:
-        raise ValueError(
-            f"`{argument}` must be one of {', '.join(map(repr, choices))}, got {value!r}."
-        )
-    return choices[value]
-
-
-def check_logits(logits: Tensor) -> None:
-    """Raise unless `logits` is a floating (N, K) tensor with at least two classes."""
-    if not logits.is_floating_point():
-        raise TypeError(f"`logits` must be floating, got {logits.dtype}.")
-    if logits.ndim != 2 or logits.shape[1] < 2:
-        raise ValueError(f"`logits` must have shape (N, K) with K >= 2, got {tuple(logits.shape)}.")
-
-
 def check_calibration_set(logits: Tensor, target: Tensor) -> None:
     """Raise unless `logits` (N, K) and `target` (N,) are a set that something can be fitted on."""
-    check_logits(logits)
-    if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
-        raise TypeError(f"`target` must hold integer class indices, got {target.dtype}.")
-    if target.shape != logits.shape[:1]:
-        raise ValueError(
-            f"`target` must have shape ({logits.shape[0]},), got {tuple(target.shape)}."
-        )
+    check_scores(logits)
+    check_target(target, logits)
     if len(logits) == 0:
         raise ValueError("`logits` must have at least one row to fit on, got none.")
     if not bool(logits.isfinite().all()):
         raise ValueError(
             "`logits` must be finite, got nan or inf (clip probabilities before taking their log)."
         )
-    low, high = int(target.min()), int(target.max())
-    if low < 0 or high >= logits.shape[1]:
-        raise ValueError(
-            f"`target` must lie in [0, {logits.shape[1]}), got values from {low} to {high}."
-        )
+    check_class_indices(target, logits.shape[1])

@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.calibrators.affine import FullAffine, checked_weight
-from calibench.calibrators.base import choose
+from calibench.arguments import non_negative, one_of
+from calibench.calibrators.affine import FullAffine
 from calibench.calibrators.penalties import PENALTIES, Penalty
 
 # The authors' package clips probabilities here before it takes their logarithm.
@@ -49,9 +49,10 @@ class DirichletCalibration(FullAffine):
         variant: Literal["published", "reference"] = "published",
     ) -> None:
         super().__init__()
-        choose("variant", variant, PENALTIES)
-        self.reg_lambda = checked_weight("reg_lambda", reg_lambda)
-        self.reg_mu = None if reg_mu is None else checked_weight("reg_mu", reg_mu)
+        one_of("variant", variant, PENALTIES)
+        non_negative("reg_lambda", reg_lambda)
+        non_negative("reg_mu", reg_mu or 0)
+        self.reg_lambda, self.reg_mu = reg_lambda, reg_mu
         self.variant = variant
 
     def _penalty(self, k: int) -> Penalty:

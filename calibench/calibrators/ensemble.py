@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibench.calibrators.base import Calibrator, choose
+from calibench.arguments import one_of
+from calibench.calibrators.base import Calibrator
 from calibench.calibrators.confidence import rows_per_block
 from calibench.calibrators.convergence import warn_unless_converged
 from calibench.calibrators.temperature import brier_temperature, nll_temperature
@@ -49,7 +50,7 @@ class EnsembleTemperatureScaling(Calibrator):
 
     def __init__(self, *, objective: Literal["brier", "nll"] = "brier") -> None:
         super().__init__()
-        choose("objective", objective, OBJECTIVES)
+        one_of("objective", objective, OBJECTIVES)
         self.objective = objective
         self.register_buffer("temperature", None)
         self.register_buffer("weights", None)

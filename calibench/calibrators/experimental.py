@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
+from calibench.arguments import positive_integer
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.confidence import below_top
 from calibench.calibrators.lbfgs import by_autograd, minimised
@@ -112,11 +113,8 @@ class ParameterizedTemperatureScaling(Calibrator):
 
     def __init__(self, *, top_k: int = 10, width: int = 5, seed: int = 0) -> None:
         super().__init__()
-        for name, value in (("top_k", top_k), ("width", width)):
-            if value < 1:
-                raise ValueError(f"`{name}` must be a positive integer, got {value!r}.")
-        self.top_k = top_k
-        self.width = width
+        self.top_k = positive_integer("top_k", top_k)
+        self.width = positive_integer("width", width)
         self.seed = seed
         for name in ("first", "second", "last"):
             self.register_buffer(name, None)

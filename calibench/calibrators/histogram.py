@@ -9,8 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.binning import check_n_bins
-from calibench.calibrators.base import choose
+from calibench.arguments import non_negative, one_of, positive_integer
 from calibench.calibrators.one_vs_rest import OneVsRest
 
 
@@ -56,10 +55,9 @@ class HistogramBinning(OneVsRest):
         smoothing: float = 0.0,
     ) -> None:
         super().__init__()
-        if smoothing < 0:
-            raise ValueError(f"`smoothing` must not be negative, got {smoothing!r}.")
-        choose("mode", mode, EDGES)
-        self.n_bins = check_n_bins(n_bins)
+        non_negative("smoothing", smoothing)
+        one_of("mode", mode, EDGES)
+        self.n_bins = positive_integer("n_bins", n_bins)
         self.mode = mode
         self.smoothing = smoothing
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from calibench.arguments import positive
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.interpolation import interpolate, padded
 from calibench.calibrators.one_vs_rest import OneVsRest
@@ -79,8 +80,7 @@ class IRM(Calibrator):
 
     def __init__(self, *, slope: float = 1e-9) -> None:
         super().__init__()
-        if slope <= 0:
-            raise ValueError(f"`slope` must be positive, got {slope!r}.")
+        positive("slope", slope)
         self.slope = slope
         self.register_buffer("knots", None)
         self.register_buffer("values", None)

@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.binning import check_n_bins
-from calibench.calibrators.base import Calibrator, choose
+from calibench.arguments import integer_from, one_of, positive, positive_integer
+from calibench.calibrators.base import Calibrator
 from calibench.calibrators.confidence import (
     below_top,
     calibration_error,
@@ -102,15 +102,16 @@ class AdaptiveTemperatureScaling(Calibrator):
         ] = "clamped",
     ) -> None:
         super().__init__()
-        choose("rule", rule, RULES)
-        _check(step, rounds, initial_temperature, min_temperature, max_temperature)
-        self.n_bins = check_n_bins(n_bins)
+        one_of("rule", rule, RULES)
+        positive("step", step)
+        _check_ordered(min_temperature, initial_temperature, max_temperature)
+        self.n_bins = positive_integer("n_bins", n_bins)
         self.step = step
-        self.rounds = rounds
+        self.rounds = integer_from("rounds", rounds, 0)
         self.initial_temperature = initial_temperature
         self.min_temperature = min_temperature
         self.max_temperature = max_temperature
-        self.ece_bins = check_n_bins(ece_bins)
+        self.ece_bins = positive_integer("ece_bins", ece_bins)
         self.rule = rule
         self.register_buffer("edges", None)
         self.register_buffer("temperatures", None)
@@ -152,11 +153,7 @@ def _raw_confidence(logits: Tensor) -> Tensor:
     return logits.softmax(dim=1).amax(dim=1)
 
 
-def _check(step: float, rounds: int, initial: float, smallest: float, largest: float) -> None:
-    if step <= 0:
-        raise ValueError(f"`step` must be positive, got {step!r}.")
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0:
-        raise ValueError(f"`rounds` must be an integer >= 0, got {rounds!r}.")
+def _check_ordered(smallest: float, initial: float, largest: float) -> None:
     if not 0 < smallest <= initial <= largest:
         raise ValueError(
             "`min_temperature`, `initial_temperature` and `max_temperature` must be positive and "

@@ -9,7 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.calibrators.base import Calibrator, choose
+from calibench.arguments import one_of
+from calibench.calibrators.base import Calibrator
 from calibench.calibrators.logistic import logistic_regression
 from calibench.calibrators.simplex import log_complement
 
@@ -100,7 +101,7 @@ class BetaCalibration(ClasswiseSigmoid):
 
     def __init__(self, *, parameters: Literal["abm", "am", "ab"] = "abm") -> None:
         super().__init__()
-        choose("parameters", parameters, FITS)
+        one_of("parameters", parameters, FITS)
         self.family = parameters  # `parameters` is a method of every module
 
     def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:

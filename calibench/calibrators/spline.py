@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.calibrators.base import choose
+from calibench.arguments import integer_from, one_of
 from calibench.calibrators.interpolation import interpolate
 from calibench.calibrators.top_label import TopLabel
 
@@ -56,10 +56,8 @@ class SplineCalibration(TopLabel):
         self, *, n_knots: int = 6, variant: Literal["published", "reference"] = "published"
     ) -> None:
         super().__init__()
-        if isinstance(n_knots, bool) or not isinstance(n_knots, int) or n_knots < 2:
-            raise ValueError(f"`n_knots` must be an integer >= 2, got {n_knots!r}.")
-        choose("variant", variant, INTERPOLATIONS)
-        self.n_knots = n_knots
+        one_of("variant", variant, INTERPOLATIONS)
+        self.n_knots = integer_from("n_knots", n_knots, 2)
         self.variant = variant
 
     def _fit_confidence(self, confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:

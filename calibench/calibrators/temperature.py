@@ -12,8 +12,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.binning import check_n_bins
-from calibench.calibrators.base import Calibrator, choose
+from calibench.arguments import one_of, positive_integer
+from calibench.calibrators.base import Calibrator
 from calibench.calibrators.confidence import (
     below_top,
     calibration_error,
@@ -72,12 +72,12 @@ class TemperatureScaling(Calibrator):
         super().__init__()
         solvers: dict[str, Callable[[Tensor, Tensor], float]] = {
             "nll": nll_temperature,
-            "ece": partial(ece_temperature, n_bins=check_n_bins(n_bins)),
+            "ece": partial(ece_temperature, n_bins=positive_integer("n_bins", n_bins)),
             "brier": brier_temperature,
         }
         self.objective = objective
         self.n_bins = n_bins
-        self._solve = choose("objective", objective, solvers)
+        self._solve = one_of("objective", objective, solvers)
         self.register_buffer("temperature", None)
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:

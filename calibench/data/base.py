@@ -9,6 +9,7 @@ import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
+from calibench.arguments import positive_integer
 from calibench.backbones.base import TokenInputs
 from calibench.config import Seed
 from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
@@ -66,8 +67,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         ood: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        if batch_size < 1:
-            raise ValueError(f"`batch_size` must be a positive integer, got {batch_size}.")
+        positive_integer("batch_size", batch_size)
         if not 0 < train_fraction <= 1:
             raise ValueError(f"`train_fraction` must be in (0, 1], got {train_fraction}.")
         if len(set(ood)) < len(ood):

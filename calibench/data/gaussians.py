@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from calibench.arguments import integer_from
 from calibench.config import near_matches
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
@@ -51,8 +52,7 @@ class SyntheticGaussiansDataModule(ClassificationDataModule):
         ood: Sequence[str] = ("ring",),
         **common: Any,
     ) -> None:
-        if num_gaussians < 2:
-            raise ValueError(f"`num_gaussians` must be at least 2, got {num_gaussians}.")
+        integer_from("num_gaussians", num_gaussians, 2)
         sizes = (train_per_class, val_per_class, test_per_class)
         if min(sizes) < 1:
             raise ValueError(f"`*_per_class` must be positive integers, got {sizes}.")

@@ -67,6 +67,15 @@ def complement(index: Tensor, n: int) -> Tensor:
     return left.nonzero().squeeze(1)
 
 
+def check_fractions(val_fraction: float, test_fraction: float) -> None:
+    """Raise a ValueError unless both shares of the examples are positive and leave a rest."""
+    if val_fraction <= 0 or test_fraction <= 0 or val_fraction + test_fraction >= 1:
+        raise ValueError(
+            "`val_fraction` and `test_fraction` must be positive and leave a rest to train on, "
+            f"got {val_fraction} and {test_fraction}."
+        )
+
+
 def hold_out(examples: Examples, fraction: float, seed: int) -> tuple[Examples, Examples]:
     """Hold a stratified `fraction` out: (the rest, the part held out), each in dataset order."""
     rest, held = hold_out_positions(examples.target, fraction, seed)

@@ -21,7 +21,7 @@ from calibench.evaluation.pooling import pooled
 from calibench.evaluation.report import Evaluation, Watch
 from calibench.evaluation.scoring import RAW, Row
 from calibench.evaluation.selection import DEFAULT, calibrators_named
-from calibench.evaluation.sheet import csv_text, sheets, show
+from calibench.evaluation.sheet import CSV_COLUMNS, sheets
 from calibench.printing.terminal import Terminal
 from calibench.processes import cores
 from calibench.runs import (
@@ -31,6 +31,9 @@ from calibench.runs import (
     json_bytes,
     write_output,
 )
+from calibench.tables.markdown import markdown
+from calibench.tables.records import csv_text
+from calibench.tables.terminal import show
 
 DESCRIPTION = """\
 Scores saved logits of any framework: error, NLL, Brier score and calibration errors of the test set, raw and after
@@ -125,7 +128,7 @@ class Result:
 
     def markdown(self) -> str:
         """The tables and what is to be known of them."""
-        return "\n".join([*(sheet.markdown() for sheet in sheets(self.rows)), self.footer, ""])
+        return "\n".join([*map(markdown, sheets(self.rows)), self.footer, ""])
 
     @property
     def footer(self) -> str:
@@ -167,7 +170,7 @@ class Result:
 REPORTS: dict[str, Callable[[Result], bytes]] = {
     ".json": lambda result: json_bytes(result.content()),
     ".md": lambda result: result.markdown().encode(),
-    ".csv": lambda result: csv_text(result.rows).encode(),
+    ".csv": lambda result: csv_text(CSV_COLUMNS, result.rows).encode(),
 }
 
 
@@ -191,7 +194,8 @@ def run(options: argparse.Namespace) -> int:
     evaluation = Evaluation(chosen, options.n_bins, metrics=[*further] or None)
     result = _evaluated(evaluation, options, models(options))
     console = Terminal()
-    show(sheets(result.rows), console)
+    for sheet in sheets(result.rows):
+        show(sheet, console, pipe_width=None)
     console.print(result.footer, soft_wrap=True)
     if output:
         write_output(output, REPORTS[output.suffix](result))

@@ -79,8 +79,8 @@ def _numbers(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
         "seeds": " ".join(map(str, row.records)),
         "missing_seeds": " ".join(map(str, row.missing)),
         "tied": " ".join(name for name, cell in cells.items() if cell.tied),
-        **{name: cell.mean for name, cell in cells.items()},
-        **{f"{name}_std": cell.std for name, cell in cells.items()},
+        **{name: cell.mean for name, cell in cells.items() if not math.isnan(cell.mean)},
+        **{f"{name}_std": cell.std for name, cell in cells.items() if not math.isnan(cell.std)},
     }
 
 

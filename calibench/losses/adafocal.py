@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from calibench.binning import check_n_bins
-from calibench.losses.arguments import non_negative, positive
+from calibench.arguments import non_negative, positive, positive_integer
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import power
 from calibench.losses.softmax import cross_entropy_loss, log_probabilities
@@ -61,7 +60,7 @@ class AdaptiveGamma(nn.Module):
         self.rate = positive("rate", rate)
         self.gamma_max, self.gamma_min = gamma_max, gamma_min
         self.switch = non_negative("switch", switch)
-        check_n_bins(n_bins)
+        positive_integer("n_bins", n_bins)
         self.register_buffer("edges", equal_width_edges(n_bins))
         self.register_buffer("gamma", torch.full((n_bins,), gamma_initial, dtype=torch.float64))
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from calibench.checks import check_class_indices, check_scores, check_target
 from calibench.state import MovedNotCast
 
 
@@ -72,7 +73,8 @@ class CalibrationLoss(MovedNotCast, ABC):
         try:
             loss: Tensor = super().__call__(logits, target)
         except (IndexError, RuntimeError):
-            check_target_range(target, logits.shape[1])
+            if target.device.type == "cpu":
+                check_class_indices(target, logits.shape[1])
             raise
         if _is_readably_nan(loss):
             check_not_nan(logits)
@@ -109,30 +111,12 @@ def _is_readably_nan(loss: Tensor) -> bool:
 
 def check_batch(logits: Tensor, target: Tensor) -> None:
     """Raise if logits and target do not have the shapes and types of a batch."""
-    if logits.dim() != 2 or logits.shape[1] < 2:
-        raise ValueError(
-            f"`logits` must have the shape (N, K) with K >= 2 classes, got {tuple(logits.shape)}."
-        )
-    if not logits.is_floating_point():
-        raise TypeError(f"`logits` must be floating point, got {logits.dtype}.")
-    if target.dtype != torch.int64:
+    check_scores(logits)
+    check_target(target, logits)
+    if target.dtype != torch.int64:  # what torch's own losses take
         raise TypeError(f"`target` must hold class indices as int64, got {target.dtype}.")
-    if target.shape != logits.shape[:1]:
-        expected, got = tuple(logits.shape[:1]), tuple(target.shape)
-        raise ValueError(f"`target` must have the shape {expected} of the batch, got {got}.")
     if len(target) == 0:
         raise ValueError("the batch must hold at least one example, got none.")
-
-
-def check_target_range(target: Tensor, num_classes: int) -> None:
-    """Raise if a target on the CPU is not a class index."""
-    if target.device.type != "cpu":
-        return
-    low, high = (int(extreme) for extreme in target.aminmax())
-    if low < 0 or high >= num_classes:
-        raise ValueError(
-            f"`target` must lie in [0, {num_classes}), got values from {low} to {high}."
-        )
 
 
 def check_not_nan(logits: Tensor) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from calibench.losses.arguments import finite
+from calibench.arguments import finite
 from calibench.losses.base import CalibrationLoss
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibench.binning import check_n_bins
+from calibench.arguments import positive_integer
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.softmax import cross_entropy_loss, log_probabilities
 from calibench.losses.validation_bins import (
@@ -43,7 +43,7 @@ class ECEWeightedLoss(CalibrationLoss):
 
     def __init__(self, *, n_bins: int = 15) -> None:
         super().__init__()
-        self.n_bins = check_n_bins(n_bins)
+        self.n_bins = positive_integer("n_bins", n_bins)
         self.register_buffer("edges", equal_width_edges(n_bins))
         self.register_buffer("width_gaps", torch.zeros(n_bins, dtype=torch.float64))
         self.register_buffer("mass_gaps", torch.zeros(n_bins, dtype=torch.float64))

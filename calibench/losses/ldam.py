@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibench.losses.arguments import positive
+from calibench.arguments import positive
 from calibench.losses.class_counts import ClassCountLoss
 from calibench.losses.softmax import cross_entropy_loss, full_precision
 

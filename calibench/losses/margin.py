@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibench.losses.arguments import non_negative
+from calibench.arguments import non_negative
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.softmax import cross_entropy_loss, full_precision
 

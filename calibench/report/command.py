@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from calibench.arguments import positive_integer
 from calibench.printing import say
 from calibench.processes import cores
 from calibench.runs import write_output
@@ -45,8 +46,7 @@ def write_report(
     from calibench.report.content import report_content
     from calibench.report.page import render_page
 
-    if bins < 1:
-        raise ValueError(f"`bins` must be a positive integer, got {bins}.")
+    positive_integer("bins", bins)
     name = title or f"calibench: {results.resolve().name}"
     content = report_content(results, title=name, n_bins=bins, processes=processes)
     write_output(output, render_page(content).encode())

@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
+from calibench.arguments import positive_integer
+
 LEVEL = 0.05
 WILCOXON_SEEDS = 8  # below it, after Holm's correction, the signed-rank test can hardly reject
 
@@ -88,8 +90,7 @@ def student_t_tail(t: float, degrees: int) -> float:
 
     The finite trigonometric sums of Abramowitz & Stegun (1964), 26.7.3 and 26.7.4.
     """
-    if degrees < 1:
-        raise ValueError(f"`degrees` must be a positive integer, got {degrees!r}.")
+    positive_integer("degrees", degrees)
     theta = math.atan(t / math.sqrt(degrees))
     odd = degrees % 2
     term = math.cos(theta) if odd else 1.0

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from rich.live import Live
-from rich.table import Table
 
 from calibench import leaderboard
 from calibench.config import Terminated, UsageError, find, near_matches, option_value
@@ -22,6 +21,8 @@ from calibench.sweep.launchers import Launcher, Slurm, local_pool, slurm_options
 from calibench.sweep.pool import Job, Pool
 from calibench.sweep.selection import record_selection
 from calibench.sweep.suites import Part, Suite, is_suite, load_suite, parse_losses, parse_seeds
+from calibench.tables.grid import Grid, Heading
+from calibench.tables.terminal import Printed
 
 _PLAIN_KEYS = ("--threads", "--evaluated_checkpoint", "--checkpoint_every_n_steps")
 
@@ -63,32 +64,27 @@ def _eta(jobs: Sequence[Job], size: int) -> str:
     return f"{minutes}:{seconds:02d}"
 
 
-def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Table:
+def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
     """Cells as a grid, benchmark and loss by seed; rows that are finished give way when it is too high."""
     finished = sum(job.state in ("done", "skipped", "failed") for job in jobs)
     running = sum(job.state == "running" for job in jobs)
     title = f"{finished} of {len(jobs)} cells, {running} running, {_eta(jobs, size)} left"
-    table = Table(title=title, title_justify="left")
     seeds = list(dict.fromkeys(job.seed for job in jobs))
-    for name in ("benchmark", "loss"):
-        table.add_column(name, no_wrap=True)
-    for seed in seeds:
-        table.add_column(f"seed {seed}", justify="right", no_wrap=True)
-    grid: dict[tuple[str, str], dict[int, Job]] = {}
+    labels = [Heading(name, label=True, left=True) for name in ("benchmark", "loss")]
+    headings = [*labels, *(Heading(f"seed {seed}") for seed in seeds)]
+    rows: dict[tuple[str, str], dict[int, Job]] = {}
     for job in jobs:
-        grid.setdefault((job.benchmark, job.row), {})[job.seed] = job
-    rows = sorted(
-        grid.items(),
-        key=lambda row: all(job.state in ("done", "skipped") for job in row[1].values()),
-    )
-    shown = [row for row in grid.items() if row in rows[: max(3, height - 8)]]
-    for (benchmark, loss), cells in shown:
-        table.add_row(
-            benchmark, loss, *(cells[seed].text if seed in cells else "" for seed in seeds)
-        )
-    if len(shown) < len(grid):
-        table.caption = f"{len(grid) - len(shown)} more rows"
-    return table
+        rows.setdefault((job.benchmark, job.row), {})[job.seed] = job
+    done = [all(job.state in ("done", "skipped") for job in row.values()) for row in rows.values()]
+    room = max(3, height - 8)
+    first = sorted(range(len(rows)), key=done.__getitem__)[:room]
+    shown = [
+        [*name, *(cells[seed].text if seed in cells else "" for seed in seeds)]
+        for place, (name, cells) in enumerate(rows.items())
+        if place in first
+    ]
+    more = len(rows) - len(shown)
+    return Grid(title, headings, shown, [f"{more} more rows"] if more else [])
 
 
 def run_jobs(jobs: Sequence[Job], launcher: Launcher, console: Terminal) -> None:
@@ -101,7 +97,7 @@ def run_jobs(jobs: Sequence[Job], launcher: Launcher, console: Terminal) -> None
     with Live(
         console=console,
         refresh_per_second=4,
-        get_renderable=lambda: live_table(jobs, launcher.size, height=console.height),
+        get_renderable=lambda: Printed(live_table(jobs, launcher.size, height=console.height)),
     ):
         for _ in launcher.run(jobs):
             pass

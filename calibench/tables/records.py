@@ -13,24 +13,17 @@ from calibench.printing import csv_field
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """A heading and a line for each row; a field is empty where a row has nothing or NaN there, a text no formula."""
+    """A heading and a line for each row; a field is empty where a row has nothing there, a text no formula."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="", lineterminator="\n")
     writer.writeheader()
-    for row in rows:
-        writer.writerow(
-            {name: "" if _is_nan(value) else csv_field(value) for name, value in row.items()}
-        )
+    writer.writerows({name: csv_field(value) for name, value in row.items()} for row in rows)
     return buffer.getvalue()
 
 
 def json_text(content: Any) -> str:
     """JSON in which NaN is null, and infinity the string "inf"."""
     return json.dumps(_finite(content), indent=1, allow_nan=False) + "\n"
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 def _finite(content: Any) -> Any:

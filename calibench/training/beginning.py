@@ -15,7 +15,7 @@ from calibench.config import ExpectedFailure, UsageError
 from calibench.runs import CorruptRun, Run
 from calibench.training.checkpoints import given_checkpoint, read_checkpoint
 from calibench.training.experiment import Experiment
-from calibench.training.parser import one_line
+from calibench.training.messages import one_line
 
 # What an option must be at least; nobody else looks, and a run would end in the midst of it, or train on nonsense.
 _AT_LEAST = {

@@ -32,9 +32,10 @@ from calibench.evaluation.further_metrics import import_metrics
 from calibench.evaluation.settings import spelled_out
 from calibench.runs import Cell, Run
 from calibench.training.checkpoints import AtomicCheckpointIO
+from calibench.training.messages import one_line, unknown_option
 from calibench.training.module import ClassificationModule
 from calibench.training.nodes import cluster_plugins, follow
-from calibench.training.parser import Parser, one_line, unknown_option
+from calibench.training.parser import Parser
 from calibench.training.replicas import Replicas, replicas_of
 from calibench.training.trace import Trace
 

@@ -17,7 +17,8 @@ from calibench.evaluation.further_metrics import described
 from calibench.evaluation.settings import built, spelled_out, united
 from calibench.printing.terminal import Terminal
 from calibench.runs import FORMAT, CorruptRun, Predictions, Run, read_json, settings, write_json
-from calibench.tables.run import report_table
+from calibench.tables.run import run_table
+from calibench.tables.terminal import show
 from calibench.training.beginning import (
     Beginning,
     check_options,
@@ -285,9 +286,8 @@ def _show(run: Run, console: Terminal | None, what: str) -> None:
     if console is None:
         return
     content = read_json(run.folder / "metrics.json")
-    console.print(
-        report_table(Report(content["rows"], content["calibrators"], content["unavailable"]))
-    )
+    report = Report(content["rows"], content["calibrators"], content["unavailable"])
+    show(run_table(report), console)
     for name, reason in content["unavailable"].items():
         console.print(f"not available: {name} ({reason})")
     if content.get("posterior"):

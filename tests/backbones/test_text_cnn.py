@@ -130,5 +130,5 @@ def test_word_dropout_replaces_words_by_padding_in_training_only(vocab_size: int
     assert set(kept.unique().tolist()) == {0, 1}
     assert torch.equal(kept[..., 0], kept[..., 99])
     assert kept.mean().item() == pytest.approx(0.75, abs=0.03)
-    with pytest.raises(ValueError, match="`word_dropout` must be in"):
+    with pytest.raises(ValueError, match="`word_dropout` must lie in"):
         network(word_dropout=1.0)

@@ -103,7 +103,7 @@ def test_saturated_confidences_keep_the_initial_temperature() -> None:
         ({"n_bins": 0}, "`n_bins` must be a positive integer, got 0"),
         ({"ece_bins": -1}, "must be a positive integer, got -1"),
         ({"rounds": -1}, "`rounds` must be an integer >= 0, got -1"),
-        ({"step": 0.0}, "`step` must be positive, got 0.0"),
+        ({"step": 0.0}, "`step` must be a finite number > 0, got 0.0"),
         ({"min_temperature": 2.0}, "in this order, got 2.0, 1.0 and 10.0"),
         ({"rule": "adam"}, "`rule` must be one of 'clamped', .*, got 'adam'"),
     ],

@@ -71,7 +71,7 @@ def test_ring_is_far_from_every_class(gaussians) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_gaussians": 1}, "`num_gaussians` must be at least 2, got 1"),
+        ({"num_gaussians": 1}, "`num_gaussians` must be an integer >= 2, got 1"),
         ({"train_per_class": 0}, "must be positive integers"),
         ({"ood": ("rings",)}, "no set `rings`; did you mean ring"),
     ],

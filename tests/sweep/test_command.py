@@ -24,6 +24,7 @@ from calibench.sweep import pool
 from calibench.sweep.command import live_table, plan, results_root
 from calibench.sweep.pool import Job
 from calibench.sweep.suites import CORE_LOSSES, parse_losses, parse_seeds
+from calibench.tables.terminal import Printed
 from calibench.training import fit as training
 
 
@@ -101,6 +102,8 @@ def test_plan_goes_seed_by_seed_and_merges_the_loss_last() -> None:
         "1",
         "--ckpt_path",
         "last",
+        "--trainer.devices",
+        "1",
         "--threads",
         "2",
     ]
@@ -122,7 +125,7 @@ def test_the_live_table_shows_states_and_fits_the_terminal() -> None:
     )
     jobs[2].state = "failed"
     console = Console(record=True, width=80, height=24, file=io.StringIO())
-    console.print(live_table(jobs, 2, height=24))
+    console.print(Printed(live_table(jobs, 2, height=24)))
     text = console.export_text()
     assert "2 of 60 cells, 1 running, " in text
     for expected in ("✓ 4 s", "3/30", "✗ failed", "·", "more rows"):

@@ -149,7 +149,7 @@ def test_csv_is_read_back() -> None:
         {"a": "w"},
     ]
     text = csv_text(["a", "b"], rows)
-    assert [row["b"] for row in csv.DictReader(io.StringIO(text))] == ["0.1", "", "inf", ""]
+    assert [row["b"] for row in csv.DictReader(io.StringIO(text))] == ["0.1", "nan", "inf", ""]
     assert next(csv.DictReader(io.StringIO(text)))["a"] == 'x,"y"'
 
 

@@ -1,4 +1,4 @@
-"""The table of one run: every number at any width, on one line each."""
+"""The table of one run: every number at any width."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from calibench.evaluation import Report
-from calibench.tables.run import report_table
+from calibench.tables.run import run_table
+from calibench.tables.terminal import Printed
 from tests.run_folders import metric_rows, set_rows
 
 FITTED = {
@@ -21,7 +22,7 @@ def printed(width: int) -> list[str]:
     values = {"nll": 1.2345, "nll@TemperatureScaling": 1.1, "error": 0.25}
     rows = [*metric_rows(values), *set_rows({"gaussian_noise-1-generated": 0.87})]
     file = io.StringIO()
-    Console(width=width, file=file).print(report_table(Report(rows, FITTED)))
+    Console(width=width, file=file).print(Printed(run_table(Report(rows, FITTED))))
     return [" ".join(line.split()) for line in file.getvalue().splitlines()]
 
 
@@ -37,8 +38,18 @@ def test_a_terminal_of_80_columns_has_a_line_for_each_metric() -> None:
 
 
 @pytest.mark.parametrize("width", [52, 60])
-def test_a_narrower_one_gets_parts(width: int) -> None:
+def test_a_narrower_one_wraps_the_labels(width: int) -> None:
     lines = printed(width)
+    assert "raw TS ATS" in lines
+    assert "NLL 1.2345 1.1000 1.2345" in lines
+    assert [line for line in lines if "AUROC %" in line or line.startswith("gaussian")] == [
+        "OOD AUROC % 87.00 87.00 87.00",
+        "gaussian_noise-1-generated",
+    ]
+
+
+def test_the_narrowest_gets_parts() -> None:
+    lines = printed(40)
     assert "raw TS ATS" not in lines
     assert any(line.startswith("NLL 1.2345") for line in lines)
     assert sum(line.startswith("NLL") for line in lines) > 1

@@ -109,8 +109,7 @@ trainer: {{accelerator: cpu}}
     assert str(texts) in said
     found = statuses(tmp_path / "r")
     assert found["Removes"]["status"] == "done"
-    assert found["FocalLoss"]["status"] == "failed"
-    assert str(texts) in found["FocalLoss"]["reason"]
+    assert "FocalLoss" not in found  # what cannot be built leaves no folder
 
 
 @pytest.mark.slow

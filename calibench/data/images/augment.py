@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from calibench.arguments import integer_from
+
 
 class Augmentation(Protocol):
     """A random change of training inputs."""
@@ -40,9 +42,7 @@ class RandomCropFlip:
     """
 
     def __init__(self, padding: int = 4, *, flip: bool = True) -> None:
-        if padding < 0:
-            raise ValueError(f"`padding` must be a non-negative integer, got {padding}.")
-        self.padding, self.flip = padding, flip
+        self.padding, self.flip = integer_from("padding", padding, 0), flip
 
     def draw(self, n: int, generator: torch.Generator) -> Tensor:
         """Top and left in [0, 2 padding] and flip in {0, 1} of each image: (n, 3) int64."""

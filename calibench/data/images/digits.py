@@ -14,7 +14,7 @@ from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images.augment import Normalize
 from calibench.data.images.corruptions import gaussian_noise
 from calibench.data.source import DataError
-from calibench.data.splits import LongTail, hold_out
+from calibench.data.splits import LongTail, check_fractions, hold_out
 
 _MEAN, _STD = 0.305, 0.376  # of the 1,797 images on the [0, 1] scale
 _SIDE = 8
@@ -53,11 +53,7 @@ class DigitsDataModule(ClassificationDataModule):
     ) -> None:
         super().__init__(class_names=tuple("0123456789"), ood=ood, **common)
         self.long_tail = LongTail(imbalance_factor, self.split_seed, tail_seed)
-        if val_fraction <= 0 or test_fraction <= 0 or val_fraction + test_fraction >= 1:
-            raise ValueError(
-                "`val_fraction` and `test_fraction` must be positive and leave a rest to train on, "
-                f"got {val_fraction} and {test_fraction}."
-            )
+        check_fractions(val_fraction, test_fraction)
         self._sets = {"noise": _noise, "photos": _photos}
         for name in ood:
             if name not in self._sets:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from calibench.arguments import positive_integer
 from calibench.data.batch import Examples, Splits
 from calibench.data.cache import cached
 from calibench.data.images.base import (
@@ -18,7 +19,7 @@ from calibench.data.images.base import (
 )
 from calibench.data.images.decode import decode_images
 from calibench.data.source import DataError
-from calibench.data.splits import hold_out
+from calibench.data.splits import check_fractions, hold_out
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
 
@@ -61,13 +62,8 @@ class ImageFolderDataModule(ImageDataModule):
         memory_limit: float = 8.0,
         **common: Any,
     ) -> None:
-        if side < 1:
-            raise ValueError(f"`side` must be a positive integer, got {side}.")
-        if val_fraction <= 0 or test_fraction <= 0 or val_fraction + test_fraction >= 1:
-            raise ValueError(
-                "`val_fraction` and `test_fraction` must be positive and leave a rest to train on, "
-                f"got {val_fraction} and {test_fraction}."
-            )
+        positive_integer("side", side)
+        check_fractions(val_fraction, test_fraction)
         self.folder = Path(folder).expanduser()
         self._split_folders = [
             name for name in ("train", "val", "test") if (self.folder / name).is_dir()

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from calibench.arguments import integer_from, positive_integer
 from calibench.backbones.base import TokenInputs
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
@@ -77,13 +78,9 @@ class TextDataModule(ClassificationDataModule, ABC):
         **common: Any,
     ) -> None:
         super().__init__(class_names=class_names, **common)
-        for name, value, least in (
-            ("max_length", max_length, 1),
-            ("margin", margin, 0),
-            ("bucket_batches", bucket_batches, 1),
-        ):
-            if value < least:
-                raise ValueError(f"`{name}` must be an integer of at least {least}, got {value}.")
+        positive_integer("max_length", max_length)
+        integer_from("margin", margin, 0)
+        positive_integer("bucket_batches", bucket_batches)
         if vectors is not None and tokenizer_file is not None:
             raise ValueError("`vectors` are of words: leave `tokenizer_file` out.")
         self.root = data_root(root)

@@ -8,7 +8,7 @@ from typing import Any
 
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.source import DataError
-from calibench.data.splits import hold_out_positions
+from calibench.data.splits import check_fractions, hold_out_positions
 from calibench.data.text import sets
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import Corpus, CorpusSplits
@@ -56,11 +56,7 @@ class TextFileDataModule(TextDataModule):
         max_length: int = 1000,
         **common: Any,
     ) -> None:
-        if val_fraction <= 0 or test_fraction <= 0 or val_fraction + test_fraction >= 1:
-            raise ValueError(
-                "`val_fraction` and `test_fraction` must be positive and leave a rest to train on, "
-                f"got {val_fraction} and {test_fraction}."
-            )
+        check_fractions(val_fraction, test_fraction)
         sets.check(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
         self.text_columns, self.label_column = tuple(text_columns), label_column
         self._train = self._table(train_file)

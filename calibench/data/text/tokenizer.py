@@ -12,6 +12,7 @@ from typing import Self
 
 import numpy as np
 
+from calibench.arguments import integer_from
 from calibench.data.source import DataError
 
 # Keras' Tokenizer turns these into blanks, lowers the case and splits; a word is what is left between.
@@ -60,8 +61,7 @@ class WordTokenizer(Tokenizer):
     """
 
     def __init__(self, *, vocab_size: int) -> None:
-        if vocab_size < 2:
-            raise ValueError(f"`vocab_size` must be at least 2, got {vocab_size}.")
+        integer_from("vocab_size", vocab_size, 2)
         from sklearn.feature_extraction.text import CountVectorizer
 
         self.vocab_size, self.settings = vocab_size, f"words {vocab_size} {_WORD}"

@@ -66,7 +66,7 @@ def test_rows_are_read_by_index() -> None:
 
 
 def test_padding_is_checked() -> None:
-    with pytest.raises(ValueError, match="`padding` must be a non-negative integer, got -1"):
+    with pytest.raises(ValueError, match="`padding` must be an integer >= 0, got -1"):
         RandomCropFlip(padding=-1)
 
 

@@ -226,9 +226,9 @@ def test_a_tokenizer_file_in_place_of_words(root: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_length": 0}, "`max_length` must be an integer of at least 1, got 0"),
-        ({"margin": -1}, "`margin` must be an integer of at least 0, got -1"),
-        ({"bucket_batches": 0}, "`bucket_batches` must be an integer of at least 1"),
+        ({"max_length": 0}, "`max_length` must be a positive integer, got 0"),
+        ({"margin": -1}, "`margin` must be an integer >= 0, got -1"),
+        ({"bucket_batches": 0}, "`bucket_batches` must be a positive integer"),
         ({"vectors": "v", "tokenizer_file": "t"}, "leave `tokenizer_file` out"),
         ({"ood": ("ag_new",)}, "no evaluation set `ag_new` here; did you mean ag_news"),
     ],

@@ -37,7 +37,7 @@ def test_words_taken_over_number_texts_as_the_fitted_ones() -> None:
 
 
 def test_a_vocabulary_of_padding_alone_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"`vocab_size` must be at least 2, got 1"):
+    with pytest.raises(ValueError, match=r"`vocab_size` must be an integer >= 2, got 1"):
         WordTokenizer(vocab_size=1)
 
 

@@ -1,0 +1,71 @@
+"""Checks of arguments that are numbers or options: each returns the value or raises one clear ValueError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from numbers import Integral
+from typing import TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
+Option = TypeVar("Option")
+
+
+def one_of(name: str, value: Name, options: Mapping[Name, Option]) -> Option:
+    """Return what the option `value` stands for."""
+    if value not in options:
+        allowed = ", ".join(repr(option) for option in options)
+        raise ValueError(f"`{name}` must be one of {allowed}, got {value!r}.")
+    return options[value]
+
+
+def positive_integer(name: str, value: int) -> int:
+    """Return `value` if it is an integer >= 1."""
+    if not is_integer(value) or value < 1:
+        raise ValueError(f"`{name}` must be a positive integer, got {value!r}.")
+    return value
+
+
+def integer_from(name: str, value: int, low: int) -> int:
+    """Return `value` if it is an integer >= `low`."""
+    if not is_integer(value) or value < low:
+        raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
+    return value
+
+
+def is_integer(value: object) -> bool:
+    """Whether a value is an integer; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def finite(name: str, value: float) -> float:
+    """Return `value` as a float if it is finite."""
+    if not math.isfinite(value):
+        raise ValueError(f"`{name}` must be finite, got {value!r}.")
+    return float(value)
+
+
+def positive(name: str, value: float) -> float:
+    """Return `value` as a float if it is finite and > 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"`{name}` must be a finite number > 0, got {value!r}.")
+    return float(value)
+
+
+def non_negative(name: str, value: float) -> float:
+    """Return `value` as a float if it is finite and >= 0."""
+    return at_least(name, value, 0)
+
+
+def at_least(name: str, value: float, low: float) -> float:
+    """Return `value` as a float if it is finite and >= `low`."""
+    if not (math.isfinite(value) and value >= low):
+        raise ValueError(f"`{name}` must be a finite number >= {low:g}, got {value!r}.")
+    return float(value)
+
+
+def unit_interval(name: str, value: float) -> float:
+    """Return `value` as a float if it lies in [0, 1)."""
+    if not 0 <= value < 1:
+        raise ValueError(f"`{name}` must lie in [0, 1), got {value!r}.")
+    return float(value)

@@ -1,0 +1,41 @@
+"""Checks of scores (N, K) and targets (N,): each raises one clear TypeError or ValueError."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def check_scores(scores: Tensor, *, name: str = "logits", classes: int = 2) -> None:
+    """Raise unless `scores` is a floating (N, K) tensor with K >= `classes`."""
+    if not isinstance(scores, Tensor):
+        raise TypeError(f"`{name}` must be a tensor, got {type(scores).__name__}.")
+    if scores.dim() != 2 or scores.shape[1] < classes:
+        shape = tuple(scores.shape)
+        raise ValueError(f"`{name}` must have shape (N, K) with K >= {classes}, got {shape}.")
+    if not scores.is_floating_point():
+        raise TypeError(f"`{name}` must be floating point, got {scores.dtype}.")
+
+
+def check_target(target: Tensor, scores: Tensor, *, name: str = "logits") -> None:
+    """Raise unless `target` is an integer tensor with an entry for each row of `scores`."""
+    if not isinstance(target, Tensor):
+        raise TypeError(f"`target` must be a tensor, got {type(target).__name__}.")
+    if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
+        raise TypeError(f"`target` must hold integer class indices, got {target.dtype}.")
+    if target.shape != scores.shape[:1]:
+        raise ValueError(
+            f"`target` must have shape ({len(scores)},) like the rows of `{name}`, "
+            f"got {tuple(target.shape)}."
+        )
+
+
+def check_class_indices(target: Tensor, num_classes: int) -> None:
+    """Raise a ValueError unless all of `target` lies in [0, num_classes); this reads values back from a device."""
+    if len(target) == 0:
+        return
+    low, high = (int(bound) for bound in target.aminmax())
+    if low < 0 or high >= num_classes:
+        raise ValueError(
+            f"`target` must lie in [0, {num_classes}), got values from {low} to {high}."
+        )

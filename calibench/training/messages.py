@@ -1,0 +1,186 @@
+"""jsonargparse's messages as one line that names the key, what was expected, what came, and near matches.
+
+It has no other way to say what was wrong than English text. The text is read line by line: if a line is not understood
+(another version may word it differently), the user gets jsonargparse's own text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from calibench.backbones import Backbone
+from calibench.calibrators import Calibrator
+from calibench.config import near_matches, short_name
+from calibench.data import ClassificationDataModule
+from calibench.losses import CalibrationLoss
+
+# The classes a configuration names, by the key that names them: what a misspelt name is compared with.
+_FAMILIES = {
+    "loss": CalibrationLoss,
+    "backbone": Backbone,
+    "data": ClassificationDataModule,
+    "calibrators": Calibrator,
+    "optimizer": torch.optim.Optimizer,
+    "lr_scheduler": torch.optim.lr_scheduler.LRScheduler,
+}
+
+# What a line of a message can be. The groups are the facts; a line without any leads to others or repeats them.
+_LINES = tuple(
+    map(
+        re.compile,
+        (
+            r"Does not validate against any of the Union subtypes|Errors:|Subtypes: .*|Given value type: .*",
+            r"Type .* expects a function or a callable class:",  # what follows is a line of its own here
+            r"Expected a path but .* either not accessible or invalid",
+            r"Expected a <class 'NoneType'>",
+            r'(?:Parser key|[Kk]ey) "(?P<key>[\w.\[\]]+)":',
+            r"Problem with given class_path '(?P<path>[\w.]+)':",
+            r"Expected a <class '(?P<type>[\w.]+)'>(?:\. Got value: (?P<value>.*))?",
+            r"Expected a typing\.Literal\[(?P<type>.*)\](?:\. Got value: (?P<value>.*))?",
+            r"Given value: (?P<value>.*?)(?:\. Got value: .*)?",
+            r"Expected a dot import path string: (?P<name>[\w.]+)",
+            r"(?P<lost>No module named '[\w.]+'|module '[\w.]+' has no attribute '\w+')"
+            r"(?:\. Got value: (?P<path>[\w.]+))?",
+            r"Option '(?P<option>[\w.]+)' is not accepted",
+            r"Group '(?P<group>[\w.]+)' does not accept option '(?P<option>[\w.]+)'",
+            r"[Uu]nrecognized arguments: (?P<argument>[^\s=]+).*",
+        ),
+    )
+)
+
+
+@dataclass
+class _Facts:
+    """What a message says.
+
+    Attributes:
+        keys: Keys of the configuration, each within the one before.
+        found: The other facts by name, in their order; those of no known kind under "other".
+    """
+
+    keys: list[str] = field(default_factory=list)
+    found: dict[str, list[str]] = field(default_factory=dict)
+
+    def first(self, name: str) -> str:
+        """The first fact of a name, or nothing."""
+        return self.found.get(name, [""])[0]
+
+    @property
+    def key(self) -> str:
+        """The dotted key."""
+        return ".".join(self.keys)
+
+
+def one_line(message: str, options: Sequence[str] = ()) -> str:
+    """What a message says in one line, with near matches for a wrong name; its own text if it is not understood.
+
+    Args:
+        message: What jsonargparse says.
+        options: The options there are.
+    """
+    facts = _facts(message)
+    return next(_sentences(facts, options), " ".join(message.split()))
+
+
+def unknown_option(name: str, options: Sequence[str], where: str = "") -> str:
+    """One line about an option that does not exist.
+
+    Args:
+        name: What was given, with or without dashes.
+        options: The options there are.
+        where: The group it was looked for in.
+    """
+    dashes = "--" if name.startswith("--") else ""
+    full = f"{where}.{name}" if where else name
+    known = [dashes + option.lstrip("-") for option in options]
+    return f"unknown option `{full}`{near_matches(full, known)}"
+
+
+def _facts(message: str) -> _Facts:
+    """The facts of a message; of the members of a union, those of the first that has a key of its own."""
+    facts, depth = _Facts(), 0
+    for indent, text in _lines(message):
+        if len(facts.keys) > 1 and indent <= depth:
+            break
+        found = next((match for kind in _LINES if (match := kind.fullmatch(text))), None)
+        named = found.groupdict() if found else {"other": text}
+        for name, value in named.items():
+            if value is None or (name == "key" and value == "config"):
+                continue
+            if name == "key":
+                facts.keys.append(value)
+                depth = indent
+            else:
+                facts.found.setdefault(name, []).append(value)
+    return facts
+
+
+def _lines(message: str) -> Iterator[tuple[int, str]]:
+    """Indentation and text of each line."""
+    for line in message.splitlines():
+        indent = len(line) - len(line.lstrip(" -|\t"))
+        head, callable_class, rest = line.strip(" -|\t").partition("callable class: ")
+        if head:
+            yield indent, (head + callable_class).strip()
+        if rest:
+            yield indent + 1, rest
+
+
+def _sentences(facts: _Facts, options: Sequence[str]) -> Iterator[str]:
+    """What can be said of the facts, the most telling first; nothing if some are not understood."""
+    key, first = facts.key, facts.first
+    if others := facts.found.get("other"):
+        if len(others) == 1 and key and set(facts.found) <= {"other", "path"}:
+            unsaid = [
+                name for name in (f"`{key}`", first("path")) if name.strip("`") not in others[0]
+            ]
+            yield ": ".join(filter(None, [*unsaid, others[0]]))
+        return
+    if first("argument"):
+        yield unknown_option(first("argument"), options)
+    if first("group"):
+        yield unknown_option(first("option"), options, first("group"))
+    if first("option"):
+        yield _unknown_argument(first("option"), key, short_name(first("path")))
+    if first("lost") and first("path"):
+        yield f"`{key}`: no class `{first('path')}`{_near(first('path'), key)} ({first('lost')})"
+    if first("type") and first("value"):
+        allowed = " or ".join(kind.replace("'", "") for kind in facts.found["type"])
+        yield f"`{key}`: {allowed} expected, got {first('value')}"
+    if first("name"):
+        yield f"`{key}`: no class `{first('name')}`{_near(first('name'), key)}"
+
+
+def _unknown_argument(name: str, key: str, owner: str) -> str:
+    family = _family(key)
+    known = {
+        argument
+        for cls in ([family[owner]] if owner in family else family.values())
+        for base in cls.__mro__  # what `**options` passes on
+        for argument in inspect.signature(base).parameters
+    }
+    return f"`{key}`: {owner or 'it'} has no argument `{name}`{near_matches(name, sorted(known))}"
+
+
+def _near(name: str, key: str) -> str:
+    return near_matches(short_name(name), _family(key))
+
+
+def _family(key: str) -> dict[str, type]:
+    """The classes that may stand at a dotted key, by short name; longest match from the right."""
+    for part in reversed(key.split(".")):
+        if part in _FAMILIES:
+            return {cls.__name__: cls for cls in _subclasses(_FAMILIES[part])}
+    return {}
+
+
+def _subclasses(base: type) -> Iterator[type]:
+    subclass: type
+    for subclass in base.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
