@@ -12,7 +12,7 @@ from pathlib import Path
 from calibench.leaderboard.against import add_published, paper_columns
 from calibench.leaderboard.columns import ANY, COSTS, DEFAULT_COLUMNS, Column
 from calibench.leaderboard.footer import footer
-from calibench.leaderboard.formats import FORMATS, PROSE
+from calibench.leaderboard.formats import FORMATS, PROSE, write
 from calibench.leaderboard.reading import Wanted, read_results
 from calibench.leaderboard.records import Results
 from calibench.leaderboard.resampling import TESTS
@@ -203,9 +203,9 @@ def run(args: argparse.Namespace) -> int:
         say("warning: there are only trial runs, which no table counts", to=sys.stderr)
     written = io.StringIO()
     out = written if args.output else sys.stdout
-    FORMATS[args.format](board.tables, board.lines, out)
+    write(board.tables, board.lines, out, args.format)
     if args.compare:
-        file = out if args.format in PROSE else sys.stderr
+        file = out if args.format == PROSE else sys.stderr
         by = Column.parse(args.sort)
         lines = compare_tables(board.tables, by, allow_missing=args.allow_missing)
         say(*lines, to=file)

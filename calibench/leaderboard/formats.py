@@ -14,7 +14,6 @@ from calibench.tables.markdown import markdown
 from calibench.tables.records import csv_text, json_text
 
 Lines = Sequence[Sequence[str]]  # under each table
-Format = Callable[[Sequence[Table], Lines, TextIO], None]
 
 _LABELS = (
     Heading("#", label=True, latex=""),
@@ -111,36 +110,28 @@ def _seeds(cell: Cell) -> dict[str, Any]:
     return {**spread, "tied": cell.tied, "p_value": cell.p_value, "seeds": seeds}
 
 
-def _as_table(tables: Sequence[Table], lines: Lines, file: TextIO) -> None:
+def _each(render: Callable[[Grid], str]) -> Callable[[Sequence[Table], Lines], str]:
+    return lambda tables, lines: "\n".join(map(render, map(grid, tables, lines)))
+
+
+_TEXTS: dict[str, Callable[[Sequence[Table], Lines], str]] = {
+    "markdown": _each(markdown),
+    "csv": lambda tables, lines: tables_csv(tables),
+    "json": tables_json,
+    "latex": _each(latex),
+}
+PROSE = "table"  # the format that a comparison in plain text can follow
+FORMATS = (PROSE, *_TEXTS)
+
+
+def write(tables: Sequence[Table], lines: Lines, file: TextIO, format: str) -> None:
+    """Write tables, with the lines under each, in one of `FORMATS`."""
+    if format in _TEXTS:
+        file.write(_TEXTS[format](tables, lines))
+        return
     from calibench.printing.terminal import Terminal  # rich, which a pipe of CSV does not need
     from calibench.tables.terminal import show
 
     console = Terminal(file=file)
     for one in map(grid, tables, lines):
         show(one, console)
-
-
-def _one_text_a_table(render: Callable[[Grid], str]) -> Format:
-    def write(tables: Sequence[Table], lines: Lines, file: TextIO) -> None:
-        file.write("\n".join(map(render, map(grid, tables, lines))))
-
-    return write
-
-
-def _as_csv(tables: Sequence[Table], lines: Lines, file: TextIO) -> None:
-    file.write(tables_csv(tables))
-
-
-def _as_json(tables: Sequence[Table], lines: Lines, file: TextIO) -> None:
-    file.write(tables_json(tables, lines))
-
-
-FORMATS: dict[str, Format] = {
-    "table": _as_table,
-    "markdown": _one_text_a_table(markdown),
-    "csv": _as_csv,
-    "json": _as_json,
-    "latex": _one_text_a_table(latex),
-}
-
-PROSE = ("table",)  # formats that a comparison in plain text can follow

@@ -13,7 +13,7 @@ class Value:
     """A number in a table, as text.
 
     Attributes:
-        text: The number; several lines are one under the other.
+        text: The number.
         std: Its standard deviation, empty if there is none.
         interval: The ends of its interval, empty if there is none.
         best: Whether it is among the best of its column: bold.
@@ -30,7 +30,7 @@ class Value:
 MISSING = Value(HOLE, lacking=True)
 
 Entry = Value | str
-"""A number, or a text such as a label."""
+"""A number, or a text such as a label, whose lines are one under the other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import NamedTuple
@@ -30,25 +30,9 @@ class Piece(NamedTuple):
 
 Line = list[Piece]
 Part = list[Line]  # of a table
-_Drawing = list[list[list[Line]]]  # the heading and the rows; a cell is a list of lines
 
 _BLANK: Line = [Piece("")]
 _END = Piece("\n")
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How headings, labels and numbers become lines.
-
-    Attributes:
-        title: Lines of a column's heading.
-        label: Lines of a row's label.
-        value: Lines of a number and its deviation, if there is one.
-    """
-
-    title: Callable[[Heading], list[str]]
-    label: Callable[[str], list[str]]
-    value: Callable[[Piece, Piece | None], list[Line]]
 
 
 def stacked(title: str) -> list[str]:
@@ -68,22 +52,6 @@ def wrapped(label: str, width: int) -> list[str]:
             else:
                 lines.append(piece)
     return [line for line in lines if line]
-
-
-def _one_line(number: Piece, std: Piece | None) -> list[Line]:
-    return [[number, Piece(" "), std] if std else [number]]
-
-
-def _two_lines(number: Piece, std: Piece | None) -> list[Line]:
-    return [[number], [std]] if std else [[number]]
-
-
-WIDE = Layout(lambda column: column.title.split("\n"), lambda label: label.split("\n"), _one_line)
-NARROW = Layout(
-    lambda column: stacked(column.title if column.narrow is None else column.narrow),
-    lambda label: label.split("\n") if "\n" in label else wrapped(label, LABEL_WIDTH),
-    _two_lines,
-)
 
 
 def show(grid: Grid, console: Console, *, pipe_width: int | None = PIPE_WIDTH) -> None:
@@ -139,46 +107,94 @@ def fitting(grid: Grid, width: int | None, *, starred: bool = False) -> Iterator
         width: Characters in a line; None for no limit.
         starred: Whether a star marks the best.
     """
-    every = range(len(grid.columns))
-    first = _drawing(grid, every, WIDE, starred, rows=grid.rows[:1])
-    if width is None or sum(_widths(first)) <= width:  # a cheap look first: tables can be many
-        wide = _drawing(grid, every, WIDE, starred)
-        if width is None or sum(_widths(wide)) <= width:
-            yield _drawn(grid, every, wide)
-            return
-    yield from _parts(grid, grouped(grid.columns), width, starred)
+    whole = _Drawing(grid, range(len(grid.columns)), starred, narrow=False)
+    if width is None or whole.width <= width:
+        yield whole.part()
+    else:
+        yield from _parts(grid, grouped(grid.columns), width, starred)
 
 
 def _parts(grid: Grid, groups: list[list[int]], width: int, starred: bool) -> Iterator[Part]:
     shown = set(chain.from_iterable(groups))
     places = [p for p, column in enumerate(grid.columns) if column.label or p in shown]
-    narrow = _drawing(grid, places, NARROW, starred)
-    if len(groups) < 2 or sum(_widths(narrow)) <= width:
-        yield _drawn(grid, places, narrow)
+    narrow = _Drawing(grid, places, starred, narrow=True)
+    if len(groups) < 2 or narrow.width <= width:
+        yield narrow.part()
         return
     middle = (len(groups) + 1) // 2
     yield from _parts(grid, groups[:middle], width, starred)
     yield from _parts(grid, groups[middle:], width, starred)
 
 
-def _drawing(
-    grid: Grid,
-    places: Sequence[int],
-    layout: Layout,
-    starred: bool,
-    *,
-    rows: Sequence[Sequence[Entry]] | None = None,
-) -> _Drawing:
-    heads = [layout.title(grid.columns[place]) for place in places]
-    height = max(map(len, heads))
-    drawing = [[_plain([""] * (height - len(head)) + head, "bold") for head in heads]]
-    for row in grid.rows if rows is None else rows:
-        drawing.append([_cell(grid.columns[p], row[p], layout, starred) for p in places])
-    return drawing
+class _Drawing:
+    """The columns at some places of a grid as lines of text, narrow or wide."""
+
+    def __init__(self, grid: Grid, places: Sequence[int], starred: bool, *, narrow: bool) -> None:
+        self._spaced = grid.spaced
+        self._columns = [grid.columns[place] for place in places]
+        heads = [_title(column, narrow) for column in self._columns]
+        height = max(map(len, heads))
+        self._rows = [[_plain([""] * (height - len(head)) + head, "bold") for head in heads]]
+        for row in grid.rows:
+            entries = zip(self._columns, (row[place] for place in places), strict=True)
+            self._rows.append([_cell(column, entry, starred, narrow) for column, entry in entries])
+        cells = zip(*self._rows, strict=True)  # of each column
+        self._widths = [max(_length(line) for cell in column for line in cell) for column in cells]
+
+    @property
+    def width(self) -> int:
+        """Characters in a line, with a gap beside each column."""
+        return sum(self._widths) + len(self._widths)
+
+    def part(self) -> Part:
+        """All lines."""
+        heading, *rows = (
+            [self._line(cells) for cells in zip_longest(*row, fillvalue=_BLANK)]
+            for row in self._rows
+        )
+        lines = [*heading, [Piece("─" * self.width)]]
+        for position, row in enumerate(rows):
+            lines += [[], *row] if self._spaced and position else row
+        return lines
+
+    def _line(self, cells: Sequence[Line]) -> Line:
+        """One line of each cell, padded; pieces without a style are one with what is beside them."""
+        line, plain = [], ""
+        for cell, column, width in zip(cells, self._columns, self._widths, strict=True):
+            gap = " " * (width - _length(cell))
+            plain += "" if column.left else gap
+            for piece in cell:
+                if piece.style:
+                    line += [Piece(plain), piece]
+                    plain = ""
+                else:
+                    plain += piece.text
+            plain += f"{gap} " if column.left else " "
+        return [*line, Piece(plain[:-1])]
+
+
+def _title(column: Heading, narrow: bool) -> list[str]:
+    if narrow:
+        return stacked(column.title if column.narrow is None else column.narrow)
+    return column.title.split("\n")
+
+
+def _cell(column: Heading, entry: Entry, starred: bool, narrow: bool) -> list[Line]:
+    if isinstance(entry, str):
+        whole = "\n" in entry or not (narrow and column.left)
+        return _plain(entry.split("\n") if whole else wrapped(entry, LABEL_WIDTH))
+    if entry.lacking:
+        return _plain([entry.text], "yellow")
+    star = ("*" if entry.best else " ") if starred else ""
+    lines = [[_piece(f"{entry.text}{star}", "bold" if entry.best else "")]]
+    if entry.std:
+        std = _piece(f"±{entry.std}", "dim")
+        lines = [*lines, [std]] if narrow else [[*lines[0], Piece(" "), std]]
+    return lines + (_plain(["-".join(entry.interval)], "dim") if entry.interval else [])
 
 
 def _piece(text: str, style: str = "") -> Piece:
-    """A piece in which a name cannot move the cursor or change colours."""
+    """A piece that only shows: a name cannot move the cursor or change colours."""
     return Piece(printable(text), style)
 
 
@@ -186,54 +202,5 @@ def _plain(lines: Sequence[str], style: str = "") -> list[Line]:
     return [[_piece(line, style)] for line in lines]
 
 
-def _cell(column: Heading, cell: Entry, layout: Layout, starred: bool) -> list[Line]:
-    if isinstance(cell, str):
-        return _plain(layout.label(cell) if column.left else cell.split("\n"))
-    if cell.lacking:
-        return _plain([cell.text], "yellow")
-    star = ("*" if cell.best else " ") if starred else ""
-    number, *below = cell.text.split("\n")
-    std = _piece(f"±{cell.std}", "dim") if cell.std else None
-    lines = layout.value(_piece(f"{number}{star}", "bold" if cell.best else ""), std)
-    interval = ["-".join(cell.interval)] if cell.interval else []
-    return [*lines, *_plain(interval, "dim"), *_plain(below)]
-
-
 def _length(line: Line) -> int:
     return sum(cell_len(piece.text) for piece in line)
-
-
-def _widths(drawing: _Drawing) -> list[int]:
-    """Width of each column with the gap before it."""
-    columns = zip(*drawing, strict=True)
-    return [max(_length(line) for cell in column for line in cell) + 1 for column in columns]
-
-
-def _drawn(grid: Grid, places: Sequence[int], drawing: _Drawing) -> Part:
-    widths = _widths(drawing)
-    left = [grid.columns[place].left for place in places]
-    heading, *rows = (
-        [_line(cells, widths, left) for cells in zip_longest(*row, fillvalue=_BLANK)]
-        for row in drawing
-    )
-    lines = [*heading, [Piece("─" * sum(widths))]]
-    for position, row in enumerate(rows):
-        lines += [[], *row] if grid.spaced and position else row
-    return lines
-
-
-def _line(cells: Sequence[Line], widths: Sequence[int], left: Sequence[bool]) -> Line:
-    """One line of each cell, padded; pieces without a style are one with what is beside them."""
-    line, plain = [], ""
-    for position, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        gap = " " * (width - 1 - _length(cell))
-        before, after = ("", gap) if left[position] else (gap, "")
-        plain += f" {before}" if position else before
-        for piece in cell:
-            if piece.style:
-                line += [Piece(plain), piece]
-                plain = ""
-            else:
-                plain += piece.text
-        plain += after
-    return [*line, Piece(plain)]

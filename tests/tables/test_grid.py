@@ -100,7 +100,7 @@ def test_rows_of_several_lines_are_set_apart() -> None:
     grid = Grid(
         "",
         [Heading("", label=True, left=True), Heading("n")],
-        [["a\nb", Value("1\n2")]] * 2,
+        [["a\nb", "1\n2"]] * 2,
         spaced=True,
     )
     assert printed(grid)[2:] == ["a 1", "b 2", "", "a 1", "b 2", ""]
