@@ -27,12 +27,18 @@ def check_n_bins(n_bins: int) -> int:
     return n_bins
 
 
+def equal_width_edges(
+    n_bins: int, *, dtype: torch.dtype = torch.float64, device: torch.device | None = None
+) -> Tensor:
+    """The edges of equal-width bins of [0, 1], (n_bins + 1,): those of float32, in any dtype."""
+    return torch.linspace(0, 1, n_bins + 1, dtype=torch.float32, device=device).to(dtype)
+
+
 def equal_width_bin(values: Tensor, n_bins: int) -> Tensor:
     """Index of the right-closed equal-width bin of [0, 1] of each value; any shape, int64.
 
-    The edges are those of `torch.linspace(0, 1, n_bins + 1)` in float32, as in the reference code
-    of the calibration literature, so a value that lies on an edge falls where the published numbers
-    put it.
+    The edges are those of `equal_width_edges`, as in the reference code of the calibration
+    literature, so a value that lies on an edge falls where the published numbers put it.
     """
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     lower = _lower_edges(n_bins, values.dtype, values.device)
@@ -55,7 +61,7 @@ def equal_width_bin_of_array(values: Floats, n_bins: int) -> Integers:
 def _lower_edges(n_bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Lower edges of equal-width bins; the first is infinite."""
     with torch.inference_mode(False):
-        edges = torch.linspace(0, 1, n_bins + 1, dtype=torch.float32, device=device).to(dtype)
+        edges = equal_width_edges(n_bins, dtype=dtype, device=device)
         edges[0] = -torch.inf
         return edges[:-1].clone()
 
@@ -110,21 +116,31 @@ def order_statistic_cuts(ordered: Tensor, n_bins: int) -> list[int]:
     return [*(int(cut) for cut in cuts.tolist()), n]
 
 
+def reference_mass_edges(ordered: Tensor, n_bins: int) -> Tensor:
+    """The edges of Mukhoti et al. 2020's AdaECE code for sorted values (N,), N >= 1.
+
+    numpy.interp(numpy.linspace(0, N, n_bins + 1), numpy.arange(N), ordered): linear between order
+    statistics; the first is the smallest value and the last the largest.
+
+    Returns:
+        The edges, (n_bins + 1,) float64.
+    """
+    last = len(ordered) - 1
+    position = torch.arange(n_bins + 1, dtype=torch.float64, device=ordered.device)
+    position = (position * (len(ordered) / n_bins)).clamp(max=last)
+    below = position.long()
+    lower, upper = ordered[below].double(), ordered[(below + 1).clamp(max=last)].double()
+    return lower + (upper - lower) * (position - below)
+
+
 def reference_mass_cuts(ordered: Tensor, n_bins: int) -> list[int]:
     """The bins of Mukhoti et al. 2020's AdaECE code, as positions in sorted values (N,).
 
-    Its edges interpolate linearly between order statistics at k N / n_bins, k = 0 ... n_bins, held
-    in float32; bins are (lower, upper], so what equals the smallest value lies before the first
-    cut.
+    Bins are (lower, upper] between `reference_mass_edges` held in the values' dtype, so what equals
+    the smallest value lies before the first cut.
     """
-    n, device = len(ordered), ordered.device
-    if n == 0:
+    if len(ordered) == 0:
         return [0, 0]
-    position = torch.arange(n_bins + 1, dtype=torch.float64, device=device) * (n / n_bins)
-    position = position.clamp(max=n - 1)
-    below = position.long()
-    lower = ordered[below].double()
-    upper = ordered[(below + 1).clamp(max=n - 1)].double()
-    edges = lower + (upper - lower) * (position - below)
-    cuts = torch.searchsorted(ordered, edges.to(ordered.dtype), right=True)
+    edges = reference_mass_edges(ordered, n_bins).to(ordered.dtype)
+    cuts = torch.searchsorted(ordered, edges, right=True)
     return [int(cut) for cut in cuts.tolist()]

@@ -15,6 +15,7 @@ from calibench.binning import (
     equal_width_bin_of_array,
     order_statistic_cuts,
     reference_mass_cuts,
+    reference_mass_edges,
 )
 
 
@@ -67,6 +68,7 @@ def test_reference_bins_are_numpys_interpolation(n: int) -> None:
     ordered = (torch.rand(n) * 20).round().div(20).sort().values
     values = ordered.numpy()
     edges = np.interp(np.linspace(0, n, 16), np.arange(n), values).astype(np.float32)
+    np.testing.assert_array_equal(reference_mass_edges(ordered, 15).float().numpy(), edges)
     assert reference_mass_cuts(ordered, 15) == [int((values <= edge).sum()) for edge in edges]
     edges = [values[k * (n // 15)] for k in range(15)] + [1.0]
     assert order_statistic_cuts(ordered, 15) == [int((values <= edge).sum()) for edge in edges]

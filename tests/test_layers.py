@@ -20,7 +20,7 @@ training | plots
 leaderboard | doctor
 evaluation > store > runs > tables | data
 losses | metrics | calibrators | backbones | published | statistics
-catalogue > config > processes > binning | distributed | printing | arguments | checks | state
+catalogue > config > processes > binning | distributed | printing | arguments | scores | state
 """
 LIGHTNING = {"cli", "analyses", "sweep", "training", "data"}
 

@@ -10,24 +10,25 @@ import torch
 from torch import Tensor
 
 from calibench.arguments import non_negative, one_of, positive_integer
+from calibench.binning import equal_width_edges
 from calibench.calibrators.one_vs_rest import OneVsRest
 
 
-def equal_width_edges(score: Tensor, n_bins: int) -> Tensor:
-    """Inner edges of equal-width bins of [0, 1], (n_bins - 1,), as `calibench.binning` has them."""
-    return torch.linspace(0, 1, n_bins + 1, dtype=torch.float32)[1:-1].to(score.dtype)
+def inner_width_edges(score: Tensor, n_bins: int) -> Tensor:
+    """Inner edges of equal-width bins of [0, 1], (n_bins - 1,)."""
+    return equal_width_edges(n_bins, dtype=score.dtype)[1:-1]
 
 
-def equal_mass_edges(score: Tensor, n_bins: int) -> Tensor:
-    """Inner edges midway between the parts of the sorted scores; a bin within a tie is empty."""
+def midway_mass_edges(score: Tensor, n_bins: int) -> Tensor:
+    """Inner edges midway between equal parts of the sorted scores; a bin within a tie is empty."""
     parts = [part for part in score.sort().values.tensor_split(n_bins) if len(part)]
     edges = [(left[-1] + right[0]) / 2 for left, right in pairwise(parts)]
     return torch.stack(edges).sort().values if edges else score[:0]
 
 
 EDGES: dict[str, Callable[[Tensor, int], Tensor]] = {
-    "equal_width": equal_width_edges,
-    "equal_mass": equal_mass_edges,
+    "equal_width": inner_width_edges,
+    "equal_mass": midway_mass_edges,
 }
 
 

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from calibench.arguments import positive
 from calibench.calibrators.base import Calibrator
+from calibench.calibrators.confidence_map import ConfidenceMap
 from calibench.calibrators.interpolation import interpolate, padded
 from calibench.calibrators.one_vs_rest import OneVsRest
 from calibench.calibrators.simplex import log_normalised
-from calibench.calibrators.top_label import TopLabel
 
 
 def fit_isotonic(score: Tensor, hit: Tensor) -> tuple[Tensor, Tensor]:
@@ -41,7 +41,7 @@ class IsotonicCalibration(OneVsRest):
         return interpolate(score, knots, values)
 
 
-class IsotonicTopLabel(TopLabel):
+class IsotonicTopLabel(ConfidenceMap):
     """Isotonic regression of the top-label confidence (Zadrozny & Elkan 2002).
 
     An exact 0 or 1 stays: with confidence 1 the other classes have probability 0.

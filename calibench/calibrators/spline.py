@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from calibench.arguments import integer_from, one_of
+from calibench.calibrators.confidence_map import ConfidenceMap
 from calibench.calibrators.interpolation import interpolate
-from calibench.calibrators.top_label import TopLabel
 
 Interpolation = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -33,7 +33,7 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 }
 
 
-class SplineCalibration(TopLabel):
+class SplineCalibration(ConfidenceMap):
     """Spline calibration of the top-label confidence (Gupta et al. 2021).
 
     A natural cubic spline is fitted by least squares to the difference of cumulative accuracy and

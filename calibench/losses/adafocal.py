@@ -6,14 +6,16 @@ import torch
 from torch import Tensor, nn
 
 from calibench.arguments import non_negative, positive, positive_integer
+from calibench.binning import equal_width_edges, reference_mass_edges
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import power
-from calibench.losses.softmax import cross_entropy_loss, log_probabilities
+from calibench.losses.softmax import (
+    confidence_and_correctness,
+    cross_entropy_loss,
+    log_probabilities,
+)
 from calibench.losses.validation_bins import (
     bin_gaps,
-    equal_mass_edges,
-    equal_width_edges,
-    top_label,
 )
 
 
@@ -82,8 +84,10 @@ class AdaptiveGamma(nn.Module):
     def update(self, logits: Tensor, target: Tensor) -> None:
         """Take new bins and new gammas from the validation set's logits (N, K) and targets (N,)."""
         device = self.edges.device  # a module may collect a large validation set on the CPU
-        confidence, correct = top_label(log_probabilities(logits.to(device)), target.to(device))
-        self.edges = equal_mass_edges(confidence, len(self.gamma))
+        confidence, correct = confidence_and_correctness(
+            log_probabilities(logits.to(device)), target.to(device)
+        )
+        self.edges = reference_mass_edges(confidence.sort().values, len(self.gamma))
         self.step(bin_gaps(confidence, correct, self.edges))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.checks import check_class_indices, check_scores, check_target
+from calibench.scores import check_class_indices, check_scores, check_target
 from calibench.state import MovedNotCast
 
 

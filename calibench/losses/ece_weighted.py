@@ -6,14 +6,16 @@ import torch
 from torch import Tensor
 
 from calibench.arguments import positive_integer
+from calibench.binning import equal_width_edges, reference_mass_edges
 from calibench.losses.base import CalibrationLoss
-from calibench.losses.softmax import cross_entropy_loss, log_probabilities
+from calibench.losses.softmax import (
+    confidence_and_correctness,
+    cross_entropy_loss,
+    log_probabilities,
+)
 from calibench.losses.validation_bins import (
     bin_gaps,
     classwise_errors,
-    equal_mass_edges,
-    equal_width_edges,
-    top_label,
 )
 
 
@@ -59,9 +61,9 @@ class ECEWeightedLoss(CalibrationLoss):
         """Measure the three calibration errors."""
         device = self.edges.device  # a module may collect a large validation set on the CPU
         log_probs, target = log_probabilities(logits.to(device)), target.to(device)
-        confidence, correct = top_label(log_probs, target)
+        confidence, correct = confidence_and_correctness(log_probs, target)
         self.width_gaps = bin_gaps(confidence, correct, self.edges)
-        edges = equal_mass_edges(confidence, self.n_bins)
+        edges = reference_mass_edges(confidence.sort().values, self.n_bins)
         self.mass_gaps = bin_gaps(confidence, correct, edges)
         self.class_errors = classwise_errors(log_probs.exp(), target, self.edges)
 

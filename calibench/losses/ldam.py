@@ -6,12 +6,13 @@ from torch import Tensor
 
 from calibench.arguments import positive
 from calibench.losses.class_counts import ClassCountLoss
-from calibench.losses.softmax import cross_entropy_loss, full_precision
+from calibench.losses.softmax import cross_entropy_loss
+from calibench.scores import at_least_float32
 
 
 def ldam_loss(logits: Tensor, target: Tensor, *, margins: Tensor, scale: float = 30.0) -> Tensor:
     """Cross-entropy of scale * (z - margin on the true class): (N, K), (N,) and (K,) -> (N,)."""
-    logits, index = full_precision(logits), target.unsqueeze(1)
+    logits, index = at_least_float32(logits), target.unsqueeze(1)
     own = logits.gather(1, index) - margins[target].unsqueeze(1)
     return cross_entropy_loss(scale * logits.scatter(1, index, own), target)
 
@@ -40,5 +41,5 @@ class LDAMLoss(ClassCountLoss):
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""
-        logits = full_precision(logits)
+        logits = at_least_float32(logits)
         return ldam_loss(logits, target, margins=self.for_classes(logits), scale=self.scale)

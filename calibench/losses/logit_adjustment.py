@@ -6,12 +6,13 @@ from torch import Tensor
 
 from calibench.arguments import finite
 from calibench.losses.class_counts import ClassCountLoss
-from calibench.losses.softmax import cross_entropy_loss, full_precision
+from calibench.losses.softmax import cross_entropy_loss
+from calibench.scores import at_least_float32
 
 
 def logit_adjusted_loss(logits: Tensor, target: Tensor, *, adjustment: Tensor) -> Tensor:
     """Cross-entropy of logits + adjustment: (N, K), (N,) and (K,) -> (N,)."""
-    return cross_entropy_loss(full_precision(logits) + adjustment, target)
+    return cross_entropy_loss(at_least_float32(logits) + adjustment, target)
 
 
 class LogitAdjustedLoss(ClassCountLoss):
@@ -34,7 +35,7 @@ class LogitAdjustedLoss(ClassCountLoss):
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's loss, (N,)."""
-        logits = full_precision(logits)
+        logits = at_least_float32(logits)
         return logit_adjusted_loss(logits, target, adjustment=self.for_classes(logits))
 
 

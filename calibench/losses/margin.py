@@ -6,14 +6,15 @@ from torch import Tensor
 
 from calibench.arguments import non_negative
 from calibench.losses.base import PerExampleLoss
-from calibench.losses.softmax import cross_entropy_loss, full_precision
+from calibench.losses.softmax import cross_entropy_loss
+from calibench.scores import at_least_float32
 
 
 def margin_loss(
     logits: Tensor, target: Tensor, *, margin: float = 10.0, weight: float = 0.1
 ) -> Tensor:
     """CE + weight * mean_k relu(max_j z_j - z_k - margin): (N, K) and (N,) -> (N,)."""
-    logits = full_precision(logits)
+    logits = at_least_float32(logits)
     distance = logits.max(dim=1, keepdim=True).values - logits
     return cross_entropy_loss(logits, target) + weight * (distance - margin).relu().mean(dim=1)
 

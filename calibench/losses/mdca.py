@@ -8,8 +8,12 @@ from calibench.arguments import non_negative
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.composite import CompositeLoss
 from calibench.losses.cross_entropy import CrossEntropyLoss
-from calibench.losses.softmax import cross_entropy_loss, log_probabilities, residual
-from calibench.losses.validation_bins import top_label
+from calibench.losses.softmax import (
+    confidence_and_correctness,
+    cross_entropy_loss,
+    log_probabilities,
+    residual,
+)
 
 
 def mdca_penalty(logits: Tensor, target: Tensor) -> Tensor:
@@ -19,7 +23,7 @@ def mdca_penalty(logits: Tensor, target: Tensor) -> Tensor:
 
 def dca_penalty(logits: Tensor, target: Tensor) -> Tensor:
     """Batch-coupled: |mean confidence - accuracy|, a scalar in [0, 1]."""
-    confidence, correct = top_label(log_probabilities(logits), target)
+    confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
     return (confidence - correct.to(confidence.dtype)).mean().abs()
 
 

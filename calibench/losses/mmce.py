@@ -12,13 +12,16 @@ from torch import Tensor
 from calibench.arguments import at_least, non_negative, one_of
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.laplacian import NARROWEST, laplacian_sums
-from calibench.losses.softmax import cross_entropy_loss, log_probabilities
-from calibench.losses.validation_bins import top_label
+from calibench.losses.softmax import (
+    confidence_and_correctness,
+    cross_entropy_loss,
+    log_probabilities,
+)
 
 
 def mmce_penalty(logits: Tensor, target: Tensor, *, kernel_width: float = 0.4) -> Tensor:
     """Batch-coupled: squared MMCE, mean_ij (c_i - r_i)(c_j - r_j) k(r_i, r_j), a scalar >= 0."""
-    confidence, correct = top_label(log_probabilities(logits), target)
+    confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
     gap = correct.to(confidence.dtype) - confidence
     sums = laplacian_sums(confidence, gap.unsqueeze(0), width=kernel_width)
     return (gap * sums).sum() / len(gap) ** 2
@@ -57,7 +60,7 @@ def weighted_mmce_penalty(
     sum_AA (1 - r_i) (1 - r_j) k_ij / m^2 + sum_BB r_i r_j k_ij / n^2
     - 2 sum_AB (1 - r_i) r_j k_ij / (m n).
     """
-    confidence, correct = top_label(log_probabilities(logits), target)
+    confidence, correct = confidence_and_correctness(log_probabilities(logits), target)
     right = correct.to(confidence.dtype)
     wrong = 1 - right
     terms = torch.stack([right * (1 - confidence), -wrong * confidence])

@@ -6,19 +6,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from calibench.scores import at_least_float32
+
 # torch leaves out the targets that equal `ignore_index`, -100 by default, and says nothing.
 # Nobody means this number, so a target of -100 is refused as out of range.
 NO_CLASS = torch.iinfo(torch.int64).min
 
 
-def full_precision(logits: Tensor) -> Tensor:
-    """The logits in at least float32 (autocast hands over bfloat16)."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
-
-
 def log_probabilities(logits: Tensor) -> Tensor:
     """Log-softmax of (N, K) logits."""
-    return full_precision(logits).log_softmax(1)
+    return at_least_float32(logits).log_softmax(1)
+
+
+def confidence_and_correctness(log_probs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Confidence of the prediction and whether it is right, both (N,); ties go to the first class."""
+    log_confidence, prediction = log_probs.max(dim=1)
+    return log_confidence.exp(), prediction == target
 
 
 def surprisal(log_probs: Tensor, target: Tensor) -> Tensor:
@@ -39,7 +42,7 @@ def cross_entropy_loss(logits: Tensor, target: Tensor, *, smoothing: float = 0.0
     With `smoothing`, against (1 - smoothing) Y + smoothing / K.
     """
     return F.cross_entropy(
-        full_precision(logits),
+        at_least_float32(logits),
         target,
         reduction="none",
         label_smoothing=smoothing,

@@ -8,33 +8,6 @@ import torch
 from torch import Tensor
 
 
-def top_label(log_probs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Confidence of the prediction and whether it is right, both (N,); ties go to the first."""
-    log_confidence, prediction = log_probs.max(dim=1)
-    return log_confidence.exp(), prediction == target
-
-
-def equal_width_edges(n_bins: int) -> Tensor:
-    """The edges of `n_bins` equal bins of [0, 1], those of float32, (n_bins + 1,) float64."""
-    return torch.linspace(0, 1, n_bins + 1, dtype=torch.float32).double()
-
-
-def equal_mass_edges(confidence: Tensor, n_bins: int) -> Tensor:
-    """Edges between equal numbers of examples, interpolated between ranks: (N,) -> (n_bins + 1,).
-
-    Those of Mukhoti et al.'s AdaECE, numpy.interp(linspace(0, n, n_bins + 1), arange(n), sorted):
-    the first is the smallest confidence and the last the largest. float64.
-    """
-    ordered = confidence.sort().values.double()
-    last = len(ordered) - 1
-    position = torch.linspace(
-        0, last + 1, n_bins + 1, dtype=torch.float64, device=ordered.device
-    ).clamp_max(last)
-    below = position.floor().long()
-    above = (below + 1).clamp_max(last)
-    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
-
-
 def bin_gaps(confidence: Tensor, correct: Tensor, edges: Tensor) -> Tensor:
     """Mean confidence minus accuracy in each bin (lower, upper], 0 where a bin is empty.
 

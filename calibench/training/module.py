@@ -20,11 +20,11 @@ from calibench.distributed import gather_batch, gather_rows, slice_sizes, world
 from calibench.evaluation import log_probabilities
 from calibench.losses import CalibrationLoss
 from calibench.metrics import calibration_metrics
+from calibench.scores import at_least_float32
 from calibench.training.precision import (
-    at_least_float32,
     clip_fused,
-    full_precision,
     unscales_itself,
+    without_autocast,
 )
 from calibench.training.set_metrics import SetMetrics
 
@@ -123,7 +123,7 @@ class ClassificationModule(L.LightningModule):
         So the evaluation within `fit` gives the numbers that `test` gives of the checkpoint.
         """
         stance = torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
-        with full_precision(inputs), stance:
+        with without_autocast(inputs), stance:
             return at_least_float32(self(inputs).detach())
 
     def configure_optimizers(self) -> Any:
@@ -180,7 +180,7 @@ class ClassificationModule(L.LightningModule):
         mine = at_least_float32(self(batch.inputs))
         logits, target = gather_batch(mine, batch.target, sizes=sizes)
         try:
-            with full_precision(logits):
+            with without_autocast(logits):
                 loss: Tensor = self.loss(logits, target)
         except ValueError as error:  # a loss may look at its input where that is free
             raise self._explained(error, logits) from error

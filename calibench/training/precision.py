@@ -12,12 +12,7 @@ from lightning.pytorch.utilities import GradClipAlgorithmType
 from torch import Tensor
 
 
-def at_least_float32(logits: Tensor) -> Tensor:
-    """Half-precision logits as float32; others as they are."""
-    return logits.float() if logits.dtype.itemsize < 4 else logits
-
-
-def full_precision(like: Tensor) -> AbstractContextManager[Any]:
+def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
     """A context without autocast on the device of `like`.
 
     Mixed precision is for the network's training. A loss is computed in float32, and so is evaluation: bfloat16 logits

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
 import torch
 
-from calibench.losses.validation_bins import (
-    bin_gaps,
-    classwise_errors,
-    equal_mass_edges,
-    equal_width_edges,
-    top_label,
-)
-
-
-@pytest.mark.parametrize("n", [1, 2, 7, 15, 100, 2000])
-def test_equal_mass_edges_are_numpys_interpolation(n: int) -> None:
-    confidence = torch.rand(n, dtype=torch.float64)
-    ordered = np.sort(confidence.numpy())
-    expected = np.interp(np.linspace(0, n, 16), np.arange(n), ordered)
-    np.testing.assert_allclose(equal_mass_edges(confidence, 15).numpy(), expected, rtol=1e-14)
+from calibench.binning import equal_width_edges
+from calibench.losses.softmax import confidence_and_correctness
+from calibench.losses.validation_bins import bin_gaps, classwise_errors
 
 
 def test_bin_gaps_by_hand() -> None:
@@ -49,6 +35,6 @@ def test_classwise_errors_are_each_classes_binary_error() -> None:
 
 def test_of_tied_classes_the_first_is_the_prediction() -> None:
     log_probs = torch.log(torch.tensor([[0.4, 0.4, 0.2], [0.2, 0.4, 0.4]]))
-    confidence, correct = top_label(log_probs, torch.tensor([0, 2]))
+    confidence, correct = confidence_and_correctness(log_probs, torch.tensor([0, 2]))
     torch.testing.assert_close(confidence, torch.tensor([0.4, 0.4]))
     assert correct.tolist() == [True, False]

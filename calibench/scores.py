@@ -1,9 +1,14 @@
-"""Checks of scores (N, K) and targets (N,): each raises one clear TypeError or ValueError."""
+"""Scores (N, K) and targets (N,) of a classifier: their checks and their precision."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+
+def at_least_float32(scores: Tensor) -> Tensor:
+    """Half precision as float32 (autocast hands over bfloat16); anything wider as it is."""
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
 def check_scores(scores: Tensor, *, name: str = "logits", classes: int = 2) -> None:

@@ -11,7 +11,7 @@ from calibench.calibrators.confidence import is_correct
 from calibench.calibrators.simplex import with_top
 
 
-class TopLabel(Calibrator):
+class ConfidenceMap(Calibrator):
     """A calibrator of one binary problem, whether the predicted class is right.
 
     The predicted class gets the calibrated confidence, the others keep their proportions. Where a
