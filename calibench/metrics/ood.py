@@ -12,25 +12,32 @@ from torch import Tensor
 from calibench.metrics.base import check_logits, choice
 from calibench.metrics.per_example import PerExampleMetric, sort_rows
 
+_LOST = -40.0  # of a logarithm: its exp is less than half a rounding of 1
+
 
 def _odds_against(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits minus their maximum (N, K), and log(sum_{k not the maximum} exp) of them (N,)."""
+    """Logits minus their maximum, -inf at the maximum itself, (N, K), and the log of the sum of their exp, (N,)."""
     largest, index = logits.max(1, keepdim=True)
-    shifted = logits - largest
-    others = shifted.scatter(1, index, -torch.inf)
-    return shifted, others.logsumexp(1)
+    others = (logits - largest).scatter(1, index, -torch.inf)
+    return others, others.logsumexp(1)
 
 
-def entropy(logits: Tensor) -> Tensor:
-    """Entropy of the softmax in nats, (N, K) -> (N,); exact for saturated logits."""
-    shifted, log_odds = _odds_against(logits)
-    odds = log_odds.exp()
-    weighted = torch.where(shifted > -torch.inf, shifted.exp() * shifted, 0)
-    return odds.log1p() - weighted.sum(1) / (1 + odds)
+def log_entropy(logits: Tensor) -> Tensor:
+    """Logarithm of the entropy of the softmax in nats, (N, K) -> (N,): distinct where the entropy underflows.
+
+    With s_k the other logits minus the largest, and o = sum_k exp s_k, the entropy is
+    ln(1 + o) + sum_k exp(s_k) (-s_k) / (1 + o): its two terms are added as logarithms.
+    """
+    others, log_odds = _odds_against(logits)
+    log_total = log_odds.exp().log1p()
+    # ln(1 + o) is o itself where o is lost beside 1.
+    first = torch.where(log_odds < _LOST, log_odds, log_total.log())
+    weighted = torch.where(others > -torch.inf, others + (-others).log(), -torch.inf)
+    return torch.logaddexp(first, weighted.logsumexp(1) - log_total)
 
 
 def msp(logits: Tensor) -> Tensor:
-    """log(1 - maximum softmax probability), (N, K) -> (N,): distinct where 1 - max underflows."""
+    """Logarithm of 1 - maximum softmax probability, (N, K) -> (N,): distinct where 1 - max underflows."""
     _, log_odds = _odds_against(logits)
     return log_odds - log_odds.exp().log1p()
 
@@ -46,7 +53,7 @@ def energy(logits: Tensor) -> Tensor:
 
 
 SCORES: dict[str, Callable[[Tensor], Tensor]] = {
-    "entropy": entropy,
+    "entropy": log_entropy,
     "msp": msp,
     "max_logit": max_logit,
     "energy": energy,
@@ -124,7 +131,8 @@ class OutOfDistribution(PerExampleMetric):
 
     Out-of-distribution examples are the positives and get the higher scores. Scores are computed
     and kept in float64 and ranked exactly, ties counting one half: nothing is squashed through a
-    sigmoid, binned or lost where 1 - max softmax underflows.
+    sigmoid or binned, and entropy and MSP rank by their logarithms, which do not underflow however
+    far apart the logits are.
 
     Args:
         score: "entropy" of the softmax, "msp" (1 - maximum softmax probability), "max_logit" (minus

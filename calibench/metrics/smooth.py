@@ -9,29 +9,11 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.base import choice
-from calibench.metrics.smooth_kernels import KERNELS, Residuals, SmoothingKernel, round_to_grid
-from calibench.metrics.top_label import CHUNK, TopLabelMetric, checked_top_label, pack, unpack
+from calibench.metrics.smooth_kernels import KERNELS, Residuals, SmoothingKernel
+from calibench.metrics.top_label import TopLabelMetric, checked_top_label, pack, unpack
 
-_NODES = 10_001  # more examples than this are first gathered on a grid; relative error below 1e-5
 _SMALLEST_WIDTH = 1e-3
 _REFINEMENTS = 10
-
-
-def _gather(packed: Tensor, kernel: SmoothingKernel) -> Residuals:
-    """Coordinates and (residual, mass) of packed examples, on a grid when there are many."""
-    if len(packed) <= _NODES:
-        return Residuals(*_residuals(packed, kernel))
-    weight = torch.zeros(2, _NODES, dtype=torch.float64, device=packed.device)
-    for chunk in torch.split(packed, CHUNK):
-        weight += round_to_grid(*_residuals(chunk, kernel), _NODES)
-    position = torch.linspace(0, 1, _NODES, dtype=torch.float64, device=packed.device)
-    return Residuals(position, weight)
-
-
-def _residuals(packed: Tensor, kernel: SmoothingKernel) -> tuple[Tensor, Tensor]:
-    confidence, correct = unpack(packed)
-    residual = confidence.double() - correct.double()
-    return kernel.coordinate(confidence), torch.stack([residual, torch.ones_like(residual)])
 
 
 def _self_consistent(error: Callable[[float], float]) -> float:
@@ -53,7 +35,10 @@ def smooth_error(packed: Tensor, kernel: SmoothingKernel) -> Tensor:
     """Smooth calibration error of packed examples; NaN without examples."""
     if len(packed) == 0:
         return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
-    residuals = _gather(packed, kernel)
+    confidence, correct = unpack(packed)
+    residual = confidence.double() - correct.double()
+    weight = torch.stack([residual, torch.ones_like(residual)])
+    residuals = Residuals(kernel.coordinate(confidence), weight)
     value = _self_consistent(lambda width: kernel.error(residuals, width))
     return torch.tensor(value, dtype=torch.float64, device=packed.device)
 
@@ -71,7 +56,7 @@ class SmoothCalibrationError(TopLabelMetric):
 
     Args:
         kernel: "reflected": Gaussian on the confidence, reflected at 0 and 1, as in the authors'
-            package relplot (agreement to 1e-5 relative). "logit": Gaussian on the logit of the
+            package relplot, whose values it gives. "logit": Gaussian on the logit of the
             confidence clipped to [0.001, 0.999], relplot's other kernel.
         **kwargs: See `CalibrationMetric`.
 

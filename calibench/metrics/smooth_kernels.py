@@ -11,6 +11,7 @@ from torch import Tensor
 
 _CLIP = 1e-3  # of the confidence before its logit, as in relplot
 _SOFTENING = 1e-4  # added to the smoothed mass, as in relplot
+_PIECE = 1 << 14  # examples rounded at once, so that temporaries stay in the cache
 
 
 class Residuals:
@@ -101,11 +102,14 @@ def _evaluation_points(width: float, like: Tensor) -> Tensor:
 
 def round_to_grid(position: Tensor, weight: Tensor, points: int) -> Tensor:
     """Share weights (C, N) at positions (N,) between the two nearest of `points` on [0, 1]."""
-    scaled = position.clamp(0, 1) * (points - 1)
-    below = scaled.long().clamp(max=points - 2)
-    above = weight * (scaled - below)
     grid = weight.new_zeros(len(weight), points)
-    return grid.index_add_(1, below, weight - above).index_add_(1, below + 1, above)
+    pieces = zip(position.split(_PIECE), weight.split(_PIECE, dim=1), strict=True)
+    for some, weights in pieces:
+        scaled = some.clamp(0, 1) * (points - 1)
+        below = scaled.long().clamp(max=points - 2)
+        above = weights * (scaled - below)
+        grid.index_add_(1, below, weights - above).index_add_(1, below + 1, above)
+    return grid
 
 
 def interpolate(values: Tensor, position: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from calibench.evaluation.classwise_resamples import ClasswiseResamples
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import labelled_rows
 from calibench.evaluation.top_label_resamples import TopLabelResamples
-from calibench.metrics.ood import entropy
+from calibench.metrics.ood import log_entropy
 from calibench.metrics.smooth_kernels import KERNELS, Residuals
 
 from .examples import predictions
@@ -106,7 +106,7 @@ def test_auroc_agrees_with_scikit_learn() -> None:
     )
     drawn = Resamples(80, 55), Resamples(50, 55, seed=1)
     found = ood_replicates(inside, outside, *drawn)["entropy"]
-    scores = torch.cat([entropy(inside.double()), entropy(outside.double())])
+    scores = torch.cat([log_entropy(inside.double()), log_entropy(outside.double())])
     weights = np.concatenate([part.counts for part in drawn], axis=1)
     for number in (0, 54):
         expected = roc_auc_score(np.repeat([0, 1], [80, 50]), scores, sample_weight=weights[number])

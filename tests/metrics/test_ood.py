@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from calibench import metrics as M
-from calibench.metrics.ood import SCORES, detection_rates
+from calibench.metrics.ood import SCORES, detection_rates, log_entropy
 
 SCORE_NAMES = tuple(SCORES)
 
@@ -48,12 +49,26 @@ def test_scores_are_their_definitions(score: str) -> None:
     z = logits(50).double()
     p = z.softmax(1)
     expected = {
-        "entropy": -(p * p.log()).sum(1),
+        "entropy": (-(p * p.log()).sum(1)).log(),
         "msp": (1 - p.amax(1)).log(),
         "max_logit": -z.amax(1),
         "energy": -z.exp().sum(1).log(),
     }[score]
     torch.testing.assert_close(SCORES[score](z), expected)
+
+
+def test_log_entropy_has_no_gap_where_its_form_changes() -> None:
+    """Against sums with so many digits that 1 - exp(-800) is not 1."""
+    rows = ([0, -39.5, -41], [0, -40.5, -80], [0, -1e-9, -50], [0, -800, -torch.inf], [3, 3, 3])
+    for row in rows:
+        with localcontext(prec=420):
+            exps = [Decimal(value - max(row)).exp() for value in row if value > -torch.inf]
+            shares = [one / sum(exps) for one in exps]
+            expected = float((-sum(share * share.ln() for share in shares)).ln())
+        value = float(log_entropy(torch.tensor([row], dtype=torch.float64)))
+        assert value == pytest.approx(expected, rel=1e-14, abs=1e-14)
+    certain = log_entropy(torch.tensor([[0.0, -torch.inf]], dtype=torch.float64))
+    assert certain == -torch.inf
 
 
 @pytest.mark.parametrize("score", SCORE_NAMES)
@@ -75,9 +90,13 @@ def test_batches_masks_and_the_function_agree(score: str) -> None:
         assert float(by_mask.compute()[name]) == pytest.approx(float(value), abs=1e-12)
 
 
-def test_ranks_survive_saturation() -> None:
-    """In float32 both sides have 1 - max p = 0, and a sigmoid of the energies is constant."""
-    margin = torch.linspace(20, 700, 200).unsqueeze(1)
+@pytest.mark.parametrize("most", [700, 1e5])
+def test_ranks_survive_saturation(most: float) -> None:
+    """In float32 both sides have 1 - max p = 0, and a sigmoid of the energies is constant.
+
+    Beyond a margin of 745 the entropy is 0 in float64 too.
+    """
+    margin = torch.linspace(20, most, 200).unsqueeze(1)
     inside, outside = margin[100:], margin[:100]
     for score in SCORE_NAMES:
         metric = M.OutOfDistribution(score)

@@ -1,4 +1,4 @@
-"""Smooth errors: laws, the grid for many examples, the linear program."""
+"""Smooth errors: laws, relplot's definition for few and many examples, the linear program."""
 
 from __future__ import annotations
 
@@ -6,34 +6,59 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import linprog
+from scipy.signal import fftconvolve
 
 from calibench import metrics as M
 from calibench.metrics.lipschitz import largest_correlation
+from calibench.metrics.smooth import smooth_error
 from calibench.metrics.smooth_kernels import (
+    KERNELS,
     even_spectrum,
     interpolate,
     round_to_grid,
     smooth_even,
     smooth_open,
 )
+from calibench.metrics.top_label import pack
 from tests.metrics.cases import batch
 from tests.metrics.test_calibration_error import pairs
 
 
-@pytest.mark.parametrize("kernel", ["reflected", "logit"])
-def test_the_grid_for_many_examples_changes_little(
-    kernel: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    preds, target = batch(9000)
-    exact = float(M.smooth_calibration_error(preds, target, kernel=kernel))
-    thrice = preds.repeat(2, 1), target.repeat(2)
-    monkeypatch.setattr(M.smooth, "_NODES", 100_000)
-    whole = float(M.smooth_calibration_error(*thrice, kernel=kernel))
-    monkeypatch.undo()
-    assert float(M.smooth_calibration_error(*thrice, kernel=kernel)) == pytest.approx(
-        whole, rel=1e-5
-    )
-    assert whole == pytest.approx(exact, rel=1e-3)  # relplot's softening depends on N
+def relplots_error(confidence: np.ndarray, correct: np.ndarray, width: float) -> float:
+    """smECE at one width as relplot defines it, in numpy."""
+    points = max(2000, round(20 / width)) // 2 + 1
+    place = confidence * (points - 1)
+    below = np.minimum(place.astype(int), points - 2)
+    offset = np.linspace(0, 1, points) - 0.5
+    taps = np.exp(-(offset**2) / (2 * width**2)) / (width * np.sqrt(2 * np.pi))
+    at = np.linspace(0, 1, max(round(10 / width), 200))
+    smoothed = []
+    for weight in (confidence - correct, np.ones(len(place))):
+        grid = np.bincount(below, weight * (1 - place + below), points)
+        grid += np.bincount(below + 1, weight * (place - below), points)
+        mirrored = np.concatenate([grid[:0:-1], grid, grid[-2::-1]])
+        whole = fftconvolve(mirrored, taps, "valid")[points // 2 :][:points]
+        smoothed.append(np.interp(at, np.linspace(0, 1, points), whole))
+    return np.abs(smoothed[0]).sum() / (smoothed[1] + 1e-4).sum()
+
+
+@pytest.mark.parametrize("rest", [0.3, 1e-2, 1e-4])  # about the mean of 1 - confidence
+@pytest.mark.parametrize("n", [500, 20_000])
+def test_smooth_error_is_relplots_for_few_and_many_examples(n: int, rest: float) -> None:
+    generator = np.random.default_rng(0)
+    confidence = (1 - generator.beta(0.2, 0.2 / rest, n)).astype(np.float32)
+    correct = generator.random(n) < confidence * (1 - rest / 10)
+    low, high, expected = 0.0, 1.0, relplots_error(confidence.astype(float), correct, 1.0)
+    for _ in range(10):
+        middle = (low + high) / 2
+        error = relplots_error(confidence.astype(float), correct, middle)
+        if middle < 1e-3 or middle < error:
+            low = middle
+        else:
+            high, expected = middle, error
+    packed = pack(torch.from_numpy(confidence), torch.from_numpy(correct))
+    value = float(smooth_error(packed, KERNELS["reflected"]))
+    assert value == pytest.approx(expected, rel=1e-9, abs=0)
 
 
 def test_convolutions_are_numpys() -> None:
