@@ -103,7 +103,7 @@ def _evaluation_points(width: float, like: Tensor) -> Tensor:
 def round_to_grid(position: Tensor, weight: Tensor, points: int) -> Tensor:
     """Share weights (C, N) at positions (N,) between the two nearest of `points` on [0, 1]."""
     grid = weight.new_zeros(len(weight), points)
-    pieces = zip(position.split(_PIECE), weight.split(_PIECE, dim=1), strict=True)
+    pieces = zip(torch.split(position, _PIECE), torch.split(weight, _PIECE, dim=1), strict=True)
     for some, weights in pieces:
         scaled = some.clamp(0, 1) * (points - 1)
         below = scaled.long().clamp(max=points - 2)
