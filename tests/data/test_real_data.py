@@ -42,6 +42,13 @@ def test_long_tailed_sizes(root: Path, rho: float, rounding, total: int) -> None
     assert len(data.splits.test.target) == 10_000
 
 
+def test_the_whole_long_tail_trains(root: Path) -> None:
+    data = cifar10(root, imbalance_factor=100, recipe="full", split_seed="run")
+    assert data.class_counts.tolist() == [5000, 2997, 1797, 1077, 646, 387, 232, 139, 83, 50]
+    assert len(data.splits.val.target) == 5_000
+    assert 0 not in data.splits.val.target
+
+
 def test_cifar100_is_the_official_one(root: Path) -> None:
     data = CIFAR100DataModule(root=str(root), checksum="strict", ood=())
     data.setup()
