@@ -7,11 +7,12 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
 from calibench import __version__
-from calibench.config import ExpectedFailure, Terminated, UsageError, near_matches
+from calibench.config import ExpectedFailure, UsageError, near_matches
 from calibench.printing import say
 
 OVERVIEW = """\
@@ -205,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: What follows `calibench`; by default the process's.
 
     Returns:
-        The exit code: 0 fine, 1 failed, 2 a mistake in the command line, 130 Ctrl-C, 143 SIGTERM.
+        The exit code: 0 fine, 1 failed, 2 a mistake in the command line, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
@@ -217,7 +218,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code, line = _verdict(error)
         if debug or line is None:
             raise
-        say(line, to=sys.stderr)
+        with suppress(OSError):  # a closed terminal takes no more lines
+            say(line, to=sys.stderr)
         return code
 
 
@@ -228,6 +230,8 @@ def _warn(message: Warning | str, *_: object) -> None:
 
 def _verdict(error: BaseException) -> tuple[int, str | None]:
     """Exit code and one line for an error of the user or the machine; no line for an error of ours."""
+    from calibench.processes import Terminated
+
     text = " ".join(str(error).split())
     notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
     if isinstance(error, UsageError):
@@ -235,7 +239,7 @@ def _verdict(error: BaseException) -> tuple[int, str | None]:
     if isinstance(error, KeyboardInterrupt):
         return 130, f"calibench: interrupted{notes}"
     if isinstance(error, Terminated):
-        return 143, f"calibench: terminated{notes}"
+        return 128 + error.number, f"calibench: terminated{notes}"
     if isinstance(error, BrokenPipeError):
         return 1, "calibench: the output was closed"
     if isinstance(error, (OSError, ExpectedFailure)):

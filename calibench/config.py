@@ -31,10 +31,6 @@ class ExpectedFailure(Exception):
     """A run that failed for a reason its text explains (a loss that is not finite): one line, exit code 1."""
 
 
-class Terminated(BaseException):
-    """SIGTERM arrived: it unwinds like Ctrl-C and ends with exit code 143."""
-
-
 class _Loader(yaml.SafeLoader):
     """YAML in which 1e-3 is a number (PyYAML's own reading of YAML 1.1 makes it a string)."""
 

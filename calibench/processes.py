@@ -1,4 +1,4 @@
-"""Independent work spread over processes, with a bar for who waits."""
+"""Processes: independent work spread over them, and how one ends when it is told to, or when its parent has."""
 
 from __future__ import annotations
 
@@ -6,12 +6,30 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from typing import Any, NoReturn, TypeVar
+
+# What ends a process from outside, but for Ctrl-C: somebody's `kill`, a scheduler, a closed terminal.
+TERMINATIONS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP (a closed terminal) arrived: it unwinds like Ctrl-C and ends with exit code 128 + its number.
+
+    Args:
+        number: The signal's.
+    """
+
+    def __init__(self, number: int = signal.SIGTERM) -> None:
+        super().__init__(f"terminated ({signal.Signals(number).name})")
+        self.number = number
 
 
 def cores() -> int:
@@ -42,6 +60,8 @@ def spread(
     if min(processes, len(items)) < 2:
         yield from map(function, items)
         return
+    from concurrent.futures import ProcessPoolExecutor
+
     context = prepared(imports)
     workers = min(processes, len(items))
     with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(start,)) as pool:
@@ -80,6 +100,7 @@ def warm_context(imports: Sequence[str]) -> Any:
 
 def _begin(start: Callable[[], None] | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    end_with_parent()
     if start is not None:
         start()
 
@@ -95,3 +116,59 @@ def watched(results: Iterator[R], total: int, title: str) -> Iterator[R]:
 
     with Progress(console=Terminal(stderr=True), transient=True) as bar:
         yield from bar.track(results, total=total, description=title)
+
+
+@contextmanager
+def unwinding() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise `Terminated` while inside, so that they unwind the stack as Ctrl-C does.
+
+    The first one counts: what comes later, as a closed terminal sends one signal and the parent another, does not
+    interrupt the unwinding. A signal that is ignored, as under `nohup`, stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+    earlier = {number: signal.getsignal(number) for number in TERMINATIONS}
+    ours = [number for number in earlier if earlier[number] not in (signal.SIG_IGN, _unwind)]
+    for number in ours:
+        signal.signal(number, _unwind)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, earlier[number] or signal.SIG_DFL)
+
+
+def _unwind(received: int, *_: object) -> NoReturn:
+    for number in TERMINATIONS:
+        signal.signal(number, signal.SIG_IGN)
+    raise Terminated(received)
+
+
+def end_with_parent(grace: float = 10.0) -> None:
+    """Let this process end when the one that started it is gone, even if that one was killed.
+
+    It gets a SIGTERM then, and as many seconds as `grace` says to answer it.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent, grace), daemon=True).start()
+
+
+def _end_after(parent: BaseProcess, grace: float) -> None:
+    parent.join()
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+    time.sleep(grace)
+    os._exit(128 + signal.SIGTERM)
+
+
+def cause_of_death(code: int) -> str:
+    """What an exit code of a child process says: `was killed by signal 9 (SIGKILL; out of memory?)`."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    guess = "; out of memory?" if name == "SIGKILL" else ""
+    return f"was killed by signal {-code} ({name}{guess})"

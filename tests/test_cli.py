@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from calibench.catalogue import KINDS, classes, entries
 from calibench.cli import VERBS, main
+from tests.waiting import patience, started, wait_for
 
 DIGITS = ["fit", "--config", "digits_lt"]
 
@@ -202,26 +203,22 @@ def test_corrupt_files_of_a_run_are_named_not_fatal(
     assert "metrics.json" in captured.out + captured.err
 
 
-def _until(condition: object, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize(
     ("sent", "code", "reason"),
-    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "terminated"),
+        pytest.param(signal.SIGHUP, 129, "terminated", marks=pytest.mark.slow),
+    ],
 )
 def test_signals_end_a_fit_with_their_codes(
     sent: int, code: int, reason: str, tmp_path: Path
 ) -> None:
-    process = command(
-        *DIGITS, "--trainer.max_epochs", "5000", "--trainer.default_root_dir", str(tmp_path)
-    )
-    _until(lambda: list(tmp_path.rglob("last.ckpt")))
-    process.send_signal(sent)
-    _, error = process.communicate(timeout=60)
+    where = ["--trainer.max_epochs", "5000", "--trainer.default_root_dir", str(tmp_path)]
+    with started([sys.executable, "-m", "calibench", *DIGITS, *where], stderr=PIPE) as process:
+        wait_for(lambda: list(tmp_path.rglob("last.ckpt")))
+        process.send_signal(sent)
+        _, error = process.communicate(timeout=patience(60))
     assert process.returncode == code, error
     last = error.splitlines()[-1]
     assert last.startswith(f"calibench: {reason} at epoch ")

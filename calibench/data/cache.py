@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import os
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -69,8 +71,17 @@ def _write(cache: Path, key: str, arrays: Arrays) -> None:
     temporary = cache.with_name(f"{cache.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
+        _remove_abandoned(cache)
+        temporary.unlink(missing_ok=True)  # of a dead process that had this one's number
+        with temporary.open("xb") as file:  # a new file, so never one behind a symbolic link
             np.savez(file, allow_pickle=False, key=np.array(key), **arrays)
         temporary.replace(cache)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _remove_abandoned(cache: Path) -> None:
+    """Remove what writers of this cache left a day ago or earlier: they are dead."""
+    for path in cache.parent.glob(f"{glob.escape(cache.name)}.*.tmp"):
+        if time.time() - path.lstat().st_mtime > 86400:
+            path.unlink(missing_ok=True)

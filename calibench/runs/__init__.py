@@ -16,14 +16,18 @@ from calibench.runs.files import (
     write_output,
 )
 from calibench.runs.folder import Cell, Run, cell_key, settings
+from calibench.runs.owner import Busy, Claim, LostClaim
 
 if TYPE_CHECKING:
     from calibench.runs.predictions import Predictions
 
 __all__ = [
     "FORMAT",
+    "Busy",
     "Cell",
+    "Claim",
     "CorruptRun",
+    "LostClaim",
     "Predictions",
     "Run",
     "atomic_file",

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import math
 import os
+import secrets
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from calibench.config import ExpectedFailure
+from calibench.runs.owner import process_lives, this_machine
+
+_ABANDONED_AFTER = 86400.0  # seconds after which nobody still writes a file
 
 FORMAT = 1  # of metrics.json and of prediction files
 
@@ -60,9 +66,10 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         OSError: If it cannot be written; the text names it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    remove_abandoned(path.parent, path.name)
+    temporary = path.with_name(f".{path.name}.{_place()}-{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:  # a new file, so never one behind a symbolic link
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -73,6 +80,26 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_abandoned(folder: Path, name: str) -> None:
+    """Remove what writers of `name` that died left beside it: those of this machine, and any others' after a day."""
+    for path in folder.glob(f".{glob.escape(name)}.*.tmp"):
+        with suppress(OSError):
+            if _abandoned(path):
+                path.unlink()
+
+
+def _abandoned(temporary: Path) -> bool:
+    place, _, pid = temporary.name.split(".")[-3].partition("-")
+    if place == _place() and pid.isdecimal():
+        return not process_lives(int(pid))
+    return time.time() - temporary.stat().st_mtime > _ABANDONED_AFTER
+
+
+def _place() -> str:
+    """Where a process number means this process, in a few letters."""
+    return hashlib.sha256(this_machine().encode()).hexdigest()[:8]
 
 
 def write_atomically(path: Path, content: bytes) -> None:

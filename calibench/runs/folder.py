@@ -21,6 +21,7 @@ from typing import Any, Literal, Self
 from calibench.config import Config, flatten, long_tail_seed, short_name, with_former_names
 from calibench.runs.files import CorruptRun, read_json, write_atomically, write_json
 from calibench.runs.lock import held
+from calibench.runs.owner import Claim
 
 # What cannot change a number, so it is no part of a cell's key. `evaluation` changes metrics.json but not the
 # training: a finished run is re-evaluated from its logits when it is asked for with other calibrators.
@@ -105,6 +106,10 @@ class Cell:
         return root.joinpath(*names, f"seed={self.seed}")
 
 
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -139,18 +144,22 @@ class Run:
         return self.status.get("status") == "done"
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
+    def claimed(self) -> Iterator[Claim]:
         """Have the folder for this process while inside; a new one in which nothing is written goes again.
+
+        What writers before this one left half-written is removed.
 
         Whether the run is done must be looked at again inside: another process may have finished it just before.
 
         Raises:
-            BlockingIOError: If another process has it.
+            Busy: If another process has it.
         """
         new = [folder for folder in (self.folder, *self.folder.parents) if not folder.exists()]
         try:
-            with held(self.folder / "run.lock"):
-                yield
+            with held(self.folder / "run.lock") as claim:
+                for temporary in self.folder.rglob(".*.tmp"):
+                    temporary.unlink(missing_ok=True)
+                yield claim
         finally:
             with suppress(OSError):  # one that holds something stays
                 for folder in new:
@@ -173,7 +182,7 @@ class Run:
         try:
             write_json(path, content)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.exists():
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _is_plain(path):
                 raise
             path.write_text(json.dumps(content))
 

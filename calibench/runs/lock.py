@@ -1,147 +1,118 @@
-"""Who has a folder: a lock file whose owner shows that it lives."""
+"""The lock of a run folder: `flock`, which dies with its owner, or numbered claims where the file system has none."""
 
 from __future__ import annotations
 
-import json
+import errno
 import os
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
 
-REFRESHED_EVERY = 30.0  # seconds between two signs of life
-EXPIRES_AFTER = 120.0  # seconds without one that make an owner on another machine a dead one
-_WRITTEN_WITHIN = 10.0  # seconds that may pass from making the file to writing a name into it
+from calibench.runs.numbered import NumberedClaim, refuse_living
+from calibench.runs.owner import Busy, Claim, Owner
 
-
-@dataclass(frozen=True)
-class _Owner:
-    pid: int
-    host: str
-    birth: str | None = None
-
-    @classmethod
-    def this(cls) -> Self:
-        return cls(os.getpid(), socket.gethostname(), _birth(os.getpid()))
-
-    @classmethod
-    def read(cls, path: Path) -> Self | None:
-        """The owner that the file names, or None if it names none."""
-        try:
-            content = json.loads(path.read_text())
-            return cls(int(content["pid"]), str(content["host"]), content.get("birth"))
-        except (ValueError, KeyError, TypeError):
-            return None
-
-    @property
-    def here(self) -> bool:
-        return self.host == socket.gethostname()
-
-    def lives(self) -> bool:
-        """Whether the process, of this machine, is there; not whether another one has its number now."""
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return self.birth is None or self.birth == _birth(self.pid)
-
-
-def _birth(pid: int) -> str | None:
-    """When a living process was started, in ticks since the machine was; None where /proc does not tell."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return fields[19] if fields[0] not in "ZX" else None  # a zombie lives no more
-    except (OSError, IndexError):
-        return None
+# How a file system says that it does not lock.
+_NO_FLOCK = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
+# File systems, and options of theirs, with which `flock` binds the processes of one machine only.
+_LOCAL_TYPES = {"9p", "fuse", "virtiofs"}
+_LOCAL_OPTIONS = {"local_lock=all", "local_lock=flock", "localflock", "nobrl", "nolock"}
+_MOUNTS = Path("/proc/self/mountinfo")
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, and show every `REFRESHED_EVERY` seconds that its owner lives.
-
-    A lock whose owner is dead is taken over: at once if the owner was a process of this machine, after
-    `EXPIRES_AFTER` seconds without a sign of life if it was one of another machine that shares the file system.
+def held(path: Path) -> Iterator[Claim]:
+    """Hold the lock file `path` while inside.
 
     Raises:
-        BlockingIOError: If another process has it; the text says which.
+        Busy: If another process has it; the text says which.
         OSError: If the file cannot be written.
     """
+    try:
+        claim = _taken(path)
+    except FileNotFoundError:  # a process that was refused just removed its new folder
+        claim = _taken(path)
+    try:
+        yield claim
+    finally:
+        claim.release()
+
+
+def _taken(path: Path) -> Claim:
     path.parent.mkdir(parents=True, exist_ok=True)
-    _acquire(path)
-    over = threading.Event()
-    refresher = threading.Thread(target=_refresh, args=(path, over), daemon=True)
-    refresher.start()
+    claim: Claim = NumberedClaim(path) if _flock_is_local(path.parent) else KernelLock(path)
     try:
-        yield
-    finally:
-        over.set()
-        refresher.join()
-        with suppress(FileNotFoundError):
-            if _Owner.read(path) == _Owner.this():  # not if somebody took it over
-                path.unlink()
+        claim.take()
+    except OSError as error:
+        if error.errno not in _NO_FLOCK:
+            raise
+        claim = NumberedClaim(path)
+        claim.take()
+    return claim
 
 
-def _acquire(path: Path) -> None:
-    while True:
+class KernelLock(Claim):
+    """`flock` of a file that names its owner, by the package filelock: the system lets go when the process dies.
+
+    The file goes with the lock; what a crash leaves is taken by the next.
+    """
+
+    def take(self) -> None:
+        """Lock the file and write into it whose it is; raises Busy if another process has it."""
+        from filelock import FileLock, Timeout  # here: who only reads needs no lock
+
+        earlier = self._named()
+        if earlier is not None and earlier.machine is None:  # of a version that did not lock
+            refuse_living(self.path)
+        self._lock = FileLock(self.path, on_acquired=self._sign, thread_local=False)
         try:
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-        except FileExistsError:
-            _remove_stale(path)
-            continue
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(asdict(_Owner.this()), file)
-        return
+            # a file that its owner has just removed is tried again
+            self._lock.acquire(timeout=0.2, poll_interval=0.02)
+        except Timeout:
+            raise Busy(self.path.parent, self._named()) from None
 
+    def _sign(self, descriptor: int) -> None:
+        self._file = os.fstat(descriptor)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, Owner.this().text(), 0)
+        try:
+            NumberedClaim(
+                self.path
+            ).refuse_living()  # of a machine on which this file system does not lock
+        except Busy:
+            os.ftruncate(descriptor, 0)
+            raise
 
-def _refresh(path: Path, over: threading.Event) -> None:
-    while not over.wait(REFRESHED_EVERY):
+    def _named(self) -> Owner | None:
         with suppress(OSError):
-            os.utime(path)
+            return Owner.parse(self.path.read_bytes())
+        return None
+
+    @property
+    def kept(self) -> bool:
+        """Whether the file is still the one that was locked."""
+        with suppress(FileNotFoundError):
+            return os.path.samestat(self.path.stat(), self._file)
+        return False
+
+    def release(self) -> None:
+        """Remove the file, then let go of it: who waits for it looks whether it is still there."""
+        if self.kept:
+            self.path.unlink(missing_ok=True)
+        self._lock.release()
 
 
-def _remove_stale(path: Path) -> None:
-    """Remove a lock whose owner is dead; of several processes that try, one removes it."""
-    with suppress(FileNotFoundError), path.open("r+") as file:
-        _wait_for_turn(file.fileno())
-        if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            return  # another process was faster; what lies there now is its own
-        _check_stale(path)
-        path.unlink()
-
-
-def _wait_for_turn(descriptor: int) -> None:
-    """Let one process at a time judge a stale lock, where the file system can (not all network file systems)."""
-    with suppress(ImportError, OSError):
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-
-
-def _check_stale(path: Path) -> None:
-    owner = _Owner.read(path)
-    if owner is None:
-        if _age(path) < _WRITTEN_WITHIN:
-            raise BlockingIOError(f"{path.parent} is being taken by another process just now.")
-    elif owner.here:
-        if owner.pid != os.getpid() and owner.lives():
-            raise BlockingIOError(f"{path.parent} is being run by process {owner.pid}.")
-    elif (age := _age(path)) < EXPIRES_AFTER:
-        life = f"last sign of life {max(0, age):.0f} s ago"
-        raise BlockingIOError(
-            f"{path.parent} is being run by process {owner.pid} on {owner.host} ({life})."
-        )
-
-
-def _age(path: Path) -> float:
-    """Seconds since a file was touched, by the clock of its file system."""
-    probe = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    probe.touch()
+def _flock_is_local(folder: Path, mounts: Path = _MOUNTS) -> bool:
+    """Whether other machines may have the folder's file system and `flock` would not tell them, so far as is known."""
     try:
-        return probe.stat().st_mtime - path.stat().st_mtime
-    finally:
-        probe.unlink()
+        lines = mounts.read_text().splitlines()
+    except OSError:  # not Linux
+        return False
+    device = os.stat(folder).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        if before.split()[2] == number:
+            kind, _, options = after.split(" ", 2)
+            local = _LOCAL_OPTIONS & set(options.split(","))
+            return bool(local) or kind.partition(".")[0] in _LOCAL_TYPES
+    return False

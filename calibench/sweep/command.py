@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import signal
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from rich.live import Live
 
 from calibench import leaderboard
-from calibench.config import Terminated, UsageError, find, near_matches, option_value
+from calibench.config import UsageError, find, near_matches, option_value
 from calibench.printing import say
 from calibench.printing.terminal import Terminal
+from calibench.processes import unwinding
 from calibench.sweep.dry_run import listing
 from calibench.sweep.launchers import Launcher, Slurm, local_pool, slurm_options
-from calibench.sweep.pool import Job, Pool
+from calibench.sweep.pool import FINAL, Job, Pool
 from calibench.sweep.selection import record_selection
 from calibench.sweep.suites import Part, Suite, is_suite, load_suite, parse_losses, parse_seeds
 from calibench.tables.grid import Grid, Heading
@@ -66,7 +66,7 @@ def _eta(jobs: Sequence[Job], size: int) -> str:
 
 def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
     """Cells as a grid, benchmark and loss by seed; rows that are finished give way when it is too high."""
-    finished = sum(job.state in ("done", "skipped", "failed") for job in jobs)
+    finished = sum(job.state in FINAL for job in jobs)
     running = sum(job.state == "running" for job in jobs)
     title = f"{finished} of {len(jobs)} cells, {running} running, {_eta(jobs, size)} left"
     seeds = list(dict.fromkeys(job.seed for job in jobs))
@@ -91,7 +91,9 @@ def run_jobs(jobs: Sequence[Job], launcher: Launcher, console: Terminal) -> None
     """Run the jobs and show how they do: a live table in a terminal, a line per finished cell in a log."""
     if not console.is_terminal:
         for job in launcher.run(jobs):
-            if job is not None and job.state in ("done", "skipped", "failed"):
+            if job is not None and job.state == "waiting":
+                _print(console, [f"{job.label}: {job.text}"])
+            elif job is not None and job.state in FINAL:
                 _print(console, [f"{job.label}: {job.text} {job.reason}".rstrip()])
         return
     with Live(
@@ -174,6 +176,14 @@ on SLURM (needs `pip install 'calibench[slurm]'` and a folder of results that th
         "a cell takes; its time limit is twice that unless --slurm.time says another",
     )
     parser.add_argument(
+        "--minutes-per-cell",
+        type=_minutes,
+        default=math.inf,
+        metavar="N",
+        help="a cell that takes longer is ended, and failed (default: no limit); it goes on from its last checkpoint "
+        "when the sweep is run again",
+    )
+    parser.add_argument(
         "--detach",
         action="store_true",
         help="SLURM: submit and return; run it again to see how far it is",
@@ -190,6 +200,16 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a positive integer, got {text}.")
     return int(text)
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = math.nan
+    if not minutes > 0:
+        raise argparse.ArgumentTypeError(f"must be a positive number, got {text}.")
+    return minutes
 
 
 def checked_overrides(overrides: Sequence[str], options: Sequence[str]) -> list[str]:
@@ -231,11 +251,11 @@ def run(options: argparse.Namespace) -> int:
         launcher.submit(jobs)
         launcher.close()
         return 0
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        run_jobs(jobs, launcher, console)
-    finally:
-        launcher.close()
+    with unwinding():
+        try:
+            run_jobs(jobs, launcher, console)
+        finally:
+            launcher.close()
     code = _conclude(jobs, launcher, root)
     for name, suite in suites.items():
         _print(console, record_selection(name, suite, root, options.overrides))
@@ -259,7 +279,11 @@ def _check(options: argparse.Namespace, slurm: Mapping[str, object]) -> None:
 def _launcher(
     options: argparse.Namespace, jobs: Sequence[Job], root: Path, slurm: Mapping[str, object]
 ) -> Pool | Slurm:
-    how = {"at_a_time": options.jobs, "cells_per_gpu": options.cells_per_gpu}
+    how = {
+        "at_a_time": options.jobs,
+        "cells_per_gpu": options.cells_per_gpu,
+        "minutes_per_cell": options.minutes_per_cell,
+    }
     if options.launcher == "slurm":
         return Slurm(root, slurm, options.minutes_per_job, **how)
     return local_pool(jobs, root / "logs", **how)
@@ -303,10 +327,6 @@ def _jobs(options: argparse.Namespace, suites: Iterable[Suite]) -> list[Job]:
         overlays, overrides = options.config, options.overrides
         jobs += plan(benchmarks, losses, seeds, overlays=overlays, overrides=overrides)
     return jobs
-
-
-def _terminate(*_: object) -> NoReturn:
-    raise Terminated
 
 
 def _conclude(jobs: Sequence[Job], launcher: Launcher, root: Path) -> int:

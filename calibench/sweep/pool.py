@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import signal
 import time
@@ -13,20 +14,32 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
-from calibench.config import Terminated, UsageError
-from calibench.processes import warm_context
+from calibench.config import UsageError
+from calibench.processes import (
+    Terminated,
+    cause_of_death,
+    end_with_parent,
+    unwinding,
+    warm_context,
+)
+from calibench.runs import Busy
 
-TERMINATED = "terminated (SIGTERM)"
+RETRIED_AFTER = 5.0  # seconds until a cell that another process runs is looked at again
+_GRACE = 10.0  # seconds that a process has to end by itself
 
-State = Literal["queued", "running", "done", "skipped", "failed"]
+State = Literal["queued", "waiting", "running", "done", "skipped", "failed"]
+FINAL = ("done", "skipped", "failed")
 _SYMBOLS: dict[str, str] = {"queued": "·", "done": "✓", "skipped": "✓ before", "failed": "✗ failed"}
 
 
 @dataclass
 class Job:
-    """One cell of a sweep: what `calibench fit` is called with, and how far it is."""
+    """One cell of a sweep: what `calibench fit` is called with, and how far it is.
+
+    A cell that another process is running is `waiting`; its reason names that process.
+    """
 
     benchmark: str
     loss: str
@@ -60,28 +73,27 @@ class Job:
         """What the live table shows."""
         if self.state == "running":
             return f"{self.epoch}/{self.epochs or '?'}"
+        if self.state == "waiting":
+            return f"waits for {self.reason}"
         return f"✓ {self.seconds:.0f} s" if self.state == "done" else _SYMBOLS[self.state]
 
 
 def _work(connection: Connection, device: str | None) -> None:
     """A worker: runs the cells it is sent until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-    signal.signal(signal.SIGTERM, _terminate)
+    end_with_parent()
     for name in [name for name in os.environ if name.startswith("SLURM_")]:
         del os.environ[name]  # a cell is one process; Lightning would take it for a task of SLURM's
     if device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
     try:
-        while True:
-            _run_cell(connection, *connection.recv())
+        with unwinding():
+            while True:
+                _run_cell(connection, *connection.recv())
     except EOFError:
         return
-    except Terminated:
-        raise SystemExit(143) from None
-
-
-def _terminate(*_: object) -> NoReturn:
-    raise Terminated
+    except Terminated as ended:
+        raise SystemExit(128 + ended.number) from None
 
 
 def _run_cell(connection: Connection, arguments: list[str], log: str) -> None:
@@ -93,10 +105,12 @@ def _run_cell(connection: Connection, arguments: list[str], log: str) -> None:
             arguments, report=lambda done, total: connection.send(("epoch", done, total))
         )
         connection.send(("end", outcome, ""))
-    except Terminated:
+    except Busy as busy:
+        connection.send(("end", "waiting", busy.owner))
+    except Terminated as ended:
         with suppress(OSError):
-            connection.send(("last", "failed", TERMINATED))
-        raise SystemExit(143) from None
+            connection.send(("last", "failed", str(ended)))
+        raise
     except Exception as error:
         if not isinstance(error, UsageError):
             traceback.print_exc()
@@ -107,7 +121,8 @@ def _run_cell(connection: Connection, arguments: list[str], log: str) -> None:
 
 
 def _write_to(log: str) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    """Append what this process prints to a file, never through a symbolic link."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)
@@ -129,6 +144,7 @@ class _Worker:
     connection: Connection
     device: str | None
     job: Job | None = None
+    ending: float | None = None  # since when, as its cell takes too long
 
 
 @dataclass
@@ -139,16 +155,22 @@ class Pool:
         size: How many run at a time.
         logs: Folder of what they print.
         devices: GPUs, as CUDA_VISIBLE_DEVICES names them, dealt out to the processes in turn; none for all to see all.
+        minutes_per_cell: How long a cell may take; one that takes longer is ended, and failed.
     """
 
     size: int
     logs: Path
     devices: Sequence[str] = ()
+    minutes_per_cell: float = math.inf
     workers: list[_Worker] = field(default_factory=list)
     queue: list[Job] = field(default_factory=list)
+    waiting: list[tuple[float, Job]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._context: Any = warm_context(["calibench.training.fit"])
+        dealt = [self.devices[n % len(self.devices)] for n in range(self.size) if self.devices]
+        self._drained = False
+        self._free_devices: list[str | None] = [*dealt] or [None] * self.size
 
     def _start(self, device: str | None) -> _Worker:
         ours, theirs = self._context.Pipe()
@@ -168,23 +190,52 @@ class Pool:
         """Run all jobs; yields each job whose state changed, and None when nothing did for a while."""
         self.logs.mkdir(parents=True, exist_ok=True)
         self.queue = [job for job in jobs if job.state == "queued"]
-        for number in range(min(self.size, len(self.queue))):
-            device = self.devices[number % len(self.devices)] if self.devices else None
-            yield self._give(self._start(device), self.queue.pop(0))
-        while busy := [worker for worker in self.workers if worker.job is not None]:
-            ready = wait([worker.connection for worker in busy], timeout=0.5)
+        yield from self._deal()
+        while self._busy or (self.waiting and not self._drained):
+            ready = wait([worker.connection for worker in self._busy], timeout=0.5)
             if not ready:
                 yield None
-            for worker in busy:
+            for worker in self._busy:
                 if worker.connection in ready:
                     yield from self._receive(worker)
+            self._end_overdue()
+            yield from self._deal()
+        for _, job in self.waiting:
+            job.state, job.reason = "queued", ""
+
+    @property
+    def _busy(self) -> list[_Worker]:
+        return [worker for worker in self.workers if worker.job is not None]
 
     def drain(self) -> None:
-        """Start no further job; those that run go on."""
-        self.queue.clear()
+        """Start no further job, and wait for none; those that run go on."""
+        self._drained = True
+
+    def _deal(self) -> Iterator[Job]:
+        """Give each free process a job: one of the queue, else one whose turn to wait is over."""
+        while len(self._busy) < self.size and not self._drained:
+            if self.queue:
+                yield self._give(self._free_worker(), self.queue.pop(0))
+            elif self.waiting and self.waiting[0][0] <= time.monotonic():
+                self._give(self._free_worker(), self.waiting.pop(0)[1])  # it waits until it trains
+            else:
+                return
+
+    def _free_worker(self) -> _Worker:
+        for worker in [worker for worker in self.workers if worker.job is None]:
+            if worker.process.is_alive():
+                return worker
+            self._remove(worker)
+        return self._start(self._free_devices.pop(0))
+
+    def _remove(self, worker: _Worker) -> None:
+        self.workers.remove(worker)
+        self._free_devices.append(worker.device)
 
     def _give(self, worker: _Worker, job: Job) -> Job:
-        worker.job, job.state, job.started = job, "running", time.monotonic()
+        worker.job, job.started = job, time.monotonic()
+        if job.state == "queued":
+            job.state = "running"
         worker.connection.send((job.arguments, str(self.log(job))))
         return job
 
@@ -194,25 +245,42 @@ class Pool:
         try:
             kind, first, second = worker.connection.recv()
         except (EOFError, OSError):
-            kind, first, second = "last", "failed", "its process died"
+            worker.process.join(timeout=_GRACE)
+            code = worker.process.exitcode
+            died = "is lost" if code is None else cause_of_death(code)
+            kind, first, second = "last", "failed", f"its process {died}"
         if kind == "epoch":
-            job.epoch, job.epochs = first, second
+            job.state, job.reason, job.epoch, job.epochs = "running", "", first, second
             yield job
             return
         worker.job = None
+        if worker.ending is not None or kind == "last":
+            self._remove(worker)
+        if worker.ending is not None and first == "failed":
+            second = f"took longer than {self.minutes_per_cell:g} minutes (--minutes-per-cell)"
+        known = (job.state, job.reason) == (first, second)
         job.state, job.reason, job.seconds = first, second, time.monotonic() - job.started
-        yield job
-        if kind == "last":
-            self.workers.remove(worker)
-        if self.queue:
-            free = self._start(worker.device) if kind == "last" else worker
-            yield self._give(free, self.queue.pop(0))
+        if first == "waiting":
+            self.waiting.append((time.monotonic() + RETRIED_AFTER, job))
+        if not known:
+            yield job
+
+    def _end_overdue(self) -> None:
+        """End the processes of cells that take too long: politely, then not."""
+        now = time.monotonic()
+        for worker in self._busy:
+            assert worker.job is not None
+            if worker.ending is None and now - worker.job.started > 60 * self.minutes_per_cell:
+                worker.ending = now
+                worker.process.terminate()
+            elif worker.ending is not None and now - worker.ending > _GRACE:
+                worker.process.kill()
 
     def close(self) -> None:
         """End the workers: politely, then not."""
         for worker in self.workers:
             worker.process.terminate()
         for worker in self.workers:
-            worker.process.join(timeout=10)
+            worker.process.join(timeout=_GRACE)
             if worker.process.is_alive():
                 worker.process.kill()

@@ -17,7 +17,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from calibench.data import ClassificationDataModule
-from calibench.runs import Predictions, write_atomically
+from calibench.runs import Claim, Predictions, write_atomically
 from calibench.training.module import ClassificationModule, NonFiniteLoss
 
 
@@ -69,6 +69,29 @@ class TrainingCurve(Checkpoint):
         writer.writeheader()
         writer.writerows(self.rows)
         write_atomically(self.path, text.getvalue().encode())
+
+
+class ClaimGuard(Callback):
+    """Ends a run whose folder another process took over, before what comes after this callback writes there.
+
+    Args:
+        claim: The folder.
+    """
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Look at the end of an epoch; raises LostClaim."""
+        self.claim.check()
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Look before the logits are written; raises LostClaim."""
+        self.claim.check()
+
+    def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Look before the logits are written; raises LostClaim."""
+        self.claim.check()
 
 
 class NaNGuard(Callback):

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any, Literal
 
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning_utilities.core.rank_zero import rank_zero_only
 
-from calibench.config import Terminated, UsageError
+from calibench.config import UsageError
 from calibench.evaluation import Report
 from calibench.evaluation.further_metrics import described
 from calibench.evaluation.settings import built, spelled_out, united
+from calibench.printing import say
 from calibench.printing.terminal import Terminal
-from calibench.runs import FORMAT, CorruptRun, Predictions, Run, read_json, settings, write_json
+from calibench.processes import Terminated
+from calibench.runs import (
+    FORMAT,
+    Busy,
+    Claim,
+    CorruptRun,
+    Predictions,
+    Run,
+    read_json,
+    settings,
+    write_json,
+)
 from calibench.tables.run import run_table
 from calibench.tables.terminal import show
 from calibench.training.beginning import (
@@ -26,6 +39,7 @@ from calibench.training.beginning import (
     refusals,
 )
 from calibench.training.callbacks import (
+    ClaimGuard,
     EpochReport,
     NaNGuard,
     SavePredictions,
@@ -36,14 +50,10 @@ from calibench.training.checkpoints import LastCheckpoint, SeededSteps
 from calibench.training.environment import environment
 from calibench.training.experiment import Experiment
 from calibench.training.interruption import interruptible
+from calibench.training.nodes import deaths_told
 from calibench.training.progress import EpochProgress
 
 Outcome = Literal["done", "skipped"]
-
-_INTERRUPTIONS: dict[type[BaseException], str] = {
-    KeyboardInterrupt: "interrupted (Ctrl-C)",
-    Terminated: "terminated (SIGTERM)",
-}
 
 
 def fit(
@@ -68,28 +78,31 @@ def fit(
 
     Raises:
         UsageError: For a mistake in the arguments.
-        BlockingIOError: If another process has the run.
+        Busy: If another process has the run.
+        LostClaim: If another process took the run over.
     """
     experiment = Experiment(arguments)
     check_options(experiment.config)
-    run = experiment.run
-    lead = _leads()
-    if _finished(experiment, run):
-        return _skip(experiment, run, console, lead)
-    with run.claimed() if lead else nullcontext():
-        if lead and _finished(experiment, run):  # by another process, before the claim
-            return _skip(experiment, run, console, lead)
-        with _failure_recorded(experiment, run, lead):
-            status = _train(experiment, run, report)
-            if lead:
-                run.write_status(status)
+    run, lead = experiment.run, _leads()
+    outcome: Literal["done", "trial", "skipped"] = "skipped"
+    if not _finished(experiment, run):
+        with run.claimed() if lead else nullcontext() as claim:
+            if not (lead and _finished(experiment, run)):  # by another process, before the claim
+                with _failure_recorded(experiment, run, claim):
+                    outcome = _train(experiment, run, claim, report)
+                    if claim is not None:
+                        claim.check()
+                        run.write_status(outcome)
+    if lead and outcome == "skipped":
+        _evaluate_again(experiment, run, patient=report is None)
     if lead:
-        _show(run, console, _SAID[status])
-    return "done", run
+        _show(run, console, _SAID[outcome])
+    return "skipped" if outcome == "skipped" else "done", run
 
 
 _SAID: dict[str, str] = {
     "done": "is done",
+    "skipped": "is already done (train it again with --overwrite true)",
     "trial": "is a trial (fast_dev_run, or no training step): nothing counts it, and the next one takes its place",
 }
 
@@ -103,32 +116,31 @@ def _finished(experiment: Experiment, run: Run) -> bool:
     return run.done and not experiment.config.overwrite
 
 
-def _skip(
-    experiment: Experiment, run: Run, console: Terminal | None, lead: bool
-) -> tuple[Outcome, Run]:
-    if lead:
-        _evaluate_again(experiment, run)
-        _show(run, console, "is already done (train it again with --overwrite true)")
-    return "skipped", run
-
-
 @contextmanager
-def _failure_recorded(experiment: Experiment, run: Run, lead: bool) -> Iterator[None]:
-    """Write into status.json why the run ended early, if it had begun or failed to begin.
+def _failure_recorded(experiment: Experiment, run: Run, claim: Claim | None) -> Iterator[None]:
+    """Write into status.json why the run ended early, if it had begun or failed to begin, and is still this process's.
 
     What was refused, or interrupted before it began, leaves the folder as it was.
     """
     try:
         yield
     except BaseException as error:
-        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
         begun = run.status.get("status") == "running"
-        if isinstance(error, tuple(_INTERRUPTIONS)) and begun:
+        ended = isinstance(error, (KeyboardInterrupt, Terminated))
+        if begun and ended:
             error.add_note(_way_on(experiment, run))
-        if lead and (begun or not isinstance(error, (UsageError, *_INTERRUPTIONS))):
+        ours = claim is not None and claim.kept
+        if ours and (begun or not (ended or isinstance(error, UsageError))):
             with suppress(OSError):  # the run's own error is the one to tell
-                run.write_status("failed", _INTERRUPTIONS.get(type(error), text))
+                run.write_status("failed", _reason(error))
         raise
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted (Ctrl-C)"
+    text = " ".join(str(error).split())
+    return text if isinstance(error, Terminated) else f"{type(error).__name__}: {text}"
 
 
 def _way_on(experiment: Experiment, run: Run) -> str:
@@ -144,7 +156,10 @@ def _way_on(experiment: Experiment, run: Run) -> str:
 
 
 def _train(
-    experiment: Experiment, run: Run, report: Callable[[int, int], None] | None
+    experiment: Experiment,
+    run: Run,
+    claim: Claim | None,
+    report: Callable[[int, int], None] | None,
 ) -> Literal["done", "trial"]:
     """Train, evaluate and write everything but the status, which is returned."""
     config = experiment.config
@@ -159,6 +174,7 @@ def _train(
         beginning,
         SeededSteps(config.seed_everything),
         NaNGuard(),
+        *([ClaimGuard(claim)] if claim is not None else []),  # before what writes
         timing,
         save,
         TrainingCurve(run.folder / "metrics.csv", trace.values),
@@ -172,7 +188,7 @@ def _train(
         shown = {"enable_progress_bar": False}  # the caller shows how far it is
     elif config.trainer.enable_progress_bar is not False:
         callbacks.append(EpochProgress())
-    with interruptible() as interruption:
+    with interruptible() as interruption, deaths_told(lambda: experiment.trainer):
         experiment.build([*callbacks, interruption], **shown)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         module.caveats = experiment.caveats
@@ -193,6 +209,8 @@ def _train(
             made = environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
             write_json(run.folder / "environment.json", made, sealed=True)
             evaluated = experiment.evaluation(save.saved, data.unavailable)
+            if claim is not None:
+                claim.check()
             _write_metrics(
                 experiment,
                 run,
@@ -252,34 +270,73 @@ def _write_metrics(
     write_json(run.folder / "metrics.json", content, sealed=True)
 
 
-def _evaluate_again(experiment: Experiment, run: Run) -> None:
+def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:
     """Evaluate the saved logits of a finished run if calibrators or bins are asked for that it was not evaluated with.
 
-    What it was evaluated with before stays.
+    What it was evaluated with before stays, also what another process adds at the same time.
+
+    Raises:
+        Busy: If another process has the run, and either this one is not patient or that one trains it.
     """
+    if _missing(experiment, run) is None:
+        return
+    with _in_turn(run, patient) as claim:
+        missing = _missing(experiment, run)  # again: another process may have added it just before
+        if missing is not None:
+            wanted, unavailable, fast = missing
+            sets = _saved(run)
+            evaluated = built(wanted)(sets, unavailable)
+            claim.check()
+            _write_metrics(experiment, run, sets, evaluated, wanted, fast)
+
+
+def _missing(
+    experiment: Experiment, run: Run
+) -> tuple[dict[str, Any], dict[str, str], bool] | None:
+    """What metrics.json is to be evaluated with, the sets it lacks, and whether it was a fast run; None if it stays."""
     asked = experiment.evaluation_settings
     try:
         before = read_json(run.folder / "metrics.json")
         earlier = spelled_out(before["evaluation"])
-        unavailable, fast = before["unavailable"], before["fast_dev_run"]
         wanted = united(earlier, asked)
-        if wanted == earlier:
-            return
+        return (
+            None if wanted == earlier else (wanted, before["unavailable"], before["fast_dev_run"])
+        )
     except (CorruptRun, KeyError, TypeError, ValueError):
-        wanted, unavailable, fast = asked, {}, False
-    sets = {
-        path.stem: Predictions.load(path)
-        for path in sorted((run.folder / "predictions").glob("*.npz"))
-    }
+        return asked, {}, False
+
+
+def _saved(run: Run) -> dict[str, Predictions]:
+    """The logits of every set of a run, val and test first."""
+    paths = sorted((run.folder / "predictions").glob("*.npz"))
+    sets = {path.stem: Predictions.load(path) for path in paths}
     missing = {"val", "test"} - set(sets)
     if missing:
         raise CorruptRun(
             f"{run.folder} is done, but its logits of {' and '.join(sorted(missing))} are gone."
         )
     order = ["val", "test", *(name for name in sets if name not in ("val", "test"))]
-    ordered = {name: sets[name] for name in order}
-    evaluated = built(wanted)(ordered, unavailable)
-    _write_metrics(experiment, run, ordered, evaluated, wanted, fast)
+    return {name: sets[name] for name in order}
+
+
+@contextmanager
+def _in_turn(run: Run, patient: bool) -> Iterator[Claim]:
+    """As `Run.claimed`; with patience after the other processes that evaluate the run, of which each takes seconds."""
+    with ExitStack() as stack:
+        told = False
+        while True:
+            try:
+                claim = stack.enter_context(run.claimed())
+                break
+            except Busy as busy:
+                if not (patient and run.done):
+                    raise
+                if not told:
+                    waits = f"calibench: waiting for {busy.owner}, which evaluates {run.folder}"
+                    say(waits, to=sys.stderr)
+                told = True
+                time.sleep(0.2)
+        yield claim
 
 
 def _show(run: Run, console: Terminal | None, what: str) -> None:

@@ -1,17 +1,14 @@
-"""Ctrl-C and SIGTERM: what ended a run, told as what it was."""
+"""Ctrl-C, SIGTERM and SIGHUP: what ended a run, told as what it was."""
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
 
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import Callback
 
-from calibench.config import Terminated
+from calibench.processes import unwinding
 
 
 class Interruption(Callback):
@@ -29,21 +26,11 @@ class Interruption(Callback):
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Let SIGTERM unwind like Ctrl-C; give the callback that tells what ended a run inside the trainer."""
-
-    def terminate(*_: Any) -> NoReturn:
-        raise Terminated
-
+    """Let SIGTERM and SIGHUP unwind like Ctrl-C; give the callback that tells what ended a run inside the trainer."""
     interruption = Interruption()
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
-        yield interruption
-        return
-    previous = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield interruption
-    except SystemExit as error:  # Lightning's answer to Ctrl-C
-        raise (
-            KeyboardInterrupt if isinstance(interruption.exception, KeyboardInterrupt) else error
-        ) from None
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    with unwinding():
+        try:
+            yield interruption
+        except SystemExit as error:  # Lightning's answer to Ctrl-C
+            ctrl_c = isinstance(interruption.exception, KeyboardInterrupt)
+            raise (KeyboardInterrupt if ctrl_c else error) from None

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import torch.distributed as dist
 from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
+
+from calibench.config import ExpectedFailure
+from calibench.processes import cause_of_death
+
+_STARTED_BY = os.getppid()
+_DEATH_IS_NOTICED = 3.0  # seconds after its connections break
 
 
 def process_grid() -> tuple[int, int]:
@@ -54,3 +63,36 @@ def cluster_plugins(given: Sequence[Any]) -> list[ClusterEnvironment]:
     nodes, processes = process_grid()
     alone = nodes * processes == 1
     return [LightningEnvironment() if alone else SLURMEnvironment(auto_requeue=False)]
+
+
+@contextmanager
+def deaths_told(trainer: Callable[[], Any]) -> Iterator[None]:
+    """Tell in one line that another process of the run died, in place of what the broken connection to it says.
+
+    Args:
+        trainer: Gives the trainer, once there is one.
+
+    Raises:
+        ExpectedFailure: In the first process, or in one that nobody watches any more.
+        SystemExit: In another process: the first one, or torchrun or srun, tells.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not (isinstance(error, dist.DistError) or "/gloo/" in str(error)):
+            raise
+        if trainer().global_rank != 0 and os.getppid() == _STARTED_BY:
+            raise SystemExit(1) from None
+        raise ExpectedFailure(_death(getattr(trainer().strategy.launcher, "procs", []))) from error
+
+
+def _death(processes: Sequence[Any]) -> str:
+    """Which of the processes died, and of what; they may take a moment."""
+    end = time.monotonic() + _DEATH_IS_NOTICED
+    while time.monotonic() < end:
+        for rank, process in enumerate(processes, start=1):
+            if process.poll():
+                died = cause_of_death(process.returncode)
+                return f"process {rank} (number {process.pid}) of this run {died}."
+        time.sleep(0.05)
+    return "another process of this run died, or the connection to it broke."

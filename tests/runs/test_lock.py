@@ -1,153 +1,381 @@
-"""One process has a folder at a time, whatever the others died of."""
+"""One process has a folder at a time, whatever the others died of, whether the file system locks or not."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import multiprocessing
 import os
+import random
+import shutil
 import socket
-import threading
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from calibench.runs import lock as lease
-from calibench.runs.lock import held
+from calibench.runs import Busy, Claim, LostClaim, lock, numbered
+from calibench.runs.lock import KernelLock, _flock_is_local, held
+from calibench.runs.numbered import NumberedClaim
+from calibench.runs.owner import Owner, this_machine
+from tests.waiting import started, wait_for
+
+DEAD = Owner(2**22 + 1, socket.gethostname(), this_machine())  # a number that no process gets
+KINDS = [KernelLock, NumberedClaim]
+both = pytest.mark.parametrize("kind", KINDS)
 
 
-def _hold(path: Path, connection: Any) -> None:
-    with held(path):
-        connection.send("held")
-        connection.recv()
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.lock"
 
 
-def _count(path: Path, times: int, connection: Any) -> None:
-    """Take the lock so many times, and leave it each time as a crash does."""
-    inside = path.with_name("inside")
-    for _ in range(times):
-        while True:
-            try:
-                with held(path):
-                    os.close(
-                        os.open(inside, os.O_CREAT | os.O_EXCL)
-                    )  # nobody else may have made it
-                    inside.unlink()
-                    write(path, pid=2**22 + 1, host=socket.gethostname())
-                break
-            except BlockingIOError:
-                time.sleep(0.001)
-    connection.send(times)
+@contextmanager
+def taken(claim: Claim) -> Iterator[Claim]:
+    claim.take()
+    try:
+        yield claim
+    finally:
+        claim.release()
 
 
-def start(function: Any, *arguments: Any) -> tuple[Any, Any]:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=function, args=(*arguments, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    return process, ours
+def crash(claim: Claim) -> None:
+    """Leave a claim as a process does that dies."""
+    if isinstance(claim, KernelLock):
+        claim._lock.release()  # by the system
+    else:
+        assert isinstance(claim, NumberedClaim)
+        claim._over.set()
+        sign(claim, DEAD)
 
 
-def write(path: Path, *, seconds_ago: float = 0, **owner: Any) -> None:
-    """Leave a lock that says it is the owner's."""
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps(owner) if owner else "")
+def sign(claim: Claim, owner: Owner, *, seconds_ago: float = 0) -> None:
+    """Let a claim say that it is the owner's."""
+    file = claim._file(claim._number) if isinstance(claim, NumberedClaim) else claim.path
+    temporary = file.with_name("temporary")
+    temporary.write_bytes(owner.text())
     then = time.time() - seconds_ago
     os.utime(temporary, (then, then))
-    temporary.replace(path)
+    temporary.replace(file)
 
 
-def test_one_of_two_processes_gets_it_and_the_other_says_so(tmp_path: Path) -> None:
-    lock = tmp_path / "run.lock"
-    process, connection = start(_hold, lock)
-    assert connection.recv() == "held"
-    with pytest.raises(BlockingIOError, match=f"is being run by process {process.pid}"), held(lock):
-        pass
-    process.kill()  # a crash leaves the lock; its owner is dead, so the next one takes it over
-    process.join()
-    with held(lock):
-        assert json.loads(lock.read_text())["pid"] == os.getpid()
-    assert not lock.exists()
+def without_flock(error: int) -> Any:
+    def flock(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    return flock
 
 
-def test_of_many_processes_at_a_stale_lock_one_gets_it(tmp_path: Path) -> None:
-    lock = tmp_path / "run.lock"
-    started = [start(_count, lock, 20) for _ in range(3)]
-    for process, connection in started:
-        assert connection.poll(120)
-        assert connection.recv() == 20
-        process.join()
+# --- many processes at once ---
 
 
-def test_who_judges_a_stale_lock_second_does_not_remove_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def dawdle() -> None:
+    """Let this process wait a random moment before whatever it does with files: others come in between anywhere."""
+    generator = random.Random(os.getpid())
+
+    def wait(event: str, _: object) -> None:
+        if event == "open" or event.startswith(("os.", "fcntl.")):
+            time.sleep(generator.choice((0, 0, 0.001, 0.003)))
+
+    sys.addaudithook(wait)
+
+
+def compete(kind: type[Claim], path: Path, times: int, connection: Any) -> None:
+    """Take the lock so many times, and leave it in turn as one does that ends and as one does that dies."""
+    inside, holds, doubles = path.with_name("inside"), 0, 0
+    dawdle()
+    while holds < times:
+        claim = kind(path)
+        try:
+            claim.take()
+        except Busy:
+            continue
+        holds += 1
+        try:
+            os.close(os.open(inside, os.O_CREAT | os.O_EXCL))
+            inside.unlink(missing_ok=True)
+        except FileExistsError:
+            doubles += 1
+        crash(claim) if holds % 2 else claim.release()
+    connection.send(doubles)
+
+
+def double_holds(kind: type[Claim], path: Path, *, processes: int, times: int) -> int:
+    """How often two had the lock at once."""
+    context = multiprocessing.get_context("spawn")
+    pipes, workers = [], []
+    try:
+        for _ in range(processes):
+            ours, theirs = context.Pipe()
+            worker = context.Process(target=compete, args=(kind, path, times, theirs), daemon=True)
+            worker.start()
+            theirs.close()
+            pipes.append(ours)
+            workers.append(worker)
+        for pipe in pipes:
+            wait_for(lambda pipe=pipe: pipe.poll(0.1), 2.0 * times)
+        return sum(pipe.recv() for pipe in pipes)
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.join()
+
+
+@both
+def test_two_never_have_it_at_once(kind: type[Claim], path: Path) -> None:
+    """Where the file system does not lock, an earlier version was held twice in 22 of 249 times, tried like this."""
+    assert double_holds(kind, path, processes=3, times=15) == 0
+
+
+@pytest.mark.slow
+@both
+def test_two_never_have_it_at_once_however_many_try(kind: type[Claim], path: Path) -> None:
+    assert double_holds(kind, path, processes=6, times=200) == 0
+
+
+def test_who_judged_long_ago_does_not_get_what_is_over_since(path: Path) -> None:
+    """Between a look at the claims and the making of the next number, others take, leave and take again."""
+    late = NumberedClaim(path)
+    make = late._make
+
+    def make_late(number: int) -> bool:
+        late._make = make  # type: ignore[method-assign]
+        assert number == 1
+        with taken(NumberedClaim(path)):
+            pass  # 1, which is free now
+        other.take()  # 2
+        return make(number)
+
+    other = NumberedClaim(path)
+    late._make = make_late  # type: ignore[method-assign]
+    with pytest.raises(Busy):
+        late.take()
+    assert other.kept
+    other.release()
+    assert [file.name for file in path.parent.iterdir()] == ["run.lock.2.free"]
+
+
+# --- who has it ---
+
+
+def hold(kind: type[Claim], path: Path) -> list[str]:
+    """The command of a process that takes the lock, says so, and dies when it is told to."""
+    code = f"""
+import os, signal
+from pathlib import Path
+from calibench.runs.lock import {kind.__name__} as kind
+claim = kind(Path({str(path)!r}))
+claim.take()
+print("held", flush=True)
+input()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    return [sys.executable, "-c", code]
+
+
+@both
+def test_a_second_process_is_told_who_has_it_and_gets_it_when_that_one_is_killed(
+    kind: type[Claim], path: Path
 ) -> None:
-    lock = tmp_path / "run.lock"
-    write(lock, pid=2**22 + 1, host=socket.gethostname())
-    judged, go_on = threading.Event(), threading.Event()
-    check = lease._check_stale
-
-    def slow_check(path: Path) -> None:
-        check(path)
-        judged.set()
-        go_on.wait(20)
-
-    monkeypatch.setattr(lease, "_check_stale", slow_check)
-    first = threading.Thread(target=lease._acquire, args=(lock,))
-    first.start()
-    assert judged.wait(20)
-    second = threading.Thread(target=lease._remove_stale, args=(lock,))
-    second.start()
-    second.join(0.3)
-    assert second.is_alive()  # one judges at a time
-    go_on.set()
-    first.join()
-    second.join()
-    assert json.loads(lock.read_text())["pid"] == os.getpid()
+    with started(hold(kind, path), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(Busy, match=f"is being run by process {process.pid}\\.") as busy:
+            kind(path).take()
+        assert busy.value.owner == f"process {process.pid}"
+        process.communicate("die\n")
+        with taken(kind(path)) as claim:
+            assert claim.kept
 
 
-def test_an_owner_on_another_machine_is_believed_as_long_as_it_shows_life(tmp_path: Path) -> None:
-    lock = tmp_path / "run.lock"
-    write(lock, pid=1, host="elsewhere", seconds_ago=lease.EXPIRES_AFTER - 20)
-    with pytest.raises(BlockingIOError, match=r"process 1 on elsewhere \(last sign"), held(lock):
-        pass
-    write(lock, pid=1, host="elsewhere", seconds_ago=lease.EXPIRES_AFTER + 20)
-    with held(lock):
-        assert json.loads(lock.read_text())["host"] == socket.gethostname()
-
-
-def test_a_living_process_that_has_the_dead_owners_number_is_not_the_owner(tmp_path: Path) -> None:
-    lock = tmp_path / "run.lock"
-    write(lock, pid=os.getppid(), host=socket.gethostname(), birth=lease._birth(os.getppid()))
-    with pytest.raises(BlockingIOError), held(lock):
-        pass
-    write(lock, pid=os.getppid(), host=socket.gethostname(), birth="0")
-    with held(lock):
+@both
+def test_this_process_does_not_get_it_twice(kind: type[Claim], path: Path) -> None:
+    with taken(kind(path)), pytest.raises(Busy, match=f"process {os.getpid()}\\."):
+        kind(path).take()
+    with taken(kind(path)):
         pass
 
 
-def test_a_lock_cut_short_by_a_crash_is_stale_and_a_new_one_is_not(tmp_path: Path) -> None:
-    lock = tmp_path / "run.lock"
-    write(lock, seconds_ago=20)
-    with held(lock):
-        pass
-    write(lock)
-    with pytest.raises(BlockingIOError, match="being taken"), held(lock):
+@both
+def test_a_process_of_another_container_has_it(kind: type[Claim], path: Path) -> None:
+    """Its number means another process here, or none."""
+    unshare = shutil.which("unshare")
+    alone = [str(unshare), "--pid", "--fork", "--kill-child"]
+    if unshare is None or subprocess.run([*alone, "true"], capture_output=True).returncode:
+        pytest.skip("this user cannot make a namespace of process numbers")
+    command = [*alone, *hold(kind, path)]
+    with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(Busy, match=f"process 1 on {socket.gethostname()}"):
+            kind(path).take()
+
+
+def test_the_lock_is_gone_when_it_is_over(path: Path) -> None:
+    with held(path):
+        assert Owner.parse(path.read_bytes()) == Owner.this()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_numbers_grow_and_one_file_stays(path: Path) -> None:
+    for number in (1, 2, 3):
+        claim = NumberedClaim(path)
+        with taken(claim):
+            assert claim._number == number
+            assert [file.name for file in path.parent.iterdir()] == [f"run.lock.{number}"]
+    assert [file.name for file in path.parent.iterdir()] == ["run.lock.3.free"]
+
+
+# --- owners elsewhere, and owners that are dead ---
+
+
+def test_an_owner_on_another_machine_is_believed_as_long_as_it_shows_life(path: Path) -> None:
+    claim = NumberedClaim(path)
+    claim.take()
+    sign(claim, Owner(1, "elsewhere", "another/1"), seconds_ago=numbered.EXPIRES_AFTER - 20)
+    with pytest.raises(Busy, match="process 1 on elsewhere"):
+        NumberedClaim(path).take()
+    sign(claim, Owner(1, "elsewhere", "another/1"), seconds_ago=numbered.EXPIRES_AFTER + 20)
+    with taken(NumberedClaim(path)):
+        assert not claim.kept
+
+
+def test_a_living_process_that_has_the_dead_owners_number_is_not_the_owner(path: Path) -> None:
+    claim = NumberedClaim(path)
+    claim.take()
+    owner = Owner.this()
+    sign(claim, Owner(owner.pid, owner.host, owner.machine, birth="0"))
+    with taken(NumberedClaim(path)):
         pass
 
 
-def test_the_owner_shows_life_and_leaves_what_another_took_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_claim_cut_short_by_a_crash_is_over_and_a_new_one_is_not(path: Path) -> None:
+    (path.parent / "run.lock.1").touch()
+    with pytest.raises(Busy, match="another process"):
+        NumberedClaim(path).take()
+    os.utime(path.parent / "run.lock.1", (0, 0))
+    with taken(NumberedClaim(path)) as claim:
+        assert claim.kept
+
+
+def test_an_owner_shows_life(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbered, "REFRESHED_EVERY", 0.01)
+    with taken(NumberedClaim(path)):
+        file = path.parent / "run.lock.1"
+        os.utime(file, (0, 0))
+        wait_for(lambda: time.time() - file.stat().st_mtime < 60)
+
+
+@both
+def test_a_lock_of_an_older_version_counts(kind: type[Claim], path: Path) -> None:
+    """They made the file, removed it at the end, and touched it meanwhile."""
+    path.write_text(json.dumps({"pid": os.getppid(), "host": socket.gethostname(), "birth": None}))
+    with pytest.raises(Busy, match=f"process {os.getppid()}"):
+        kind(path).take()
+    path.write_text(json.dumps({"pid": DEAD.pid, "host": DEAD.host}))
+    with taken(kind(path)):
+        pass
+    path.write_text(json.dumps({"pid": 1, "host": "elsewhere"}))
+    with pytest.raises(Busy, match="process 1 on elsewhere"):
+        kind(path).take()
+    os.utime(path, (0, 0))
+    with taken(kind(path)):
+        pass
+
+
+# --- a lock that is lost ---
+
+
+@both
+def test_a_process_that_lost_it_knows_and_leaves_it_to_the_other(
+    kind: type[Claim], path: Path
 ) -> None:
-    monkeypatch.setattr(lease, "REFRESHED_EVERY", 0.01)
-    lock = tmp_path / "run.lock"
-    with held(lock):
-        os.utime(lock, (0, 0))
-        end = time.monotonic() + 20
-        while time.time() - lock.stat().st_mtime > 60:
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        write(lock, pid=1, host="elsewhere")
-    assert json.loads(lock.read_text())["host"] == "elsewhere"
+    loser, winner = kind(path), kind(path)
+    loser.take()
+    loser.check()
+    if kind is KernelLock:
+        path.unlink()  # by hand, or with the folder
+    else:
+        sign(loser, DEAD)
+    with taken(winner):
+        with pytest.raises(LostClaim, match="was taken over by another process"):
+            loser.check()
+        loser.release()
+        assert winner.kept
+
+
+# --- where the file system does not lock ---
+
+
+@pytest.mark.parametrize("error", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_without_flock_there_are_claims(
+    error: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", without_flock(error))
+    with held(path) as claim:
+        assert isinstance(claim, NumberedClaim)
+        with pytest.raises(Busy), held(path):
+            pass
+    with held(path):
+        pass
+
+
+def test_another_error_is_no_reason_for_claims(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", without_flock(errno.EIO))
+    with pytest.raises(OSError, match="Input/output error"), held(path):
+        pass
+
+
+def test_machines_of_which_one_locks_and_one_does_not_see_each_other(path: Path) -> None:
+    with taken(NumberedClaim(path)), pytest.raises(Busy, match=f"process {os.getpid()}"):
+        KernelLock(path).take()
+    with taken(KernelLock(path)), pytest.raises(Busy, match=f"process {os.getpid()}"):
+        NumberedClaim(path).take()
+    with taken(NumberedClaim(path)):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("mount", "local"),
+    [
+        ("- ext4 /dev/vda rw", False),
+        ("- nfs4 server:/home rw,vers=4.2,local_lock=none", False),
+        ("- nfs server:/home rw,vers=3,nolock,local_lock=none", True),
+        ("- nfs server:/home rw,vers=3,local_lock=flock", True),
+        ("- lustre server:/scratch rw,flock", False),
+        ("- lustre server:/scratch rw,localflock", True),
+        ("shared:7 - fuse.sshfs server:/home rw,user_id=0", True),
+        ("- fuseblk /dev/sda1 rw", False),
+        ("- 9p C:\\134 rw,trans=fd", True),
+    ],
+)
+def test_file_systems_that_lock_for_one_machine_only(
+    mount: str, local: bool, tmp_path: Path
+) -> None:
+    device = tmp_path.stat().st_dev
+    line = f"36 35 {os.major(device)}:{os.minor(device)} / /mnt rw,relatime {mount}\n"
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"22 27 0:999 / /proc rw - fuse proc rw\n{line}")
+    assert _flock_is_local(tmp_path, mounts) is local
+    assert not _flock_is_local(tmp_path, tmp_path / "not there")
+
+
+def test_there_they_are_claims(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "_flock_is_local", lambda folder: True)
+    with held(path) as claim:
+        assert isinstance(claim, NumberedClaim)
+
+
+def test_the_lock_file_is_never_one_behind_a_symbolic_link(path: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("content")
+    path.symlink_to(precious)
+    with pytest.raises(OSError, match="symbolic links"), held(path):
+        pass
+    assert precious.read_text() == "content"

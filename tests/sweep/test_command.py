@@ -13,12 +13,14 @@ import subprocess
 import sys
 import time
 import weakref
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from calibench.cli import main
 from calibench.config import UsageError
 from calibench.sweep import pool
 from calibench.sweep.command import live_table, plan, results_root
@@ -26,19 +28,24 @@ from calibench.sweep.pool import Job
 from calibench.sweep.suites import CORE_LOSSES, parse_losses, parse_seeds
 from calibench.tables.terminal import Printed
 from calibench.training import fit as training
+from tests.waiting import patience, started, wait_for
 
 
-def start(root: Path, *arguments: str) -> subprocess.Popen[str]:
+def sweep(root: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
     quick = ["--trainer.max_epochs", "2", "--trainer.default_root_dir", str(root)]
-    return subprocess.Popen(
-        [sys.executable, "-m", "calibench", "sweep", "digits_lt", *arguments, *quick],
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "calibench", "sweep", "digits_lt", *arguments, *quick]
+    return started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def finish(process: subprocess.Popen[str], timeout: float = 240) -> tuple[int, str, str]:
-    out, error = process.communicate(timeout=timeout)
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, error = process.communicate(timeout=patience(120))
     return process.returncode, out, error
+
+
+def swept(root: Path, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of a sweep."""
+    with sweep(root, *arguments) as process:
+        return finish(process)
 
 
 def results(root: Path) -> dict[str, Any]:
@@ -133,56 +140,41 @@ def test_the_live_table_shows_states_and_fits_the_terminal() -> None:
     assert len(text.splitlines()) <= 24
 
 
-def test_a_sweep_is_killed_run_again_and_equals_an_uninterrupted_one(tmp_path: Path) -> None:
+def test_a_sweep_is_killed_run_again_and_equals_an_uninterrupted_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its workers end by themselves, and the next sweep waits for them where it has to."""
     losses = ["--losses", "cross_entropy", "gce", "flsd", "--seeds", "1..2"]
-    code, out, error = finish(start(tmp_path / "whole", *losses, "--jobs", "1"))
+    code, out, error = swept(tmp_path / "whole", *losses, "--jobs", "1")
     assert code == 0, error
     assert out.count("✓") == 6
 
-    process = start(tmp_path / "cut", *losses, "--jobs", "2")
-    end = time.monotonic() + 90
-    while not results(tmp_path / "cut"):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "cut").rglob("metrics.json")}
-    assert len(done) < 6
-    code, out, error = finish(start(tmp_path / "cut", *losses, "--jobs", "2"))
+    with sweep(tmp_path / "cut", *losses, "--jobs", "2") as process:
+        wait_for(lambda: results(tmp_path / "cut"))
+        process.kill()  # and not its workers
+        process.wait()
+        done = {path: path.stat().st_mtime_ns for path in (tmp_path / "cut").rglob("metrics.json")}
+        assert len(done) < 6
+        code, out, error = swept(tmp_path / "cut", *losses, "--jobs", "2")
     assert code == 0, error
     statuses = [
         json.loads(path.read_text())["status"] for path in (tmp_path / "cut").rglob("status.json")
     ]
     assert statuses == ["done"] * 6
-    assert results(tmp_path / "cut") == results(
-        tmp_path / "whole"
-    )  # neither the kill nor --jobs changed a number
+    # neither the kill nor --jobs changed a number
+    assert results(tmp_path / "cut") == results(tmp_path / "whole")
     kept = [path for path, time_ns in done.items() if path.stat().st_mtime_ns == time_ns]
-    assert (
-        out.count("✓ before") >= len(kept) - 1
-    )  # a run killed between its last two files is finished again
+    # a run killed between its last two files is finished again
+    assert out.count("✓ before") >= len(kept) - 1
 
-    code, out, _ = finish(start(tmp_path / "cut", *losses))
+    code, out, _ = swept(tmp_path / "cut", *losses)
     assert code == 0
     assert out.count("✓ before") == 6
-    boards = [
-        subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "calibench",
-                "leaderboard",
-                str(tmp_path / name),
-                "--format",
-                "csv",
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for name in ("whole", "cut")
-    ]
-    assert numbers(boards[0]) == numbers(boards[1])
+    boards = []
+    for name in ("whole", "cut"):
+        assert main(["leaderboard", str(tmp_path / name), "--format", "csv"]) == 0
+        boards.append(numbers(capsys.readouterr().out))
+    assert boards[0] == boards[1]
 
 
 def test_a_failed_cell_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -190,9 +182,8 @@ def test_a_failed_cell_does_not_stop_the_others(tmp_path: Path) -> None:
     nan.write_text(
         "model:\n  loss:\n    class_path: tests.plugin.BecomesNaN\n    init_args: {step: 3}\n"
     )
-    code, out, error = finish(
-        start(tmp_path / "r", "--losses", str(nan), "gce", "--seeds", "1", "--jobs", "1")
-    )
+    cells = ["--losses", str(nan), "gce", "--seeds", "1", "--jobs", "1"]
+    code, out, error = swept(tmp_path / "r", *cells)
     assert code == 1
     assert "digits_lt nan seed=1 failed: the training loss is not finite at epoch 0" in error
     assert "Generative" in out
@@ -200,28 +191,26 @@ def test_a_failed_cell_does_not_stop_the_others(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_the_children_and_keeps_what_is_done(tmp_path: Path) -> None:
-    process = start(tmp_path, "--losses", "core", "--seeds", "1..9", "--jobs", "2")
-    end = time.monotonic() + 180
-    while not any('"done"' in path.read_text() for path in tmp_path.rglob("status.json")):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
-    code, _, error = finish(process, 60)
+    with sweep(tmp_path, "--losses", "core", "--seeds", "1..9", "--jobs", "2") as process:
+        wait_for(
+            lambda: any('"done"' in path.read_text() for path in tmp_path.rglob("status.json"))
+        )
+        os.killpg(process.pid, signal.SIGINT)
+        code, _, error = finish(process)
+        # the process that forks the workers notices by itself
+        wait_for(lambda: str(process.pid) not in sessions())
     assert code == 130
     assert error.splitlines()[-1] == "calibench: interrupted"
     assert "Traceback" not in error
-    end = time.monotonic() + 10  # the process that forks the workers notices by itself
-    while (
-        str(process.pid)
-        in subprocess.run(
-            ["ps", "-eo", "sid"], capture_output=True, text=True, check=True
-        ).stdout.split()
-    ):
-        assert time.monotonic() < end, "a child is left"
-        time.sleep(0.1)
     done = [json.loads(path.read_text())["status"] for path in tmp_path.rglob("status.json")]
     assert "done" in done
     assert "running" not in done
+
+
+def sessions() -> list[str]:
+    """Of every process."""
+    shown = subprocess.run(["ps", "-eo", "sid"], capture_output=True, text=True, check=True)
+    return shown.stdout.split()
 
 
 def test_the_memory_of_a_cell_does_not_wait_for_the_collector(

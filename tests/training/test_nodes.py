@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from lightning.fabric.plugins.environments import LightningEnvironment, SLURMEnvironment
 
-from calibench.training.nodes import cluster_plugins, follow, process_grid
+from calibench.config import ExpectedFailure
+from calibench.training import nodes
+from calibench.training.nodes import cluster_plugins, deaths_told, follow, process_grid
+from tests.waiting import patience, started, wait_for
 
 TORCHRUN = {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}
 BATCH = {
@@ -70,6 +76,84 @@ def test_a_trainer_follows_unless_it_is_told_otherwise(monkeypatch: pytest.Monke
     alone = SimpleNamespace(devices="auto", strategy="auto", num_nodes=1)
     follow(alone)
     assert alone.devices == "auto"
+
+
+# --- a process that dies ---
+
+GLOO = (
+    "[/gloo/transport/tcp/pair.cc:545] Read error [127.0.0.1]:9123: Connection reset by peer. GLHF!"
+)
+
+
+def told(error: Exception, *, rank: int = 0, processes: Sequence[Any] = ()) -> None:
+    """Raise an error in a process of a run that started the others, if any."""
+    launcher = SimpleNamespace(procs=processes)
+    trainer = SimpleNamespace(global_rank=rank, strategy=SimpleNamespace(launcher=launcher))
+    with deaths_told(lambda: trainer):
+        raise error
+
+
+def test_the_first_process_tells_in_one_line_which_other_one_died() -> None:
+    lives = subprocess.Popen(["sleep", "60"])
+    killed = subprocess.Popen(["sleep", "60"])
+    try:
+        killed.kill()  # noticed when it is asked for
+        line = rf"process 2 \(number {killed.pid}\) of this run was killed by signal 9 \(SIGKILL;"
+        with pytest.raises(ExpectedFailure, match=line):
+            told(RuntimeError(GLOO), processes=[lives, killed])
+    finally:
+        lives.kill()
+        lives.wait()
+        killed.wait()
+
+
+def test_another_process_leaves_it_to_who_started_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit) as ended:
+        told(RuntimeError(GLOO), rank=1)
+    assert ended.value.code == 1
+    monkeypatch.setattr(nodes, "_DEATH_IS_NOTICED", 0.1)
+    monkeypatch.setattr(nodes, "_STARTED_BY", -1)  # the first process was killed itself
+    with pytest.raises(ExpectedFailure, match="another process of this run died"):
+        told(dist.DistNetworkError("Broken pipe"), rank=1)
+
+
+def test_other_errors_are_told_as_they_are() -> None:
+    with pytest.raises(RuntimeError, match="out of range"):
+        told(RuntimeError("index 7 is out of range"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_process_of_two_is_one_line(victim: int, tmp_path: Path) -> None:
+    command = [
+        *(sys.executable, "-m", "calibench"),
+        *("fit", "--config", "digits_lt", "--trainer.devices", "2", "--trainer.strategy", "ddp"),
+        *("--trainer.max_epochs", "5000", "--trainer.enable_progress_bar", "false"),
+        *("--trainer.default_root_dir", str(tmp_path)),
+    ]
+    with started(command, stderr=subprocess.PIPE) as first:
+        wait_for(lambda: list(tmp_path.rglob("last.ckpt")), 120)
+        (second,) = children(first.pid)
+        os.kill((first.pid, second)[victim], signal.SIGKILL)
+        _, error = first.communicate(timeout=patience(120))
+    said = [
+        line for line in error.splitlines() if "warning" not in line and "Initializing" not in line
+    ]
+    if victim == 1:
+        died = f"process 1 (number {second}) of this run was killed by signal 9 (SIGKILL; out of memory?)."
+        assert said == [f"calibench: {died}"]
+        assert first.returncode == 1
+        status = json.loads(next(tmp_path.rglob("status.json")).read_text())
+        assert (status["status"], status["reason"]) == ("failed", f"ExpectedFailure: {died}")
+    else:
+        assert said == [
+            "calibench: another process of this run died, or the connection to it broke."
+        ]
+
+
+def children(pid: int) -> list[int]:
+    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(line) for line in done.stdout.split()]
 
 
 # No batch normalisation, float64, batches that do not divide evenly, a loss that couples the examples of a batch.

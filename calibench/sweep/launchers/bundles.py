@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench.sweep.launchers.local import local_pool
-from calibench.sweep.pool import TERMINATED, Job
+from calibench.sweep.pool import Job
 
 _TOLD = ("state", "epoch", "epochs", "seconds", "reason")
 
@@ -52,6 +53,7 @@ class Bundle:
         events: File of JSON lines that the submitter reads.
         at_a_time: As for `local_pool`.
         cells_per_gpu: As for `local_pool`.
+        minutes_per_cell: As for `local_pool`.
     """
 
     jobs: list[Job]
@@ -59,11 +61,16 @@ class Bundle:
     events: Path
     at_a_time: int | None
     cells_per_gpu: int | None
+    minutes_per_cell: float = math.inf
 
     def __call__(self) -> None:
         """Run the cells that are neither done nor failed."""
         pool = local_pool(
-            self.jobs, self.logs, at_a_time=self.at_a_time, cells_per_gpu=self.cells_per_gpu
+            self.jobs,
+            self.logs,
+            at_a_time=self.at_a_time,
+            cells_per_gpu=self.cells_per_gpu,
+            minutes_per_cell=self.minutes_per_cell,
         )
         # scancel and a time-out send it to the cells as well, which end; no other one must start in their place
         signal.signal(signal.SIGTERM, lambda *_: pool.drain())
@@ -79,7 +86,7 @@ class Bundle:
         from submitit.helpers import DelayedSubmission
 
         for job in self.jobs:
-            if job.state == "running" or job.reason == TERMINATED:
+            if job.state in ("running", "waiting") or job.reason.startswith("terminated"):
                 job.state, job.reason = "queued", ""
                 self._tell(job)
         return DelayedSubmission(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 from collections.abc import Sequence
@@ -41,7 +42,12 @@ def any_wants_gpu(jobs: Sequence[Job]) -> bool:
 
 
 def local_pool(
-    jobs: Sequence[Job], logs: Path, *, at_a_time: int | None, cells_per_gpu: int | None
+    jobs: Sequence[Job],
+    logs: Path,
+    *,
+    at_a_time: int | None,
+    cells_per_gpu: int | None,
+    minutes_per_cell: float = math.inf,
 ) -> Pool:
     """Worker processes for the jobs; each sees one GPU if the jobs want one and the machine has some.
 
@@ -50,6 +56,7 @@ def local_pool(
         logs: Folder of what they print.
         at_a_time: Cells at a time; by default `cells_per_gpu` (1) on each GPU, or one on each core.
         cells_per_gpu: Cells at a time on one GPU.
+        minutes_per_cell: How long a cell may take; one that takes longer is ended, and failed.
 
     Raises:
         UsageError: If `cells_per_gpu` is given and no GPU is visible, or the jobs want none.
@@ -60,4 +67,4 @@ def local_pool(
         why = "none is visible here" if wanted else "the configuration says `accelerator: cpu`"
         raise UsageError(f"`--cells-per-gpu` needs a GPU; {why}.")
     size = at_a_time or (cells_per_gpu or 1) * len(gpus) or cores()
-    return Pool(min(size, len(jobs)), logs, gpus)
+    return Pool(min(size, len(jobs)), logs, gpus, minutes_per_cell)

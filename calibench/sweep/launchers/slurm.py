@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -34,6 +35,7 @@ class Slurm:
         minutes_per_job: How long a job should take at most; short cells share a job.
         at_a_time: Cells of a job that run at once; by default what its GPUs hold, or its `cpus_per_task`.
         cells_per_gpu: Cells that share a GPU; a job then has one GPU unless the options say more.
+        minutes_per_cell: How long a cell may take; one that takes longer is ended, and failed.
     """
 
     root: Path
@@ -41,6 +43,7 @@ class Slurm:
     minutes_per_job: float = 60.0
     at_a_time: int | None = None
     cells_per_gpu: int | None = None
+    minutes_per_cell: float = math.inf
     _tasks: list[Task] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -124,7 +127,14 @@ class Slurm:
         folder.mkdir(parents=True)
         logs = self.root.absolute() / "logs"
         works = [
-            Bundle(jobs, logs, folder / f"{number}.jsonl", self.at_a_time, self.cells_per_gpu)
+            Bundle(
+                jobs,
+                logs,
+                folder / f"{number}.jsonl",
+                self.at_a_time,
+                self.cells_per_gpu,
+                self.minutes_per_cell,
+            )
             for number, jobs in enumerate(bundles)
         ]
         array = self._array(folder).submit(works)

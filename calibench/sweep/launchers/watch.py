@@ -10,10 +10,9 @@ from pathlib import Path
 from calibench.runs import read_json, write_json
 from calibench.sweep.launchers.bundles import retell
 from calibench.sweep.launchers.queue import ended
-from calibench.sweep.pool import Job
+from calibench.sweep.pool import FINAL, Job
 
 ASKED_EVERY = 15.0  # seconds between two questions to SLURM
-_FINAL = ("done", "skipped", "failed")
 _RECORD = "submission.json"
 
 
@@ -38,7 +37,7 @@ class Task:
     @property
     def over(self) -> bool:
         """Whether each of its cells is done or failed."""
-        return all(job.state in _FINAL for job in self.jobs)
+        return all(job.state in FINAL for job in self.jobs)
 
     def news(self) -> Iterator[Job]:
         """Bring the cells up to date; yields those that changed."""
@@ -56,7 +55,7 @@ class Task:
         """Its SLURM job is over: what is not finished failed."""
         yield from self.news()
         for job in self.jobs:
-            if job.state not in _FINAL:
+            if job.state not in FINAL:
                 job.state = "failed"
                 job.reason = f"task {self.number} of SLURM job {self.array} is over ({state}); see {self.events.parent}"
                 yield job

@@ -9,7 +9,7 @@ import pytest
 
 from calibench.sweep.launchers.bundles import Bundle, bundled
 from calibench.sweep.launchers.watch import Task
-from calibench.sweep.pool import TERMINATED, Job
+from calibench.sweep.pool import Job
 
 
 def jobs(n: int) -> list[Job]:
@@ -38,19 +38,21 @@ def test_bundles_take_about_the_minutes(
 
 
 def bundle(tmp_path: Path) -> Bundle:
-    return Bundle(jobs(4), tmp_path, tmp_path / "0.jsonl", 1, None)
+    return Bundle(jobs(4), tmp_path, tmp_path / "0.jsonl", 1, None, minutes_per_cell=30)
 
 
 def test_what_was_cut_off_goes_back_into_the_queue(tmp_path: Path) -> None:
     pytest.importorskip("submitit")
     one = bundle(tmp_path)
-    states = ["done", "running", "failed", "failed"]
-    for job, state in zip(one.jobs, states, strict=True):
-        job.state = state  # type: ignore[assignment]
-    one.jobs[2].reason, one.jobs[3].reason = TERMINATED, "the loss is not finite"
+    one.jobs += [Job("b", "loss", 4, [])]
+    states = ["done", "running", "failed", "failed", "waiting"]
+    reasons = ["", "", "terminated (SIGTERM)", "the loss is not finite", "process 7"]
+    for job, state, reason in zip(one.jobs, states, reasons, strict=True):
+        job.state, job.reason = state, reason  # type: ignore[assignment]
     again = pickle.loads(pickle.dumps(one.checkpoint().function))
-    assert [job.state for job in again.jobs] == ["done", "queued", "queued", "failed"]
-    assert [job.reason for job in again.jobs] == ["", "", "", "the loss is not finite"]
+    assert [job.state for job in again.jobs] == ["done", "queued", "queued", "failed", "queued"]
+    assert [job.reason for job in again.jobs] == ["", "", "", "the loss is not finite", ""]
+    assert again.minutes_per_cell == 30
 
 
 def test_the_submitter_reads_what_the_bundle_tells(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ def devices(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
         seen.append(device)
 
     monkeypatch.setattr(Pool, "_start", start)
-    monkeypatch.setattr(Pool, "_give", lambda self, worker, job: job)
-    list(pool.run(jobs()))
+    for _ in range(pool.size):
+        pool._free_worker()
     return seen
 
 

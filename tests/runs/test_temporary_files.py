@@ -1,0 +1,108 @@
+"""What a write that was cut off leaves is removed by the next; a temporary file is never one behind a link."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibench.data import cache
+from calibench.runs import Run, atomic_file, write_atomically
+from calibench.runs.files import _place
+
+DEAD = 2**22 + 1  # a number that no process gets
+A_DAY_AGO = time.time() - 90_000
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def leave(path: Path, *, old: bool = False) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("a part")
+    if old:
+        os.utime(path, (A_DAY_AGO, A_DAY_AGO))
+    return path
+
+
+def test_what_a_dead_writer_left_goes_with_the_next_write(tmp_path: Path) -> None:
+    leave(tmp_path / f".x.json.{_place()}-{DEAD}.00ff.tmp")
+    leave(tmp_path / f".x.json.another-{DEAD}.00ff.tmp", old=True)  # of another machine
+    leave(tmp_path / ".x.json.4711.tmp", old=True)  # of an earlier version
+    write_atomically(tmp_path / "x.json", b"{}")
+    assert names(tmp_path) == ["x.json"]
+
+
+def test_what_a_writer_that_may_live_is_writing_stays(tmp_path: Path) -> None:
+    theirs = [
+        leave(tmp_path / f".x.json.{_place()}-{os.getppid()}.00ff.tmp", old=True),
+        leave(tmp_path / f".x.json.another-{DEAD}.00ff.tmp"),
+        leave(tmp_path / ".x.json.4711.tmp"),
+        leave(tmp_path / f".x.json.more.{_place()}-{os.getppid()}.00ff.tmp"),  # another file's
+    ]
+    write_atomically(tmp_path / "x.json", b"{}")
+    assert names(tmp_path) == sorted([*(path.name for path in theirs), "x.json"])
+
+
+def test_a_write_that_fails_or_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with atomic_file(tmp_path / "x") as file:
+            file.write(b"a part")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert names(tmp_path) == []
+
+
+def test_who_claims_a_run_removes_whatever_was_being_written_there(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    leave(tmp_path / ".status.json.4711.tmp")
+    leave(run.checkpoints / f".last.ckpt.another-{DEAD}.00ff.tmp")
+    with run.claimed():
+        assert names(tmp_path) == ["checkpoints", "run.lock"]
+        assert names(run.checkpoints) == []
+
+
+def test_a_link_in_the_place_of_a_temporary_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    precious = leave(tmp_path / "precious")
+    monkeypatch.setattr(secrets, "token_hex", lambda n: "00ff")  # which nobody can know
+    (tmp_path / f".x.{_place()}-{os.getpid()}.00ff.tmp").symlink_to(precious)
+    with pytest.raises(FileExistsError):
+        write_atomically(tmp_path / "x", b"content")
+    assert precious.read_text() == "a part"
+
+
+def test_the_same_for_a_cache_of_data(tmp_path: Path) -> None:
+    precious = leave(tmp_path / "precious")
+    abandoned = leave(tmp_path / "c.npz.4711-1.tmp", old=True)
+    theirs = leave(tmp_path / "c.npz.4712-1.tmp")
+    link = tmp_path / f"c.npz.{os.getpid()}-{threading.get_ident()}.tmp"
+    link.symlink_to(precious)
+    cache._write(tmp_path / "c.npz", "key", {"a": np.zeros(1)})
+    assert precious.read_text() == "a part"
+    assert cache._read(tmp_path / "c.npz", "key") is not None
+    assert theirs.exists()
+    assert not abandoned.exists()
+
+
+def test_on_a_full_disk_a_status_is_not_written_through_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    precious = leave(tmp_path / "precious")
+    (tmp_path / "status.json").symlink_to(precious)
+    monkeypatch.setattr("calibench.runs.folder.write_json", full)
+    with pytest.raises(OSError, match="No space left"):
+        Run(tmp_path).write_status("failed")
+    assert precious.read_text() == "a part"

@@ -1,0 +1,278 @@
+"""The pool of workers: cells that others run, workers that die, cells that hang, logs."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import math
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from calibench.cli import main
+from calibench.runs import Busy
+from calibench.runs.owner import Owner
+from calibench.sweep import command, pool
+from calibench.sweep.command import run_jobs
+from calibench.sweep.launchers import local_pool
+from calibench.sweep.launchers.bundles import Bundle
+from calibench.sweep.pool import Job, Pool
+from calibench.training import fit as training
+
+OTHER = Owner(7, "node3", "another/1")
+
+
+def jobs(n: int) -> list[Job]:
+    return [Job("b", "loss", seed, [str(seed)]) for seed in range(n)]
+
+
+class FakeProcess:
+    """A worker that is a thread; it ignores a polite signal."""
+
+    exitcode = -9
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.signals: list[str] = []
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            try:
+                pool._run_cell(self._connection, *self._connection.recv())
+            except (EOFError, OSError):
+                return
+
+    def is_alive(self) -> bool:
+        return "kill" not in self.signals
+
+    def terminate(self) -> None:
+        self.signals.append("terminate")
+
+    def kill(self) -> None:
+        self.signals.append("kill")
+        with socket.socket(fileno=os.dup(self._connection.fileno())) as ending:
+            ending.shutdown(socket.SHUT_RDWR)
+
+    def join(self, timeout: float | None = None) -> None:
+        pass
+
+
+class ThreadPool(Pool):
+    def _start(self, device: str | None) -> Any:
+        ours, theirs = multiprocessing.Pipe()
+        self.workers.append(pool._Worker(FakeProcess(theirs), ours, device))  # type: ignore[arg-type]
+        return self.workers[-1]
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
+    """What `fit` does when it is called for a cell, time after time: an outcome, an error, or something to wait for."""
+    told: dict[str, list[Any]] = {}
+
+    def fit(arguments: Sequence[str], *, report: Any) -> tuple[str, None]:
+        found = told[arguments[0]].pop(0) if told.get(arguments[0]) else "done"
+        if isinstance(found, Exception):
+            raise found
+        if isinstance(found, threading.Event):
+            found.wait(60)
+            return "done", None
+        report(0, 1)
+        return found, None
+
+    monkeypatch.setattr(training, "fit", fit)
+    monkeypatch.setattr(pool, "_write_to", lambda log: None)
+    monkeypatch.setattr(pool, "RETRIED_AFTER", 0.01)
+    monkeypatch.setattr(
+        "gc.collect", lambda: 0
+    )  # this process holds much, and the workers are in it
+    return told
+
+
+def history(pool: Pool, cells: Sequence[Job]) -> Iterator[tuple[int, str, str]]:
+    """(seed, state, reason) of every cell that changed, in order."""
+    try:
+        for job in pool.run(cells):
+            if job is not None and (job.state, job.epochs) != ("running", 0):
+                yield job.seed, job.state, job.reason
+    finally:
+        pool.close()
+
+
+# --- a cell that another process runs ---
+
+
+def test_it_is_waited_for_and_then_skipped(fits: dict[str, list[Any]], tmp_path: Path) -> None:
+    busy = Busy(tmp_path, OTHER)
+    fits["0"] = [busy, busy, busy, "skipped"]
+    told = list(history(ThreadPool(1, tmp_path), jobs(2)))
+    assert told[0] == (0, "waiting", "process 7 on node3")
+    assert [(state, reason) for seed, state, reason in told[1:] if seed == 0] == [
+        ("running", ""),
+        ("skipped", ""),
+    ]
+    assert told.index((1, "done", "")) < told.index((0, "skipped", ""))  # the others go on
+
+
+def test_it_is_run_here_where_the_other_process_died(
+    fits: dict[str, list[Any]], tmp_path: Path
+) -> None:
+    fits["0"] = [Busy(tmp_path, OTHER), "done"]
+    assert [state for _, state, _ in history(ThreadPool(2, tmp_path), jobs(1))] == [
+        "waiting",
+        "running",
+        "done",
+    ]
+
+
+def test_a_pool_that_is_drained_waits_no_longer(
+    fits: dict[str, list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "RETRIED_AFTER", math.inf)
+    fits["0"] = [Busy(tmp_path, OTHER)]
+    cells, workers = jobs(2), ThreadPool(1, tmp_path)
+    for job in workers.run(cells):
+        if job is cells[0] and job.state == "waiting":
+            workers.drain()
+    assert [job.state for job in cells] == ["queued", "queued"]
+    workers.close()
+
+
+def test_who_is_waited_for_is_shown(fits: dict[str, list[Any]], tmp_path: Path) -> None:
+    fits["0"] = [Busy(tmp_path, OTHER), Busy(tmp_path, OTHER), "skipped"]
+    log, cells, workers = io.StringIO(), jobs(1), ThreadPool(1, tmp_path)
+    run_jobs(cells, workers, Console(file=log, width=120))
+    workers.close()
+    assert log.getvalue().splitlines() == [
+        "b loss seed=0: waits for process 7 on node3",
+        "b loss seed=0: ✓ before",
+    ]
+
+
+# --- processes that die, cells that hang ---
+
+
+def spawned(size: int, logs: Path, **options: Any) -> Pool:
+    """A pool whose processes start anew: their first cell imports torch, which takes seconds."""
+    made = Pool(size, logs, **options)
+    made._context = multiprocessing.get_context("spawn")
+    return made
+
+
+def test_a_death_is_told_with_its_signal(tmp_path: Path) -> None:
+    cells, workers = jobs(1), spawned(1, tmp_path)
+    for job in workers.run(cells):
+        if job is not None and job.state == "running":
+            os.kill(workers.workers[0].process.pid or 0, signal.SIGKILL)
+    assert cells[0].state == "failed"
+    assert cells[0].reason == "its process was killed by signal 9 (SIGKILL; out of memory?)"
+
+
+def test_a_cell_that_takes_too_long_is_ended_and_failed(tmp_path: Path) -> None:
+    cells = jobs(1)
+    list(history(spawned(1, tmp_path, minutes_per_cell=0.001), cells))
+    assert cells[0].state == "failed"
+    assert cells[0].reason == "took longer than 0.001 minutes (--minutes-per-cell)"
+
+
+def test_one_that_hangs_is_killed_and_the_next_cell_gets_a_process(
+    fits: dict[str, list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_GRACE", 0.2)
+    hangs = threading.Event()
+    fits["0"] = [hangs]
+    cells = jobs(2)
+    workers = ThreadPool(1, tmp_path, ["GPU-5a"], minutes_per_cell=0.005)
+    had = [worker for _ in workers.run(cells) for worker in workers.workers]
+    assert {worker.device for worker in had} == {"GPU-5a"}
+    assert had[0].process.signals[:2] == ["terminate", "kill"]  # type: ignore[attr-defined]
+    assert [job.state for job in cells] == ["failed", "done"]
+    assert "took longer than" in cells[0].reason
+    hangs.set()
+    workers.close()
+
+
+def test_a_worker_that_died_while_it_had_nothing_to_do_gets_no_cell(
+    fits: dict[str, list[Any]], tmp_path: Path
+) -> None:
+    workers = ThreadPool(1, tmp_path)
+    idle = workers._free_worker()
+    idle.process.kill()
+    assert [state for _, state, _ in history(workers, jobs(1))] == ["running", "done"]
+    assert idle not in workers.workers
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "soon"])
+def test_the_limit_is_a_positive_number(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "digits_lt", "--dry-run", "--minutes-per-cell", text]) == 2
+    assert f"--minutes-per-cell: must be a positive number, got {text}." in capsys.readouterr().err
+
+
+def test_the_limit_reaches_cells_here_and_in_slurm_jobs(tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    options = parser.parse_args(["digits_lt", "--minutes-per-cell", "1.5"])
+    cells = [Job("b", "loss", 1, ["--config", "digits_lt"])]
+    here = command._launcher(options, cells, tmp_path, {})
+    assert isinstance(here, Pool)
+    assert here.minutes_per_cell == 1.5
+    options.launcher = "slurm"
+    there = command._launcher(options, cells, tmp_path, {})
+    assert there.minutes_per_cell == 1.5  # type: ignore[union-attr]
+    assert Bundle(cells, tmp_path, tmp_path, 1, None).minutes_per_cell == math.inf
+    assert local_pool(cells, tmp_path, at_a_time=1, cells_per_gpu=None).minutes_per_cell == math.inf
+
+
+# --- how a sweep ends ---
+
+
+def test_a_closed_terminal_ends_the_workers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    closed = []
+
+    class Launcher:
+        size = 1
+
+        def run(self, cells: Sequence[Job]) -> Iterator[None]:
+            yield None
+            signal.raise_signal(signal.SIGHUP)
+
+        def close(self) -> None:
+            closed.append(True)
+
+    monkeypatch.setattr(command, "_launcher", lambda *_: Launcher())
+    assert main(["sweep", "digits_lt", "--seeds", "1", "--losses", "gce"]) == 129
+    assert capsys.readouterr().err == "calibench: terminated\n"
+    assert closed == [True]
+
+
+# --- logs ---
+
+
+def test_a_log_is_appended_to_and_is_never_behind_a_symbolic_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, written = tmp_path / "cell.log", []
+    monkeypatch.setattr(
+        os, "dup2", lambda descriptor, _: written.append(os.write(descriptor, b"x"))
+    )
+    for _ in range(2):  # the second is another sweep, which finds that the first one runs the cell
+        pool._write_to(str(log))
+    assert log.read_bytes() == b"xxxx"
+    precious = tmp_path / "precious"
+    precious.write_text("content")
+    log.unlink()
+    log.symlink_to(precious)
+    with pytest.raises(OSError, match="symbolic links"):
+        pool._write_to(str(log))
+    assert precious.read_text() == "content"
