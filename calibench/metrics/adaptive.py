@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -90,11 +91,17 @@ class AdaptiveCalibrationError(TopLabelMetric):
 
     name = "adaptive_ece"
     title = "AdaECE"
+    variants = MappingProxyType(
+        {
+            "reference": {"name": "adaptive_ece_reference", "title": "AdaECE as coded"},
+        }
+    )
 
     def __init__(self, n_bins: int = 15, variant: str = "exact", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.n_bins = check_n_bins(n_bins)
         self.cuts = choice("variant", variant, CUTS)
+        self.be_variant(variant)
 
     def compute(self) -> Tensor:
         """The adaptive calibration error, a float64 scalar."""

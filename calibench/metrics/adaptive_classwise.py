@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -137,12 +138,18 @@ class AdaptiveClasswiseCalibrationError(ClassColumnsMetric):
 
     name = "adaptive_classwise_ece"
     title = "ACE"
+    variants = MappingProxyType(
+        {
+            "reference": {"name": "adaptive_classwise_ece_reference", "title": "ACE as coded"},
+        }
+    )
 
     def __init__(
         self, num_classes: int, n_bins: int = 15, variant: str = "exact", **kwargs: Any
     ) -> None:
         super().__init__(num_classes, n_bins, **kwargs)
         self.cuts = choice("variant", variant, CUTS)
+        self.be_variant(variant)
 
     def compute(self) -> Tensor:
         """The adaptive classwise calibration error, a float64 scalar."""
@@ -169,6 +176,11 @@ class ThresholdedAdaptiveCalibrationError(ClassColumnsMetric):
 
     name = "tace"
     title = "TACE"
+    variants = MappingProxyType(
+        {
+            "reference": {"name": "tace_reference", "title": "TACE as coded"},
+        }
+    )
 
     def __init__(
         self,
@@ -181,6 +193,7 @@ class ThresholdedAdaptiveCalibrationError(ClassColumnsMetric):
         super().__init__(num_classes, n_bins, **kwargs)
         self.threshold = check_threshold(threshold)
         self.error = choice("variant", variant, THRESHOLDED)
+        self.be_variant(variant)
 
     def compute(self) -> Tensor:
         """The thresholded adaptive calibration error, a float64 scalar."""

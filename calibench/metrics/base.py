@@ -27,18 +27,24 @@ class CalibrationMetric(MovedNotCast, Metric):
             back from the device, one synchronisation a batch; without them `update` never waits for
             it.
         **kwargs: Passed to `torchmetrics.Metric`.
+
+    Attributes:
+        name: What files call its value, whatever the number of bins; an instance may be a variant.
+        title: What tables call it.
+        percent: Whether tables print it in percent; files hold fractions.
+        parts: Where it gives a dict: how name, title or direction of each part differ.
+        variants: The same with other arguments, by their values: MCE is ECE with the norm `max`.
+        of_labelled_sets: Whether it takes probabilities and targets and gives numbers, or one for
+            each class.
     """
 
     # What files and tables say of it: literals, for they are also read from the source, without torch.
-    name: ClassVar[str]  # of its values in files, whatever the arguments
-    title: ClassVar[str]  # in tables
+    name: str
+    title: ClassVar[str]
     percent: ClassVar[bool] = True
-    parts: ClassVar[
-        Mapping[str, Mapping[str, str | bool]]
-    ] = {}  # of a dict of values: what differs
-    of_labelled_sets: ClassVar[bool] = (
-        True  # takes probabilities and targets; numbers, or one a class
-    )
+    parts: ClassVar[Mapping[str, Mapping[str, str | bool]]] = {}
+    variants: ClassVar[Mapping[str, Mapping[str, str | bool]]] = {}
+    of_labelled_sets: ClassVar[bool] = True
 
     is_differentiable = False
     higher_is_better: bool | None = False
@@ -55,6 +61,11 @@ class CalibrationMetric(MovedNotCast, Metric):
             self.__dict__[name] = value
         else:
             super().__setattr__(name, value)
+
+    def be_variant(self, *options: str) -> None:
+        """Take the name that values with these arguments have in files; unknown ones change nothing."""
+        said = self.variants.get(" ".join(options), {})
+        self.name = str(said.get("name", self.name))
 
     def add_sum(self, name: str, *shape: int) -> None:
         """Register a float64 state of zeros that is summed over processes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -100,12 +101,19 @@ class CalibrationError(BinnedTopLabelMetric):
 
     name = "ece"
     title = "ECE"
+    variants = MappingProxyType(
+        {
+            "l2": {"name": "rmsce", "title": "RMSCE"},
+            "max": {"name": "mce", "title": "MCE"},
+        }
+    )
 
     def __init__(
         self, n_bins: int = 15, norm: str = "l1", variant: str = "exact", **kwargs: Any
     ) -> None:
         super().__init__(n_bins, **kwargs)
         self.norm = choice("norm", norm, NORMS)
+        self.be_variant(norm)
         choice("variant", variant, IS_REFERENCE)
 
     def compute(self) -> Tensor:

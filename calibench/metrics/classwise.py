@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,11 @@ class ClasswiseCalibrationError(CalibrationMetric):
 
     name = "classwise_ece"
     title = "ClasswiseECE"
+    variants = MappingProxyType(
+        {
+            "reference": {"name": "classwise_ece_reference", "title": "ClasswiseECE as coded"},
+        }
+    )
 
     residuals: Tensor
     totals: Tensor
@@ -152,6 +158,7 @@ class ClasswiseCalibrationError(CalibrationMetric):
         self.num_classes = check_num_classes(num_classes)
         self.n_bins = check_n_bins(n_bins)
         self.reference = choice("variant", variant, IS_REFERENCE)
+        self.be_variant(variant)
         self.add_sum("residuals", num_classes, n_bins)
         self.add_sum("totals", num_classes)
         self.add_sum("counts", num_classes)

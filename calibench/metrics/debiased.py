@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -99,6 +100,16 @@ class DebiasedCalibrationError(PerExampleMetric):
 
     name = "debiased_ece"
     title = "debiased CE"
+    variants = MappingProxyType(
+        {
+            "top_label 1": {"name": "debiased_ece_l1", "title": "debiased CE, p = 1"},
+            "marginal 2": {"name": "debiased_ece_marginal", "title": "debiased marginal CE"},
+            "marginal 1": {
+                "name": "debiased_ece_marginal_l1",
+                "title": "debiased marginal CE, p = 1",
+            },
+        }
+    )
 
     packed: list[Tensor]
     columns: Tensor
@@ -110,6 +121,7 @@ class DebiasedCalibrationError(PerExampleMetric):
         choice("p", p, ESTIMATORS)
         self.p = p
         self.kind = choice("kind", kind, KINDS)
+        self.be_variant(kind, str(p))
         self.n_bins = check_n_bins(n_bins)
         # Flat, because a process without data does not know the number of columns.
         self.add_rows("packed", torch.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -65,10 +66,16 @@ class SmoothCalibrationError(TopLabelMetric):
 
     name = "smooth_ece"
     title = "smECE"
+    variants = MappingProxyType(
+        {
+            "logit": {"name": "smooth_ece_logit", "title": "smECE of logits"},
+        }
+    )
 
     def __init__(self, kernel: str = "reflected", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.kernel = choice("kernel", kernel, KERNELS)
+        self.be_variant(kernel)
 
     def compute(self) -> Tensor:
         """The smooth calibration error, a float64 scalar."""

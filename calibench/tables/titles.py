@@ -44,7 +44,7 @@ def _of_the_metrics(classes: Mapping[str, Mapping[str, Any]]) -> dict[str, Metri
     """What the metric classes say of themselves, read from their source."""
     found: dict[str, Metric] = {}
     for said in classes.values():
-        for part in (said["parts"] or {"": {}}).values():
+        for part in (*(said["parts"] or {"": {}}).values(), *said["variants"].values()):
             of = {**said, **part}
             found[of["name"]] = _metric(of)
     return found
@@ -56,11 +56,8 @@ def _metric(said: Mapping[str, Any]) -> Metric:
     return Metric(str(said["title"]), percent, 2 if percent else 3, better)
 
 
-# Values that no metric class has: against a known posterior, as public code computes them, of a run.
+# Values that no metric class has: against a known posterior, of a run.
 _OTHERS = {
-    "adaptive_ece_reference": _rate("AdaECE as coded"),
-    "classwise_ece_reference": _rate("ClasswiseECE as coded"),
-    "mce": _rate("MCE"),
     "posterior_nll": Metric("NLL to posterior"),
     "posterior_kl": Metric("KL to posterior"),
     "posterior_overconfident": _rate("overconfident inputs", direction=0),

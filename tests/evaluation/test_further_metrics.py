@@ -17,7 +17,11 @@ from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import blocks_named, import_metrics
 from calibench.evaluation.settings import built, spelled_out, united
 from calibench.leaderboard import leaderboard
-from calibench.metrics import debiased_calibration_error, per_class_error
+from calibench.metrics import (
+    calibration_error,
+    debiased_calibration_error,
+    per_class_error,
+)
 from calibench.training.fit import fit
 
 from .examples import predictions
@@ -65,6 +69,16 @@ def test_all_metrics_of_a_labelled_set_are_rows() -> None:
     assert all(isinstance(row["value"], float) for row in found)
     lacking = Evaluation([], metrics=["GroupError"])(SETS).unavailable
     assert lacking == {"GroupError": "the predictions do not say the `class_counts` of training"}
+
+
+def test_another_norm_is_another_metric() -> None:
+    """The maximum calibration error has the bins of the ECE, which is known already."""
+    block = {"class_path": "CalibrationError", "init_args": {"norm": "max"}}
+    probs, target = torch.tensor(SETS["test"].logits).softmax(1), torch.tensor(SETS["test"].target)
+    (found,) = [row for row in rows(block) if row["metric"] == "mce"]
+    expected = calibration_error(probs, target, norm="max")
+    assert found["n_bins"] == 15
+    assert found["value"] == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_arguments_and_classes() -> None:

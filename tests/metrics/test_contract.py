@@ -17,6 +17,7 @@ from calibench import catalogue
 from calibench import metrics as M
 from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.collection import PANEL
+from calibench.tables.titles import METRICS
 from tests.metrics.cases import CASES, K, assert_same, batch, computed, flat
 
 PER_EXAMPLE = {  # largest state in bytes an example
@@ -423,7 +424,7 @@ def test_every_metric_says_what_tables_call_it_in_literals() -> None:
     names = [
         part.get("name")
         for said in read.values()
-        for part in (said["parts"] or {"": said}).values()
+        for part in (*(said["parts"] or {"": said}).values(), *said["variants"].values())
     ]
     assert len(set(names)) == len(names)
     for name, said in read.items():
@@ -431,4 +432,14 @@ def test_every_metric_says_what_tables_call_it_in_literals() -> None:
         for attribute in ("name", "title", "percent", "higher_is_better", "of_labelled_sets"):
             assert said[attribute] == getattr(cls, attribute), (name, attribute)
         assert said["parts"] == dict(cls.parts), name
+        assert said["variants"] == dict(cls.variants), name
     assert catalogue.panel() == [cls.__name__ for cls in PANEL]
+
+
+def test_no_two_metrics_share_a_name_in_files_whatever_their_arguments() -> None:
+    """Values of other arguments are other values, which files keep apart by name (bins have a field of their own)."""
+    metrics = [build() for case, (build, _) in CASES.items() if case != "ece_20"]
+    names = [metric.name for metric in metrics]
+    assert len(set(names)) == len(names)
+    assert {metric.name for metric in metrics if not metric.parts} <= METRICS.keys()
+    assert METRICS["mce"].label == "MCE %"
