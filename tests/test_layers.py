@@ -87,7 +87,7 @@ def test_lightning_stays_where_runs_are_trained() -> None:
 # Each package with what importing it must not bring in: the reading side does without torch, and every verb that
 # trains or draws would otherwise pay for what only those that fit a calibrator need.
 LIGHT = {
-    "calibench, calibench.cli, calibench.config, calibench.leaderboard": ("torch", "scipy", "lightning"),
+    "calibench, calibench.cli, calibench.config, calibench.leaderboard, calibench.reproduce": ("torch", "scipy", "lightning"),
     "calibench.calibrators": ("scipy", "sklearn"),
 }  # fmt: skip
 

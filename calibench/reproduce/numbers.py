@@ -181,7 +181,9 @@ def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:
     if content.get("fast_dev_run"):
         return "a trial (fast_dev_run)"
     evaluated = [block for _, block in _evaluated(content)]
-    if not all(any(_is(block, done) for done in evaluated) for block in setting.calibrators):
+    if not all(
+        any(_same_calibrator(block, done) for done in evaluated) for block in setting.calibrators
+    ):
         return f"evaluated with other calibrators: {_AGAIN}"
     return ""
 
@@ -192,7 +194,7 @@ def _evaluated(content: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]
     return list(zip(content["calibrators"], blocks, strict=False))
 
 
-def _is(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
+def _same_calibrator(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
     """Whether a resolved block is the one a suite asks for."""
     same_class = short_name(block["class_path"]) == short_name(done["class_path"])
     arguments = done.get("init_args") or {}
@@ -229,7 +231,9 @@ def _calibrator(number: Published, setting: Setting, content: Mapping[str, Any])
     blocks = [block for block in setting.calibrators if short_name(block["class_path"]) == name]
     if number.calibrator_bins:
         blocks = [{"class_path": name, "init_args": {"n_bins": number.calibrator_bins}}]
-    same = (found for found, done in _evaluated(content) if blocks and _is(blocks[0], done))
+    same = (
+        found for found, done in _evaluated(content) if blocks and _same_calibrator(blocks[0], done)
+    )
     return next(same, name)
 
 

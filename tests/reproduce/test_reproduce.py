@@ -271,45 +271,47 @@ def test_a_table_answers_to_its_names(name: str, suite: str, title: str) -> None
 def test_where_the_protocol_differs_the_verdict_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where = {"dataset": "cifar10", "backbone": "CIFARResNet50"}
-    for loss, value in (("dual_focal", 0.0545), ("gce", 0.0475)):  # the paper's values
-        for seed in (1, 2, 3):
-            changes = {"caveats": ["cifar10: approximate images"]} if loss == "gce" else {}
-            setting = cell("suites/gce_table1", **where, loss=loss)
-            values = {"error": value + (seed - 2) / 1000}
+    caveat = {"caveats": ["cifar10: approximate images"]}
+    for loss, error, changes in (
+        ("bsce", 0.0497, {}),  # the paper's value, as the next
+        ("flsd53", 0.0496, caveat),
+        ("flsd53_gra", 0.5, {}),
+    ):
+        setting = cell("suites/bsce_gra_table2", loss=loss)
+        for place, seed in enumerate(setting.seeds):
+            values = {"error": error + (place - 1) / 1000}
             write_cell(tmp_path, setting, seed, values=values, changes=changes)
-    setting = cell("suites/gce_table1", **where, loss="brier")
-    for seed in (1, 2, 3):
-        write_cell(tmp_path, setting, seed, values={"error": 0.5 + seed / 100})
-    made = reproduction("gce", "1", tmp_path)
-    theirs = {"dataset": "cifar10", "model": "resnet50"}
-    assert (
-        "two public repositories"
-        in line_of(list(made.lines), **theirs, loss="dual_focal").ours.differs[0]
-    )
-    assert line_of(list(made.lines), **theirs, loss="gce").ours.differs == [
-        "cifar10: approximate images"
-    ]
-    assert line_of(list(made.lines), **theirs, loss="brier").ours.differs == []
-    (grid,) = grids(made.lines)
-    column = [row[-1] for row in grid.rows]
-    assert column[0] == "[1] dual_focal\n[2] gce"
-    assert column[4] == "[1] dual_focal\n[3]"  # CIFAR-100
-    arguments = ["reproduce", "gce", "--table", "1", "--results", str(tmp_path)]
+    made = reproduction("bsce_gra", "2", tmp_path)
+    differs = {line.number.loss: line.ours.differs for line in made.lines}
+    assert differs["bsce"][0].startswith("gamma 4 and beta 2 for every network")
+    assert differs["flsd53"] == ["cifar10: approximate images"]
+    assert differs["flsd53_gra"] == []
+    (grid, *_) = grids(made.lines)
+    assert grid.columns[-1].title == "protocol\ndiffers"
+    marks = "[1] flsd53\n[2] dual_focal_gra\n[3] bsce, bsce_gra"
+    assert [row[-1] for row in grid.rows] == [marks]
+    arguments = ["reproduce", "bsce_gra", "--table", "2", "--results", str(tmp_path)]
     assert main(arguments) == 0
     out = capsys.readouterr().out
-    assert "protocol differs, [2]: cifar10: approximate images\n" in out
+    assert "protocol differs, [1]: cifar10: approximate images\n" in out
+    tested = [line for line in made.lines if line.inside is not None]
+    alike = [line for line in tested if line.number.loss == "flsd53_gra"]
+    held = sum(bool(line.inside) for line in tested)
+    assert held == 2 < len(tested)
     assert (
-        "2 of 3 with an interval hold the paper's value (0 of 1 where the protocol is the paper's)"
-        in out
-    )
+        f"{held} of {len(tested)} with an interval hold the paper's value "
+        f"(0 of {len(alike)} where the protocol is the paper's)"
+    ) in out
     assert main([*arguments, "--format", "csv"]) == 0
-    rows = [row for row in csv.DictReader(io.StringIO(capsys.readouterr().out)) if row["ours"]]
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     by_loss = {row["loss"]: row["protocol_differs"] for row in rows}
-    assert by_loss["gce"] == "cifar10: approximate images"
-    assert by_loss["brier"] == ""
+    assert by_loss["flsd53"] == "cifar10: approximate images"
+    assert by_loss["flsd53_gra"] == ""
 
 
-def test_an_unknown_table_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "gce", "--table", "99"]) == 2
-    assert "`table` must be one of 1, 2" in capsys.readouterr().err
+def test_a_difference_of_a_data_set_is_of_its_whole_row() -> None:
+    (grid,) = grids(reproduction("gce", "1", Path("nowhere")).lines)
+    column = {row[0]: row[-1] for row in grid.rows}
+    assert column["cifar10\nresnet50"] == "[1] dual_focal"
+    assert column["cifar100\nresnet50"] == "[1] dual_focal\n[2]"
+    assert column["av1451\nmlp"] == ""

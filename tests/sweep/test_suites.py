@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +33,23 @@ def write(folder: Path, text: str) -> str:
 def write_cell(root: Path, setting: Setting, seed: int, **given: Any) -> Path:
     """A run folder of a suite's cell, under the key that training would give it."""
     from calibench.evaluation.settings import built
-    from calibench.training.experiment import Experiment
 
-    experiment = Experiment(setting.job(seed).arguments)
-    cell, resolved = experiment.cell, key_settings(experiment.resolved)
-    evaluation = experiment.evaluation_settings
+    experiment = resolved(*setting.job(setting.seeds[0]).arguments)  # the seed is in no key
+    cell, evaluation = experiment.cell, experiment.evaluation_settings
     calibrators = {name: {"temperature": 1.3} for name in built(evaluation).named()}
     changes = {"evaluation": evaluation, "calibrators": calibrators, **given.pop("changes", {})}
     return write_run(
         root, loss=cell.loss, seed=seed, benchmark=cell.benchmark, backbone=cell.backbone,
-        settings=resolved, changes=changes, **given,
+        settings=key_settings(experiment.resolved), changes=changes, **given,
     )  # fmt: skip
+
+
+@cache
+def resolved(*arguments: str) -> Any:
+    """An experiment, resolved once."""
+    from calibench.training.experiment import Experiment
+
+    return Experiment(arguments)
 
 
 @pytest.mark.parametrize("name", [name for name in SUITES if load_suite(name).parts])
