@@ -20,13 +20,6 @@ Integers = npt.NDArray[np.int64]
 _ABOVE_1 = 1 + 2**-21
 
 
-def check_n_bins(n_bins: int) -> int:
-    """Return `n_bins` or raise a ValueError if it is not a positive integer."""
-    if isinstance(n_bins, bool) or not isinstance(n_bins, int) or n_bins < 1:
-        raise ValueError(f"`n_bins` must be a positive integer, got {n_bins!r}.")
-    return n_bins
-
-
 def equal_width_edges(
     n_bins: int, *, dtype: torch.dtype = torch.float64, device: torch.device | None = None
 ) -> Tensor:

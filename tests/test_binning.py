@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from calibench.binning import (
-    check_n_bins,
     equal_mass_cuts,
     equal_width_bin,
     equal_width_bin_of_array,
@@ -72,12 +71,6 @@ def test_reference_bins_are_numpys_interpolation(n: int) -> None:
     assert reference_mass_cuts(ordered, 15) == [int((values <= edge).sum()) for edge in edges]
     edges = [values[k * (n // 15)] for k in range(15)] + [1.0]
     assert order_statistic_cuts(ordered, 15) == [int((values <= edge).sum()) for edge in edges]
-
-
-@pytest.mark.parametrize("bad", [0, -3, 1.5, True, None])
-def test_n_bins_is_checked(bad: object) -> None:
-    with pytest.raises(ValueError, match="`n_bins` must be a positive integer"):
-        check_n_bins(bad)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

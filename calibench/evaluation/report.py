@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.binning import check_n_bins
+from calibench.arguments import positive_integer
 from calibench.calibrators import AdaptiveTemperatureScaling, Calibrator, TemperatureScaling
 from calibench.evaluation.bootstrap import (
     Floats,
@@ -109,7 +109,7 @@ class Evaluation:
         if not self.n_bins:
             raise ValueError("`n_bins` must hold at least one number of bins, got [].")
         for number in self.n_bins:
-            check_n_bins(number)
+            positive_integer("n_bins", number)
 
     def named(self) -> dict[str, Calibrator]:
         """The calibrators, unfitted, by unique name: the class and the arguments that are not its defaults."""

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.binning import check_n_bins, equal_mass_cuts, reference_mass_cuts
-from calibench.metrics.base import choice
+from calibench.arguments import one_of, positive_integer
+from calibench.binning import equal_mass_cuts, reference_mass_cuts
 from calibench.metrics.per_example import sort_rows
 from calibench.metrics.top_label import (
     CHUNK,
@@ -67,7 +67,9 @@ def adaptive_calibration_error(
 ) -> Tensor:
     """Top-label calibration error over bins of equal mass; see `AdaptiveCalibrationError`."""
     packed = pack(*checked_top_label(preds, target))
-    return adaptive_error(packed, check_n_bins(n_bins), choice("variant", variant, CUTS))
+    return adaptive_error(
+        packed, positive_integer("n_bins", n_bins), one_of("variant", variant, CUTS)
+    )
 
 
 class AdaptiveCalibrationError(TopLabelMetric):
@@ -99,8 +101,8 @@ class AdaptiveCalibrationError(TopLabelMetric):
 
     def __init__(self, n_bins: int = 15, variant: str = "exact", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.n_bins = check_n_bins(n_bins)
-        self.cuts = choice("variant", variant, CUTS)
+        self.n_bins = positive_integer("n_bins", n_bins)
+        self.cuts = one_of("variant", variant, CUTS)
         self.be_variant(variant)
 
     def compute(self) -> Tensor:

@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.binning import check_n_bins, order_statistic_cuts
+from calibench.arguments import one_of, positive_integer, unit_interval
+from calibench.binning import order_statistic_cuts
 from calibench.metrics.adaptive import Cuts, adaptive_error, cuts_of_confidences, exact_cuts
 from calibench.metrics.base import (
     check_columns,
-    check_num_classes,
     checked,
-    choice,
 )
 from calibench.metrics.per_example import PerExampleMetric
 from calibench.metrics.top_label import pack, unpack, unpack_confidence
@@ -77,7 +76,9 @@ def adaptive_classwise_calibration_error(
 ) -> Tensor:
     """Mean over classes of the adaptive error of p_k; see `AdaptiveClasswiseCalibrationError`."""
     packed = pack_classes(*checked(preds, target, num_classes))
-    return adaptive_classwise_error(packed, check_n_bins(n_bins), choice("variant", variant, CUTS))
+    return adaptive_classwise_error(
+        packed, positive_integer("n_bins", n_bins), one_of("variant", variant, CUTS)
+    )
 
 
 def thresholded_adaptive_calibration_error(
@@ -89,16 +90,9 @@ def thresholded_adaptive_calibration_error(
     variant: str = "exact",
 ) -> Tensor:
     """Adaptive classwise error above a threshold; see `ThresholdedAdaptiveCalibrationError`."""
-    error = choice("variant", variant, THRESHOLDED)
+    error = one_of("variant", variant, THRESHOLDED)
     packed = pack_classes(*checked(preds, target, num_classes))
-    return error(packed, check_n_bins(n_bins), check_threshold(threshold))
-
-
-def check_threshold(threshold: float) -> float:
-    """Return `threshold` or raise a ValueError unless it lies in [0, 1)."""
-    if not 0 <= threshold < 1:
-        raise ValueError(f"`threshold` must lie in [0, 1), got {threshold!r}.")
-    return threshold
+    return error(packed, positive_integer("n_bins", n_bins), unit_interval("threshold", threshold))
 
 
 class ClassColumnsMetric(PerExampleMetric):
@@ -108,8 +102,8 @@ class ClassColumnsMetric(PerExampleMetric):
 
     def __init__(self, num_classes: int, n_bins: int = 15, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.num_classes = check_num_classes(num_classes)
-        self.n_bins = check_n_bins(n_bins)
+        self.num_classes = positive_integer("num_classes", num_classes)
+        self.n_bins = positive_integer("n_bins", n_bins)
         self.add_rows("packed", torch.int32, num_classes)
 
     def update(self, preds: Tensor, target: Tensor) -> None:
@@ -148,7 +142,7 @@ class AdaptiveClasswiseCalibrationError(ClassColumnsMetric):
         self, num_classes: int, n_bins: int = 15, variant: str = "exact", **kwargs: Any
     ) -> None:
         super().__init__(num_classes, n_bins, **kwargs)
-        self.cuts = choice("variant", variant, CUTS)
+        self.cuts = one_of("variant", variant, CUTS)
         self.be_variant(variant)
 
     def compute(self) -> Tensor:
@@ -191,8 +185,8 @@ class ThresholdedAdaptiveCalibrationError(ClassColumnsMetric):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, n_bins, **kwargs)
-        self.threshold = check_threshold(threshold)
-        self.error = choice("variant", variant, THRESHOLDED)
+        self.threshold = unit_interval("threshold", threshold)
+        self.error = one_of("variant", variant, THRESHOLDED)
         self.be_variant(variant)
 
     def compute(self) -> Tensor:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from calibench.arguments import positive_integer
+from calibench.scores import at_least_float32, check_class_indices, check_scores, check_target
 from calibench.state import MovedNotCast
 
-Option = TypeVar("Option")
 IS_REFERENCE = {"exact": False, "reference": True}  # values of `variant`
 
 
@@ -88,7 +89,7 @@ class CalibrationMetric(MovedNotCast, Metric):
         """Check a batch where asked to; return it in at least float32 on the metric's device."""
         if self.validate_args:
             check_probabilities(preds, target)
-        return widened(preds.detach().to(self.device)), target.to(self.device, torch.int64)
+        return at_least_float32(preds.detach().to(self.device)), target.to(self.device, torch.int64)
 
     def receive_top_label(
         self, preds: Tensor, target: Tensor, known: tuple[Tensor, Tensor] | None
@@ -105,11 +106,6 @@ class CalibrationMetric(MovedNotCast, Metric):
         except TypeError:  # no float64 on the device
             return self
         return super()._apply(fn, *args, **kwargs)
-
-
-def widened(values: Tensor) -> Tensor:
-    """Half precision as float32; anything wider as it is."""
-    return values.float() if values.dtype.itemsize < torch.float32.itemsize else values
 
 
 def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,20 +132,6 @@ def first_largest(preds: Tensor) -> Tensor:
     return preds.argmax(1)
 
 
-def choice(argument: str, value: str | int, options: Mapping[Any, Option]) -> Option:
-    """The option that a name stands for, or a ValueError that lists the names."""
-    if value not in options:
-        raise ValueError(f"`{argument}` must be one of {tuple(options)}, got {value!r}.")
-    return options[value]
-
-
-def check_num_classes(num_classes: int) -> int:
-    """Return `num_classes` or raise a ValueError if it is not a positive integer."""
-    if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
-        raise ValueError(f"`num_classes` must be a positive integer, got {num_classes!r}.")
-    return num_classes
-
-
 def check_columns(preds: Tensor, num_classes: int, *, name: str = "preds") -> None:
     """Raise a ValueError unless `preds` has one column for each class."""
     if preds.shape[1] != num_classes:
@@ -168,37 +150,14 @@ def checked(preds: Tensor, target: Tensor, num_classes: int | None = None) -> tu
     """
     check_probabilities(preds, target)
     if num_classes is not None:
-        check_columns(preds, check_num_classes(num_classes))
-    return widened(preds), target.long()
+        check_columns(preds, positive_integer("num_classes", num_classes))
+    return at_least_float32(preds), target.long()
 
 
-def check_shapes(preds: Tensor, target: Tensor, *, name: str = "preds") -> None:
-    """Raise unless `preds` is a floating (N, K) tensor and `target` an integer (N,) tensor."""
-    if not isinstance(preds, Tensor) or not isinstance(target, Tensor):
-        raise TypeError(
-            f"`{name}` and `target` must be tensors, got {type(preds).__name__} "
-            f"and {type(target).__name__}."
-        )
-    if preds.dim() != 2 or preds.shape[1] < 1:
-        raise ValueError(f"`{name}` must have shape (N, K), got {tuple(preds.shape)}.")
-    if target.shape != preds.shape[:1]:
-        raise ValueError(
-            f"`target` must have shape ({len(preds)},) like the rows of `{name}`, "
-            f"got {tuple(target.shape)}."
-        )
-    if not preds.is_floating_point():
-        raise TypeError(f"`{name}` must be floating, got {preds.dtype}.")
-    if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
-        raise TypeError(f"`target` must hold integer class indices, got {target.dtype}.")
-
-
-def check_target(target: Tensor, num_classes: int) -> None:
-    """Raise a ValueError unless all class indices lie in [0, num_classes)."""
-    if len(target) == 0:
-        return
-    low, high = (int(bound) for bound in target.aminmax())
-    if low < 0 or high >= num_classes:
-        raise ValueError(f"`target` must lie in [0, {num_classes}), got values in [{low}, {high}].")
+def check_shapes(scores: Tensor, target: Tensor, *, name: str) -> None:
+    """Raise unless `scores` is a floating (N, K) tensor, K >= 1, and `target` an integer (N,) tensor."""
+    check_scores(scores, name=name, classes=1)
+    check_target(target, scores, name=name)
 
 
 def check_logits(logits: Tensor) -> None:
@@ -218,7 +177,7 @@ def check_probabilities(preds: Tensor, target: Tensor) -> None:
     Rows must be non-negative and sum to 1 within 1e-4 (float16: 4e-3, bfloat16: 3e-2); N = 0 is
     fine.
     """
-    check_shapes(preds, target)
+    check_shapes(preds, target, name="preds")
     if len(preds) == 0:
         return
     rows = preds.sum(1, dtype=torch.promote_types(preds.dtype, torch.float32))
@@ -231,4 +190,4 @@ def check_probabilities(preds: Tensor, target: Tensor) -> None:
             f"`preds` must be probabilities whose rows sum to 1 (within {tolerance:g}), "
             f"got sums in [{low:g}, {high:g}]. Logits need `.softmax(1)` first."
         )
-    check_target(target, preds.shape[1])
+    check_class_indices(target, preds.shape[1])

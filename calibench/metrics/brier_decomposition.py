@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.binning import check_n_bins, equal_width_bin
+from calibench.arguments import positive_integer
+from calibench.binning import equal_width_bin
 from calibench.metrics.base import (
     CalibrationMetric,
     check_columns,
-    check_num_classes,
     checked,
 )
 from calibench.metrics.proper_scores import brier_sum
@@ -45,7 +45,9 @@ def brier_decomposition(
 ) -> dict[str, Tensor]:
     """Calibration, refinement and within-bin part of the Brier score; see `BrierDecomposition`."""
     preds, target = checked(preds, target, num_classes)
-    return decompose(group_sums(preds, target, check_n_bins(n_bins)), brier_sum(preds, target))
+    return decompose(
+        group_sums(preds, target, positive_integer("n_bins", n_bins)), brier_sum(preds, target)
+    )
 
 
 class BrierDecomposition(CalibrationMetric):
@@ -81,8 +83,8 @@ class BrierDecomposition(CalibrationMetric):
 
     def __init__(self, num_classes: int, n_bins: int = 15, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.num_classes = check_num_classes(num_classes)
-        self.n_bins = check_n_bins(n_bins)
+        self.num_classes = positive_integer("num_classes", num_classes)
+        self.n_bins = positive_integer("n_bins", n_bins)
         self.add_sum("sums", 2, n_bins, num_classes)
         self.add_sum("brier")
 

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.binning import check_n_bins, equal_width_bin
-from calibench.metrics.base import IS_REFERENCE, CalibrationMetric, choice
+from calibench.arguments import one_of, positive_integer
+from calibench.binning import equal_width_bin
+from calibench.metrics.base import IS_REFERENCE, CalibrationMetric
 from calibench.metrics.top_label import checked_top_label
 
 
@@ -46,10 +47,11 @@ def calibration_error(
     preds: Tensor, target: Tensor, n_bins: int = 15, norm: str = "l1", variant: str = "exact"
 ) -> Tensor:
     """Binned top-label calibration error; see `CalibrationError`."""
-    choice("variant", variant, IS_REFERENCE)
+    one_of("variant", variant, IS_REFERENCE)
     confidence, correct = checked_top_label(preds, target)
     return gap_norm(
-        bin_sums(confidence, correct, check_n_bins(n_bins)), choice("norm", norm, NORMS)
+        bin_sums(confidence, correct, positive_integer("n_bins", n_bins)),
+        one_of("norm", norm, NORMS),
     )
 
 
@@ -60,7 +62,7 @@ class BinnedTopLabelMetric(CalibrationMetric):
 
     def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.n_bins = check_n_bins(n_bins)
+        self.n_bins = positive_integer("n_bins", n_bins)
         self.add_sum("sums", 3, n_bins)
 
     def update(
@@ -112,9 +114,9 @@ class CalibrationError(BinnedTopLabelMetric):
         self, n_bins: int = 15, norm: str = "l1", variant: str = "exact", **kwargs: Any
     ) -> None:
         super().__init__(n_bins, **kwargs)
-        self.norm = choice("norm", norm, NORMS)
+        self.norm = one_of("norm", norm, NORMS)
         self.be_variant(norm)
-        choice("variant", variant, IS_REFERENCE)
+        one_of("variant", variant, IS_REFERENCE)
 
     def compute(self) -> Tensor:
         """The calibration error, a float64 scalar."""

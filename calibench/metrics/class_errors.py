@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from calibench.arguments import positive_integer
 from calibench.metrics.base import (
     CalibrationMetric,
     check_columns,
-    check_num_classes,
     checked,
 )
 
@@ -96,7 +96,7 @@ class ConfusionMetric(CalibrationMetric):
 
     def __init__(self, num_classes: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.num_classes = check_num_classes(num_classes)
+        self.num_classes = positive_integer("num_classes", num_classes)
         zeros = torch.zeros(num_classes, num_classes, dtype=torch.int64)
         self.add_state("confusion", zeros, dist_reduce_fx="sum")
 

@@ -10,14 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.binning import check_n_bins, equal_width_bin, equal_width_bin_of_array
+from calibench.arguments import one_of, positive_integer
+from calibench.binning import equal_width_bin, equal_width_bin_of_array
 from calibench.metrics.base import (
     IS_REFERENCE,
     CalibrationMetric,
     check_columns,
-    check_num_classes,
     checked,
-    choice,
 )
 
 _PIECE = 1 << 17  # probabilities
@@ -112,11 +111,11 @@ def classwise_calibration_error(
     variant: str = "exact",
 ) -> Tensor:
     """Mean over classes of the binned error of p_k; see `ClasswiseCalibrationError`."""
-    reference = choice("variant", variant, IS_REFERENCE)
+    reference = one_of("variant", variant, IS_REFERENCE)
     preds, target = checked(preds, target, num_classes)
     counts = class_counts(target, preds.shape[1])
     hits = nonzero_counts(preds, target) if reference else counts
-    sums = counts.new_zeros(preds.shape[1], check_n_bins(n_bins))
+    sums = counts.new_zeros(preds.shape[1], positive_integer("n_bins", n_bins))
     add_residuals(sums, preds, target)
     return classwise_error(sums, column_sums(preds) - hits, counts, reference=reference)
 
@@ -155,9 +154,9 @@ class ClasswiseCalibrationError(CalibrationMetric):
         self, num_classes: int, n_bins: int = 15, variant: str = "exact", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.num_classes = check_num_classes(num_classes)
-        self.n_bins = check_n_bins(n_bins)
-        self.reference = choice("variant", variant, IS_REFERENCE)
+        self.num_classes = positive_integer("num_classes", num_classes)
+        self.n_bins = positive_integer("n_bins", n_bins)
+        self.reference = one_of("variant", variant, IS_REFERENCE)
         self.be_variant(variant)
         self.add_sum("residuals", num_classes, n_bins)
         self.add_sum("totals", num_classes)

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
-from calibench.binning import check_n_bins
+from calibench.arguments import positive_integer
 from calibench.metrics.adaptive import AdaptiveCalibrationError
 from calibench.metrics.base import (
     CalibrationMetric,
     check_columns,
-    check_num_classes,
     check_probabilities,
     top_label,
-    widened,
 )
 from calibench.metrics.calibration_error import CalibrationError
 from calibench.metrics.classwise import ClasswiseCalibrationError
@@ -27,6 +25,7 @@ from calibench.metrics.proper_scores import BrierScore, NegativeLogLikelihood, c
 from calibench.metrics.row_block import RowBlock
 from calibench.metrics.smooth import SmoothCalibrationError
 from calibench.metrics.top_label import TopLabelMetric
+from calibench.scores import at_least_float32
 
 # What every run is evaluated by, in the order of a table.
 PANEL: tuple[type[CalibrationMetric], ...] = (
@@ -84,7 +83,9 @@ class CalibrationMetrics(MetricCollection):
         validate_args: bool = True,
     ) -> None:
         fewest, most = _BLOCK_ROWS
-        rows = min(max(_BLOCK_ELEMENTS // check_num_classes(num_classes), fewest), most)
+        rows = min(
+            max(_BLOCK_ELEMENTS // positive_integer("num_classes", num_classes), fewest), most
+        )
         # Before super().__init__, which looks into the collection.
         self._probs = RowBlock(rows, self._evaluate)
         self._log_probs = RowBlock(rows, self._evaluate_log_probs)
@@ -113,9 +114,9 @@ class CalibrationMetrics(MetricCollection):
             )
         labels = target.long()
         if log_probs is None:
-            self._probs.add(widened(preds.detach()), labels)
+            self._probs.add(at_least_float32(preds.detach()), labels)
         else:
-            self._log_probs.add(widened(log_probs.detach()), labels)
+            self._log_probs.add(at_least_float32(log_probs.detach()), labels)
 
     def update_logits(self, logits: Tensor, target: Tensor) -> None:
         """Add a batch; the probabilities are made of whole blocks of rows.
@@ -127,7 +128,7 @@ class CalibrationMetrics(MetricCollection):
         if self.validate_args:
             check_scores(logits, target)
         check_columns(logits, self.num_classes, name="logits")
-        self._logits.add(widened(logits.detach()), target.long())
+        self._logits.add(at_least_float32(logits.detach()), target.long())
 
     def evaluate_waiting_rows(self) -> None:
         """Evaluate the rows of small batches that wait for company."""
@@ -187,7 +188,7 @@ def _metrics(
     """The metrics of the panel by name, and which of them share their state."""
     if len(n_bins) == 0 or len(set(n_bins)) != len(n_bins):
         raise ValueError(f"`n_bins` must hold one or more different numbers, got {tuple(n_bins)}.")
-    first, *further = (check_n_bins(number) for number in n_bins)
+    first, *further = (positive_integer("n_bins", number) for number in n_bins)
     metrics: dict[str, Metric | MetricCollection] = {
         cls.name: _made(cls, num_classes, first) for cls in PANEL
     }

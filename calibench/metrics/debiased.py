@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.binning import check_n_bins, equal_mass_cuts
+from calibench.arguments import one_of, positive_integer
+from calibench.binning import equal_mass_cuts
 from calibench.metrics.adaptive_classwise import columns, pack_classes
-from calibench.metrics.base import checked, choice, top_label
+from calibench.metrics.base import checked, top_label
 from calibench.metrics.per_example import PerExampleMetric, sort_rows
 from calibench.metrics.top_label import pack, unpack
 
@@ -65,7 +66,7 @@ KINDS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 def debiased_error(packed: Tensor, p: int, n_bins: int) -> Tensor:
     """(mean over columns of the debiased error^p)^(1/p) of packed columns (N, C)."""
-    estimator = choice("p", p, ESTIMATORS)
+    estimator = one_of("p", p, ESTIMATORS)
     if len(packed) == 0:
         return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
     errors = [estimator(_bins(column, n_bins)) for column in columns(packed)]
@@ -76,8 +77,8 @@ def debiased_calibration_error(
     preds: Tensor, target: Tensor, p: int = 2, kind: str = "top_label", n_bins: int = 15
 ) -> Tensor:
     """Debiased calibration error; see `DebiasedCalibrationError`."""
-    packed = choice("kind", kind, KINDS)(*checked(preds, target))
-    return debiased_error(packed, p, check_n_bins(n_bins))
+    packed = one_of("kind", kind, KINDS)(*checked(preds, target))
+    return debiased_error(packed, p, positive_integer("n_bins", n_bins))
 
 
 class DebiasedCalibrationError(PerExampleMetric):
@@ -118,11 +119,11 @@ class DebiasedCalibrationError(PerExampleMetric):
         self, p: int = 2, kind: str = "top_label", n_bins: int = 15, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        choice("p", p, ESTIMATORS)
+        one_of("p", p, ESTIMATORS)
         self.p = p
-        self.kind = choice("kind", kind, KINDS)
+        self.kind = one_of("kind", kind, KINDS)
         self.be_variant(kind, str(p))
-        self.n_bins = check_n_bins(n_bins)
+        self.n_bins = positive_integer("n_bins", n_bins)
         # Flat, because a process without data does not know the number of columns.
         self.add_rows("packed", torch.int32)
         self.add_state("columns", torch.ones((), dtype=torch.int64), dist_reduce_fx="max")

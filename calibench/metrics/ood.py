@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import check_logits, choice
+from calibench.arguments import one_of
+from calibench.metrics.base import check_logits
 from calibench.metrics.per_example import PerExampleMetric, sort_rows
 
 _LOST = -40.0  # of a logarithm: its exp is less than half a rounding of 1
@@ -103,7 +104,7 @@ def out_of_distribution(
     """AUROC, AUPR and FPR@95TPR of a score; see `OutOfDistribution`."""
     check_scored(logits)
     check_mask(is_ood, logits)
-    scores = choice("score", score, SCORES)(logits.double())
+    scores = one_of("score", score, SCORES)(logits.double())
     return detection_rates(scores[~is_ood], scores[is_ood])
 
 
@@ -162,7 +163,7 @@ class OutOfDistribution(PerExampleMetric):
 
     def __init__(self, score: str = "entropy", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.score = choice("score", score, SCORES)
+        self.score = one_of("score", score, SCORES)
         self.add_rows("inside", torch.float64)
         self.add_rows("outside", torch.float64)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibench.binning import check_n_bins
+from calibench.arguments import positive_integer
 from calibench.metrics.calibration_error import BinnedTopLabelMetric, bin_sums
 from calibench.metrics.top_label import checked_top_label
 
@@ -20,12 +20,16 @@ def weighted_excess(sums: Tensor, sign: int) -> Tensor:
 
 def overconfidence_error(preds: Tensor, target: Tensor, n_bins: int = 15) -> Tensor:
     """Confidence-weighted excess of confidence over accuracy; see `OverconfidenceError`."""
-    return weighted_excess(bin_sums(*checked_top_label(preds, target), check_n_bins(n_bins)), 1)
+    return weighted_excess(
+        bin_sums(*checked_top_label(preds, target), positive_integer("n_bins", n_bins)), 1
+    )
 
 
 def underconfidence_error(preds: Tensor, target: Tensor, n_bins: int = 15) -> Tensor:
     """Confidence-weighted excess of accuracy over confidence; see `UnderconfidenceError`."""
-    return weighted_excess(bin_sums(*checked_top_label(preds, target), check_n_bins(n_bins)), -1)
+    return weighted_excess(
+        bin_sums(*checked_top_label(preds, target), positive_integer("n_bins", n_bins)), -1
+    )
 
 
 class OverconfidenceError(BinnedTopLabelMetric):

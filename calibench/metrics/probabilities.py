@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import widened
+from calibench.scores import at_least_float32
 
 _SHORT_ROW = 16  # classes; below, torch's kernel for rows takes a slow path on a CPU
 
@@ -39,7 +39,7 @@ def probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _over_classes(function: Callable[[Tensor, int], Tensor], logits: Tensor) -> Tensor:
-    logits = widened(logits)
+    logits = at_least_float32(logits)
     if logits.shape[1] < _SHORT_ROW and logits.device.type == "cpu":
         return function(logits.t(), 0).t().contiguous()
     return function(logits, 1)

@@ -11,10 +11,10 @@ from calibench.metrics.base import (
     CalibrationMetric,
     check_logits,
     check_shapes,
-    check_target,
     checked,
 )
 from calibench.metrics.probabilities import log_softmax
+from calibench.scores import check_class_indices
 
 
 def _true_class(values: Tensor, target: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ def check_scores(logits: Tensor, target: Tensor) -> None:
     """Raise unless `logits` (N, K) have a finite largest value and `target` are class indices (N,) below K."""
     check_shapes(logits, target, name="logits")
     check_logits(logits)
-    check_target(target, logits.shape[1])
+    check_class_indices(target, logits.shape[1])
 
 
 def brier_sum(probs: Tensor, target: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import choice
+from calibench.arguments import one_of
 from calibench.metrics.smooth_kernels import KERNELS, Residuals, SmoothingKernel
 from calibench.metrics.top_label import TopLabelMetric, checked_top_label, pack, unpack
 
@@ -46,7 +46,7 @@ def smooth_error(packed: Tensor, kernel: SmoothingKernel) -> Tensor:
 
 def smooth_calibration_error(preds: Tensor, target: Tensor, kernel: str = "reflected") -> Tensor:
     """Top-label smooth calibration error; see `SmoothCalibrationError`."""
-    return smooth_error(pack(*checked_top_label(preds, target)), choice("kernel", kernel, KERNELS))
+    return smooth_error(pack(*checked_top_label(preds, target)), one_of("kernel", kernel, KERNELS))
 
 
 class SmoothCalibrationError(TopLabelMetric):
@@ -74,7 +74,7 @@ class SmoothCalibrationError(TopLabelMetric):
 
     def __init__(self, kernel: str = "reflected", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.kernel = choice("kernel", kernel, KERNELS)
+        self.kernel = one_of("kernel", kernel, KERNELS)
         self.be_variant(kernel)
 
     def compute(self) -> Tensor:
