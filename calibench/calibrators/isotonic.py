@@ -61,7 +61,7 @@ class IRM(Calibrator):
     The map is made strictly increasing by `slope` times p, which keeps the argmax, and the rows are
     normalised.
 
-    Public code that differs: Mix-n-Match leaves the rows unnormalised (`pooled` gives its values).
+    Public code that differs: Mix-n-Match leaves the rows unnormalised (`unnormalised` gives its values).
 
     Args:
         slope: What is added to the isotonic map, times p; positive. 1e-9 in the authors' code.
@@ -85,7 +85,7 @@ class IRM(Calibrator):
         self.register_buffer("knots", None)
         self.register_buffer("values", None)
 
-    def pooled(self, logits: Tensor) -> Tensor:
+    def unnormalised(self, logits: Tensor) -> Tensor:
         """The map's values before they are normalised: logits (N, K) -> (N, K), float64."""
         probs = logits.double().softmax(dim=1)
         return interpolate(probs, self.knots, self.values) + self.slope * probs
@@ -96,4 +96,4 @@ class IRM(Calibrator):
         self.knots, self.values = knots.to(logits.device), values.to(logits.device)
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return log_normalised(self.pooled(logits))
+        return log_normalised(self.unnormalised(logits))

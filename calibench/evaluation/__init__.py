@@ -1,17 +1,16 @@
 """From saved logits to every number: metrics raw and after each calibrator, fitted on validation only."""
 
+from calibench.evaluation.ensemble import deep_ensemble
+from calibench.evaluation.evaluation import Evaluation, Report, default_calibrators
 from calibench.evaluation.gaps import post_processing_gap, temperature_gap
-from calibench.evaluation.pooling import pooled
 from calibench.evaluation.posterior import (
     PosteriorConfidence,
     PosteriorScores,
     posterior_confidence,
     posterior_values,
 )
-from calibench.evaluation.report import Evaluation, Report, default_calibrators
 from calibench.evaluation.scoring import (
     OOD_SCORES,
-    RAW,
     Row,
     evaluate,
     evaluate_ood,
@@ -19,6 +18,7 @@ from calibench.evaluation.scoring import (
     log_probabilities,
     update_metrics,
 )
+from calibench.tables.key import RAW
 
 __all__ = [
     "OOD_SCORES",
@@ -28,12 +28,12 @@ __all__ = [
     "PosteriorScores",
     "Report",
     "Row",
+    "deep_ensemble",
     "default_calibrators",
     "evaluate",
     "evaluate_ood",
     "fit_calibrator",
     "log_probabilities",
-    "pooled",
     "post_processing_gap",
     "posterior_confidence",
     "posterior_values",

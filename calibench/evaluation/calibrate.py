@@ -16,10 +16,10 @@ from calibench import calibrators
 from calibench.calibrators import Calibrator
 from calibench.catalogue import classes
 from calibench.config import near_matches
+from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.command import labelled_as
 from calibench.evaluation.files import FORMATS, SCORES, Reader, check_fittable
 from calibench.evaluation.scoring import fit_calibrator
-from calibench.evaluation.selection import calibrator_named
 from calibench.printing import say
 from calibench.runs import (
     FORMAT,

@@ -15,12 +15,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from calibench.catalogue import load_plugins
 from calibench.evaluation.bootstrap import summarised
+from calibench.evaluation.calibrator_names import DEFAULT, calibrators_named
+from calibench.evaluation.ensemble import deep_ensemble
+from calibench.evaluation.evaluation import Evaluation, Watch
 from calibench.evaluation.files import FORMATS, SCORES, Reader, check_fittable
 from calibench.evaluation.further_metrics import blocks_named
-from calibench.evaluation.pooling import pooled
-from calibench.evaluation.report import Evaluation, Watch
-from calibench.evaluation.scoring import RAW, Row
-from calibench.evaluation.selection import DEFAULT, calibrators_named
+from calibench.evaluation.scoring import Row
 from calibench.evaluation.sheet import CSV_COLUMNS, sheets
 from calibench.printing.terminal import Terminal
 from calibench.processes import cores
@@ -31,8 +31,9 @@ from calibench.runs import (
     json_bytes,
     write_output,
 )
+from calibench.tables.csv_text import csv_text
+from calibench.tables.key import RAW
 from calibench.tables.markdown import markdown
-from calibench.tables.records import csv_text
 from calibench.tables.terminal import show
 
 DESCRIPTION = """\
@@ -283,7 +284,7 @@ def models(options: argparse.Namespace) -> dict[str, dict[str, Predictions]]:
     }
     if len(members) == 1:
         return {"model": next(iter(members.values()))}
-    ensemble = {which: pooled(parts) for which, parts in sets.items()}
+    ensemble = {which: deep_ensemble(parts) for which, parts in sets.items()}
     return {f"ensemble of {len(members)}": ensemble, **members}
 
 

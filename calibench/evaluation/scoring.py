@@ -19,10 +19,10 @@ from calibench.metrics import (
     log_softmax,
 )
 from calibench.runs import Predictions
+from calibench.tables.key import RAW
 
 Row = dict[str, Any]
 
-RAW = "raw"
 OOD_SCORES = ("entropy", "msp")
 _BLOCK = 1 << 20  # probabilities that are scored at once
 # The binned metrics whose public code (Mukhoti et al. 2020, which papers copy) does not compute their formula.

@@ -14,9 +14,9 @@ from typing import Any
 
 from calibench.calibrators import Calibrator
 from calibench.config import UsageError
+from calibench.evaluation.evaluation import Evaluation, default_calibrators
 from calibench.evaluation.further_metrics import blocks_of
 from calibench.evaluation.loaded import import_path, loaded_class
-from calibench.evaluation.report import Evaluation, default_calibrators
 
 Settings = dict[str, Any]
 

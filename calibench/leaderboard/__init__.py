@@ -4,11 +4,10 @@ from calibench.leaderboard.columns import DEFAULT_COLUMNS, Column
 from calibench.leaderboard.command import Leaderboard, add_arguments, leaderboard, run
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Problem, Record, Results
-from calibench.leaderboard.table import Cell, Row, Table
+from calibench.leaderboard.table import Row, Table, Value
 
 __all__ = [
     "DEFAULT_COLUMNS",
-    "Cell",
     "Column",
     "Leaderboard",
     "Problem",
@@ -16,6 +15,7 @@ __all__ = [
     "Results",
     "Row",
     "Table",
+    "Value",
     "add_arguments",
     "leaderboard",
     "read_results",

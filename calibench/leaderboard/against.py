@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from calibench.leaderboard.columns import ANY, Column
-from calibench.leaderboard.table import Cell, Row, Table
+from calibench.leaderboard.table import Row, Table, Value
 from calibench.published import PAPERS, Published, dataset_of, find, loss_names, model_names
 from calibench.published.names import STAGES
 from calibench.tables.key import RAW
@@ -54,7 +54,7 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
             theirs = column.by(paper)
             columns.append(theirs)
             for row in table.rows:
-                row.cells[theirs] = _cell(numbers.get(id(row)))
+                row.values[theirs] = _value(numbers.get(id(row)))
     table.columns = columns
     if nothing:
         table.notes.append(f"{paper} has no numbers for {table.title}")
@@ -63,7 +63,7 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
 
 
 def _ours(table: Table, column: Column) -> bool:
-    return any(row.cells[column].seeds for row in table.rows)
+    return any(row.values[column].seeds for row in table.rows)
 
 
 def _numbers(table: Table, column: Column, paper: str) -> dict[int, Published]:
@@ -80,8 +80,8 @@ def _published(table: Table, row: Row, column: Column, paper: str) -> Published 
     losses, models = loss_names(row.loss), model_names(table.backbone)
     metric = column.metric.removesuffix("_reference")
     for loss, model in product(losses, models):
-        cell = {"dataset": where, "model": model, "loss": loss, "metric": metric, "stage": stage}
-        if number := find(paper, **cell):
+        number = find(paper, dataset=where, model=model, loss=loss, metric=metric, stage=stage)
+        if number:
             return number
     return None
 
@@ -91,8 +91,8 @@ def _same_bins(table: Table, column: Column, paper: str) -> bool:
     return table.n_bins(column) in (None, PAPERS[paper].n_bins)
 
 
-def _cell(number: Published | None) -> Cell:
+def _value(number: Published | None) -> Value:
     if number is None:
-        return Cell({})
+        return Value({})
     std = math.nan if number.std is None else number.std
-    return Cell({}, given=(number.value, std))
+    return Value({}, given=(number.value, std))

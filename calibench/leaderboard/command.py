@@ -134,7 +134,7 @@ def _check_known(read: Results, columns: Sequence[Column]) -> None:
 
 def _trials(read: Results, table: Table) -> list[str]:
     here = (table.benchmark, table.backbone)
-    trials = [p for p in read.problems if not p.expected and p.identity[:2] == here]
+    trials = [p for p in read.problems if not p.expected and p.cell[:2] == here]
     return (
         [f"left out: {len(trials)} trial runs (fast_dev_run, or no training step)"]
         if trials

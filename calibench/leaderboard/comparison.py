@@ -94,13 +94,13 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
     dense = [
         title
         for title, of in rows.items()
-        if all(label in of and not math.isnan(of[label].cells[column].mean) for label in methods)
+        if all(label in of and not math.isnan(of[label].values[column].mean) for label in methods)
     ]
     if len(dense) < 2 or len(methods) < 2:
         found = f"{len(dense)} tables and {len(methods)} losses"
         raise ValueError(f"a comparison needs two tables with the same losses, got {found}.")
     sign = -column.info.direction or 1
-    means = [[sign * rows[title][m].cells[column].mean for m in methods] for title in dense]
+    means = [[sign * rows[title][m].values[column].mean for m in methods] for title in dense]
     ranks = compare_ranks(means)
     order = sorted(range(len(methods)), key=ranks.mean_ranks.__getitem__)
     runs = [[_runs(rows[title][methods[i]], column, sign) for title in dense] for i in order]
@@ -124,10 +124,10 @@ def _holes(table: Table, rows: dict[str, Row], methods: Sequence[str], column: C
     lacking = [
         f"{row.label}, seed {seed}"
         for row in table.rows
-        for seed in sorted({*row.missing, *row.records} - row.cells[column].seeds.keys())
+        for seed in sorted({*row.missing, *row.records} - row.values[column].seeds.keys())
     ]
     return [f"{table.title}: {hole}" for hole in [*absent, *lacking]]
 
 
 def _runs(row: Row, column: Column, sign: int) -> list[float]:
-    return [sign * value for value in row.cells[column].seeds.values()]
+    return [sign * value for value in row.values[column].seeds.values()]

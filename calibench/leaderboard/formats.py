@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from calibench.leaderboard.columns import Column
-from calibench.leaderboard.table import Cell, Row, Table
-from calibench.tables.grid import HOLE, MISSING, Entry, Grid, Heading, Value
+from calibench.leaderboard.table import Row, Table, Value
+from calibench.runs import json_bytes
+from calibench.tables.csv_text import csv_text
+from calibench.tables.grid import HOLE, MISSING, Entry, Grid, Heading, Number
 from calibench.tables.latex import latex
 from calibench.tables.markdown import markdown
-from calibench.tables.records import csv_text, json_text
 
 Lines = Sequence[Sequence[str]]  # under each table
 
@@ -26,22 +27,22 @@ def grid(table: Table, lines: Sequence[str]) -> Grid:
     """A table with the lines under it as every format prints it."""
     headings = [*_LABELS, *(Heading(column.title) for column in table.columns)]
     rows = [
-        [*_labels(row), *(_value(column, row.cells[column]) for column in table.columns)]
+        [*_labels(row), *(_number(column, row.values[column]) for column in table.columns)]
         for row in table.rows
     ]
     return Grid(table.title, headings, rows, lines)
 
 
 def _labels(row: Row) -> list[Entry]:
-    seeds = Value(row.count, lacking=True) if row.missing else row.count
+    seeds = Number(row.count, lacking=True) if row.missing else row.count
     return [str(row.rank or HOLE), row.label, seeds]
 
 
-def _value(column: Column, cell: Cell) -> Value:
-    if math.isnan(cell.mean):
+def _number(column: Column, value: Value) -> Number:
+    if math.isnan(value.mean):
         return MISSING
-    std = "" if math.isnan(cell.std) else column.show(cell.std)
-    return Value(column.show(cell.mean), std, best=cell.tied)
+    std = "" if math.isnan(value.std) else column.show(value.std)
+    return Number(column.show(value.mean), std, best=value.tied)
 
 
 _CSV_COLUMNS = (
@@ -61,15 +62,12 @@ def tables_csv(tables: Sequence[Table]) -> str:
 
 
 def _place(table: Table) -> dict[str, Any]:
-    return {
-        "benchmark": table.benchmark,
-        "variant": table.variant,
-        "backbone": table.backbone,
-    }
+    names = ("benchmark", "variant", "backbone")
+    return {name: getattr(table, name) for name in names}
 
 
 def _numbers(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
-    cells = {str(column): row.cells[column] for column in columns if column in row.cells}
+    values = {str(column): row.values[column] for column in columns if column in row.values}
     return {
         "rank": row.rank or "",
         "loss": row.loss,
@@ -77,15 +75,15 @@ def _numbers(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
         "label": row.label,
         "seeds": " ".join(map(str, row.records)),
         "missing_seeds": " ".join(map(str, row.missing)),
-        "tied": " ".join(name for name, cell in cells.items() if cell.tied),
-        **{name: cell.mean for name, cell in cells.items() if not math.isnan(cell.mean)},
-        **{f"{name}_std": cell.std for name, cell in cells.items() if not math.isnan(cell.std)},
+        "tied": " ".join(name for name, value in values.items() if value.tied),
+        **{name: value.mean for name, value in values.items() if not math.isnan(value.mean)},
+        **{f"{name}_std": value.std for name, value in values.items() if not math.isnan(value.std)},
     }
 
 
 def tables_json(tables: Sequence[Table], lines: Lines) -> str:
     """All tables with the value of every seed; NaN is null, infinity the string "inf"."""
-    return json_text([_content(t, notes) for t, notes in zip(tables, lines, strict=True)])
+    return json_bytes([_content(t, notes) for t, notes in zip(tables, lines, strict=True)]).decode()
 
 
 def _content(table: Table, notes: Sequence[str]) -> dict[str, Any]:
@@ -97,17 +95,17 @@ def _content(table: Table, notes: Sequence[str]) -> dict[str, Any]:
             "key": row.key,
             "seeds": list(row.records),
             "missing": {str(seed): reason for seed, reason in row.missing.items()},
-            "cells": {str(column): _seeds(row.cells[column]) for column in table.columns},
+            "cells": {str(column): _seeds(row.values[column]) for column in table.columns},
         }
         for row in table.rows
     ]
     return {**_place(table), "sort": str(table.sort), "rows": rows, "notes": list(notes)}
 
 
-def _seeds(cell: Cell) -> dict[str, Any]:
-    seeds = {str(seed): value for seed, value in cell.seeds.items()}
-    spread = {"mean": cell.mean, "std": cell.std}
-    return {**spread, "tied": cell.tied, "p_value": cell.p_value, "seeds": seeds}
+def _seeds(value: Value) -> dict[str, Any]:
+    seeds = {str(seed): of_seed for seed, of_seed in value.seeds.items()}
+    spread = {"mean": value.mean, "std": value.std}
+    return {**spread, "tied": value.tied, "p_value": value.p_value, "seeds": seeds}
 
 
 def _each(render: Callable[[Grid], str]) -> Callable[[Sequence[Table], Lines], str]:

@@ -15,17 +15,10 @@ from typing import Any
 
 from calibench.config import with_present_names
 from calibench.leaderboard.columns import COSTS
-from calibench.leaderboard.records import (
-    Identity,
-    Problem,
-    Record,
-    Results,
-    Settings,
-    UnusableRun,
-)
+from calibench.leaderboard.records import Problem, Record, Results, Settings
 from calibench.leaderboard.versions import Versions, package_versions
 from calibench.processes import spread, watched
-from calibench.runs import parse_json
+from calibench.runs import Cell, CorruptRun, read_json
 from calibench.tables.key import RAW, Key
 from calibench.tables.titles import learn
 
@@ -93,7 +86,7 @@ def read_results(results: Path, *, wanted: Wanted = EVERYTHING, processes: int =
     if not read.records and not read.problems:
         raise ValueError(f"{results} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
     learn(read.metrics)
-    return without_strangers(read)
+    return without_other_data(read)
 
 
 _Place = tuple[str, str, str, str | None, int | None, str | None]  # of a row, as the file names it
@@ -120,49 +113,49 @@ class _Reader:
         """Add the run of one folder."""
         try:
             benchmark, backbone, loss, key, last = folder.split(os.sep)[-5:]
-            identity = Identity(benchmark, backbone, loss, key, int(last.removeprefix(_SEED)))
+            cell = Cell(benchmark, backbone, loss, key, int(last.removeprefix(_SEED)))
         except ValueError:
             return  # not a run folder's place or name
         try:
-            self._add(identity, folder)
-        except UnusableRun as why:
-            self.results.problems.append(Problem(identity, folder, str(why)))
+            self._add(cell, folder)
+        except CorruptRun as why:
+            self.results.problems.append(Problem(cell, folder, str(why)))
 
-    def _add(self, identity: Identity, folder: str) -> None:
+    def _add(self, cell: Cell, folder: str) -> None:
         try:
-            status = read_json_object(folder, "status.json")
-        except UnusableRun:
+            status = _read_file(folder, "status.json")
+        except CorruptRun:
             if any(os.path.exists(f"{folder}/{name}") for name in ("status.json", "metrics.json")):
                 raise
             return  # a process has the folder, or had it, and has not begun
         state = status.get("status")
         if state == "trial":
-            self._leave_out_trial(identity, folder)
+            self._leave_out_trial(cell, folder)
             return
         if state != "done":
             reason = (
                 f"{state or 'unknown state'}: {status['reason']}" if status.get("reason") else state
             )
-            problem = Problem(identity, folder, str(reason), warn=state != "running")
+            problem = Problem(cell, folder, str(reason), warn=state != "running")
             self.results.problems.append(problem)
             return
-        content = read_json_object(folder, "metrics.json")
+        content = _read_file(folder, "metrics.json")
         if content.get("fast_dev_run"):  # up to version 0.1.0 a trial was done
-            self._leave_out_trial(identity, folder)
+            self._leave_out_trial(cell, folder)
             return
-        _check_identity(identity, content)
+        _check_cell(cell, content)
         try:
-            record = self._record(identity, folder, content)
+            record = self._record(cell, folder, content)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
-            raise UnusableRun(text) from error
+            raise CorruptRun(text) from error
         self.results.records.append(record)
 
-    def _leave_out_trial(self, identity: Identity, folder: str) -> None:
+    def _leave_out_trial(self, cell: Cell, folder: str) -> None:
         reason = "a trial, left out"
-        self.results.problems.append(Problem(identity, folder, reason, warn=False, expected=False))
+        self.results.problems.append(Problem(cell, folder, reason, warn=False, expected=False))
 
-    def _record(self, identity: Identity, folder: str, content: Mapping[str, Any]) -> Record:
+    def _record(self, cell: Cell, folder: str, content: Mapping[str, Any]) -> Record:
         values = self._values(content["rows"])
         environment = self._environment(folder)
         values |= _costs(environment)
@@ -173,9 +166,9 @@ class _Reader:
                 if isinstance(value, int | float):
                     values[Key(name, calibrator=calibrator)] = float(value)
         return Record(
-            identity,
+            cell,
             folder,
-            self._shared_settings(identity, content),
+            self._shared_settings(cell, content),
             str(content.get("fingerprint")),
             values,
             content.get("unavailable") or {},
@@ -186,8 +179,8 @@ class _Reader:
     def _environment(self, folder: str) -> Mapping[str, Any]:
         """What environment.json says: seconds, memory, versions; a run without a readable one just has none."""
         try:
-            return read_json_object(folder, "environment.json")
-        except UnusableRun as why:
+            return _read_file(folder, "environment.json")
+        except CorruptRun as why:
             if os.path.exists(f"{folder}/environment.json"):
                 self.results.warnings.append(
                     f"{folder}: {why}; its seconds, memory and versions are unknown"
@@ -210,18 +203,18 @@ class _Reader:
                 values[wanted] = math.nan if value is None else float(value)
         return values
 
-    def _shared_settings(self, identity: Identity, content: Mapping[str, Any]) -> Settings:
+    def _shared_settings(self, cell: Cell, content: Mapping[str, Any]) -> Settings:
         """The configuration, one object for all runs of a key; it must give that key."""
         settings: dict[str, Any] = dict(content["settings"])
-        present, shared = with_present_names(settings), self._settings.get(identity.key)
+        present, shared = with_present_names(settings), self._settings.get(cell.key)
         if shared == present:
             return shared
         text = json.dumps(settings, sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()[: len(identity.key)]
-        if digest != identity.key:
-            said = f"its configuration gives the key {digest}, its folder says {identity.key}"
-            raise UnusableRun(said)
-        return self._settings.setdefault(identity.key, present)
+        digest = hashlib.sha256(text.encode()).hexdigest()[: len(cell.key)]
+        if digest != cell.key:
+            said = f"its configuration gives the key {digest}, its folder says {cell.key}"
+            raise CorruptRun(said)
+        return self._settings.setdefault(cell.key, present)
 
 
 def _costs(environment: Mapping[str, Any]) -> dict[Key, float]:
@@ -233,60 +226,44 @@ def _costs(environment: Mapping[str, Any]) -> dict[Key, float]:
     }
 
 
-def read_json_object(folder: str, name: str) -> dict[str, Any]:
-    """Read a JSON object of a run folder; raises UnusableRun saying why it cannot be."""
-    try:
-        with open(f"{folder}/{name}", "rb", buffering=0) as file:
-            content = parse_json(file.read())
-    except FileNotFoundError:
-        raise UnusableRun(f"no {name}") from None
-    except (OSError, ValueError) as error:
-        raise UnusableRun(f"{name} cannot be read ({error})") from error
-    if not isinstance(content, dict):
-        raise UnusableRun(f"{name} is not a JSON object")
-    return content
+def _read_file(folder: str, name: str) -> dict[str, Any]:
+    return read_json(f"{folder}/{name}", called=name)
 
 
-def _check_identity(identity: Identity, content: Mapping[str, Any]) -> None:
-    for name, expected in identity._asdict().items():
+def _check_cell(cell: Cell, content: Mapping[str, Any]) -> None:
+    for name, expected in cell._asdict().items():
         said = content.get(name)
         if str(said).replace("/", "_") != str(expected):
-            raise UnusableRun(f"metrics.json is of {name} {said}, its folder says {expected}")
+            raise CorruptRun(f"metrics.json is of {name} {said}, its folder says {expected}")
 
 
-def without_strangers(results: Results) -> Results:
-    """Turn runs whose data differ from those of their kind into problems.
+def without_other_data(results: Results) -> Results:
+    """Turn runs on data that differ from those of comparable runs into problems.
 
     Runs of one benchmark with the same `data.*` settings and the same seed have used the same
-    examples, so their fingerprints agree; the ones that differ from the most frequent are flagged.
+    examples, so their fingerprints agree; the ones that differ from the most frequent are left out.
     """
-    kinds: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+    comparable: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
     data: dict[int, str] = {}
     for record in results.records:
         settings = record.settings
         if id(settings) not in data:
             chosen = {key: value for key, value in settings.items() if key.startswith("data.")}
             data[id(settings)] = json.dumps(chosen, sort_keys=True)
-        kinds[record.identity.benchmark, record.identity.seed, data[id(settings)]].append(record)
-    strangers = {
-        id(record): reason for kind in kinds.values() for record, reason in _strangers(kind)
-    }
-    if not strangers:
-        return results
-    flagged = [
-        Problem(record.identity, record.folder, strangers[id(record)])
+        comparable[record.cell.benchmark, record.cell.seed, data[id(settings)]].append(record)
+    reasons = {id(record): why for runs in comparable.values() for record, why in _odd_ones(runs)}
+    problems = [
+        Problem(record.cell, record.folder, reasons[id(record)])
         for record in results.records
-        if id(record) in strangers
+        if id(record) in reasons
     ]
-    kept = [record for record in results.records if id(record) not in strangers]
-    return replace(results, records=kept, problems=results.problems + flagged)
+    kept = [record for record in results.records if id(record) not in reasons]
+    return replace(results, records=kept, problems=results.problems + problems)
 
 
-def _strangers(kind: list[Record]) -> Iterator[tuple[Record, str]]:
-    prints = [record.fingerprint for record in kind]
-    if len(set(prints)) == 1:
-        return
+def _odd_ones(runs: Sequence[Record]) -> Iterator[tuple[Record, str]]:
+    prints = [run.fingerprint for run in runs]
     usual = max(prints, key=prints.count)
-    for record in kind:
-        if record.fingerprint != usual:
-            yield record, f"its data {record.fingerprint} are not those of the same cells ({usual})"
+    for run in runs:
+        if run.fingerprint != usual:
+            yield run, f"its data {run.fingerprint} are not those of the same cells ({usual})"

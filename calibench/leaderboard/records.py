@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+from calibench.runs import Cell
 from calibench.tables.key import Key
 
 Settings = Mapping[str, Any]
 
 
-class Identity(NamedTuple):
-    """Which run this is; the five folder names of a run folder."""
-
-    benchmark: str
-    backbone: str
-    loss: str
-    key: str
-    seed: int
-
-
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A finished run: its identity, configuration and numbers.
+    """A finished run: its cell, configuration and numbers.
 
     Attributes:
-        identity: Which run.
+        cell: Which run.
         folder: Its folder.
         settings: What decides its numbers.
         fingerprint: Of its data.
@@ -36,7 +27,7 @@ class Record:
         versions: Name and version of the packages that made it; see `versions.PACKAGES`.
     """
 
-    identity: Identity
+    cell: Cell
     folder: str
     settings: Settings
     fingerprint: str
@@ -51,14 +42,14 @@ class Problem:
     """A run without usable numbers, and why.
 
     Attributes:
-        identity: Which run.
+        cell: Which run.
         folder: Its folder.
         reason: One line.
-        warn: Whether something is wrong (a running cell is not).
+        warn: Whether something is wrong (with a run that is under way nothing is).
         expected: Whether it leaves a hole in a table; a trial (fast_dev_run, or no training step) does not.
     """
 
-    identity: Identity
+    cell: Cell
     folder: str
     reason: str
     warn: bool = True
@@ -87,7 +78,3 @@ class Results:
         self.problems += other.problems
         self.warnings += other.warnings
         self.metrics |= other.metrics
-
-
-class UnusableRun(Exception):
-    """Why a run has no usable numbers (this package)."""

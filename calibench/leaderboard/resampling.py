@@ -60,7 +60,7 @@ class Bootstrap:
 
     def __call__(self, column: Column, best: Row, other: Row) -> tuple[float, str] | None:
         """The p-value of "other is worse", and which test gave it."""
-        seeds = sorted(best.cells[column].seeds.keys() & other.cells[column].seeds.keys())
+        seeds = sorted(best.values[column].seeds.keys() & other.values[column].seeds.keys())
         ours = (
             self._p_value(column, best, other, seeds) if 0 < len(seeds) < WILCOXON_SEEDS else None
         )
@@ -81,7 +81,7 @@ class Bootstrap:
             test is None or not first.has_the_examples_of(test) for test in tests
         ):
             return None
-        place = (column.metric, best.cells[column].n_bins)
+        place = (column.metric, best.values[column].n_bins)
         sides = [self._of(place, of_row) for of_row in records]
         return improvement(sides[1] - sides[0]).p_value
 

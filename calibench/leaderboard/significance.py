@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from calibench.leaderboard.columns import COSTS, Column
-from calibench.leaderboard.table import Cell, Row, Table
+from calibench.leaderboard.table import Row, Table, Value
 from calibench.statistics import LEVEL, WILCOXON_SEEDS, holm, paired_t, wilcoxon_signed_rank
 
 # p-value of "the second row is worse than the first" and the test's name; None: cannot be tested.
@@ -17,7 +17,7 @@ SIGNED_RANK = "exact signed-rank test over seeds"
 T_TEST = f"t-test over seeds, fewer than {WILCOXON_SEEDS}"
 
 
-def worse_by(column: Column, best: Cell, other: Cell) -> list[float]:
+def worse_by(column: Column, best: Value, other: Value) -> list[float]:
     """How much worse `other` is than `best`, on each seed that both have."""
     sign = -column.info.direction
     common = sorted(best.seeds.keys() & other.seeds.keys())
@@ -33,7 +33,7 @@ def over_seeds(column: Column, best: Row, other: Row) -> tuple[float, str] | Non
 
     The exact signed-rank test; with fewer than 8 seeds, where it can hardly reject, the t-test.
     """
-    differences = worse_by(column, best.cells[column], other.cells[column])
+    differences = worse_by(column, best.values[column], other.values[column])
     if len(differences) < 2:
         return None
     enough = len(differences) >= WILCOXON_SEEDS
@@ -44,14 +44,14 @@ def over_seeds(column: Column, best: Row, other: Row) -> tuple[float, str] | Non
 
 
 def mark_ties(table: Table, test: Test = over_seeds) -> None:
-    """Mark the best cell of each column, the equal ones, and those not worse at the 5 % level.
+    """Mark the best value of each column, the equal ones, and those not worse at the 5 % level.
 
     The p-values of a column's rows against its best are adjusted by Holm's method. Costs are not
     tested: only the smallest is marked. Adds the rule in one line to the table's notes.
     """
     used: dict[str, dict[str, None]] = defaultdict(dict)
     for column in table.columns:
-        rows = [row for row in table.rows if not math.isnan(row.cells[column].mean)]
+        rows = [row for row in table.rows if not math.isnan(row.values[column].mean)]
         if len(rows) > 1 and column.info.direction and not column.paper:
             for name in _mark(column, rows, no_test if column.metric in COSTS else test):
                 used[name][column.title] = None
@@ -64,16 +64,16 @@ def no_test(column: Column, best: Row, other: Row) -> None:
 
 def _mark(column: Column, rows: Sequence[Row], test: Test) -> list[str]:
     """Mark one column; return the names of the tests that were used."""
-    badness = {id(row): row.cells[column].badness(column.info.direction) for row in rows}
-    best = min(rows, key=lambda row: (badness[id(row)], -len(row.cells[column].seeds)))
+    badness = {id(row): row.values[column].badness(column.info.direction) for row in rows}
+    best = min(rows, key=lambda row: (badness[id(row)], -len(row.values[column].seeds)))
     outcomes = {id(row): test(column, best, row) for row in rows if row is not best}
     tested = {row: outcome for row, outcome in outcomes.items() if outcome is not None}
     adjusted = holm([p for p, _ in tested.values()])
     p_values = dict(zip(tested, adjusted, strict=True))
     for row in rows:
         equal = badness[id(row)] == badness[id(best)]
-        row.cells[column].p_value = p_values.get(id(row))
-        row.cells[column].tied = equal or p_values.get(id(row), 0.0) >= LEVEL
+        row.values[column].p_value = p_values.get(id(row))
+        row.values[column].tied = equal or p_values.get(id(row), 0.0) >= LEVEL
     return [name for _, name in tested.values()]
 
 

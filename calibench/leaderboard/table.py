@@ -1,4 +1,4 @@
-"""Ranked tables: runs grouped into rows, numbers over seeds into cells, ties and holes named."""
+"""Ranked tables: runs grouped into rows, seeds into values, ties and holes named."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ OF_THE_TEST_SPLIT = Implied()
 
 
 @dataclass
-class Cell:
-    """One metric of one row.
+class Value:
+    """One metric of one row: the number that a table prints, and the seeds behind it.
 
     Attributes:
         seeds: The value of each seed that has one.
@@ -62,11 +62,8 @@ class Cell:
 
     def badness(self, direction: int) -> float:
         """What ranks it: less is better. Rounded, for a mean of equal values may differ by a bit."""
-        return (
-            -direction * self.mean
-            if not math.isfinite(self.mean)
-            else float(f"{-direction * self.mean:.12g}")
-        )
+        badness = -direction * self.mean
+        return float(f"{badness:.12g}") if math.isfinite(badness) else badness
 
     @property
     def std(self) -> float:
@@ -85,7 +82,7 @@ class Row:
         settings: The configuration, None if no run of it could be read.
         records: Its finished runs by seed.
         missing: The seeds without a usable run, each with the reason.
-        cells: One per column of the table.
+        values: One per column of the table.
         rank: 1 for the best; equal values share it; None without a value.
     """
 
@@ -95,7 +92,7 @@ class Row:
     settings: Settings | None
     records: Mapping[int, Record]
     missing: Mapping[int, str]
-    cells: dict[Column, Cell] = field(default_factory=dict)
+    values: dict[Column, Value] = field(default_factory=dict)
     rank: int | None = None
 
     @property
@@ -173,7 +170,7 @@ def build_tables(
     expected = [problem for problem in results.problems if problem.expected]
     every: list[Record | Problem] = [*results.records, *expected]
     for run in every:
-        runs[run.identity[:2]].append(run)
+        runs[run.cell[:2]].append(run)
     chosen = versions.same_version if same_version else list
     return [
         build_table(place, chosen(own), columns, sort, variant=variant)
@@ -190,7 +187,7 @@ def _of_place(
     for variant in dict.fromkeys(variants.values()):
         yield (
             variant,
-            [run for run in runs if variants[run.identity.loss, run.identity.key] == variant],
+            [run for run in runs if variants[run.cell.loss, run.cell.key] == variant],
         )
 
 
@@ -202,7 +199,7 @@ def build_table(
     *,
     variant: str = "",
 ) -> Table:
-    """Group runs into rows, fill the cells, rank.
+    """Group runs into rows, compute their values, rank.
 
     A column `metric@*` becomes one column per calibrator. The seeds a row should have are all those
     that any row of the table has.
@@ -214,7 +211,7 @@ def build_table(
     for column in dict.fromkeys([*shown, sort]):
         keys = keys_of(column, implied)
         for row in rows:
-            row.cells[column] = _cell(row, keys)
+            row.values[column] = _value(row, keys)
     _rank(rows, sort)
     table = Table(*place, shown, sort, rows, implied, variant=variant)
     table.notes += [*_other_bins(records, table), *_left_out(records, implied), *_caveats(records)]
@@ -223,15 +220,13 @@ def build_table(
 
 
 def _rows(runs: Sequence[Record | Problem]) -> list[Row]:
-    seeds = sorted({run.identity.seed for run in runs})
-    runs = sorted(runs, key=lambda run: run.identity)
-    grouped = [
-        (k, list(g)) for k, g in groupby(runs, key=lambda r: (r.identity.loss, r.identity.key))
-    ]
+    seeds = sorted({run.cell.seed for run in runs})
+    runs = sorted(runs, key=lambda run: run.cell)
+    grouped = [(k, list(g)) for k, g in groupby(runs, key=lambda r: (r.cell.loss, r.cell.key))]
     parts = []
     for (loss, key), members in grouped:
-        records = {r.identity.seed: r for r in members if isinstance(r, Record)}
-        problems = {r.identity.seed: r.reason for r in members if isinstance(r, Problem)}
+        records = {r.cell.seed: r for r in members if isinstance(r, Record)}
+        problems = {r.cell.seed: r.reason for r in members if isinstance(r, Problem)}
         missing = {seed: problems.get(seed, "no run") for seed in seeds if seed not in records}
         settings = next(iter(records.values())).settings if records else None
         parts.append((loss, key, settings, records, missing))
@@ -276,10 +271,10 @@ def _most_frequent(counts: Counter[str]) -> list[str]:
     return [item for item, count in counts.items() if count == max(counts.values())]
 
 
-def _cell(row: Row, keys: Sequence[Key]) -> Cell:
+def _value(row: Row, keys: Sequence[Key]) -> Value:
     values = {seed: value_at(record, keys) for seed, record in row.records.items()}
     known = {seed: value for seed, value in values.items() if not math.isnan(value)}
-    return Cell(known, n_bins=keys[0].n_bins if keys else None)
+    return Value(known, n_bins=keys[0].n_bins if keys else None)
 
 
 def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
@@ -302,8 +297,8 @@ def value_at(record: Record, keys: Sequence[Key]) -> float:
 
 def _rank(rows: list[Row], sort: Column) -> None:
     """Order the rows by a column; equal means share a rank, rows without a mean come last."""
-    ranked = [row for row in rows if not math.isnan(row.cells[sort].mean)]
-    badness = {id(row): row.cells[sort].badness(sort.info.direction or -1) for row in ranked}
+    ranked = [row for row in rows if not math.isnan(row.values[sort].mean)]
+    badness = {id(row): row.values[sort].badness(sort.info.direction or -1) for row in ranked}
     rows.sort(key=lambda row: (id(row) not in badness, badness.get(id(row), 0.0), row.label))
     for position, row in enumerate(rows[: len(ranked)], start=1):
         above = rows[position - 2] if position > 1 else None

@@ -27,12 +27,12 @@ def row_variants(runs: Sequence[Record | Problem]) -> dict[RowKey, str]:
     records: dict[RowKey, list[Record]] = defaultdict(list)
     for run in runs:
         if isinstance(run, Record):
-            records[run.identity.loss, run.identity.key].append(run)
+            records[run.cell.loss, run.cell.key].append(run)
     groups = _groups(records)
     names = _names([records[group[0]][0].settings for group in groups])
     variants = {row: name for group, name in zip(groups, names, strict=True) for row in group}
     for run in runs:
-        row = (run.identity.loss, run.identity.key)
+        row = (run.cell.loss, run.cell.key)
         if row not in variants:
             variants[row] = _planned(run.folder, names)
     return variants
@@ -46,7 +46,7 @@ def _groups(records: Mapping[RowKey, Sequence[Record]]) -> list[list[RowKey]]:
     groups: list[tuple[set[tuple[int, str]], list[RowKey]]] = []
     for text in sorted(alike):
         rows = alike[text]
-        used = {(run.identity.seed, run.fingerprint) for row in rows for run in records[row]}
+        used = {(run.cell.seed, run.fingerprint) for row in rows for run in records[row]}
         same = next((group for group in groups if group[0] & used), None)
         if same is None:
             groups.append((used, rows))

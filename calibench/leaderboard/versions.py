@@ -51,7 +51,7 @@ def same_version(runs: Sequence[Record | Problem]) -> list[Record | Problem]:
     """The runs of a table with those that other versions made than most as problems: holes that say why."""
     others, _ = unlike([run for run in runs if isinstance(run, Record)])
     return [
-        Problem(run.identity, run.folder, f"made with {others[id(run)]}", warn=False)
+        Problem(run.cell, run.folder, f"made with {others[id(run)]}", warn=False)
         if isinstance(run, Record) and id(run) in others
         else run
         for run in runs

@@ -8,15 +8,14 @@ from typing import Any
 import torch
 
 from calibench.calibrators import Calibrator
-from calibench.evaluation.selection import calibrator_named
+from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.settings import calibrator_of
-from calibench.leaderboard.reading import read_json_object
 from calibench.leaderboard.records import Record
-from calibench.plots.outputs import Outputs, load_predictions, outputs_of
-from calibench.runs import Predictions
+from calibench.plots.example_scores import ExampleScores, load_predictions
+from calibench.runs import Predictions, read_json
 
 
-def calibrated(record: Record, split: str, name: str) -> Outputs:
+def calibrated(record: Record, split: str, name: str) -> ExampleScores:
     """A run's outputs on a split after a calibrator.
 
     Args:
@@ -28,7 +27,7 @@ def calibrated(record: Record, split: str, name: str) -> Outputs:
         FileNotFoundError: If the run lacks a prediction file.
         ValueError: If there is no such calibrator, or the run names a class that is not loaded.
     """
-    content = read_json_object(record.folder, "metrics.json")
+    content = read_json(f"{record.folder}/metrics.json")
     calibrator = fitted_from(content, name)
     if calibrator is None:
         calibrator = _unfitted(content, name)
@@ -37,22 +36,24 @@ def calibrated(record: Record, split: str, name: str) -> Outputs:
     return _applied(calibrator, load_predictions(record, split))
 
 
-def as_fitted(record: Record, predictions: Predictions, names: Sequence[str]) -> dict[str, Outputs]:
-    """Outputs after each of several calibrators whose fit metrics.json holds; those of others are not there.
+def as_fitted(
+    record: Record, predictions: Predictions, names: Sequence[str]
+) -> dict[str, ExampleScores]:
+    """Scores after each of several calibrators whose fit metrics.json holds; those of others are not there.
 
     Args:
         record: The run.
         predictions: Its logits on a split.
         names: As a leaderboard names the calibrators.
     """
-    content = read_json_object(record.folder, "metrics.json")
+    content = read_json(f"{record.folder}/metrics.json")
     found = {name: fitted_from(content, name) for name in names}
     return {name: _applied(one, predictions) for name, one in found.items() if one is not None}
 
 
-def _applied(calibrator: Calibrator, predictions: Predictions) -> Outputs:
+def _applied(calibrator: Calibrator, predictions: Predictions) -> ExampleScores:
     log_probs = calibrator.log_prob(torch.from_numpy(predictions.logits).double()).numpy()
-    return outputs_of(log_probs, predictions.target, predictions.metadata)
+    return ExampleScores.of(log_probs, predictions.target, predictions.metadata)
 
 
 def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:

@@ -16,7 +16,7 @@ from calibench.tables.key import RAW, TEST, VAL
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from calibench.plots.outputs import Outputs
+    from calibench.plots.example_scores import ExampleScores
 
 
 @dataclass(frozen=True)
@@ -53,20 +53,20 @@ class Request:
             )
         return self.tables[0]
 
-    def outputs(self, row: Row, split: str = TEST) -> Outputs:
+    def outputs(self, row: Row, split: str = TEST) -> ExampleScores:
         """The pooled outputs of a row's runs, after the calibrator."""
         return self.after(self.calibrator, row, split)
 
-    def after(self, calibrator: str, row: Row, split: str = TEST) -> Outputs:
+    def after(self, calibrator: str, row: Row, split: str = TEST) -> ExampleScores:
         """The pooled outputs of a row's runs after one calibrator, or raw."""
-        from calibench.plots.outputs import load_outputs, pooled
+        from calibench.plots.example_scores import ExampleScores
 
         records = row.records.values()
         if calibrator == RAW:
-            return pooled([load_outputs(record, split) for record in records])
+            return ExampleScores.joined([ExampleScores.load(record, split) for record in records])
         from calibench.plots.calibrated import calibrated  # torch
 
-        return pooled([calibrated(record, split, calibrator) for record in records])
+        return ExampleScores.joined([calibrated(record, split, calibrator) for record in records])
 
     @property
     def rows(self) -> list[Row]:
@@ -179,7 +179,7 @@ def _tradeoff(request: Request) -> Figure:
     for axes, table in zip(grid, request.tables, strict=True):
         groups: dict[str, list[tuple[float, float]]] = {label: [] for label in labels}
         for row in table.rows:
-            seeds = row.cells[error].seeds.keys() & row.cells[metric].seeds.keys()
+            seeds = row.values[error].seeds.keys() & row.values[metric].seeds.keys()
             groups[row.label] = [
                 (_printed(error, row, seed), _printed(metric, row, seed)) for seed in sorted(seeds)
             ]
@@ -189,7 +189,7 @@ def _tradeoff(request: Request) -> Figure:
 
 
 def _printed(column: Column, row: Row, seed: int) -> float:
-    return row.cells[column].seeds[seed] * (100 if column.info.percent else 1)
+    return row.values[column].seeds[seed] * (100 if column.info.percent else 1)
 
 
 def _with_bins(request: Request) -> str:

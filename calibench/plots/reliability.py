@@ -57,7 +57,7 @@ def reliability(
     examples drawn from it is binomial.
 
     Args:
-        confidence: Largest probability of each example as the metrics compute it (`Outputs.scored`), (N,).
+        confidence: Largest probability of each example as the metrics compute it (`ExampleScores.scored`), (N,).
         correct: Whether the prediction is right, (N,).
         n_bins: Right-closed bins of [0, 1].
         level: One minus the coverage of the interval.

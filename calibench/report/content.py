@@ -11,13 +11,14 @@ from typing import Any
 from calibench import __version__
 from calibench.leaderboard.columns import ANY, COSTS, Column
 from calibench.leaderboard.footer import footer
-from calibench.leaderboard.reading import read_json_object, read_results
-from calibench.leaderboard.records import Record, Results, UnusableRun
+from calibench.leaderboard.reading import read_results
+from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.resampling import TESTS
 from calibench.leaderboard.significance import mark_ties
-from calibench.leaderboard.table import Cell, Row, Table, build_tables
+from calibench.leaderboard.table import Row, Table, Value, build_tables
 from calibench.processes import prepared, spread, watched
 from calibench.report.pictures import curves, one_thread, pictures, short
+from calibench.runs import CorruptRun, read_json
 from calibench.tables.key import RAW, TEST, VAL
 from calibench.tables.titles import METRICS
 
@@ -123,7 +124,7 @@ def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int, processes: int) ->
 
 
 def _row(table: Table, row: Row) -> Json:
-    cells = {f"{c.metric}|{c.calibrator}": _cell(row.cells[c]) for c in table.columns}
+    cells = {f"{c.metric}|{c.calibrator}": _cell(row.values[c]) for c in table.columns}
     return {
         "benchmark": table.data,
         "backbone": table.backbone,
@@ -136,10 +137,10 @@ def _row(table: Table, row: Row) -> Json:
     }
 
 
-def _cell(cell: Cell) -> list[Any] | None:
-    if math.isnan(cell.mean):
+def _cell(value: Value) -> list[Any] | None:
+    if math.isnan(value.mean):
         return None
-    return [short(cell.mean), short(cell.std), int(cell.tied), len(cell.seeds)]
+    return [short(value.mean), short(value.std), int(value.tied), len(value.seeds)]
 
 
 def _shift(table: Table, row: Row) -> Json:
@@ -164,12 +165,12 @@ def _shift(table: Table, row: Row) -> Json:
 
 def _run(row: int, record: Record, root: Path) -> Json:
     try:
-        environment: Mapping[str, Any] = read_json_object(record.folder, "environment.json")
-    except UnusableRun:
+        environment: Mapping[str, Any] = read_json(f"{record.folder}/environment.json")
+    except CorruptRun:
         environment = {}
     return {
         "row": row,
-        "seed": record.identity.seed,
+        "seed": record.cell.seed,
         "folder": _within(record.folder, root),
         "settings": record.settings,
         "environment": environment,

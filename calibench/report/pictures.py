@@ -12,7 +12,7 @@ import numpy as np
 from calibench.leaderboard.records import Record
 from calibench.plots.classes import confusion, shot_groups
 from calibench.plots.curves import Curve, risk_coverage, roc
-from calibench.plots.outputs import Outputs, load_outputs, load_predictions, outputs_of, pooled
+from calibench.plots.example_scores import ExampleScores, load_predictions
 from calibench.plots.reliability import reliability
 from calibench.plots.training import training_curves
 from calibench.runs import CorruptRun
@@ -68,10 +68,10 @@ def pictures(records: Sequence[Record], n_bins: int) -> Json:
     }
 
 
-def _of_test_set(record: Record) -> dict[str, Outputs]:
+def _of_test_set(record: Record) -> dict[str, ExampleScores]:
     """A run's outputs, raw and after each calibrator whose fit metrics.json holds."""
     test = load_predictions(record, TEST)
-    raw = outputs_of(test.logits, test.target, test.metadata)
+    raw = ExampleScores.of(test.logits, test.target, test.metadata)
     names = [name for name in dict.fromkeys(key.calibrator for key in record.values) if name != RAW]
     if not names:
         return {RAW: raw}
@@ -80,11 +80,11 @@ def _of_test_set(record: Record) -> dict[str, Outputs]:
     return {RAW: raw, **as_fitted(record, test, names)}
 
 
-def _common(runs: Sequence[Mapping[str, Outputs]]) -> list[str]:
+def _common(runs: Sequence[Mapping[str, ExampleScores]]) -> list[str]:
     return [name for name in runs[0] if all(name in run for run in runs)] if runs else []
 
 
-def _diagram(outputs: Outputs, n_bins: int) -> Json:
+def _diagram(outputs: ExampleScores, n_bins: int) -> Json:
     diagram = reliability(outputs.scored, outputs.correct, n_bins=n_bins)
     return {
         "count": diagram.count.tolist(),
@@ -96,15 +96,19 @@ def _diagram(outputs: Outputs, n_bins: int) -> Json:
     }
 
 
-def _pooled(parts: Sequence[Outputs]) -> Outputs | None:
+def _pooled(parts: Sequence[ExampleScores]) -> ExampleScores | None:
     """Several runs' outputs as one; None without runs, or if they are of other classes."""
-    return pooled(parts) if len({len(part.class_names) for part in parts}) == 1 else None
+    return (
+        ExampleScores.joined(parts) if len({len(part.class_names) for part in parts}) == 1 else None
+    )
 
 
-def _rocs(records: Sequence[Record], inside: Outputs) -> Iterator[tuple[str, Curve]]:
+def _rocs(records: Sequence[Record], inside: ExampleScores) -> Iterator[tuple[str, Curve]]:
     for name in dict.fromkeys(key.split for r in records for key in r.values if key.score):
         try:
-            outside = np.concatenate([load_outputs(record, name).entropy for record in records])
+            outside = np.concatenate(
+                [ExampleScores.load(record, name).entropy for record in records]
+            )
         except (CorruptRun, FileNotFoundError):
             continue
         if len(outside):
@@ -115,7 +119,7 @@ def _curve(curve: Curve) -> Json:
     return {"x": shorts(curve.x), "y": shorts(curve.y), "area": short(curve.area)}
 
 
-def _classes(outputs: Outputs) -> Json:
+def _classes(outputs: ExampleScores) -> Json:
     names = outputs.class_names
     matrix = confusion(outputs.predicted, outputs.target, num_classes=len(names))
     errors = 1 - matrix.diagonal()

@@ -11,7 +11,7 @@ from calibench.printing.terminal import Terminal
 from calibench.published import PAPERS
 from calibench.reproduce.numbers import Reproduction, reproduction
 from calibench.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
-from calibench.tables.records import csv_text
+from calibench.tables.csv_text import csv_text
 from calibench.tables.terminal import show
 
 

@@ -164,9 +164,24 @@ def parse_json(data: bytes) -> Any:
     return content
 
 
-def read_json(path: Path) -> Any:
-    """Read JSON; raises CorruptRun naming the file."""
+def read_json(path: Path | str, *, called: str = "") -> dict[str, Any]:
+    """Read a JSON object.
+
+    Args:
+        path: The file.
+        called: What an error calls the file; by default its path.
+
+    Raises:
+        CorruptRun: If there is no such file, or it cannot be read or holds something else.
+    """
+    called = called or str(path)
     try:
-        return parse_json(path.read_bytes())
+        with open(path, "rb", buffering=0) as file:
+            content = parse_json(file.read())
+    except FileNotFoundError:
+        raise CorruptRun(f"no {called}") from None
     except (OSError, ValueError) as error:
-        raise CorruptRun(f"{path} cannot be read: {error}") from error
+        raise CorruptRun(f"{called} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise CorruptRun(f"{called} is not a JSON object")
+    return content

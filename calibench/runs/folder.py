@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from calibench.config import Config, flatten, long_tail_seed, short_name, with_former_names
 from calibench.runs.files import CorruptRun, read_json, write_atomically, write_json
@@ -72,9 +72,8 @@ def cell_key(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What a run is of: the names and the key that make its folder."""
+class Cell(NamedTuple):
+    """The identity of a run: the names, the key and the seed that make its folder."""
 
     benchmark: str
     backbone: str
@@ -87,12 +86,10 @@ class Cell:
         """The cell of a resolved configuration."""
         model = config["model"]
         backbone = model["backbone"]
-        name = (backbone.get("init_args") or {}).get(
-            "name"
-        )  # a timm model is known by its own name
+        timm_name = (backbone.get("init_args") or {}).get("name")
         return cls(
             benchmark=config["benchmark"],
-            backbone=name or short_name(backbone["class_path"]),
+            backbone=timm_name or short_name(backbone["class_path"]),
             loss=short_name(model["loss"]["class_path"]),
             key=cell_key(config),
             seed=int(config["seed_everything"]),
@@ -133,10 +130,9 @@ class Run:
     def status(self) -> dict[str, Any]:
         """The content of status.json; empty if there is none or it cannot be read."""
         try:
-            content = read_json(self.folder / "status.json")
+            return read_json(self.folder / "status.json")
         except CorruptRun:
             return {}
-        return content if isinstance(content, dict) else {}
 
     @property
     def done(self) -> bool:

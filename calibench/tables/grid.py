@@ -9,7 +9,7 @@ HOLE = "—"
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Number:
     """A number in a table, as text.
 
     Attributes:
@@ -27,9 +27,9 @@ class Value:
     lacking: bool = False
 
 
-MISSING = Value(HOLE, lacking=True)
+MISSING = Number(HOLE, lacking=True)
 
-Entry = Value | str
+Entry = Number | str
 """A number, or a text such as a label, whose lines are one under the other."""
 
 

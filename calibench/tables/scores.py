@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calibench.tables.grid import Value
+from calibench.tables.grid import Number
 from calibench.tables.titles import metric_info
 
 
@@ -49,15 +49,15 @@ class Scores:
             measured = (row["split"], row["metric"], row.get("score"))
             self._rows.setdefault((*measured, row["calibrator"], row.get("model")), row)
 
-    def entry(self, measure: Measure, calibrator: str, model: str | None = None) -> Value:
+    def entry(self, measure: Measure, calibrator: str, model: str | None = None) -> Number:
         """The number with its interval, if it has one; an empty text where there is none."""
         measured = (measure.split, measure.metric, measure.score)
         row = self._rows.get((*measured, calibrator, model))
         if row is None:
-            return Value("")
+            return Number("")
         ends = [shown(row[end], percent=measure.percent) for end in ("low", "high") if end in row]
         value = shown(row["value"], percent=measure.percent)
-        return Value(value, interval=tuple(ends), best=bool(row.get("best")))
+        return Number(value, interval=tuple(ends), best=bool(row.get("best")))
 
 
 def shown(value: float | str | None, *, percent: bool) -> str:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
 from calibench.config import ExpectedFailure, UsageError, foreign_class, load
+from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.scoring import fit_calibrator
-from calibench.evaluation.selection import calibrator_named
 from calibench.printing import say
 from calibench.runs import Predictions, Run, corrupt_if_it_fails, write_output
 from calibench.training.checkpoints import read_checkpoint

@@ -14,7 +14,7 @@ from calibench.calibrators import Calibrator
 from calibench.config import UsageError
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrate import save_calibrator, save_probabilities
-from calibench.evaluation.selection import calibrator_named
+from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.printing.terminal import Terminal
 from calibench.runs import Predictions
 from calibench.training.callbacks import SavePredictions

@@ -22,7 +22,7 @@ from calibench.calibrators import (
 )
 from calibench.cli import main
 from calibench.evaluation.calibrate import load_calibrator, save_calibrator
-from calibench.evaluation.selection import calibrators_named
+from calibench.evaluation.calibrator_names import calibrators_named
 from calibench.runs import CorruptRun, Predictions
 from tests.evaluation.examples import predictions, saved
 

@@ -13,8 +13,8 @@ import pytest
 from calibench import calibrators
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
-from calibench.evaluation import Evaluation, evaluate, fit_calibrator, pooled
-from calibench.evaluation.selection import DEFAULT, calibrators_named
+from calibench.evaluation import Evaluation, deep_ensemble, evaluate, fit_calibrator
+from calibench.evaluation.calibrator_names import DEFAULT, calibrators_named
 from calibench.runs import Predictions
 from calibench.tables.key import Key
 
@@ -133,7 +133,8 @@ def test_a_deep_ensemble_is_pooled_then_calibrated_and_shown_beside_its_members(
     report = json.loads(output.read_text())
     assert list(report["calibrators"]) == ["ensemble of 2", "a", "b"]
     val, test = (
-        pooled([Predictions.load(member[side]) for member in members]) for side in ("val", "test")
+        deep_ensemble([Predictions.load(member[side]) for member in members])
+        for side in ("val", "test")
     )
     fitted = fit_calibrator(TemperatureScaling(), val)
     assert report["calibrators"]["ensemble of 2"]["TemperatureScaling"][

@@ -160,6 +160,6 @@ def test_a_finished_run_is_scored_anew_and_ranked_by_a_users_metric(
     outcome, _ = fit([*asked, *where, "--evaluation.metrics", json.dumps([own, "RiskCoverage"])])
     assert outcome == "skipped"
     (table,) = leaderboard(tmp_path, metrics=["Half", "aurc", "nll"]).tables
-    cells = {column.title: cell.mean for column, cell in table.rows[0].cells.items()}
-    assert cells["Half"] == 359 / 2
-    assert 0 < cells["AURC %"] < 1
+    shown = {column.title: value.mean for column, value in table.rows[0].values.items()}
+    assert shown["Half"] == 359 / 2
+    assert 0 < shown["AURC %"] < 1

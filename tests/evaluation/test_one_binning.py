@@ -10,7 +10,7 @@ from calibench.evaluation import evaluate
 from calibench.evaluation.bootstrap import replicates
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import predicted_log_probabilities
-from calibench.plots.outputs import outputs_of
+from calibench.plots.example_scores import ExampleScores
 from calibench.plots.reliability import reliability
 from calibench.runs import Predictions
 from calibench.tables.key import Key
@@ -53,6 +53,6 @@ def test_the_bootstrap_scores_the_set_itself_as_the_table_does(
 def test_the_diagram_has_the_ece_of_the_table(
     votes: Predictions, table: dict[Key, float], n_bins: int
 ) -> None:
-    outputs = outputs_of(votes.logits, votes.target, {})
+    outputs = ExampleScores.of(votes.logits, votes.target, {})
     diagram = reliability(outputs.scored, outputs.correct, n_bins=n_bins)
     assert diagram.ece == pytest.approx(table[Key("ece", n_bins=n_bins)], abs=1e-9)

@@ -17,9 +17,9 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation import (
     PosteriorScores,
+    deep_ensemble,
     evaluate,
     fit_calibrator,
-    pooled,
     posterior_confidence,
     posterior_values,
 )
@@ -164,7 +164,7 @@ def test_files_keep_them(tmp_path: Path) -> None:
     test = known()
     test.save(tmp_path / "test.npz")
     np.testing.assert_array_equal(Predictions.load(tmp_path / "test.npz").posterior, test.posterior)
-    np.testing.assert_array_equal(pooled([test, test]).posterior, test.posterior)
+    np.testing.assert_array_equal(deep_ensemble([test, test]).posterior, test.posterior)
     predictions().save(tmp_path / "plain.npz")
     assert Predictions.load(tmp_path / "plain.npz").posterior is None
 

@@ -142,7 +142,7 @@ def test_a_table_too_wide_comes_in_parts_that_lose_nothing(results: Path) -> Non
     assert len(parts) > 1
     assert all(len(line) <= 60 for part in parts for line in part)
     shown = sum(line.count("±") for part in parts for line in part)
-    assert shown == sum(cell.std == cell.std for row in table.rows for cell in row.cells.values())
+    assert shown == sum(cell.std == cell.std for row in table.rows for cell in row.values.values())
 
 
 def test_markup_in_a_name_is_text(tmp_path: Path) -> None:

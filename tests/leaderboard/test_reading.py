@@ -15,7 +15,7 @@ from tests.run_folders import settings_of, write_run
 def test_numbers_of_a_run(tmp_path: Path) -> None:
     write_run(tmp_path, values={"nll": 0.5, "brier": math.nan, "error": math.inf}, seconds=3.0)
     (record,) = read_results(tmp_path).records
-    assert record.identity[:3] == ("digits_lt", "SmallCNN", "CrossEntropyLoss")
+    assert record.cell[:3] == ("digits_lt", "SmallCNN", "CrossEntropyLoss")
     assert record.values[Key("nll")] == 0.5
     assert math.isnan(record.values[Key("brier")])
     assert record.values[Key("error")] == math.inf
@@ -55,7 +55,7 @@ def test_the_folder_may_be_a_part_of_the_results(tmp_path: Path) -> None:
 def test_seeds_are_in_the_order_of_numbers(tmp_path: Path) -> None:
     for seed in (10, 2, 1):
         write_run(tmp_path, seed=seed)
-    assert [r.identity.seed for r in read_results(tmp_path).records] == [1, 2, 10]
+    assert [r.cell.seed for r in read_results(tmp_path).records] == [1, 2, 10]
 
 
 def test_the_key_is_the_one_of_the_run_folder(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_the_key_is_the_one_of_the_run_folder(tmp_path: Path) -> None:
     other = settings | {"model.loss.init_args.gamma": 5.0}
     write_run(tmp_path, settings=settings, changes={"settings": other})
     read = read_results(tmp_path)
-    assert [problem.identity.seed for problem in read.problems] == [1]
+    assert [problem.cell.seed for problem in read.problems] == [1]
     assert "its configuration gives the key" in read.problems[0].reason
 
 
@@ -90,7 +90,7 @@ def test_a_corrupt_file_is_a_problem_with_its_name(
     file.unlink() if content is None else file.write_text(content)
     write_run(tmp_path, seed=2)
     read = read_results(tmp_path)
-    assert [record.identity.seed for record in read.records] == [2]
+    assert [record.cell.seed for record in read.records] == [2]
     (problem,) = read.problems
     assert problem.reason.startswith(reason)
     assert problem.warn
@@ -129,7 +129,7 @@ def test_other_data_in_a_cell_are_flagged(tmp_path: Path) -> None:
     read = read_results(tmp_path)
     assert len(read.records) == 3
     (problem,) = read.problems
-    assert problem.identity.loss == "GenerativeCrossEntropy"
+    assert problem.cell.loss == "GenerativeCrossEntropy"
     assert problem.reason == "its data beef are not those of the same cells (f00d)"
 
 
@@ -156,7 +156,7 @@ def test_a_folder_in_which_nothing_began_is_no_run(tmp_path: Path) -> None:
     folder = write_run(tmp_path, seed=2, status="running")
     (folder / "status.json").rename(folder / "run.lock")
     read = read_results(tmp_path)
-    assert ([record.identity.seed for record in read.records], read.problems) == ([1], [])
+    assert ([record.cell.seed for record in read.records], read.problems) == ([1], [])
 
 
 def test_a_run_without_environment_has_no_costs(tmp_path: Path) -> None:
@@ -180,4 +180,4 @@ def test_several_processes_read_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(reading, "RUNS_A_PROCESS", 1)
     monkeypatch.setattr(reading, "RUNS_A_PART", 1)
     assert read_results(tmp_path, processes=2) == alone
-    assert [record.identity.seed for record in alone.records] == [1, 2, 10]
+    assert [record.cell.seed for record in alone.records] == [1, 2, 10]

@@ -37,7 +37,7 @@ def write(
 
 def tied(root: Path, test: str = "auto") -> dict[str, bool]:
     (table,) = leaderboard(root, metrics=["nll"], test=test).tables
-    return {row.loss: row.cells[Column("nll")].tied for row in table.rows}
+    return {row.loss: row.values[Column("nll")].tied for row in table.rows}
 
 
 def test_two_seeds_tell_what_the_examples_show(tmp_path: Path) -> None:
@@ -93,6 +93,6 @@ def test_runs_with_other_bins_are_a_hole_and_named(tmp_path: Path) -> None:
         write_run(tmp_path, loss=loss)
     write_run(tmp_path, loss="C", n_bins=(30,))
     (table,) = leaderboard(tmp_path, metrics=["ece"]).tables
-    cells = {row.loss: row.cells[Column("ece")] for row in table.rows}
+    cells = {row.loss: row.values[Column("ece")] for row in table.rows}
     assert {loss: len(cell.seeds) for loss, cell in cells.items()} == {"A": 1, "B": 1, "C": 0}
     assert "ECE has 15 bins: runs with 30 have none here" in table.notes

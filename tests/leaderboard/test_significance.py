@@ -14,7 +14,7 @@ NLL = Column("nll")
 
 def tied(root: Path) -> dict[str, bool]:
     (table,) = leaderboard(root).tables
-    return {row.loss: row.cells[NLL].tied for row in table.rows}
+    return {row.loss: row.values[NLL].tied for row in table.rows}
 
 
 def test_pairs_tell_apart_what_spreads_overlap(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_costs_are_not_tested(tmp_path: Path) -> None:
     write(tmp_path, "A", 0.1, 0.2, 0.3, seconds=2.0)
     write(tmp_path, "B", 0.1, 0.2, 0.3, seconds=2.1)
     (table,) = leaderboard(tmp_path).tables
-    marks = [row.cells[Column("seconds")].tied for row in table.rows]
+    marks = [row.values[Column("seconds")].tied for row in table.rows]
     assert marks == [True, False]
 
 
@@ -76,8 +76,8 @@ def test_a_fitted_temperature_has_no_best(tmp_path: Path) -> None:
     write(tmp_path, "B", 0.1, 0.2)
     column = "temperature@TemperatureScaling"
     (table,) = leaderboard(tmp_path, metrics=[column]).tables
-    assert not any(row.cells[Column.parse(column)].tied for row in table.rows)
-    assert table.rows[0].cells[Column.parse(column)].mean == pytest.approx(1.3)
+    assert not any(row.values[Column.parse(column)].tied for row in table.rows)
+    assert table.rows[0].values[Column.parse(column)].mean == pytest.approx(1.3)
 
 
 def test_less_is_worse_for_auroc(tmp_path: Path) -> None:
@@ -86,8 +86,11 @@ def test_less_is_worse_for_auroc(tmp_path: Path) -> None:
         write_run(tmp_path, loss="A", seed=seed, sets={"noise": a})
         write_run(tmp_path, loss="B", seed=seed, sets={"noise": b})
     (table,) = leaderboard(tmp_path, metrics=["ood_auroc"], sort="ood_auroc").tables
-    assert [(row.loss, row.cells[column].tied) for row in table.rows] == [("A", True), ("B", False)]
-    p_value = table.rows[1].cells[column].p_value
+    assert [(row.loss, row.values[column].tied) for row in table.rows] == [
+        ("A", True),
+        ("B", False),
+    ]
+    p_value = table.rows[1].values[column].p_value
     assert p_value is not None
     assert p_value < 0.05
 
@@ -97,7 +100,7 @@ def test_of_equal_bests_the_one_with_more_seeds_is_compared(tmp_path: Path) -> N
     write(tmp_path, "B", 0.1, 0.2, 0.3)
     write(tmp_path, "C", 0.13, 0.22, 0.31)
     (table,) = leaderboard(tmp_path).tables
-    of = {row.loss: row.cells[NLL] for row in table.rows}
+    of = {row.loss: row.values[NLL] for row in table.rows}
     assert of["A"].tied
     assert of["B"].tied
     assert of["C"].p_value is not None

@@ -19,7 +19,7 @@ def write(root: Path, loss: str, *values: float, metric: str = "nll", **options:
 def test_mean_and_deviation_over_seeds(tmp_path: Path) -> None:
     write(tmp_path, "A", 0.1, 0.2, 0.6)
     (table,) = leaderboard(tmp_path).tables
-    cell = table.rows[0].cells[NLL]
+    cell = table.rows[0].values[NLL]
     assert (cell.mean, cell.std) == (pytest.approx(0.3), pytest.approx(math.sqrt(0.07)))
     assert dict(cell.seeds) == {1: 0.1, 2: 0.2, 3: 0.6}
 
@@ -44,7 +44,7 @@ def test_more_is_better_for_auroc(tmp_path: Path) -> None:
     write_run(tmp_path, loss="B", sets={"noise": 0.9})
     (table,) = leaderboard(tmp_path, sort="ood_auroc").tables
     assert [row.loss for row in table.rows] == ["B", "A"]
-    assert [row.cells[Column("ood_auroc")].tied for row in table.rows] == [True, False]
+    assert [row.values[Column("ood_auroc")].tied for row in table.rows] == [True, False]
 
 
 def test_configurations_of_one_loss_are_rows_of_their_own(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_column_for_each_calibrator(tmp_path: Path) -> None:
     (table,) = leaderboard(tmp_path, metrics=["ece", "ece@*"], sort="ece").tables
     named = ["ece", "ece@TemperatureScaling", "ece@AdaptiveTemperatureScaling"]
     assert [str(column) for column in table.columns] == named
-    assert [table.rows[0].cells[c].mean for c in table.columns] == [0.1, 0.02, 0.1]
+    assert [table.rows[0].values[c].mean for c in table.columns] == [0.1, 0.02, 0.1]
 
 
 def test_ood_is_the_mean_over_the_sets_that_every_run_has(tmp_path: Path) -> None:
@@ -69,9 +69,9 @@ def test_ood_is_the_mean_over_the_sets_that_every_run_has(tmp_path: Path) -> Non
     columns = ["ood_auroc", "ood_auroc:msp", "ood_auroc/photos"]
     board = leaderboard(tmp_path, metrics=columns)
     a, b = sorted(board.tables[0].rows, key=lambda row: row.loss)
-    assert [a.cells[Column.parse(c)].mean for c in columns] == pytest.approx([0.9, 0.89, 0.7])
-    assert b.cells[Column("ood_auroc")].mean == 0.8
-    assert math.isnan(b.cells[Column("ood_auroc", "photos")].mean)
+    assert [a.values[Column.parse(c)].mean for c in columns] == pytest.approx([0.9, 0.89, 0.7])
+    assert b.values[Column("ood_auroc")].mean == 0.8
+    assert math.isnan(b.values[Column("ood_auroc", "photos")].mean)
     assert "photos is in no mean over sets: no such file" in board.lines[0]
 
 
@@ -99,7 +99,7 @@ def test_a_corrupt_run_is_a_hole_and_a_warning(tmp_path: Path) -> None:
     folder = write_run(tmp_path, loss="A", seed=3, values={"nll": 9.0})
     (folder / "metrics.json").write_text("{")
     board = leaderboard(tmp_path)
-    assert board.tables[0].rows[0].cells[NLL].mean == pytest.approx(0.15)
+    assert board.tables[0].rows[0].values[NLL].mean == pytest.approx(0.15)
     assert board.tables[0].rows[0].missing.keys() == {3}
     assert str(folder.resolve()) in board.warnings[0]
 
@@ -115,8 +115,8 @@ def test_a_trial_is_left_out_and_said(tmp_path: Path) -> None:
 def test_nan_is_a_hole_in_its_column_only(tmp_path: Path) -> None:
     write(tmp_path, "A", 0.1, math.nan)
     (table,) = leaderboard(tmp_path).tables
-    assert table.rows[0].cells[NLL].mean == 0.1
-    assert len(table.rows[0].cells[ECE].seeds) == 2
+    assert table.rows[0].values[NLL].mean == 0.1
+    assert len(table.rows[0].values[ECE].seeds) == 2
 
 
 def test_an_unknown_column_is_told(tmp_path: Path) -> None:

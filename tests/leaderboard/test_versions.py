@@ -44,14 +44,14 @@ def test_seeds_of_another_version_are_named_under_the_table(tmp_path: Path) -> N
         "environment differs: torch 2.14.0 in B seed 1 (most runs: torch 2.15.0); `leaderboard --same-version` leaves them out",
     ]
     (table,) = leaderboard(tmp_path).tables
-    assert {row.loss: row.cells[Column("nll")].mean for row in table.rows} == {"A": 2.5, "B": 2.0}
+    assert {row.loss: row.values[Column("nll")].mean for row in table.rows} == {"A": 2.5, "B": 2.0}
 
 
 def test_same_version_leaves_them_out_and_says_which(tmp_path: Path) -> None:
     write(tmp_path, "A", {1: OLD, 2: OLD, 3: NEW, 4: NEW})
     write(tmp_path, "B", {3: NEW})
     (table,) = leaderboard(tmp_path, same_version=True).tables
-    assert {row.loss: row.cells[Column("nll")].mean for row in table.rows} == {"A": 3.5, "B": 3.0}
+    assert {row.loss: row.values[Column("nll")].mean for row in table.rows} == {"A": 3.5, "B": 3.0}
     holes = "missing: A, seeds 1, 2: made with calibench 0.9.0, torch 2.6.0"
     assert holes in leaderboard(tmp_path, same_version=True).lines[0]
 

@@ -11,12 +11,12 @@ from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 from calibench import metrics
 from calibench.calibrators import AdaptiveTemperatureScaling, VectorScaling
 from calibench.catalogue import classes
-from calibench.evaluation.selection import calibrator_named
+from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.leaderboard import read_results
 from calibench.plots.calibrated import calibrated, fitted_from
 from calibench.plots.classes import confusion
 from calibench.plots.curves import risk_coverage, roc
-from calibench.plots.outputs import outputs_of, pooled
+from calibench.plots.example_scores import ExampleScores
 from calibench.plots.reliability import reliability
 from calibench.plots.training import training_curves
 from calibench.runs import Predictions
@@ -25,7 +25,7 @@ from tests.run_folders import write_predictions, write_run
 RANDOM = np.random.default_rng(0)
 LOGITS = (2 * RANDOM.normal(size=(500, 4))).astype("f4")
 TARGET = RANDOM.integers(4, size=500)
-OUTPUTS = outputs_of(LOGITS, TARGET, {})
+OUTPUTS = ExampleScores.of(LOGITS, TARGET, {})
 
 
 def test_outputs_are_those_of_torch() -> None:
@@ -102,7 +102,7 @@ def test_risk_coverage_equals_the_metric_with_ties() -> None:
 
 def test_what_is_almost_certain_keeps_its_distance_from_one() -> None:
     scores = np.array([[0, -20, -25], [0, -60, -np.inf], [0, 0, -200]], dtype="f4")
-    outputs = outputs_of(scores, np.zeros(3, dtype=np.int64), {})
+    outputs = ExampleScores.of(scores, np.zeros(3, dtype=np.int64), {})
     probs = torch.from_numpy(scores).double().softmax(dim=1)
     rest = np.array([np.exp(-20.0) + np.exp(-25.0), np.exp(-60.0), 1.0])
     assert 1 / outputs.confidence - 1 == pytest.approx(rest, rel=1e-6, abs=1e-16)
@@ -192,7 +192,7 @@ def test_a_restored_calibrator_has_its_arguments() -> None:
 
 
 def test_pooled_examples_are_all_examples() -> None:
-    both = pooled([OUTPUTS, OUTPUTS])
+    both = ExampleScores.joined([OUTPUTS, OUTPUTS])
     assert len(both.target) == 1000
     assert both.confidence.mean() == pytest.approx(OUTPUTS.confidence.mean())
 

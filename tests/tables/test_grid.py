@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 
 import pytest
 from rich.console import Console
 
-from calibench.tables.grid import MISSING, Grid, Heading, Value
+from calibench.tables.csv_text import csv_text
+from calibench.tables.grid import MISSING, Grid, Heading, Number
 from calibench.tables.latex import latex
 from calibench.tables.markdown import markdown
-from calibench.tables.records import csv_text, json_text
 from calibench.tables.terminal import Printed, fitting, show, stacked, wrapped
 
 GRID = Grid(
@@ -25,8 +24,8 @@ GRID = Grid(
         Heading("NLL\n+TS", group="nll"),
     ],
     [
-        ["Focal_Loss <b>", Value("9.80", "0.35", best=True), Value("0.101"), MISSING],
-        ["GCE", Value("12.03", "0.38"), Value("0.2", interval=("0.1", "0.3"), best=True), ""],
+        ["Focal_Loss <b>", Number("9.80", "0.35", best=True), Number("0.101"), MISSING],
+        ["GCE", Number("12.03", "0.38"), Number("0.2", interval=("0.1", "0.3"), best=True), ""],
     ],
     ["bold: the best", "50 % of [it]"],
 )
@@ -77,14 +76,14 @@ def test_a_pipe_gets_stars_where_bold_is_explained() -> None:
 
 
 def test_without_an_explanation_nothing_is_starred_and_without_a_limit_nothing_is_broken() -> None:
-    wide = Grid("", [Heading("a" * 300)], [[Value("1", best=True)]])
+    wide = Grid("", [Heading("a" * 300)], [[Number("1", best=True)]])
     assert [line.strip() for line in printed(wide, None)] == ["a" * 300, "─" * 301, "1", ""]
 
 
 def test_parts_keep_labels_and_groups_and_lose_nothing() -> None:
     columns = [Heading("row", label=True), *(Heading(f"long title {n}") for n in range(5))]
     columns += [Heading("x", group="pair"), Heading("y", group="pair"), Heading("end", label=True)]
-    grid = Grid("", columns, [[Value(f"v{n}", "0.1") for n in range(9)]])
+    grid = Grid("", columns, [[Number(f"v{n}", "0.1") for n in range(9)]])
     parts = [["".join(p.text for p in line) for line in part] for part in fitting(grid, 30)]
     assert len(parts) > 1
     assert all(len(line) <= 30 for part in parts for line in part)
@@ -117,7 +116,10 @@ def test_a_live_display_takes_the_room_there_is() -> None:
 def test_control_characters_do_not_reach_the_terminal() -> None:
     evil = "a\x1b[31mred\x07\x9b2J"
     grid = Grid(
-        evil, [Heading(evil, label=True, left=True)], [[evil], [Value(evil, evil, (evil,))]], [evil]
+        evil,
+        [Heading(evil, label=True, left=True)],
+        [[evil], [Number(evil, evil, (evil,))]],
+        [evil],
     )
     text = "".join(printed(grid))
     assert not any(character in text for character in "\x1b\x07\x9b")
@@ -151,10 +153,3 @@ def test_csv_is_read_back() -> None:
     text = csv_text(["a", "b"], rows)
     assert [row["b"] for row in csv.DictReader(io.StringIO(text))] == ["0.1", "nan", "inf", ""]
     assert next(csv.DictReader(io.StringIO(text)))["a"] == 'x,"y"'
-
-
-def test_json_has_no_nan() -> None:
-    content = {"a": [1.5, math.nan, -math.inf], "b": {"c": math.inf}, "d": None, "e": True}
-    assert json.loads(json_text(content)) == {
-        "a": [1.5, None, "-inf"], "b": {"c": "inf"}, "d": None, "e": True,
-    }  # fmt: skip

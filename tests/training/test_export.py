@@ -17,7 +17,7 @@ from calibench.cli import main
 from calibench.config import ExpectedFailure
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrate import load_calibrator
-from calibench.evaluation.selection import DEFAULT
+from calibench.evaluation.calibrator_names import DEFAULT
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training
 from calibench.training.export import CalibratedModel, exported, trained_network

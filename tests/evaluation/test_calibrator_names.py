@@ -6,8 +6,7 @@ import pytest
 
 from calibench.calibrators import AdaptiveTemperatureScaling, TemperatureScaling
 from calibench.catalogue import classes
-from calibench.evaluation.naming import unique_names
-from calibench.evaluation.selection import calibrator_named
+from calibench.evaluation.calibrator_names import calibrator_named, unique_names
 
 
 def test_a_name_is_the_class_and_what_is_not_its_default() -> None:

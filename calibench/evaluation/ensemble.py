@@ -10,7 +10,7 @@ import numpy as np
 from calibench.runs import Predictions
 
 
-def pooled(members: Sequence[Predictions]) -> Predictions:
+def deep_ensemble(members: Sequence[Predictions]) -> Predictions:
     """The deep ensemble of models (Lakshminarayanan et al. 2017): their mean probabilities, as logits.
 
     Calibrated as it is, that is after pooling (Rahaman and Thiery 2021).

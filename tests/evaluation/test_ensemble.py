@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.evaluation import pooled
+from calibench.evaluation import deep_ensemble
 
 from .examples import predictions
 
@@ -19,14 +19,14 @@ def test_probabilities_are_averaged() -> None:
     mean = (
         torch.from_numpy(one.logits).softmax(1) + torch.from_numpy(other.logits.copy()).softmax(1)
     ) / 2
-    found = pooled([one, other])
+    found = deep_ensemble([one, other])
     torch.testing.assert_close(torch.from_numpy(found.logits).softmax(1), mean)
     assert found.metadata == {**one.metadata, "members": 2}
 
 
 def test_a_zero_of_all_members_stays_zero() -> None:
     made = replace(predictions(2, 2), logits=np.array([[0.0, -np.inf], [-np.inf, 0.0]]))
-    assert np.exp(pooled([made, made]).logits).tolist() == [[1, 0], [0, 1]]
+    assert np.exp(deep_ensemble([made, made]).logits).tolist() == [[1, 0], [0, 1]]
 
 
 def test_other_examples_are_refused() -> None:
@@ -37,6 +37,6 @@ def test_other_examples_are_refused() -> None:
         (replace(one, metadata={"kind": "val", "split": "val"}), "metadata"),
     ):
         with pytest.raises(ValueError, match=f"member 2 of an ensemble has other {what}"):
-            pooled([one, other])
+            deep_ensemble([one, other])
     with pytest.raises(ValueError, match="one or more members"):
-        pooled([])
+        deep_ensemble([])

@@ -19,12 +19,11 @@ from calibench.evaluation.bootstrap import (
     posterior_replicates,
     replicates,
 )
+from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.further_metrics import LabelledSet, blocks_of, further_rows
 from calibench.evaluation.further_metrics import unavailable as without
-from calibench.evaluation.naming import unique_names
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import (
-    RAW,
     Row,
     fit_calibrator,
     labelled_rows,
@@ -35,7 +34,7 @@ from calibench.evaluation.scoring import (
 )
 from calibench.evaluation.threads import in_threads
 from calibench.runs import Predictions
-from calibench.tables.key import Key
+from calibench.tables.key import RAW, Key
 
 LABELLED = ("", "val", "test", "shift")
 OUTSIDE = ("ood", "shift")
@@ -45,8 +44,8 @@ Watch = Callable[[str, str], None]
 """Called with a calibrator's name and what is done for it now: "fit", "score", "resample", "done"."""
 
 
-def _nobody(name: str, stage: str) -> None:
-    """Watches nothing."""
+def _unwatched(name: str, stage: str) -> None:
+    """Tell nobody what is being done."""
 
 
 def default_calibrators() -> list[Calibrator]:
@@ -123,7 +122,7 @@ class Evaluation:
         *,
         bootstrap: int = 0,
         jobs: int = 1,
-        watch: Watch = _nobody,
+        watch: Watch = _unwatched,
     ) -> Report:
         """Evaluate the sets `val`, `test` and any OOD and shift sets, raw and after each calibrator.
 
@@ -131,7 +130,7 @@ class Evaluation:
             sets: Predictions by name.
             unavailable: Sets that could not be had, with the reason.
             bootstrap: Resamples of the test examples; with some, rows of labelled sets (but `val`) and AUROC rows
-                hold their `replicates`, which `intervals.summarised` turns into intervals.
+                hold their `replicates`, which `bootstrap.summarised` turns into intervals.
             jobs: Calibrators that are worked on at a time, each in a thread of its own.
             watch: Told what is being done.
         """

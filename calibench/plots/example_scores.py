@@ -1,0 +1,100 @@
+"""Confidence, entropy and predicted class of each example, from saved logits: all that pictures need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from calibench.leaderboard.records import Record
+from calibench.metrics.probabilities import log_softmax
+from calibench.runs import Predictions
+from calibench.tables.key import TEST
+
+Floats = npt.NDArray[np.floating]
+
+_LOWEST = np.float32(-87)  # below it exp is subnormal, and slow, in float32
+
+
+@dataclass(frozen=True)
+class ExampleScores:
+    """What a classifier says of each example of a split, (N,) each, and the names of its classes.
+
+    Attributes:
+        confidence: Largest probability, float64: exact to a few 1e-8 of its distance from 1, however small that is.
+        scored: Largest probability, float32, as the metrics compute it: bins are made of this one, so that what lies
+            on an edge falls on the same side in a picture as in a table.
+        entropy: Of the distribution, in nats, float64.
+        predicted: Most probable class.
+        target: True class; -1 where there is none.
+        class_names: Names of the K classes.
+        class_counts: Training examples of each class, empty if unknown.
+    """
+
+    confidence: npt.NDArray[np.float64]
+    scored: npt.NDArray[np.float32]
+    entropy: npt.NDArray[np.float64]
+    predicted: npt.NDArray[np.int64]
+    target: npt.NDArray[np.int64]
+    class_names: list[str]
+    class_counts: list[int]
+
+    @classmethod
+    def of(cls, scores: Floats, target: npt.NDArray[np.int64], metadata: Mapping[str, Any]) -> Self:
+        """The scores of logits or log-probabilities (N, K), given what the prediction file says beside them."""
+        rows = np.arange(len(target))
+        predicted = scores.argmax(axis=1)
+        below = np.asarray(scores - scores[rows, predicted][:, None], np.float32)
+        np.maximum(below, _LOWEST, out=below)
+        weight = np.exp(below)
+        # The largest weighs 1 and is added last, so that what is far below it is not lost.
+        weight[rows, predicted] = 0
+        others = weight.sum(axis=1).astype(np.float64)
+        spread = -np.einsum("nk,nk->n", weight, below).astype(np.float64)
+        scored = log_softmax(torch.from_numpy(np.asarray(scores, np.float32))).exp().amax(1)
+        names = metadata.get("class_names") or range(scores.shape[1])
+        return cls(
+            confidence=1 / (1 + others),
+            scored=scored.numpy(),
+            entropy=np.log1p(others) + spread / (1 + others),
+            predicted=predicted,
+            target=target,
+            class_names=[str(name) for name in names],
+            class_counts=list(metadata.get("class_counts") or []),
+        )
+
+    @classmethod
+    def load(cls, record: Record, split: str = TEST) -> Self:
+        """The scores of a run's logits on a split.
+
+        Raises:
+            FileNotFoundError: If the run has no such prediction file.
+            CorruptRun: If it cannot be read.
+        """
+        predictions = load_predictions(record, split)
+        return cls.of(predictions.logits, predictions.target, predictions.metadata)
+
+    @classmethod
+    def joined(cls, parts: Sequence[ExampleScores]) -> Self:
+        """The examples of several seeds one after the other."""
+        arrays = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("confidence", "scored", "entropy", "predicted", "target")
+        }
+        return cls(**arrays, class_names=parts[0].class_names, class_counts=parts[0].class_counts)
+
+    @property
+    def correct(self) -> npt.NDArray[np.bool_]:
+        """Whether the most probable class is the true one, (N,)."""
+        result: npt.NDArray[np.bool_] = self.predicted == self.target
+        return result
+
+
+def load_predictions(record: Record, split: str) -> Predictions:
+    """A run's logits on a split; raises as `ExampleScores.load` does."""
+    return Predictions.load(Path(record.folder) / "predictions" / f"{split}.npz")
