@@ -1,7 +1,10 @@
-"""Equal-width and equal-mass bins as tensor functions for metrics, calibrators and losses.
+"""Equal-width and equal-mass bins: the only ones of this package.
 
 Bins are right-closed, (lower, upper], and the first one also contains its lower edge, so confidence
-0 and confidence 1 both belong to real bins.
+0 and confidence 1 both belong to real bins. Equal values are always in one bin. `equal_width_bin`
+and `equal_mass_bin` give the bin of each value, as the metrics have it; `equal_mass_cuts` gives the
+same equal-mass bins as positions in sorted values. What public code does otherwise has a name that
+says so (`reference_mass_cuts`, `order_statistic_cuts`).
 """
 
 from __future__ import annotations
@@ -69,13 +72,37 @@ def _itself(values: Tensor) -> Tensor:
     return values
 
 
+def equal_mass_ends(n: int, n_bins: int) -> Tensor:
+    """Where runs of nearly equal length of n sorted values end, the longer ones first: `numpy.array_split`.
+
+    Returns:
+        Ends in 0 ... n, (n_bins,) int64; those of the last runs are n where n < n_bins.
+    """
+    size, larger = divmod(n, n_bins)
+    bins = torch.arange(1, n_bins + 1)
+    return bins * size + bins.clamp(max=larger)
+
+
+def equal_mass_bin(values: Tensor, n_bins: int) -> Tensor:
+    """Index of the equal-mass bin of each value among all of them, (N,) -> (N,) int64.
+
+    The bins are those of `equal_mass_cuts`: a run of equal values that a cut would split lies in the
+    bin in which it begins, and bins that such a run fills hold nothing.
+    """
+    if len(values) == 0:
+        return torch.zeros(0, dtype=torch.int64, device=values.device)
+    ordered = values.sort().values
+    upper_edges = ordered[equal_mass_ends(len(values), n_bins).to(values.device) - 1]
+    return torch.searchsorted(upper_edges, values)
+
+
 def equal_mass_cuts(
     ordered: Tensor, n_bins: int, *, last_equal: Callable[[Tensor], Tensor] = _itself
 ) -> list[int]:
     """Cut sorted values (N,) into at most `n_bins` runs of nearly equal length that split no tie.
 
-    The values are dealt out as `numpy.array_split` does; a cut that falls between equal values
-    moves up to the end of their run (so do the bins of Kumar et al. 2019's code).
+    A cut of `equal_mass_ends` that falls between equal values moves up to the end of their run (so do
+    the bins of Kumar et al. 2019's code).
 
     Args:
         ordered: The values, ascending.
@@ -85,12 +112,9 @@ def equal_mass_cuts(
     Returns:
         Positions 0 = c_0 <= c_1 <= ... = N; bin b holds `ordered[c_b:c_{b+1}]`, perhaps nothing.
     """
-    n, device = len(ordered), ordered.device
-    if n == 0:
+    if len(ordered) == 0:
         return [0, 0]
-    size, larger = divmod(n, n_bins)
-    bins = torch.arange(1, n_bins + 1, device=device)
-    ends = bins * size + bins.clamp(max=larger)
+    ends = equal_mass_ends(len(ordered), n_bins).to(ordered.device)
     cuts = torch.searchsorted(ordered, last_equal(ordered[ends - 1]), right=True)
     return [0, *cuts.tolist()]
 

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from calibench.binning import (
+    equal_mass_bin,
     equal_mass_cuts,
+    equal_mass_ends,
     equal_width_bin,
     equal_width_bin_of_array,
     order_statistic_cuts,
@@ -52,6 +54,29 @@ def test_equal_mass_without_ties_is_array_split(n: int) -> None:
     assert sizes == [len(part) for part in np.array_split(np.arange(n), 15)] if n >= 15 else True
     assert sum(sizes) == n
     assert n >= 15 or [size for size in sizes if size] == [1] * n
+
+
+@pytest.mark.parametrize("n_bins", [1, 5, 15, 20])
+@pytest.mark.parametrize("n", [1, 7, 40, 400])
+def test_both_forms_of_equal_mass_bins_agree_on_ties(n: int, n_bins: int) -> None:
+    """Confidences of 20 votes: each is on an edge of 20 equal-width bins, and most tie."""
+    generator = torch.Generator().manual_seed(n)
+    values = torch.randint(0, 21, (n,), generator=generator) / 20
+    index = equal_mass_bin(values, n_bins)
+    cuts = equal_mass_cuts(values.sort().values, n_bins)
+    assert index.bincount(minlength=n_bins).tolist() == [b - a for a, b in pairwise(cuts)]
+    for value in values.unique():
+        assert len(index[values == value].unique()) == 1
+    assert torch.equal(index[values.argsort()], index.sort().values)
+
+
+def test_equal_mass_bins_without_ties_and_without_values() -> None:
+    values = torch.tensor([0.9, 0.1, 0.5, 0.7, 0.3])
+    assert equal_mass_bin(values, 2).tolist() == [1, 0, 0, 1, 0]
+    assert equal_mass_bin(values, 9).tolist() == [4, 0, 2, 3, 1]
+    assert equal_mass_bin(values[:0], 3).shape == (0,)
+    assert equal_mass_ends(7, 3).tolist() == [3, 5, 7]
+    assert equal_mass_ends(2, 4).tolist() == [1, 2, 2, 2]
 
 
 def test_equal_mass_never_splits_equal_values() -> None:

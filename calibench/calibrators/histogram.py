@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from calibench.arguments import non_negative, one_of, positive_integer
-from calibench.binning import equal_width_edges
+from calibench.binning import equal_mass_ends, equal_width_edges
 from calibench.calibrators.one_vs_rest import OneVsRest
 
 
@@ -21,9 +20,9 @@ def inner_width_edges(score: Tensor, n_bins: int) -> Tensor:
 
 def midway_mass_edges(score: Tensor, n_bins: int) -> Tensor:
     """Inner edges midway between equal parts of the sorted scores; a bin within a tie is empty."""
-    parts = [part for part in score.sort().values.tensor_split(n_bins) if len(part)]
-    edges = [(left[-1] + right[0]) / 2 for left, right in pairwise(parts)]
-    return torch.stack(edges).sort().values if edges else score[:0]
+    ordered, ends = score.sort().values, equal_mass_ends(len(score), n_bins)
+    inner = ends[ends < len(score)]
+    return (ordered[inner - 1] + ordered[inner]) / 2
 
 
 EDGES: dict[str, Callable[[Tensor, int], Tensor]] = {

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.binning import equal_width_bin
+from calibench.binning import equal_mass_ends, equal_width_bin
 from calibench.evaluation.threads import one_thread
 from calibench.metrics.base import top_label
 from calibench.metrics.smooth import smooth_error
@@ -86,10 +86,7 @@ class Weighted:
 
     def equal_mass(self, n_bins: int) -> Floats:
         """AdaECE of each resample, (R,), in the equal-mass bins of that resample; no tie is split."""
-        n = len(self.confidence)
-        size, larger = divmod(n, n_bins)
-        bins = np.arange(1, n_bins + 1)
-        ends = torch.from_numpy(bins * size + np.minimum(bins, larger)).double().clamp(min=1)
+        ends = equal_mass_ends(len(self.confidence), n_bins).double()
         last = torch.searchsorted(
             torch.from_numpy(self.count[:, 1:]).contiguous(),
             ends.expand(len(self.count), -1).contiguous(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -11,23 +10,21 @@ import torch
 from torch import Tensor
 
 from calibench.arguments import one_of, positive_integer
-from calibench.binning import equal_mass_cuts
+from calibench.binning import equal_mass_bin
 from calibench.metrics.adaptive_classwise import columns, pack_classes
 from calibench.metrics.base import checked, top_label
-from calibench.metrics.per_example import PerExampleMetric, sort_rows
+from calibench.metrics.per_example import PerExampleMetric
 from calibench.metrics.top_label import pack, unpack
 
 
 def _bins(packed: Tensor, n_bins: int) -> Tensor:
     """Count, mean confidence and accuracy of the equal-mass bins: (N,) -> (3, bins) float64."""
-    confidence, correct = unpack(sort_rows(packed))
-    cuts = equal_mass_cuts(confidence, n_bins)
-    runs = [slice(start, end) for start, end in pairwise(cuts) if start < end]
-    sizes = [run.stop - run.start for run in runs]
-    counts = torch.tensor(sizes, dtype=torch.float64, device=packed.device)
-    parts = (confidence.double(), correct.double())
-    means = [torch.stack([part[run].mean() for run in runs]) for part in parts]
-    return torch.stack([counts, *means])
+    confidence, correct = unpack(packed)
+    rows = torch.stack([torch.ones_like(confidence), confidence, correct]).double()
+    sums = torch.zeros(3, n_bins, dtype=torch.float64, device=packed.device)
+    sums.index_add_(1, equal_mass_bin(confidence, n_bins), rows)
+    count, *of_filled = sums[:, sums[0] > 0]
+    return torch.stack([count, *(total / count for total in of_filled)])
 
 
 def squared_error(bins: Tensor) -> Tensor:
