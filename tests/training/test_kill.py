@@ -18,7 +18,7 @@ import pytest
 def command(root: Path, *more: str) -> list[str]:
     return [
         sys.executable, "-m", "calibench", "fit", "--config", "digits_lt", "--model.loss", "AdaFocalLoss", "--model.backbone.dropout", "0.3",
-        "--trainer.max_epochs", "20", "--checkpoint_every_n_steps", "3", "--ckpt_path", "last", "--trainer.default_root_dir", str(root), *more,
+        "--trainer.max_epochs", "20", "--checkpoint_every_n_steps", "3", "--trainer.default_root_dir", str(root), *more,
     ]  # fmt: skip
 
 
