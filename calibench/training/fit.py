@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import warnings
@@ -125,7 +126,8 @@ def _failure_recorded(experiment: Experiment, run: Run, claim: Claim | None) -> 
     try:
         yield
     except BaseException as error:
-        begun = run.status.get("status") == "running"
+        status = run.status
+        begun = (status.get("status"), status.get("pid")) == ("running", os.getpid())
         ended = isinstance(error, (KeyboardInterrupt, Terminated))
         if begun and ended:
             error.add_note(_way_on(experiment, run))

@@ -8,6 +8,7 @@ import pytest
 
 from calibench.cli import main
 from calibench.leaderboard import read_results
+from calibench.runs import write_json
 from calibench.training.experiment import Experiment
 
 SMALL = ["--config", "digits_lt", "--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false"]  # fmt: skip
@@ -57,9 +58,16 @@ def test_ctrl_c_before_the_first_step_leaves_nothing(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Experiment, "build", interrupt)
-    assert main(["fit", *SMALL, "--trainer.default_root_dir", str(tmp_path / "results")]) == 130
+    given = [*SMALL, "--trainer.default_root_dir", str(tmp_path / "results")]
+    assert main(["fit", *given]) == 130
     assert capsys.readouterr().err == "calibench: interrupted\n"
     assert not (tmp_path / "results").exists()
+    killed = {"status": "running", "pid": 1}  # what an earlier process left stays, too
+    run = Experiment(given).run
+    write_json(run.folder / "status.json", killed)
+    assert main(["fit", *given]) == 130
+    assert capsys.readouterr().err == "calibench: interrupted\n"
+    assert run.status == killed
 
 
 @pytest.mark.parametrize("option", ["--trainer.fast_dev_run true", "--trainer.max_epochs 0"])
