@@ -1,5 +1,6 @@
 """Post-hoc calibrators: maps from logits to probabilities, fitted on held-out logits."""
 
+from calibench.calibrators.adaptive_temperature import AdaptiveTemperatureScaling
 from calibench.calibrators.affine import MatrixScaling, VectorScaling
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.bbq import BBQ
@@ -11,7 +12,6 @@ from calibench.calibrators.experimental import (
 )
 from calibench.calibrators.histogram import HistogramBinning
 from calibench.calibrators.isotonic import IRM, IsotonicCalibration, IsotonicTopLabel
-from calibench.calibrators.piecewise import AdaptiveTemperatureScaling
 from calibench.calibrators.sigmoid import BetaCalibration, PlattScaling
 from calibench.calibrators.spline import SplineCalibration
 from calibench.calibrators.temperature import TemperatureScaling

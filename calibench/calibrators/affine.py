@@ -12,22 +12,22 @@ from torch import Tensor
 from calibench.arguments import non_negative, positive_integer
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.confidence import rows_per_block
-from calibench.calibrators.lbfgs import in_lists, minimised
+from calibench.calibrators.lbfgs import in_lists, lbfgs_minimum
 from calibench.calibrators.likelihood import diagonal_nll, full_hessian, full_nll
 from calibench.calibrators.newton import Hessian, newton_minimum
 from calibench.calibrators.penalties import Penalty, published
 from calibench.calibrators.temperature import nll_temperature
 
-# A handful of examples a class is separable: vector scaling then has no finite optimum, and what it
-# still gains is over-fit. Elsewhere it converges in 10 to 60 iterations.
+# With a handful of examples for each class a set is separable: vector scaling then has no finite optimum, and
+# further iterations only over-fit. On 14 real sets it converges in 12 to 87.
 VECTOR_ITERATIONS = 100
 MATRIX_ITERATIONS = 500
-# What keeps the scaling of the search finite where a class has no probability anywhere.
+# Added to a Hessian, so that it can be inverted where a class has no probability anywhere.
 FLOOR = 1e-8
 
 
 class Affine(Calibrator):
-    """softmax(W f(z) + b), fitted by maximum likelihood; the argmax can change.
+    """Affine calibration, softmax(W f(z) + b), fitted by maximum likelihood; the argmax can change.
 
     Attributes:
         weight: W, (K, K), or its diagonal, (K,).
@@ -44,10 +44,10 @@ class Affine(Calibrator):
 
     @abstractmethod
     def _scores(self, features: Tensor) -> Tensor:
-        """W f + b, (N, K) -> (N, K)."""
+        """The calibrated scores W f + b, (N, K) -> (N, K)."""
 
     def _features(self, logits: Tensor) -> Tensor:
-        """What the map is applied to."""
+        """The features that the map is applied to: the logits, if not overridden."""
         return logits
 
     def _log_prob(self, logits: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ class VectorScaling(Affine):
             value, gradient = diagonal_nll(logits, target, *moved(parameters[0]))
             return value, [torch.einsum("kij,ik->jk", factor, gradient)]
 
-        (found,) = minimised(objective, [torch.zeros_like(start)], max_iter=VECTOR_ITERATIONS)
+        (found,) = lbfgs_minimum(objective, [torch.zeros_like(start)], max_iter=VECTOR_ITERATIONS)
         self.weight, self.bias = moved(found).clone().unbind()
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
@@ -102,7 +102,7 @@ class FullAffine(Affine):
 
     @abstractmethod
     def _penalty(self, k: int) -> Penalty:
-        """What is added to the mean NLL, for K classes."""
+        """The penalty that is added to the mean NLL of K classes."""
 
     def _scores(self, features: Tensor) -> Tensor:
         return features @ self.weight.T + self.bias
@@ -134,7 +134,7 @@ class FullAffine(Affine):
         if penalty.factors.any():
             found = newton_minimum(objective, hessian, origin)
         else:
-            (found,) = minimised(in_lists(objective), [origin], max_iter=self.max_iter)
+            (found,) = lbfgs_minimum(in_lists(objective), [origin], max_iter=self.max_iter)
         fitted = start + found @ factor.T
         self.weight, self.bias = fitted[:, :-1].clone(), fitted[:, -1].clone()
 

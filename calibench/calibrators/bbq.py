@@ -14,7 +14,7 @@ from calibench.calibrators.one_vs_rest import OneVsRest
 
 Array = NDArray[np.float64]
 
-# A model whose relative score drops by less than this share of the variance ends the list.
+# The sorted models are cut where the relative score falls by less than this share of its variance.
 ELBOW = 0.001
 # Bounds of the prior mean of a bin.
 LOWEST_PRIOR = 0.005

@@ -1,4 +1,4 @@
-"""One map for the confidence of the predicted class; the other classes share what is left."""
+"""Top-label calibration: a map for the confidence of the predicted class; the other classes share the rest."""
 
 from __future__ import annotations
 

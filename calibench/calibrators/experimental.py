@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, softplus
 from calibench.arguments import positive_integer
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.confidence import below_top
-from calibench.calibrators.lbfgs import by_autograd, minimised
+from calibench.calibrators.lbfgs import by_autograd, lbfgs_minimum
 from calibench.calibrators.temperature import MAX_TEMPERATURE, MIN_TEMPERATURE, nll_temperature
 
 ENTROPY_ITERATIONS = 200
@@ -55,7 +55,7 @@ class EntropyTemperatureScaling(Calibrator):
             slope, intercept = parameters[0]
             return cross_entropy(shifted / _temperature(entropy, slope, intercept), target)
 
-        (found,) = minimised(by_autograd(objective), [start], max_iter=ENTROPY_ITERATIONS)
+        (found,) = lbfgs_minimum(by_autograd(objective), [start], max_iter=ENTROPY_ITERATIONS)
         self.slope, self.intercept = found.clone().unbind()
 
     def _log_prob(self, logits: Tensor) -> Tensor:
@@ -127,7 +127,9 @@ class ParameterizedTemperatureScaling(Calibrator):
         def objective(layers: Sequence[Tensor]) -> Tensor:
             return ((shifted / network(features, layers)).softmax(dim=1) - truth).square().mean()
 
-        found = minimised(by_autograd(objective), start, max_iter=NETWORK_ITERATIONS, smooth=False)
+        found = lbfgs_minimum(
+            by_autograd(objective), start, max_iter=NETWORK_ITERATIONS, smooth=False
+        )
         self.first, self.second, self.last = (layer.clone() for layer in found)
 
     def _features(self, logits: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Functions of one score given by knots: piecewise linear and piecewise constant."""
+"""Piecewise linear interpolation between knots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L-BFGS of scipy for smooth objectives of several tensors."""
+"""L-BFGS, scipy's, for objectives of several tensors (Liu and Nocedal 1989)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibench.calibrators.convergence import warn_unless_converged
 ValueAndGradient = Callable[[Sequence[Tensor]], tuple[float, Sequence[Tensor]]]
 
 
-def minimised(
+def lbfgs_minimum(
     objective: ValueAndGradient,
     start: Sequence[Tensor],
     *,
@@ -66,7 +66,7 @@ def minimised(
 
 
 def in_lists(objective: Callable[[Tensor], tuple[float, Tensor]]) -> ValueAndGradient:
-    """An objective of one tensor as one of a list of tensors."""
+    """Turn an objective of one tensor into one of a list that holds it."""
 
     def value_and_gradients(parameters: Sequence[Tensor]) -> tuple[float, Sequence[Tensor]]:
         value, gradient = objective(parameters[0])
@@ -76,7 +76,7 @@ def in_lists(objective: Callable[[Tensor], tuple[float, Tensor]]) -> ValueAndGra
 
 
 def by_autograd(objective: Callable[[Sequence[Tensor]], Tensor]) -> ValueAndGradient:
-    """The objective with the gradients that autograd gives."""
+    """Turn a scalar function of tensors into an objective, with gradients by autograd."""
 
     def value_and_gradient(parameters: Sequence[Tensor]) -> tuple[float, Sequence[Tensor]]:
         with torch.enable_grad():

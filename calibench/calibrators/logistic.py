@@ -8,12 +8,12 @@ from torch.nn.functional import softplus
 
 from calibench.calibrators.convergence import warn_unless_converged
 
-# Relative to the mean loss: far below rounding where the optimum is finite, and what makes it
-# finite where the classes are separable.
+# Weight of the squared coefficients beside the mean loss: it changes no finite optimum beyond rounding, and gives one
+# to classes that are separable.
 RIDGE = 1e-10
 ITERATIONS = 100
 TOLERANCE = 1e-12
-# Elements of a block of classes, so that the features of a thousand classes need no copy at once.
+# Elements of a block of classes: the features of a thousand classes are not copied all at once.
 BLOCK = 1 << 23
 
 

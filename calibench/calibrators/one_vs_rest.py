@@ -1,4 +1,4 @@
-"""Each class's probability through its own map, then normalised (Zadrozny & Elkan 2002)."""
+"""One-vs-rest calibration: each class's probability has a map, then rows are normalised (Zadrozny & Elkan 2002)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways back to the simplex: from one value a class, or one confidence a row, to a distribution."""
+"""Normalisation to probabilities: of one value for each class, or of a new confidence for the predicted one."""
 
 from __future__ import annotations
 

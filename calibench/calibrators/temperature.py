@@ -1,4 +1,4 @@
-"""One temperature for all logits (Guo et al. 2017), fitted by NLL, by ECE or by Brier score."""
+"""Temperature scaling: one temperature for all logits, fitted by NLL, ECE or Brier score (Guo et al. 2017)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from calibench.calibrators.convergence import warn_unless_converged
 
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 1e4
 
-# Of 1/T, five to a decade; 1 is one of them.
+# Values of 1/T that are tried first, five to a decade, 1 among them.
 INVERSE_GRID = tuple(10 ** (i / 5) for i in range(-20, 11))
 
-# Below this exp is invisible beside 1; in float32 it soon is subnormal, and 30 times slower.
+# The exp of scores below this adds nothing to 1; in float32 it soon is subnormal, and 30 times slower.
 LOWEST = -80.0
-# How far the means of float32 confidences may be off.
+# Bound on the rounding of a mean of float32 confidences.
 ROUNDING = 1e-6
 
 # The grid of Mukhoti et al. (2020), added up as their code does: 0.1, 0.2, ..., 9.99999999999998.

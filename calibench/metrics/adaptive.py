@@ -28,12 +28,12 @@ Cuts = Callable[[Tensor, int], list[int]]
 
 
 def exact_cuts(packed: Tensor, n_bins: int) -> list[int]:
-    """Equal-mass cuts between confidences, found without unpacking them: the hit is the lowest bit."""
+    """Equal-mass cuts of packed examples, found without unpacking them: the hit is their lowest bit."""
     return equal_mass_cuts(packed, n_bins, last_equal=lambda values: values.bitwise_or(1))
 
 
 def cuts_of_confidences(cuts: Cuts, packed: Tensor, n_bins: int) -> list[int]:
-    """Cuts that are defined on confidences, for packed examples."""
+    """Apply cuts that are defined on confidences to packed examples."""
     return cuts(unpack_confidence(packed), n_bins)
 
 
@@ -103,7 +103,7 @@ class AdaptiveCalibrationError(TopLabelMetric):
         super().__init__(**kwargs)
         self.n_bins = positive_integer("n_bins", n_bins)
         self.cuts = one_of("variant", variant, CUTS)
-        self.be_variant(variant)
+        self.take_variant_name(variant)
 
     def compute(self) -> Tensor:
         """The adaptive calibration error, a float64 scalar."""

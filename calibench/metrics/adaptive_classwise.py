@@ -28,7 +28,7 @@ def pack_classes(preds: Tensor, target: Tensor) -> Tensor:
 
 
 def columns(packed: Tensor) -> list[Tensor]:
-    """Copies of the columns, which may be sorted apart."""
+    """Copies of the columns, each of which may be sorted in place."""
     return [column.clone() for column in packed.unbind(1)]
 
 
@@ -55,7 +55,7 @@ def thresholded_error(packed: Tensor, n_bins: int, threshold: float) -> Tensor:
 
 
 def zeroed_error(packed: Tensor, n_bins: int, threshold: float) -> Tensor:
-    """As public code has it: p_k below the threshold become 0 and stay."""
+    """The same in public code, where p_k below the threshold are not left out but set to 0."""
     confidence, correct = unpack(packed)
     kept = torch.where(confidence < threshold, 0, confidence)
     return adaptive_classwise_error(pack(kept, correct), n_bins, CUTS["reference"])
@@ -143,7 +143,7 @@ class AdaptiveClasswiseCalibrationError(ClassColumnsMetric):
     ) -> None:
         super().__init__(num_classes, n_bins, **kwargs)
         self.cuts = one_of("variant", variant, CUTS)
-        self.be_variant(variant)
+        self.take_variant_name(variant)
 
     def compute(self) -> Tensor:
         """The adaptive classwise calibration error, a float64 scalar."""
@@ -187,7 +187,7 @@ class ThresholdedAdaptiveCalibrationError(ClassColumnsMetric):
         super().__init__(num_classes, n_bins, **kwargs)
         self.threshold = unit_interval("threshold", threshold)
         self.error = one_of("variant", variant, THRESHOLDED)
-        self.be_variant(variant)
+        self.take_variant_name(variant)
 
     def compute(self) -> Tensor:
         """The thresholded adaptive calibration error, a float64 scalar."""

@@ -1,4 +1,4 @@
-"""What every metric shares: checked inputs, float64 sums, states that move but are not cast."""
+"""The base class of metrics: checked inputs, float64 sums, states that move between devices but are never cast."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IS_REFERENCE = {"exact": False, "reference": True}  # values of `variant`
 
 
 class CalibrationMetric(MovedNotCast, Metric):
-    """The base of all metrics of this package (this package).
+    """Calibration metric: the base class of all metrics here (this package).
 
     Sums are float64 and stay so when a parent module is cast (`.to(torch.bfloat16)`, Lightning's
     `bf16-true`): states move between devices, nothing casts them. On a device without float64 (MPS)
@@ -63,7 +63,7 @@ class CalibrationMetric(MovedNotCast, Metric):
         else:
             super().__setattr__(name, value)
 
-    def be_variant(self, *options: str) -> None:
+    def take_variant_name(self, *options: str) -> None:
         """Take the name that values with these arguments have in files; unknown ones change nothing."""
         said = self.variants.get(" ".join(options), {})
         self.name = str(said.get("name", self.name))
@@ -73,7 +73,7 @@ class CalibrationMetric(MovedNotCast, Metric):
         self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
 
     def writable(self, name: str) -> Tensor:
-        """A state to be changed in place; also one that was made under inference mode, before or after."""
+        """Return a state that can be changed in place: a copy of one that was made under inference mode."""
         state: Tensor = getattr(self, name)
         if state.is_inference():
             with torch.inference_mode(False):
@@ -86,7 +86,7 @@ class CalibrationMetric(MovedNotCast, Metric):
         self.writable(name).add_(value)
 
     def receive(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Check a batch where asked to; return it in at least float32 on the metric's device."""
+        """Check a batch if `validate_args`; return it in at least float32 on the metric's device."""
         if self.validate_args:
             check_probabilities(preds, target)
         return at_least_float32(preds.detach().to(self.device)), target.to(self.device, torch.int64)
@@ -94,7 +94,7 @@ class CalibrationMetric(MovedNotCast, Metric):
     def receive_top_label(
         self, preds: Tensor, target: Tensor, known: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, Tensor]:
-        """`known`, or the top-label pair of a batch that is checked where asked to."""
+        """Return `known`, else the top-label pair of the batch, which is checked if `validate_args`."""
         if known is None:
             return top_label(*self.receive(preds, target))
         confidence, correct = known
@@ -141,7 +141,7 @@ def check_columns(preds: Tensor, num_classes: int, *, name: str = "preds") -> No
 
 
 def checked(preds: Tensor, target: Tensor, num_classes: int | None = None) -> tuple[Tensor, Tensor]:
-    """A batch after `check_probabilities`: in at least float32, and int64.
+    """Check a batch; return probabilities in at least float32 and targets as int64.
 
     Args:
         preds: Probabilities, shape (N, K).
@@ -160,7 +160,7 @@ def check_shapes(scores: Tensor, target: Tensor, *, name: str) -> None:
     check_target(target, scores, name=name)
 
 
-def check_logits(logits: Tensor) -> None:
+def check_finite_maximum(logits: Tensor) -> None:
     """Raise a ValueError unless each row of logits (N, K) has a finite largest value (-inf beside it is fine)."""
     if not bool(logits.amax(1).isfinite().all()):
         raise ValueError("`logits` must not hold NaN, +inf or rows of nothing but -inf.")

@@ -115,7 +115,7 @@ class CalibrationError(BinnedTopLabelMetric):
     ) -> None:
         super().__init__(n_bins, **kwargs)
         self.norm = one_of("norm", norm, NORMS)
-        self.be_variant(norm)
+        self.take_variant_name(norm)
         one_of("variant", variant, IS_REFERENCE)
 
     def compute(self) -> Tensor:

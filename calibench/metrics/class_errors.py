@@ -1,4 +1,4 @@
-"""Errors of single classes and of groups of classes, and the confusion matrix."""
+"""Per-class error, error of groups of classes (many-, medium-, few-shot), and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def group_error(
 
 
 def class_groups(class_counts: Sequence[int], thresholds: Sequence[int]) -> dict[str, list[int]]:
-    """The classes of many, medium and few shots, and the thirds by training count."""
+    """Indices of the many-, medium- and few-shot classes, and of the thirds by training count."""
     most, least = thresholds
     order = sorted(range(len(class_counts)), key=lambda label: -class_counts[label])
     head, middle, tail = (part.tolist() for part in torch.tensor_split(torch.tensor(order), 3))
@@ -83,7 +83,7 @@ def check_class_counts(class_counts: Sequence[int]) -> list[int]:
 
 
 def check_thresholds(thresholds: Sequence[int]) -> Sequence[int]:
-    """Return `thresholds` or raise a ValueError unless they are two falling numbers."""
+    """Return `thresholds` or raise a ValueError unless they are two numbers, the first not smaller."""
     if len(thresholds) != 2 or thresholds[0] < thresholds[1]:
         raise ValueError(f"`thresholds` must be (many, few) with many >= few, got {thresholds!r}.")
     return thresholds

@@ -37,7 +37,7 @@ def add_residuals(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
 
 
 def add_selected(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
-    """`add_residuals` of what may lie above the first bin; in numpy, whose small operations cost less."""
+    """`add_residuals` on a CPU: only of what may lie above the first bin, in numpy, which is faster there."""
     num_classes, n_bins = residuals.shape
     probs = preds.numpy()
     index = np.flatnonzero(probs > 0.999 / n_bins)
@@ -49,7 +49,7 @@ def add_selected(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
 
 
 def add_all(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
-    """`add_residuals` of all probabilities: on a GPU a selection would wait for the device."""
+    """`add_residuals` on a GPU: of all probabilities, because to select some would wait for the device."""
     num_classes, n_bins = residuals.shape
     labels = torch.arange(num_classes, device=preds.device)
     cells = equal_width_bin(preds, n_bins).add_(labels, alpha=n_bins)
@@ -58,7 +58,7 @@ def add_all(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
 
 
 def first_bins(residuals: Tensor, totals: Tensor) -> Tensor:
-    """`residuals` (K, n_bins) with their first column, given what each class sums to (K,)."""
+    """Fill in the first column of `residuals` (K, n_bins), given the sum of each class (K,)."""
     later = residuals[:, 1:]
     return torch.cat([(totals - later.sum(1)).unsqueeze(1), later], dim=1)
 
@@ -157,7 +157,7 @@ class ClasswiseCalibrationError(CalibrationMetric):
         self.num_classes = positive_integer("num_classes", num_classes)
         self.n_bins = positive_integer("n_bins", n_bins)
         self.reference = one_of("variant", variant, IS_REFERENCE)
-        self.be_variant(variant)
+        self.take_variant_name(variant)
         self.add_sum("residuals", num_classes, n_bins)
         self.add_sum("totals", num_classes)
         self.add_sum("counts", num_classes)

@@ -1,4 +1,4 @@
-"""The benchmark's metrics as one collection."""
+"""The benchmark's metrics as one torchmetrics collection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ from calibench.metrics.calibration_error import CalibrationError
 from calibench.metrics.classwise import ClasswiseCalibrationError
 from calibench.metrics.error_rate import ErrorRate
 from calibench.metrics.probabilities import log_softmax
-from calibench.metrics.proper_scores import BrierScore, NegativeLogLikelihood, check_scores
+from calibench.metrics.proper_scores import (
+    BrierScore,
+    NegativeLogLikelihood,
+    check_logits_and_target,
+)
 from calibench.metrics.row_block import RowBlock
 from calibench.metrics.smooth import SmoothCalibrationError
 from calibench.metrics.top_label import TopLabelMetric
@@ -126,12 +130,12 @@ class CalibrationMetrics(MetricCollection):
             target: Class indices, shape (N,).
         """
         if self.validate_args:
-            check_scores(logits, target)
+            check_logits_and_target(logits, target)
         check_columns(logits, self.num_classes, name="logits")
         self._logits.add(at_least_float32(logits.detach()), target.long())
 
     def evaluate_waiting_rows(self) -> None:
-        """Evaluate the rows of small batches that wait for company."""
+        """Evaluate the rows of small batches that were kept back."""
         for block in self._blocks:
             block.flush()
 
@@ -201,7 +205,7 @@ def _metrics(
 
 
 def _made(cls: type[CalibrationMetric], num_classes: int, n_bins: int) -> CalibrationMetric:
-    """A metric that is told what it asks for; its batches are checked once, by the collection."""
+    """Build a metric with those of `num_classes` and `n_bins` that it takes; the collection checks its batches."""
     known = {"num_classes": num_classes, "n_bins": n_bins}
     asked = signature(cls).parameters
     return cls(validate_args=False, **{name: n for name, n in known.items() if name in asked})

@@ -119,7 +119,7 @@ class DebiasedCalibrationError(PerExampleMetric):
         one_of("p", p, ESTIMATORS)
         self.p = p
         self.kind = one_of("kind", kind, KINDS)
-        self.be_variant(kind, str(p))
+        self.take_variant_name(kind, str(p))
         self.n_bins = positive_integer("n_bins", n_bins)
         # Flat, because a process without data does not know the number of columns.
         self.add_rows("packed", torch.int32)

@@ -1,4 +1,4 @@
-"""Kolmogorov-Smirnov calibration error: no bins at all."""
+"""Kolmogorov-Smirnov calibration error: the largest cumulative gap, without bins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Smooth calibration error in its first sense: a supremum over 1-Lipschitz functions."""
+"""Lipschitz (smooth) calibration error, smCE: a supremum over 1-Lipschitz functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detection of out-of-distribution inputs from logits."""
+"""Out-of-distribution detection from logits: scores, AUROC, AUPR and FPR@95TPR."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibench.arguments import one_of
-from calibench.metrics.base import check_logits
+from calibench.metrics.base import check_finite_maximum
 from calibench.metrics.per_example import PerExampleMetric, sort_rows
 
 _LOST = -40.0  # of a logarithm: its exp is less than half a rounding of 1
@@ -114,7 +114,7 @@ def check_scored(logits: Tensor) -> None:
     if not shaped or not logits.is_floating_point():
         found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"`logits` must be a floating tensor of shape (N, K), got {found}.")
-    check_logits(logits)
+    check_finite_maximum(logits)
 
 
 def check_mask(is_ood: Tensor, logits: Tensor) -> None:

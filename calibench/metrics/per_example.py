@@ -1,4 +1,4 @@
-"""States that keep a few bytes of every example, in buffers that do not fragment the heap."""
+"""Per-example states: a few bytes of each example, in one growing buffer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class PerExampleMetric(CalibrationMetric):
 
 
 def sort_rows(values: Tensor) -> Tensor:
-    """The sorted vector, on a CPU in place: the order of a state's rows means nothing."""
+    """Sort a vector, on a CPU in place, as the order of the rows of a state has no meaning."""
     if values.device.type != "cpu":
         return values.sort().values
     values.numpy().sort()  # numpy sorts some 20 times faster than torch on a CPU

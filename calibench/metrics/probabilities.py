@@ -1,4 +1,4 @@
-"""Probabilities and log-probabilities of logits in one go."""
+"""Softmax and log-softmax of logits, with the faster of torch's kernels."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from calibench.metrics.base import (
     CalibrationMetric,
-    check_logits,
+    check_finite_maximum,
     check_shapes,
     checked,
 )
@@ -21,10 +21,10 @@ def _true_class(values: Tensor, target: Tensor) -> Tensor:
     return values.gather(1, target.unsqueeze(1)).squeeze(1)
 
 
-def check_scores(logits: Tensor, target: Tensor) -> None:
+def check_logits_and_target(logits: Tensor, target: Tensor) -> None:
     """Raise unless `logits` (N, K) have a finite largest value and `target` are class indices (N,) below K."""
     check_shapes(logits, target, name="logits")
-    check_logits(logits)
+    check_finite_maximum(logits)
     check_class_indices(target, logits.shape[1])
 
 
@@ -78,7 +78,7 @@ class BrierScore(CalibrationMetric):
 def negative_log_likelihood(preds: Tensor, target: Tensor, from_logits: bool = False) -> Tensor:
     """Mean of -log p of the true class; see `NegativeLogLikelihood`."""
     if from_logits:
-        check_scores(preds, target)
+        check_logits_and_target(preds, target)
         log_likelihood = _true_class(log_softmax(preds), target.long())
     else:
         log_likelihood = _true_class(*checked(preds, target)).log()
@@ -139,5 +139,5 @@ class NegativeLogLikelihood(CalibrationMetric):
         if not self.from_logits:
             return _true_class(*self.receive(preds, target)).log()
         if self.validate_args:
-            check_scores(preds, target)
+            check_logits_and_target(preds, target)
         return _true_class(log_softmax(preds), target.long())

@@ -1,4 +1,4 @@
-"""Rows that wait in a preallocated block until there are enough to be worth evaluating."""
+"""Buffer of rows: small batches are copied into one block and evaluated together."""
 
 from __future__ import annotations
 

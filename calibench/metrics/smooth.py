@@ -1,4 +1,4 @@
-"""Smooth calibration error: residuals under a kernel whose width is chosen from the data."""
+"""Smooth calibration error, smECE: residuals under a kernel whose width is chosen from the data."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class SmoothCalibrationError(TopLabelMetric):
     def __init__(self, kernel: str = "reflected", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.kernel = one_of("kernel", kernel, KERNELS)
-        self.be_variant(kernel)
+        self.take_variant_name(kernel)
 
     def compute(self) -> Tensor:
         """The smooth calibration error, a float64 scalar."""

@@ -21,7 +21,7 @@ from calibench.calibrators import (
     newton,
 )
 from calibench.calibrators.convergence import ConvergenceWarning
-from calibench.calibrators.lbfgs import minimised
+from calibench.calibrators.lbfgs import lbfgs_minimum
 from calibench.calibrators.likelihood import full_hessian, full_nll
 from calibench.calibrators.newton import newton_minimum
 from calibench.calibrators.penalties import PENALTIES
@@ -150,8 +150,8 @@ def test_a_search_that_cannot_go_on_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
     start = [torch.ones(3).double()]
     with pytest.warns(ConvergenceWarning, match="largest entry of the gradient is 1.0e"):
-        minimised(wrong_gradient, start, max_iter=50)
-    assert len(minimised(wrong_gradient, start, max_iter=50, smooth=False)) == 1
+        lbfgs_minimum(wrong_gradient, start, max_iter=50)
+    assert len(lbfgs_minimum(wrong_gradient, start, max_iter=50, smooth=False)) == 1
     monkeypatch.setattr(newton, "ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match="norm of the gradient"):
         newton_minimum(

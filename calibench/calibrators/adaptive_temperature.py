@@ -1,4 +1,4 @@
-"""A temperature for each confidence bin (Zhan et al. 2026, section 4.4)."""
+"""Adaptive temperature scaling: a temperature for each confidence bin (Zhan et al. 2026, section 4.4)."""
 
 from __future__ import annotations
 

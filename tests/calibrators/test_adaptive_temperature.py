@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import AdaptiveTemperatureScaling
+from calibench.calibrators.adaptive_temperature import RULES
 from calibench.calibrators.confidence import calibration_error
-from calibench.calibrators.piecewise import RULES
 
 from .conftest import drawn
 
