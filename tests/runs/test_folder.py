@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
-from calibench.config import merge
+from calibench.config import flatten, merge
 from calibench.runs import Cell, CorruptRun, Predictions, Run, cell_key, read_json, write_json
+from calibench.runs.folder import WITHOUT_EFFECT
 
 CONFIG: dict[str, Any] = {
     "benchmark": "digits_lt",
@@ -66,6 +68,33 @@ def test_whatever_changes_a_number_changes_the_key(change: dict[str, Any]) -> No
 )
 def test_what_cannot_change_a_number_does_not_change_the_key(change: dict[str, Any]) -> None:
     assert cell_key(merge(CONFIG, change)) == cell_key(CONFIG)
+
+
+# Frozen on purpose: a name that enters here makes runs that differ share a folder, one that leaves orphans old runs.
+NO_PART_OF_THE_KEY = {
+    "benchmark", "seed_everything", "ckpt_path", "overwrite",
+    "trainer.accelerator", "trainer.strategy", "trainer.devices", "trainer.num_nodes", "trainer.logger",
+    "trainer.num_sanity_val_steps", "trainer.log_every_n_steps", "trainer.enable_checkpointing",
+    "trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.benchmark", "trainer.profiler",
+    "trainer.default_root_dir", "trace.test_metrics", "trace.checkpoints",
+    "evaluation.calibrators", "evaluation.n_bins", "evaluation.reference",
+}  # fmt: skip
+
+
+def test_every_setting_of_a_run_is_part_of_its_key_but_for_a_frozen_list() -> None:
+    """Of a real configuration: the batch size, the threads, the width of the network, ..."""
+    (file,) = (Path(__file__).parents[1] / "reference" / "run_of_0.1.0").rglob("config.yaml")
+    flat = flatten(yaml.safe_load(file.read_text()))
+    key = cell_key(flat)
+    assert key == file.parent.parent.name
+    without_effect = {name for name in flat if cell_key(flat | {name: "another"}) == key}
+    assert without_effect == NO_PART_OF_THE_KEY
+    for_data = {"root", "checksum", "download", "memory_limit", "num_workers", "pin_memory"}
+    named = {f"data.init_args.{name}" for name in for_data}
+    assert set(WITHOUT_EFFECT) == {
+        *named, "config", "weights_only", "verbose", "evaluation", "trace",
+        *(name for name in NO_PART_OF_THE_KEY if not name.startswith(("evaluation.", "trace."))),
+    }  # fmt: skip
 
 
 def test_folder_of_a_cell() -> None:
