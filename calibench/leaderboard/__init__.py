@@ -1,4 +1,4 @@
-"""Ranked tables from run folders: mean over seeds, ties and holes named. No torch, no scipy."""
+"""Leaderboard: run folders as ranked tables, with means over seeds, ties and missing runs; it imports no torch."""
 
 from calibench.leaderboard.columns import DEFAULT_COLUMNS, Column
 from calibench.leaderboard.command import Leaderboard, add_arguments, leaderboard, run

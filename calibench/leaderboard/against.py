@@ -1,4 +1,4 @@
-"""Published numbers beside ours, where a paper has measured the same."""
+"""Columns of published numbers in a leaderboard, beside ours, where a paper has measured the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BINNED = ("ece", "adaptive_ece", "classwise_ece")
 
 
 def paper_columns(paper: str) -> list[Column]:
-    """What a paper measures, with its number of bins and its post-hoc methods: default columns.
+    """The columns that a paper measures, with its number of bins and its post-hoc methods.
 
     Raises:
         ValueError: If there is no such paper.
@@ -31,13 +31,13 @@ def paper_columns(paper: str) -> list[Column]:
 
 
 def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> None:
-    """Put a column of published numbers behind each column that the paper has measured.
+    """Add a column of published numbers after each column that the paper has measured.
 
     Args:
         table: A table whose columns are ours.
         paper: Name of the paper.
-        shown: The columns asked for; None drops those of ours that the paper has not measured, or that
-            are holes where it has measured none.
+        shown: The columns that the user asked for. Without any, our columns that the paper has not measured are
+            dropped; if it has measured none, those without a number are.
     """
     measured = {column: _numbers(table, column, paper) for column in table.columns}
     nothing = not any(measured.values())

@@ -1,4 +1,4 @@
-"""What a leaderboard can show: metrics with titles and units, columns by a short spelling."""
+"""Columns of a leaderboard, and the short spelling of a column on the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Self
 from calibench.tables.key import RAW, Key
 from calibench.tables.titles import METRICS, TEST_METRICS, Metric, initials, metric_info
 
-ANY = "*"  # in the place of a calibrator: every one
+ANY = "*"  # stands for every calibrator
 
 COSTS = ("seconds", "seconds_per_epoch", "peak_memory_mb")
 
@@ -22,7 +22,7 @@ _SPELLING = re.compile(
 
 @dataclass(frozen=True)
 class Column:
-    """A column: a metric, of which split, with which score and number of bins, after which calibrator.
+    """A column: a metric of a split after a calibrator, with its score and number of bins.
 
     Attributes:
         metric: The metric's name in metrics.json.
@@ -76,7 +76,7 @@ class Column:
         return replace(self, paper=paper)
 
     def holds(self, key: Key) -> bool:
-        """Whether a number of a run belongs into this column."""
+        """Whether the number with this key belongs into this column."""
         return (
             key.metric == self.metric
             and self.calibrator in (ANY, key.calibrator)
@@ -87,7 +87,7 @@ class Column:
 
     @property
     def info(self) -> Metric:
-        """How the metric is printed; a metric this package does not know is shown as it is."""
+        """How the metric is printed; one that this package does not know is printed as it is."""
         return metric_info(self.metric)
 
     @property

@@ -46,7 +46,7 @@ a column is metric[_bins][:score][/split][@calibrator]; @* is every calibrator. 
 
 @dataclass
 class Leaderboard:
-    """Ranked tables and what could not be ranked.
+    """Ranked tables, and the runs that could not be ranked.
 
     Attributes:
         tables: One per benchmark and backbone.
@@ -117,7 +117,7 @@ def leaderboard(
 
 
 def _check_known(read: Results, columns: Sequence[Column]) -> None:
-    """Raise if a column that was asked for is in no run."""
+    """Raise a ValueError if no run has a column that the user asked for."""
     seen: set[Key] = set().union(*(record.values for record in read.records))
     unknown = [c for c in columns if not any(c.holds(key) for key in seen)]
     if not read.records or not unknown:
@@ -215,7 +215,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def compare_tables(tables: Sequence[Table], column: Column, *, allow_missing: bool) -> list[str]:
-    """Lines of the comparison over tables; scipy is imported for it."""
+    """Lines of the comparison of losses over tables; this imports scipy."""
     from calibench.leaderboard.comparison import compare
 
     return compare(tables, column, allow_missing=allow_missing).lines()

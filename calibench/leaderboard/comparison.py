@@ -1,4 +1,4 @@
-"""Losses compared over all benchmarks and backbones: mean ranks and what they can tell apart."""
+"""Comparison of losses over several tables by mean ranks, with Friedman's and Nemenyi's tests."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from calibench.statistics.ranks import (
 
 @dataclass(frozen=True)
 class Comparison:
-    """Losses over tables.
+    """The mean ranks of losses over several tables, and which of them differ significantly.
 
     Attributes:
         column: What was compared.
         tables: Titles of the tables that entered.
         methods: Labels of the losses, best mean rank first.
-        ranks: Their ranks, in that order.
+        ranks: Their mean ranks, in that order.
         improvement: How likely a run of the first is better than one of each.
-        left_out: What `allow_missing` let pass, one line each.
+        left_out: Missing runs that `allow_missing` let pass, one line each.
     """
 
     column: Column
@@ -56,7 +56,7 @@ class Comparison:
 
     @property
     def alike(self) -> str:
-        """The test of all losses at once, in words."""
+        """The result of Friedman's test of all losses at once, in words."""
         p = self.ranks.friedman_p
         return f"all alike (Friedman): {'not tested' if math.isnan(p) else f'p = {p:.2g}'}"
 
@@ -77,18 +77,18 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
     Args:
         tables: At least two.
         column: The metric of the ranks.
-        allow_missing: Go on with holes: means are over the seeds there are, and a table that lacks
-            a loss is left out; all are named.
+        allow_missing: Compare although runs are missing: means are over the seeds that finished, and a
+            table without some loss is left out; the result names both.
 
     Raises:
-        ValueError: If there are holes and they are not allowed, or fewer than two tables remain.
+        ValueError: If runs are missing and this is not allowed, or fewer than two tables remain.
     """
     methods = list(dict.fromkeys(row.label for table in tables for row in table.rows))
     rows = {t.title: {row.label: row for row in t.rows} for t in tables}
     holes = [hole for table in tables for hole in _holes(table, rows[table.title], methods, column)]
     if holes and not allow_missing:
         raise ValueError(
-            f"a comparison needs every cell; missing: {'; '.join(holes)} "
+            f"a comparison needs every run; missing: {'; '.join(holes)} "
             "(`--allow-missing` compares what there is)."
         )
     dense = [

@@ -1,4 +1,4 @@
-"""The lines under a table: everything a reader must know to read it right."""
+"""Notes under a table of the leaderboard: ranking, bins, sets, calibrators and missing runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROPER = {
 
 
 def footer(table: Table) -> list[str]:
-    """The notes of a table, then its holes, one line each."""
+    """The notes under a table, then its missing runs, one line each."""
     return [
         *_reading(table),
         *_bins(table),

@@ -14,7 +14,8 @@ from calibench.tables.grid import HOLE, MISSING, Entry, Grid, Heading, Number
 from calibench.tables.latex import latex
 from calibench.tables.markdown import markdown
 
-Lines = Sequence[Sequence[str]]  # under each table
+Lines = Sequence[Sequence[str]]
+"""The lines under each of several tables."""
 
 _LABELS = (
     Heading("#", label=True, latex=""),
@@ -24,7 +25,7 @@ _LABELS = (
 
 
 def grid(table: Table, lines: Sequence[str]) -> Grid:
-    """A table with the lines under it as every format prints it."""
+    """The grid that every format prints: a table, and the lines under it."""
     headings = [*_LABELS, *(Heading(column.title) for column in table.columns)]
     rows = [
         [*_labels(row), *(_number(column, row.values[column]) for column in table.columns)]
@@ -51,7 +52,7 @@ _CSV_COLUMNS = (
 
 
 def tables_csv(tables: Sequence[Table]) -> str:
-    """One line per row of every table; fractions, an empty field in a hole.
+    """One line per row of every table; numbers are fractions, a missing one is an empty field.
 
     A column `nll` is followed by `nll_std`; `tied` names the columns that a table would print bold.
     """

@@ -1,4 +1,4 @@
-"""Names of rows: the loss, and the settings in which rows differ."""
+"""Labels of rows: the loss, and the settings in which rows differ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 Settings = Mapping[str, Any]
 
-SHOWN = 3  # settings in a label; the row's key tells apart what they do not
+SHOWN = 3  # settings in a label; rows that share all of them also get their key
 _LOSS = "model.loss."
 _UNSET = "unset"
 
@@ -25,8 +25,8 @@ def differing(rows: Sequence[Settings]) -> set[str]:
 def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
     """One label per row.
 
-    A label is the loss, then the settings in which rows of the same loss differ, then those outside
-    the loss in which it is not like most rows of the table. Labels are unique.
+    A label is the loss, then the settings in which rows of the same loss differ, then the other
+    settings in which the row differs from most rows of the table. Labels are unique.
 
     Args:
         rows: Loss, key and settings of each row (None where no run of it could be read).

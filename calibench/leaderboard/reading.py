@@ -1,4 +1,4 @@
-"""From run folders to records: read from JSON alone, many of them in several processes."""
+"""Reading of run folders for a leaderboard: from their JSON files alone, many of them in several processes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from calibench.runs import Cell, CorruptRun, read_json
 from calibench.tables.key import RAW, Key
 from calibench.tables.titles import learn
 
-RUNS_A_PROCESS = 1000  # below it, another process takes longer to start than it saves
-RUNS_A_PART = 250  # that a process reads in one go
+RUNS_A_PROCESS = 1000  # with fewer, starting another process takes longer than it saves
+RUNS_A_PART = 250  # runs that a process reads in one go
 
 _SEED = "seed="
 
@@ -44,11 +44,11 @@ def run_folders(results: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which numbers of a run to keep: many runs are read faster, and held in less memory.
+    """Which numbers of a run to keep: with fewer, reading takes less time and memory.
 
     Attributes:
         metrics: The metrics; every one if None.
-        no_splits: Splits whose numbers are not kept.
+        no_splits: Splits whose numbers are dropped.
     """
 
     metrics: frozenset[str] | None = None
@@ -89,7 +89,8 @@ def read_results(results: Path, *, wanted: Wanted = EVERYTHING, processes: int =
     return without_other_data(read)
 
 
-_Place = tuple[str, str, str, str | None, int | None, str | None]  # of a row, as the file names it
+_Place = tuple[str, str, str, str | None, int | None, str | None]
+"""Metric, split, calibrator, score, number of bins and label of a row, as metrics.json has them."""
 
 
 def _read(folders: Sequence[str], wanted: Wanted) -> Results:
@@ -100,12 +101,12 @@ def _read(folders: Sequence[str], wanted: Wanted) -> Results:
 
 
 class _Reader:
-    """Reads runs one after the other and shares what they have in common."""
+    """Reads runs one after the other; equal keys, settings and versions become one object."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.results = Results()
         self._wanted = wanted
-        self._keys: dict[_Place, Key | None] = {}  # None of what is not wanted
+        self._keys: dict[_Place, Key | None] = {}  # None where the number is not wanted
         self._settings: dict[str, Settings] = {}
         self._versions: dict[Versions, Versions] = {}
 
@@ -115,7 +116,7 @@ class _Reader:
             benchmark, backbone, loss, key, last = folder.split(os.sep)[-5:]
             cell = Cell(benchmark, backbone, loss, key, int(last.removeprefix(_SEED)))
         except ValueError:
-            return  # not a run folder's place or name
+            return  # its path is not that of a run folder
         try:
             self._add(cell, folder)
         except CorruptRun as why:
@@ -127,7 +128,7 @@ class _Reader:
         except CorruptRun:
             if any(os.path.exists(f"{folder}/{name}") for name in ("status.json", "metrics.json")):
                 raise
-            return  # a process has the folder, or had it, and has not begun
+            return  # a process holds or held the folder, and has not begun to train
         state = status.get("status")
         if state == "trial":
             self._leave_out_trial(cell, folder)
@@ -177,7 +178,7 @@ class _Reader:
         )
 
     def _environment(self, folder: str) -> Mapping[str, Any]:
-        """What environment.json says: seconds, memory, versions; a run without a readable one just has none."""
+        """The content of environment.json: seconds, memory, versions; empty if it cannot be read."""
         try:
             return _read_file(folder, "environment.json")
         except CorruptRun as why:
@@ -204,7 +205,7 @@ class _Reader:
         return values
 
     def _shared_settings(self, cell: Cell, content: Mapping[str, Any]) -> Settings:
-        """The configuration, one object for all runs of a key; it must give that key."""
+        """The settings, one object for all runs of a key; raises CorruptRun if they do not give that key."""
         settings: dict[str, Any] = dict(content["settings"])
         present, shared = with_present_names(settings), self._settings.get(cell.key)
         if shared == present:
@@ -218,7 +219,7 @@ class _Reader:
 
 
 def _costs(environment: Mapping[str, Any]) -> dict[Key, float]:
-    """Seconds and memory of a run."""
+    """Seconds and memory that a run took."""
     named = {name: environment.get(name) for name in COSTS}
     named["seconds"] = environment.get("wall_seconds")
     return {

@@ -1,4 +1,4 @@
-"""What a leaderboard needs of each run."""
+"""Records: what a leaderboard keeps of each run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Record:
         cell: Which run.
         folder: Its folder.
         settings: What decides its numbers.
-        fingerprint: Of its data.
+        fingerprint: A hash of its data.
         values: Its numbers.
         unavailable: Sets that could not be had, with the reason.
         caveats: What a reader must know of its numbers, one line each.
@@ -39,14 +39,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A run without usable numbers, and why.
+    """A run without usable numbers, and the reason.
 
     Attributes:
         cell: Which run.
         folder: Its folder.
         reason: One line.
         warn: Whether something is wrong (with a run that is under way nothing is).
-        expected: Whether it leaves a hole in a table; a trial (fast_dev_run, or no training step) does not.
+        expected: Whether a table names it as missing; a trial (fast_dev_run, or no training step) is not.
     """
 
     cell: Cell
@@ -58,13 +58,13 @@ class Problem:
 
 @dataclass
 class Results:
-    """Every run under a folder.
+    """The runs below a folder.
 
     Attributes:
         records: The finished ones, in the order of their folders.
         problems: The others.
         warnings: What else is wrong, one line each.
-        metrics: What the runs say of metrics that are a user's own: title, percent, higher_is_better.
+        metrics: What the runs say about metrics of a user's own: title, percent, higher_is_better.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Results:
     metrics: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def add(self, other: Results) -> None:
-        """Take in what was read of other folders."""
+        """Add the runs of other folders."""
         self.records += other.records
         self.problems += other.problems
         self.warnings += other.warnings

@@ -1,4 +1,4 @@
-"""The bootstrap test of a leaderboard: over test examples and seeds, from the saved logits."""
+"""Paired bootstrap test of a leaderboard over test examples and seeds, from the saved logits."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ AUTOMATIC_BYTES = 100_000_000  # prediction files that a leaderboard reads witho
 
 
 def test_file(record: Record) -> Path:
-    """The saved logits of a run's test split."""
+    """The prediction file of a run's test split."""
     return Path(record.folder) / "predictions" / "test.npz"
 
 
 def total_size(records: Iterable[Record]) -> int:
-    """Bytes of the prediction files that these runs have."""
+    """Size in bytes of the runs' prediction files of the test split."""
     return sum(_size(f"{record.folder}/predictions/test.npz") for record in records)
 
 
@@ -43,10 +43,10 @@ def _size(path: str) -> int:
 
 
 class Bootstrap:
-    """Tests a metric that examples decide from the logits, any other one over seeds.
+    """The bootstrap test where a metric can be resampled from logits, and another test elsewhere.
 
-    From 8 common seeds on the signed-rank test over seeds is used for every column: it asks whether
-    another training run would decide alike, and needs no logits.
+    With 8 common seeds or more, the signed-rank test over seeds is used for every column: it asks
+    whether another training run would decide alike, and needs no logits.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Bootstrap:
         self._found: dict[tuple[str, Place], Floats] = {}
 
     def __call__(self, column: Column, best: Row, other: Row) -> tuple[float, str] | None:
-        """The p-value of "other is worse", and which test gave it."""
+        """The p-value of "the other row is worse", and the name of the test that gave it."""
         seeds = sorted(best.values[column].seeds.keys() & other.values[column].seeds.keys())
         ours = (
             self._p_value(column, best, other, seeds) if 0 < len(seeds) < WILCOXON_SEEDS else None
@@ -86,7 +86,7 @@ class Bootstrap:
         return improvement(sides[1] - sides[0]).p_value
 
     def _of(self, place: Place, records: Sequence[Record]) -> Floats:
-        """The replicates of a row: of its seeds, over resampled seeds."""
+        """The replicates of a row: the means over resampled seeds of the replicates of its runs."""
         import numpy as np
 
         runs = [self._replicates(place, record) for record in records]
@@ -97,7 +97,7 @@ class Bootstrap:
 
         if (record.folder, place) not in self._found:
             test = self._test_set(record)
-            assert test is not None  # _p_value has looked
+            assert test is not None  # `_p_value` has checked it
             drawn = self._resamples(record)
             found = replicates(test.log_probs, test.target, [place], drawn)[place]
             self._found[record.folder, place] = found
@@ -111,7 +111,7 @@ class Bootstrap:
         return Resamples(len(test.target), self._n_resamples)
 
     def _test_set(self, record: Record) -> TestSet | None:
-        """What a run says of the test set; None without a prediction file, and with a warning if it is corrupt."""
+        """A run's predictions of the test set; None without a file, and with a warning if it is corrupt."""
         if record.folder not in self._loaded:
             self._loaded[record.folder] = None
             path = test_file(record)
@@ -164,7 +164,7 @@ def _seeds(read: Results) -> Test:
     return over_seeds
 
 
-# What decides bold. `auto` is the bootstrap where the prediction files are there and small.
+# Tests that decide what is bold. `auto` is the bootstrap if the prediction files exist and are small.
 TESTS: dict[str, Callable[[Results], Test]] = {
     "auto": _auto,
     "seeds": _seeds,

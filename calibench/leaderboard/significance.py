@@ -1,4 +1,4 @@
-"""Which rows cannot be told from the best of a column."""
+"""Significance tests: which rows are not significantly worse than the best row of a column."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from calibench.leaderboard.columns import COSTS, Column
 from calibench.leaderboard.table import Row, Table, Value
 from calibench.statistics import LEVEL, WILCOXON_SEEDS, holm, paired_t, wilcoxon_signed_rank
 
-# p-value of "the second row is worse than the first" and the test's name; None: cannot be tested.
 Test = Callable[[Column, Row, Row], tuple[float, str] | None]
+"""Gives the p-value of "the second row is worse than the first" and the test's name; None if it cannot test."""
 
 SIGNED_RANK = "exact signed-rank test over seeds"
 T_TEST = f"t-test over seeds, fewer than {WILCOXON_SEEDS}"
 
 
 def worse_by(column: Column, best: Value, other: Value) -> list[float]:
-    """How much worse `other` is than `best`, on each seed that both have."""
+    """How much worse `other` is than `best`, for each seed that both have."""
     sign = -column.info.direction
     common = sorted(best.seeds.keys() & other.seeds.keys())
     return [_difference(other.seeds[seed], best.seeds[seed], sign) for seed in common]
@@ -59,11 +59,11 @@ def mark_ties(table: Table, test: Test = over_seeds) -> None:
 
 
 def no_test(column: Column, best: Row, other: Row) -> None:
-    """The test of a cost: none."""
+    """No test, for costs: seconds and memory."""
 
 
 def _mark(column: Column, rows: Sequence[Row], test: Test) -> list[str]:
-    """Mark one column; return the names of the tests that were used."""
+    """Mark one column; return the name of the test of each row that was tested."""
     badness = {id(row): row.values[column].badness(column.info.direction) for row in rows}
     best = min(rows, key=lambda row: (badness[id(row)], -len(row.values[column].seeds)))
     outcomes = {id(row): test(column, best, row) for row in rows if row is not best}
@@ -78,7 +78,7 @@ def _mark(column: Column, rows: Sequence[Row], test: Test) -> list[str]:
 
 
 def rule(used: Mapping[str, Sequence[str]]) -> str:
-    """The meaning of bold in one line, given the columns in which each test was used."""
+    """One line that says what bold means, given the columns in which each test was used."""
     if not used:
         return "bold: the best mean; rows share fewer than two seeds, so differences are not tested"
     most = max(used, key=lambda name: len(used[name]))

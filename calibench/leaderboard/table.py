@@ -1,4 +1,4 @@
-"""Ranked tables: runs grouped into rows, seeds into values, ties and holes named."""
+"""Ranked tables: runs are grouped into rows, and the numbers of their seeds into values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from calibench.tables.key import RAW, TEST, Key
 
 
 class Implied(NamedTuple):
-    """The number of bins, the uncertainty score and the splits that a column without them stands for."""
+    """The number of bins, the uncertainty score and the splits that a column implies which names none."""
 
     n_bins: int | None = None
     score: str | None = None
@@ -35,14 +35,14 @@ OF_THE_TEST_SPLIT = Implied()
 
 @dataclass
 class Value:
-    """One metric of one row: the number that a table prints, and the seeds behind it.
+    """A value of a table: mean and standard deviation over seeds of one metric of one row.
 
     Attributes:
         seeds: The value of each seed that has one.
-        tied: Whether it is the column's best or cannot be told from it: printed in bold.
-        given: Mean and standard deviation of a published number, which has no seeds.
+        tied: Whether it is the best of its column or not significantly worse; such values are bold.
+        given: Mean and standard deviation of a published number, which comes without seeds.
         n_bins: Number of bins of a binned metric.
-        p_value: Of "worse than the column's best", Holm-adjusted; None if it was not tested.
+        p_value: Holm-adjusted p-value of "worse than the best of the column"; None if it was not tested.
     """
 
     seeds: Mapping[int, float]
@@ -57,11 +57,11 @@ class Value:
 
     @property
     def mean(self) -> float:
-        """Mean over seeds; NaN in a hole."""
+        """Mean over seeds; NaN without any."""
         return self._mean_std[0]
 
     def badness(self, direction: int) -> float:
-        """What ranks it: less is better. Rounded, for a mean of equal values may differ by a bit."""
+        """The number that ranks it, less is better; rounded, as means of equal values may differ in the last bit."""
         badness = -direction * self.mean
         return float(f"{badness:.12g}") if math.isfinite(badness) else badness
 
@@ -73,16 +73,16 @@ class Value:
 
 @dataclass
 class Row:
-    """One loss with one configuration.
+    """A row of a table: the runs of one loss with one configuration.
 
     Attributes:
-        label: The loss, and the settings that tell rows apart.
+        label: The loss, and the settings in which it differs from other rows.
         loss: Name of the loss.
         key: The configuration's key.
         settings: The configuration, None if no run of it could be read.
         records: Its finished runs by seed.
         missing: The seeds without a usable run, each with the reason.
-        values: One per column of the table.
+        values: The value of each column of the table.
         rank: 1 for the best; equal values share it; None without a value.
     """
 
@@ -104,18 +104,18 @@ class Row:
 
 @dataclass
 class Table:
-    """The ranking of one benchmark and backbone.
+    """A table: the ranked rows of one benchmark and backbone.
 
     Attributes:
         benchmark: Name of the benchmark.
         backbone: Name of the backbone.
-        columns: What is shown.
-        sort: The column of the ranks.
+        columns: The columns that are shown.
+        sort: The column that ranks the rows.
         rows: In the order of their ranks.
-        implied: What a column leaves out, by metric: the number of bins that most runs have (the first of several),
-            and the sets that every run has, over which a mean over sets is.
+        implied: For each metric what its columns imply: the number of bins that most runs have (the first of several),
+            and the sets that every run has, over which a mean over sets is taken.
         notes: What a reader must know, one line each.
-        variant: What tells its examples from those of other tables of this benchmark; empty if nothing does.
+        variant: How its examples differ from those of other tables of the benchmark; empty if there are none.
     """
 
     benchmark: str
@@ -138,11 +138,11 @@ class Table:
         return f"{self.data} / {self.backbone}"
 
     def n_bins(self, column: Column) -> int | None:
-        """The number of bins behind a column; None if its metric has none."""
+        """The number of bins of a column's metric; None if it has none."""
         return column.n_bins or self.implied.get(column.metric, OF_THE_TEST_SPLIT).n_bins
 
     def holes(self) -> list[str]:
-        """One line for each row and reason: which seeds are missing and why."""
+        """One line for each row and reason: which seeds are missing, and why."""
         lines = []
         for row in self.rows:
             reasons: dict[str, list[int]] = defaultdict(list)
@@ -157,12 +157,12 @@ class Table:
 def build_tables(
     results: Results, columns: Sequence[Column], sort: Column, *, same_version: bool = False
 ) -> list[Table]:
-    """One table per benchmark, backbone and what data it was, in the order of their names.
+    """One table for each benchmark, backbone and variant of the data, in the order of their names.
 
     Args:
         results: The runs.
-        columns: What is shown.
-        sort: The column of the ranks.
+        columns: The columns that are shown.
+        sort: The column that ranks the rows.
         same_version: Leave out of each table the runs that other versions of calibench, torch or the data made than
             most of it.
     """
@@ -182,7 +182,7 @@ def build_tables(
 def _of_place(
     runs: Sequence[Record | Problem],
 ) -> Iterator[tuple[str, list[Record | Problem]]]:
-    """The runs of each table of a benchmark and backbone: those on different examples are not ranked together."""
+    """Variants of a benchmark and backbone with their runs: runs on different examples are not ranked together."""
     variants = row_variants(runs)
     for variant in dict.fromkeys(variants.values()):
         yield (
@@ -246,7 +246,7 @@ def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[
 
 
 def implied_by(records: Sequence[Record]) -> dict[str, Implied]:
-    """For each metric that has bins, or that is measured on sets: what a column stands for that names neither."""
+    """What a column implies, for each metric that has bins or that is measured on several sets."""
     bins: dict[str, Counter[int]] = defaultdict(Counter)
     sets: dict[str, Counter[str]] = defaultdict(Counter)
     scores: dict[str, str] = {}
@@ -278,7 +278,7 @@ def _value(row: Row, keys: Sequence[Key]) -> Value:
 
 
 def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
-    """The numbers of a run whose mean is a column's value: one, or that of every set."""
+    """The keys of the numbers of a run whose mean is a column's value: one, or one for each set."""
     of = implied.get(column.metric, OF_THE_TEST_SPLIT)
     splits = [column.split] if column.split else of.splits
     how = (column.calibrator, column.score or of.score, column.n_bins or of.n_bins)
@@ -286,7 +286,7 @@ def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
 
 
 def value_at(record: Record, keys: Sequence[Key]) -> float:
-    """Mean of a run's numbers at `keys`; NaN if one is missing."""
+    """Mean of the numbers of a run that have these keys; NaN if one is missing."""
     values, total = record.values, 0.0
     for key in keys:
         if key not in values:
@@ -307,7 +307,7 @@ def _rank(rows: list[Row], sort: Column) -> None:
 
 
 def _other_bins(records: Sequence[Record], table: Table) -> Iterator[str]:
-    """Metrics whose column lacks runs that have them with other numbers of bins only."""
+    """Notes on metrics that some runs have with other numbers of bins only, so that the column lacks these runs."""
     for metric in dict.fromkeys(column.metric for column in table.columns if not column.n_bins):
         shown = table.implied.get(metric, OF_THE_TEST_SPLIT).n_bins
         if shown is None:
@@ -320,7 +320,7 @@ def _other_bins(records: Sequence[Record], table: Table) -> Iterator[str]:
 
 
 def _left_out(records: Sequence[Record], implied: Mapping[str, Implied]) -> list[str]:
-    """Sets that are in no mean because some run lacks them, with the reasons given."""
+    """Notes on sets that no mean contains because some run lacks them, with the reasons."""
     used = {split for of in implied.values() if of.score for split in of.splits}
     reasons = {
         name: reason
@@ -336,7 +336,7 @@ def _left_out(records: Sequence[Record], implied: Mapping[str, Implied]) -> list
 
 
 def without_folders(text: str) -> str:
-    """A text without the folders of the machine it was written on: `/data/svhn/x.mat` is `x.mat`."""
+    """A text with file names in place of absolute paths: `/data/svhn/x.mat` becomes `x.mat`."""
     return _FOLDERS.sub("", text)
 
 

@@ -1,4 +1,4 @@
-"""One benchmark on different examples (another imbalance factor, another split): which rows compare with which."""
+"""Variants of a benchmark: rows on different examples (another imbalance factor or split) are not comparable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DATA = "data."
 
 
 def row_variants(runs: Sequence[Record | Problem]) -> dict[RowKey, str]:
-    """What tells the examples of each row from those of the others, `imbalance_factor=10`; empty if nothing does.
+    """The variant of each row, `imbalance_factor=10`: how its examples differ from those of others; empty if not.
 
     Rows are of the same examples if their data settings are the same, or the fingerprints of their data agree for a
     seed that both have; a row without a finished run goes by its config.yaml.
@@ -39,7 +39,7 @@ def row_variants(runs: Sequence[Record | Problem]) -> dict[RowKey, str]:
 
 
 def _groups(records: Mapping[RowKey, Sequence[Record]]) -> list[list[RowKey]]:
-    """Rows by the examples that they used, in the order of their data settings."""
+    """Rows grouped by the examples that they used, in the order of their data settings."""
     alike: dict[str, list[RowKey]] = defaultdict(list)
     for row in records:
         alike[_data_text(records[row][0].settings)].append(row)
@@ -61,7 +61,7 @@ def _data_text(settings: Settings) -> str:
 
 
 def _names(settings: Sequence[Settings]) -> list[str]:
-    """For each of several data settings, the values in which they differ; numbered if they do not."""
+    """A name for each of several data settings: the values in which they differ, or a number if there are none."""
     if len(settings) < 2:
         return [""] * len(settings)
     keys = sorted(key for key in differing(settings) if key.startswith(_DATA))
@@ -77,7 +77,7 @@ def _plain(value: Any) -> str:
 
 
 def _planned(folder: str, names: Sequence[str]) -> str:
-    """The variant of a run that has not finished, from its configuration; the first if that does not say."""
+    """The variant of a run that has not finished, from its config.yaml; the first one if that is not possible."""
     import yaml
 
     if len(set(names)) < 2:

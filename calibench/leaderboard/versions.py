@@ -1,4 +1,4 @@
-"""Which versions of calibench, torch and the data made the runs of a table: seeds of several are a mean of both."""
+"""Versions of calibench, torch and the data that made the runs of a table; a table names it if they differ."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _UNKNOWN = "unknown"
 
 
 def package_versions(environment: Mapping[str, Any]) -> Versions:
-    """The versions that a run's environment.json names, without what a build adds (`2.6.0+cu124` is 2.6.0)."""
+    """The versions in a run's environment.json, without the build (`2.6.0+cu124` is 2.6.0)."""
     versions = environment.get("versions")
     known = versions if isinstance(versions, Mapping) else {}
     return tuple((name, str(known.get(name, _UNKNOWN)).partition("+")[0]) for name in PACKAGES)
 
 
 def unlike(records: Sequence[Record]) -> tuple[dict[int, str], Versions]:
-    """The runs that other versions made than most, or than the newest of versions that made as many.
+    """The runs that were made by other versions than most runs; of versions with equally many runs the newest count.
 
     Returns:
-        By `id` of a record the versions in which it differs, and the versions that made most.
+        The versions in which each such run differs, by `id` of its record, and the versions that made most runs.
     """
     made_by = list(_made_by(records))
     counts = Counter(made_by)
@@ -48,7 +48,7 @@ def unlike(records: Sequence[Record]) -> tuple[dict[int, str], Versions]:
 
 
 def same_version(runs: Sequence[Record | Problem]) -> list[Record | Problem]:
-    """The runs of a table with those that other versions made than most as problems: holes that say why."""
+    """The runs of a table, in which those made by other versions than most have become problems."""
     others, _ = unlike([run for run in runs if isinstance(run, Record)])
     return [
         Problem(run.cell, run.folder, f"made with {others[id(run)]}", warn=False)
@@ -59,7 +59,7 @@ def same_version(runs: Sequence[Record | Problem]) -> list[Record | Problem]:
 
 
 def notes(rows: Sequence[Row]) -> Iterator[str]:
-    """One line for each combination of versions of a table's runs that is not that of most."""
+    """One line for each combination of versions that made some runs of a table, but not most."""
     records = [record for row in rows for record in row.records.values()]
     others, usual = unlike(records)
     for versions in sorted(set(others.values())):
@@ -82,7 +82,7 @@ def notes(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def counted(environments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """One line about the versions in environment.json of runs that are a mean together, if there are several."""
+    """One line that counts the versions in the environments of several runs, if they differ."""
     counts = Counter(map(package_versions, environments))
     if len(counts) > 1:
         parts = (f"{_text(versions)} in {count} runs" for versions, count in counts.most_common())
@@ -94,7 +94,7 @@ def _text(versions: Iterable[tuple[str, str]]) -> str:
 
 
 def _made_by(records: Iterable[Record]) -> Iterator[Versions]:
-    """The versions of each run; its data count where every seed has the same, so not where splits follow the seed."""
+    """The versions of each run, with its data's unless they follow the seed and so differ anyway."""
     follows: dict[int, bool] = {}  # by the settings, of which runs of a key share one object
     for record in records:
         settings = record.settings
@@ -106,11 +106,11 @@ def _made_by(records: Iterable[Record]) -> Iterator[Versions]:
 
 
 def _named_as(text: str, usual: Versions) -> str:
-    """Of the usual versions those of the parts that a text names."""
+    """Those of the usual versions that belong to the parts that a text names."""
     parts = [part.partition(" ")[0] for part in text.split(", ")]
     return _text(version for version in usual if version[0] in parts)
 
 
 def _age(versions: Versions) -> list[list[int]]:
-    """Newer versions compare greater."""
+    """A sort key by which newer versions are greater."""
     return [[int(n) for n in re.findall(r"\d+", v)] for name, v in versions if name != "data"]

@@ -42,7 +42,7 @@ def test_holes_are_refused_by_name(results: Path) -> None:
     write(results, "A", 0.1, 0.2, 0.3, benchmark="X")
     write(results, "D", 0.1, 0.2, 0.3, benchmark="X")
     tables = leaderboard(results).tables
-    with pytest.raises(ValueError, match="a comparison needs every cell") as refused:
+    with pytest.raises(ValueError, match="a comparison needs every run") as refused:
         compare(tables, NLL)
     assert "X / SmallCNN: B, seed 3" in str(refused.value)
     assert "Y / SmallCNN: D (no run)" in str(refused.value)

@@ -126,6 +126,15 @@ def test_a_picture_says_the_bins_that_its_runs_have(
         assert any(f"ECE % ({bins} bins)" in text for text in texts), texts
 
 
+def test_reliability_has_the_bins_that_are_asked_for(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[str] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: texts.extend(_texts(self)))
+    called("reliability", str(results / "a"), "--bins", "7", "-o", str(tmp_path / "x.png"))
+    assert any(text.endswith("\n7 bins") for text in texts), texts
+
+
 def _texts(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text)]
 
