@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from calibench.cli import main
 
 Mount = Callable[..., Path]
 
@@ -36,12 +37,27 @@ def mounted() -> Iterator[Mount]:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def sweep(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "calibench", "sweep", *arguments, "--jobs", "1",
-         "--trainer.max_epochs", "1", "--trainer.default_root_dir", str(root)],
-        text=True, capture_output=True, timeout=300,
-    )  # fmt: skip
+Sweep = Callable[..., tuple[int, str, list[str]]]
+
+
+@pytest.fixture
+def sweep(capsys: pytest.CaptureFixture[str]) -> Sweep:
+    """Sweeps one epoch into a folder, with one worker; gives the exit code, the output and the lines of errors."""
+
+    def run(root: Path, *arguments: str) -> tuple[int, str, list[str]]:
+        quick = [
+            "--jobs",
+            "1",
+            "--trainer.max_epochs",
+            "1",
+            "--trainer.default_root_dir",
+            str(root),
+        ]
+        code = main(["sweep", *arguments, *quick])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err.splitlines()
+
+    return run
 
 
 def statuses(root: Path) -> dict[str, dict[str, Any]]:
@@ -50,21 +66,20 @@ def statuses(root: Path) -> dict[str, dict[str, Any]]:
     return {path.parts[-4]: json.loads(path.read_text()) for path in found}
 
 
-def failures(done: subprocess.CompletedProcess[str]) -> list[str]:
+def failures(code: int, lines: list[str]) -> list[str]:
     """What is said of cells that failed; nothing else may be said, but that the leaderboard leaves them out."""
-    assert done.returncode == 1, done.stderr
-    lines = done.stderr.splitlines()
-    assert all(line.startswith(("calibench: ", "warning: skipped ")) for line in lines), done.stderr
+    assert code == 1, lines
+    assert all(line.startswith(("calibench: ", "warning: skipped ")) for line in lines), lines
     return [line for line in lines if line.startswith("calibench: ")]
 
 
-def test_a_full_disk_and_a_read_only_folder(tmp_path: Path, mounted: Mount) -> None:
+def test_a_full_disk_and_a_read_only_folder(tmp_path: Path, mounted: Mount, sweep: Sweep) -> None:
     small = tmp_path / "digits_lt" / "SmallCNN" / "GenerativeCrossEntropy"
     mounted(small, "size=128k")  # room for the status, not for a checkpoint
     mounted(small.with_name("BrierLoss"), "ro")
     losses = ["gce", "brier", "cross_entropy"]
-    done = sweep(tmp_path, "digits_lt", "--losses", *losses, "--seeds", "1")
-    full, read_only = failures(done)
+    code, out, said = sweep(tmp_path, "digits_lt", "--losses", *losses, "--seeds", "1")
+    full, read_only = failures(code, said)
     assert "digits_lt gce seed=1 failed: [Errno 28] No space left on device: '" in full
     assert "digits_lt brier seed=1 failed: [Errno 30] Read-only file system: '" in read_only
     found = statuses(tmp_path)
@@ -74,20 +89,19 @@ def test_a_full_disk_and_a_read_only_folder(tmp_path: Path, mounted: Mount) -> N
     }
     assert "No space left on device" in found["GenerativeCrossEntropy"]["reason"]
     assert not list(small.rglob("*.tmp"))
-    assert "digits_lt / SmallCNN" in done.stdout  # the leaderboard of what is done
+    assert "digits_lt / SmallCNN" in out  # the leaderboard of what is done
 
 
-def test_results_that_cannot_be_written_at_all(tmp_path: Path, mounted: Mount) -> None:
+def test_results_that_cannot_be_written_at_all(
+    tmp_path: Path, mounted: Mount, sweep: Sweep
+) -> None:
     root = mounted(tmp_path / "results", "ro")
-    done = sweep(root, "digits_lt", "--losses", "gce", "--seeds", "1")
-    assert done.returncode == 1
-    assert (
-        done.stderr.strip()
-        == f"calibench: [Errno 30] Read-only file system: '{root.resolve()}/logs'"
-    )
+    code, _, said = sweep(root, "digits_lt", "--losses", "gce", "--seeds", "1")
+    assert code == 1
+    assert said == [f"calibench: [Errno 30] Read-only file system: '{root.resolve()}/logs'"]
 
 
-def test_data_that_vanish_between_two_cells(tmp_path: Path) -> None:
+def test_data_that_vanish_between_two_cells(tmp_path: Path, sweep: Sweep) -> None:
     texts = tmp_path / "texts.csv"
     rows = [f"{'good' if i % 2 else 'bad'} word{i},{i % 2}" for i in range(60)]
     texts.write_text("\n".join(["text,label", *rows]) + "\n")
@@ -103,8 +117,9 @@ trainer: {{accelerator: cpu}}
     removes.write_text(
         f"model: {{loss: {{class_path: tests.plugin.Removes, init_args: {{file: {texts}}}}}}}"
     )
-    done = sweep(tmp_path / "r", str(benchmark), "--losses", str(removes), "focal", "--seeds", "1")
-    (said,) = failures(done)
+    losses = ["--losses", str(removes), "focal", "--seeds", "1"]
+    code, _, lines = sweep(tmp_path / "r", str(benchmark), *losses)
+    (said,) = failures(code, lines)
     assert "mine focal seed=1 failed: " in said
     assert str(texts) in said
     found = statuses(tmp_path / "r")
@@ -113,9 +128,9 @@ trainer: {{accelerator: cpu}}
 
 
 @pytest.mark.slow
-def test_a_sweep_of_which_nothing_worked_says_why(tmp_path: Path) -> None:
+def test_a_sweep_of_which_nothing_worked_says_why(tmp_path: Path, sweep: Sweep) -> None:
     nan = tmp_path / "nan.yaml"
     nan.write_text("model: {loss: {class_path: tests.plugin.BecomesNaN, init_args: {step: 1}}}")
-    done = sweep(tmp_path / "r", "digits_lt", "--losses", str(nan), "--seeds", "1")
-    (said,) = failures(done)
+    code, _, lines = sweep(tmp_path / "r", "digits_lt", "--losses", str(nan), "--seeds", "1")
+    (said,) = failures(code, lines)
     assert "the training loss is not finite at epoch 0" in said

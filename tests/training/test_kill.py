@@ -14,10 +14,14 @@ from typing import Any
 
 import pytest
 
+from calibench.runs.owner import Owner
+from tests.training import warm
+from tests.waiting import patience, started, wait_for
 
-def command(root: Path, *more: str) -> list[str]:
+
+def arguments(root: Path, *more: str) -> list[str]:
     return [
-        sys.executable, "-m", "calibench", "fit", "--config", "digits_lt", "--model.loss", "AdaFocalLoss", "--model.backbone.dropout", "0.3",
+        "--config", "digits_lt", "--model.loss", "AdaFocalLoss", "--model.backbone.dropout", "0.3",
         "--trainer.max_epochs", "20", "--checkpoint_every_n_steps", "3", "--trainer.default_root_dir", str(root), *more,
     ]  # fmt: skip
 
@@ -27,29 +31,33 @@ def outcome(root: Path) -> tuple[Any, str]:
     return json.loads((folder / "metrics.json").read_text()), (folder / "metrics.csv").read_text()
 
 
-def owner(root: Path) -> int | None:
-    """The process that holds the run."""
-    try:
-        return json.loads(next(root.rglob("run.lock")).read_text())["pid"]
-    except (StopIteration, FileNotFoundError, ValueError):
-        return None
+def finish(root: Path) -> None:
+    process = warm.started(arguments(root))
+    process.join(patience(120))
+    assert process.exitcode == 0
+
+
+def has_the_run(root: Path, pid: int) -> bool:
+    for lock in root.rglob("run.lock"):
+        owner = Owner.parse(lock.read_bytes())
+        return owner is not None and owner.pid == pid
+    return False
 
 
 def kill_after(root: Path, seconds: float) -> bool:
     """Start the run, kill it so many seconds after it took its folder; whether it was still running then."""
-    process = subprocess.Popen(command(root), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None and owner(root) != process.pid:
-        time.sleep(0.005)
+    process = warm.started(arguments(root))
+    wait_for(lambda: not process.is_alive() or has_the_run(root, process.pid))
     time.sleep(seconds)
-    running = process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    running = process.is_alive()
+    process.kill()
+    process.join()
     return running
 
 
 @pytest.mark.slow
 def test_killed_at_random_moments(tmp_path: Path) -> None:
-    subprocess.run(command(tmp_path / "whole"), check=True, capture_output=True)
+    finish(tmp_path / "whole")
     expected = outcome(tmp_path / "whole")
     (environment,) = (tmp_path / "whole").rglob("environment.json")
     whole = json.loads(environment.read_text())["wall_seconds"]
@@ -58,27 +66,29 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     for trial in range(4):
         root = tmp_path / f"cut{trial}"
         for _ in range(5):
-            kills += kill_after(root, generator.uniform(0, 0.5 * whole))
-        subprocess.run(command(root), check=True, capture_output=True)
+            kills += kill_after(root, generator.uniform(0, 0.4 * whole))
+        finish(root)
         assert outcome(root) == expected
+        assert not list(root.rglob("*.tmp"))  # what a killed write left is gone
     assert kills >= 10
 
 
 @pytest.mark.slow
 def test_two_processes_killed_and_resumed(tmp_path: Path) -> None:
     two = ("--trainer.devices", "2", "--trainer.strategy", "ddp", "--trainer.max_epochs", "6")
-    subprocess.run(command(tmp_path / "whole", *two), check=True, capture_output=True, timeout=300)
-    process = subprocess.Popen(
-        command(tmp_path / "cut", *two),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    end = time.monotonic() + 120
-    while not list((tmp_path / "cut").rglob("last.ckpt")):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    subprocess.run(command(tmp_path / "cut", *two), check=True, capture_output=True, timeout=300)
+
+    def command(root: Path) -> list[str]:
+        return [sys.executable, "-m", "calibench", "fit", *arguments(root, *two)]
+
+    def finish(root: Path) -> None:
+        with started(command(root), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            _, error = process.communicate(timeout=patience(120))
+        assert process.returncode == 0, error
+
+    finish(tmp_path / "whole")
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with started(command(tmp_path / "cut"), **silent) as process:
+        wait_for(lambda: list((tmp_path / "cut").rglob("last.ckpt")), 120)
+        os.killpg(process.pid, signal.SIGKILL)
+    finish(tmp_path / "cut")
     assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
