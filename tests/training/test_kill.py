@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,9 @@ def finish(root: Path) -> None:
 
 def has_the_run(root: Path, pid: int) -> bool:
     for lock in root.rglob("run.lock"):
-        owner = Owner.parse(lock.read_bytes())
-        return owner is not None and owner.pid == pid
+        with suppress(FileNotFoundError):
+            owner = Owner.parse(lock.read_bytes())
+            return owner is not None and owner.pid == pid
     return False
 
 
