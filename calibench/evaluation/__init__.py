@@ -1,4 +1,4 @@
-"""From saved logits to every number: metrics raw and after each calibrator, fitted on validation only."""
+"""Evaluation of saved logits: every metric, raw and after each calibrator, which is fitted on validation only."""
 
 from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import Evaluation, Report, default_calibrators

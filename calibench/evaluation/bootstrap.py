@@ -1,4 +1,4 @@
-"""Bootstrap over test examples (Efron 1979) of the benchmark's metrics: intervals, and what ties with the best.
+"""Bootstrap over test examples (Efron 1979): intervals of the metrics, and which values tie with the best.
 
 All models and calibrators are scored on the same resampled test sets. A resample is a vector of counts, how often
 each example was drawn, so every metric is computed from counts and per-example numbers; no probabilities are copied.
@@ -41,7 +41,7 @@ _CHUNK = 16  # resamples at a time: their running sums then stay in the cache
 def replicates(
     log_probs: Tensor, target: Tensor, wanted: Iterable[Place], resamples: Resamples
 ) -> dict[Place, Floats]:
-    """Metrics on every resampled test set.
+    """Replicates: the metrics of every resampled test set.
 
     Each is the metric of the resampled set itself, equal-mass bins included, but for `smooth_ece`, which keeps the
     kernel width of the whole set (see `TopLabelResamples`).
@@ -51,7 +51,7 @@ def replicates(
         target: Class indices (N,).
         wanted: Names of metrics with their numbers of bins, None for those without; those that are not in `RESAMPLED`
             are left out.
-        resamples: Which test sets.
+        resamples: The resampled test sets.
 
     Returns:
         (n_resamples,) values of each.
@@ -101,14 +101,14 @@ def _smooth(log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[P
 
 
 def _chunks(resamples: Resamples) -> Iterator[Floats]:
-    """Counts of some resamples at a time, (R, N)."""
+    """The counts in chunks of a few resamples, (R, N) each."""
     counts = resamples.counts
     for start in range(0, len(counts), _CHUNK):
         yield counts[start : start + _CHUNK].astype(np.float64)
 
 
 class _Means:
-    """Metrics that are means over examples, from what each example has, (N,) by name."""
+    """Metrics that are means over examples, from each example's own values, (N,) by name."""
 
     def __init__(self, values: Mapping[str, Tensor]) -> None:
         self._names = tuple(values)
@@ -138,7 +138,7 @@ def _of_examples(log_probs: Tensor, probs: Tensor, target: Tensor) -> dict[str, 
 def posterior_replicates(
     log_probs: Tensor, predictions: Predictions, resamples: Resamples
 ) -> dict[Place, Floats]:
-    """The metrics against known class distributions on every resampled set; none without any."""
+    """Replicates of the metrics against known class distributions; empty if none are known."""
     if predictions.posterior is None:
         return {}
     means = _Means(posterior_values(log_probs, torch.from_numpy(predictions.posterior)))
@@ -149,7 +149,7 @@ def posterior_replicates(
 def ood_replicates(
     inside: Tensor, outside: Tensor, drawn_inside: Resamples, drawn_outside: Resamples
 ) -> dict[str, Floats]:
-    """AUROC on resampled test sets and resampled outside sets, by uncertainty score."""
+    """Replicates of the AUROC of a test set and an outside set, both resampled, by uncertainty score."""
     found: dict[str, Floats] = {}
     for name in OOD_SCORES:
         ours, theirs = (SCORES[name](part.double()).numpy() for part in (inside, outside))
@@ -160,7 +160,7 @@ def ood_replicates(
 def _auroc(
     inside: Floats, outside: Floats, drawn_inside: Resamples, drawn_outside: Resamples
 ) -> Floats:
-    """Share of (inside, outside) pairs in the right order, a tie being half a pair."""
+    """Share of (inside, outside) pairs in the right order; ties count half."""
     order = np.argsort(inside)
     ends = [np.searchsorted(inside[order], outside, side) for side in ("left", "right")]
     parts = []
@@ -185,7 +185,7 @@ def summarised(rows: Iterable[Row]) -> list[Row]:
 
 
 def _key(row: Row) -> Key:
-    """What rows are compared within: the metric of a set, whatever the calibrator."""
+    """The key that comparable rows share: the metric of a set, whatever the calibrator."""
     return Key.of({**row, "calibrator": RAW})
 
 

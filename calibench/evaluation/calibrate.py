@@ -1,4 +1,4 @@
-"""`calibench calibrate`: fit one calibrator on saved logits, keep it, and apply it to others."""
+"""`calibench calibrate`: fit a calibrator on saved logits, save it, and apply it to other logits."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _apply(read: Reader, options: argparse.Namespace) -> str:
 
 
 def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: Path) -> None:
-    """Write an .npz of calibrated `probs`, `target` and metadata; of `ids` and `posterior` where there are some."""
+    """Write an .npz file of calibrated `probs`, `target`, metadata, and `ids` and `posterior` if there are any."""
     probs = calibrator(torch.from_numpy(predictions.logits)).numpy()
     metadata = {
         "format": FORMAT,
@@ -131,7 +131,7 @@ def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: P
 
 
 def save_calibrator(calibrator: Calibrator, path: Path) -> None:
-    """Write a fitted calibrator: the name of its class, its arguments, its state.
+    """Write a fitted calibrator: the name of its class, its arguments and its state.
 
     Raises:
         ValueError: If it has not been fitted.
@@ -154,7 +154,7 @@ def save_calibrator(calibrator: Calibrator, path: Path) -> None:
 
 
 def load_calibrator(path: Path | str) -> Calibrator:
-    """Read what `save_calibrator` wrote; nothing but tensors and plain values is unpickled.
+    """Read a file of `save_calibrator`; nothing but tensors and plain values is unpickled.
 
     Raises:
         FileNotFoundError: If there is no such file.

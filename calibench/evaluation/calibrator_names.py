@@ -44,7 +44,7 @@ def calibrators_named(names: Sequence[str]) -> list[Calibrator]:
 
 
 def unique_names(calibrators: Sequence[Calibrator]) -> list[str]:
-    """One name for each, such as `TemperatureScaling` or `AdaptiveTemperatureScaling(n_bins=5)`.
+    """A unique name of each, such as `TemperatureScaling` or `AdaptiveTemperatureScaling(n_bins=5)`.
 
     A name says what a calibrator is, whatever stands beside it, so runs that were evaluated with different ones
     still agree on it. Those that it cannot tell apart get a number: `Name#2`.
@@ -59,7 +59,7 @@ def unique_names(calibrators: Sequence[Calibrator]) -> list[str]:
 
 
 def _name(calibrator: Calibrator) -> str:
-    """The class, and those of its arguments that it keeps as attributes and that are not the default."""
+    """The class, and its arguments that are not the default, as far as it keeps them as attributes."""
     kept = vars(calibrator)
     arguments = [
         f"{name}={kept[name]}"

@@ -13,11 +13,11 @@ from torch import Tensor
 from calibench.binning import equal_width_bin
 
 Floats = npt.NDArray[np.float64]
-_CHUNK = 100  # resamples at a time: bounds the memory of their cells
+_CHUNK = 100  # resamples at a time, which bounds the memory of their cells
 
 
 class ClasswiseResamples:
-    """Residuals p_k - 1[y = k] of a test set, in a form whose binned sums a vector of counts gives fast.
+    """Residuals p_k - 1[y = k] of a test set, stored so that their binned sums over a resample are fast.
 
     Nearly all probabilities lie in the first bin of their class. The few that do not make a sparse matrix of
     (example, occupied cell), a cell being a later bin of a class; the first bin of each class gets what all examples
@@ -58,8 +58,8 @@ class ClasswiseResamples:
         return error / (self._n * self._classes)
 
     def _later_bins(self, probs: Tensor, n_bins: int) -> tuple[csr_matrix, csr_matrix]:
-        """Residuals (N, cells) of what lies above the first bin, and the class of each cell (cells, K)."""
-        bound = 0.999 / n_bins  # a little low: what is in the first bin after all is dropped below
+        """Residuals above the first bin, (N, cells), and the class of each cell, (cells, K)."""
+        bound = 0.999 / n_bins  # a little too low; the next lines drop what lies in the first bin
         rows, columns = np.nonzero(probs.numpy() > bound)
         bins = equal_width_bin(probs[rows, columns], n_bins).numpy()
         rows, columns, bins = (part[bins > 0] for part in (rows, columns, bins))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from calibench.arguments import integer_from, positive_integer
 from calibench.catalogue import load_plugins
 from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import DEFAULT, calibrators_named
@@ -119,7 +120,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Result:
-    """What was evaluated, and every number."""
+    """The result of an evaluation: what was evaluated, and every number."""
 
     options: argparse.Namespace
     sizes: Mapping[str, int]
@@ -128,12 +129,12 @@ class Result:
     rows: Sequence[Row]
 
     def markdown(self) -> str:
-        """The tables and what is to be known of them."""
+        """The tables and the footer as Markdown."""
         return "\n".join([*map(markdown, sheets(self.rows)), self.footer, ""])
 
     @property
     def footer(self) -> str:
-        """What the numbers are of."""
+        """The line under the tables: sets, bins and intervals."""
         sets = ", ".join(f"{name} {size}" for name, size in self.sizes.items())
         interval = f"; 95 % intervals from {self.options.bootstrap} resamples of the test examples"
         return (
@@ -146,7 +147,7 @@ class Result:
         return f"; posterior: {self.posterior}" if self.posterior else ""
 
     def content(self) -> dict[str, Any]:
-        """Everything, for JSON."""
+        """Arguments, numbers and fitted parameters, for JSON."""
         named = (
             "val",
             "test",
@@ -176,7 +177,7 @@ REPORTS: dict[str, Callable[[Result], bytes]] = {
 
 
 def run(options: argparse.Namespace) -> int:
-    """Evaluate, print the tables, write the report; 0.
+    """Evaluate, print the tables and write the report. Returns the exit status, 0.
 
     Raises:
         ValueError: For a mistake in the arguments or files, before anything is computed.
@@ -185,10 +186,8 @@ def run(options: argparse.Namespace) -> int:
     output: Path | None = options.output
     if output and output.suffix not in REPORTS:
         raise ValueError(f"`--output {output}`: a file {', '.join(REPORTS)} is expected.")
-    if options.bootstrap < 0:
-        raise ValueError(f"`--bootstrap` must not be negative, got {options.bootstrap}.")
-    if options.jobs < 1:
-        raise ValueError(f"`--jobs` must be a positive integer, got {options.jobs}.")
+    integer_from("--bootstrap", options.bootstrap, 0)
+    positive_integer("--jobs", options.jobs)
     load_plugins("metrics", "calibrators")
     further = blocks_named(options.metrics)
     chosen = calibrators_named(options.calibrators)
@@ -229,7 +228,7 @@ STAGES = ("fit", "score", "resample", "done")
 
 @contextmanager
 def _bars(model: str, names: Sequence[str]) -> Iterator[Watch]:
-    """A progress bar per calibrator on stderr; none where that is no terminal."""
+    """A progress bar for each calibrator on stderr; none if stderr is no terminal."""
     console = Terminal(stderr=True)
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -257,7 +256,7 @@ def _bars(model: str, names: Sequence[str]) -> Iterator[Watch]:
 
 
 def models(options: argparse.Namespace) -> dict[str, dict[str, Predictions]]:
-    """The sets of each model by name; several files a side are the members of an ensemble, which comes first.
+    """Read the sets of each model, by name; several files for a set are the members of an ensemble, which comes first.
 
     Raises:
         ValueError: If the files do not belong together.
@@ -289,10 +288,10 @@ def models(options: argparse.Namespace) -> dict[str, dict[str, Predictions]]:
 
 
 def labelled_as(predictions: Predictions, split: str, kind: str, path: str) -> Predictions:
-    """Predictions as the kind that the command line says they are.
+    """Predictions with the split and kind that the command line gives them.
 
     Raises:
-        ValueError: If a file says that it is something else, or lacks the labels it needs.
+        ValueError: If the file itself names another kind, or lacks labels that are needed.
     """
     fixed = ("val", "test")
     if kind in fixed and predictions.kind not in ("", kind):
@@ -320,7 +319,7 @@ def with_posterior(predictions: Predictions, path: str) -> Predictions:
 
 
 def _check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
-    """Raise unless all sets are of the same members and classes, and validation is not the test set."""
+    """Raise a ValueError unless all sets have the same members and classes, and validation is not the test set."""
     first = sets["test"][0]
     for name, parts in sets.items():
         if len(parts) != len(sets["test"]):
@@ -342,7 +341,7 @@ def _check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
 
 
 def _names(paths: Sequence[str]) -> list[str]:
-    """A short name of each file: what its path does not share with the others', without the suffix."""
+    """A short name of each file: the part of its path that differs from the others', without the suffix."""
     parts = [Path(path).with_suffix("").parts for path in paths]
     first, last = _shared(parts), _shared([part[::-1] for part in parts])
     names = ["/".join(part[first : len(part) - last]) for part in parts]
@@ -350,5 +349,5 @@ def _names(paths: Sequence[str]) -> list[str]:
 
 
 def _shared(parts: Sequence[Sequence[str]]) -> int:
-    """How many leading parts all paths share."""
+    """The number of leading parts that all paths share."""
     return len(list(takewhile(lambda column: len(set(column)) == 1, zip(*parts, strict=False))))

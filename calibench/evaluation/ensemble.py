@@ -1,4 +1,4 @@
-"""Deep ensembles from the prediction files of their members."""
+"""Deep ensembles, from the prediction files of their members."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from calibench.runs import Predictions
 
 
 def deep_ensemble(members: Sequence[Predictions]) -> Predictions:
-    """The deep ensemble of models (Lakshminarayanan et al. 2017): their mean probabilities, as logits.
+    """Deep ensemble (Lakshminarayanan et al. 2017): the mean probabilities of several models, as logits.
 
-    Calibrated as it is, that is after pooling (Rahaman and Thiery 2021).
+    Calibrators are fitted on the pooled probabilities (Rahaman and Thiery 2021).
 
     Args:
         members: Predictions of the same examples in the same order.
@@ -40,7 +40,7 @@ def deep_ensemble(members: Sequence[Predictions]) -> Predictions:
 
 
 def _difference(one: Predictions, other: Predictions) -> str:
-    """What keeps two files from being of the same examples; empty if nothing does."""
+    """The first part in which two files show that they are of different examples; empty if there is none."""
     if one.logits.shape != other.logits.shape:
         return f"logits ({other.logits.shape} and {one.logits.shape})"
     if (one.target != other.target).any():

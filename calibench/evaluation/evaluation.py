@@ -1,4 +1,4 @@
-"""All sets of one model, raw and after each calibrator: what a run and `calibench evaluate` report."""
+"""Evaluation of all sets of one model, raw and after each calibrator, as a run and `calibench evaluate` do it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ from calibench.evaluation.bootstrap import (
     replicates,
 )
 from calibench.evaluation.calibrator_names import unique_names
-from calibench.evaluation.further_metrics import LabelledSet, blocks_of, further_rows
-from calibench.evaluation.further_metrics import unavailable as without
+from calibench.evaluation.further_metrics import (
+    LabelledSet,
+    blocks_of,
+    further_rows,
+    unavailable_metrics,
+)
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import (
     Row,
@@ -41,11 +45,11 @@ OUTSIDE = ("ood", "shift")
 AUROC = "ood_auroc"
 
 Watch = Callable[[str, str], None]
-"""Called with a calibrator's name and what is done for it now: "fit", "score", "resample", "done"."""
+"""Called with a calibrator's name and the stage that begins: "fit", "score", "resample" or "done"."""
 
 
 def _unwatched(name: str, stage: str) -> None:
-    """Tell nobody what is being done."""
+    """Report no progress."""
 
 
 def default_calibrators() -> list[Calibrator]:
@@ -55,12 +59,12 @@ def default_calibrators() -> list[Calibrator]:
 
 @dataclass
 class Report:
-    """Every number of a run.
+    """Report of an evaluation: every number of a run.
 
     Attributes:
         rows: Tidy rows, as `evaluate` gives them.
-        calibrators: What each calibrator fitted.
-        unavailable: Sets that could not be had, with the reason.
+        calibrators: The fitted parameters of each calibrator.
+        unavailable: Sets and metrics that are missing, with the reason.
     """
 
     rows: list[Row]
@@ -84,16 +88,16 @@ class Report:
 
 @dataclass
 class Evaluation:
-    """What is computed from a run's logits.
+    """Evaluation of logits: which metrics are computed, and after which calibrators.
 
     Attributes:
         calibrators: Calibrators to fit on validation; by default temperature and adaptive temperature scaling.
         n_bins: Bin counts of the binned metrics; tables print the first.
-        reference: Also the binned metrics whose public code differs from its formula as that code computes them, as
-            `adaptive_ece_reference` for instance: what published numbers are to be compared with.
+        reference: Also compute binned metrics as public code does where that differs from the formula, such as
+            `adaptive_ece_reference`: published numbers are to be compared with these.
         metrics: Metrics of labelled sets beside the benchmark's own, as `{class_path, init_args}` or a name: ours, or
-            any torchmetrics class by its import path. What they need to know of the classes (`num_classes`,
-            `class_counts`) they are told.
+            any torchmetrics class by its import path. Their arguments
+            `num_classes` and `class_counts` are filled in.
 
     Raises:
         ValueError: If there is no number of bins, or one that is not positive.
@@ -128,11 +132,11 @@ class Evaluation:
 
         Args:
             sets: Predictions by name.
-            unavailable: Sets that could not be had, with the reason.
+            unavailable: Sets that are missing, with the reason.
             bootstrap: Resamples of the test examples; with some, rows of labelled sets (but `val`) and AUROC rows
                 hold their `replicates`, which `bootstrap.summarised` turns into intervals.
-            jobs: Calibrators that are worked on at a time, each in a thread of its own.
-            watch: Told what is being done.
+            jobs: Number of calibrators that are worked on at a time, each in a thread of its own.
+            watch: Called whenever a stage begins.
         """
         named = self.named()
 
@@ -150,7 +154,7 @@ class Evaluation:
             for name, (_, calibrator) in zip([RAW, *named], done, strict=True)
             if calibrator is not None
         }
-        lacking = without(blocks_of(self.metrics or ()), sets["test"])
+        lacking = unavailable_metrics(blocks_of(self.metrics or ()), sets["test"])
         rows = [row for found, _ in done for row in found]
         return Report(rows, fitted, {**(unavailable or {}), **lacking})
 

@@ -1,4 +1,4 @@
-"""Predictions from files of any framework: .npz, a CSV of probabilities, a pair of .npy files."""
+"""Readers of predictions of any framework: .npz, a CSV of probabilities, a pair of .npy files."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Arrays = tuple[Floats, npt.NDArray[np.integer] | None, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Reader:
-    """How files are read.
+    """Reads files of predictions.
 
     Attributes:
-        scores: What CSV and .npy files hold, a key of `SCORES`; by default CSV files hold probabilities, .npy logits.
-        clip: Probabilities below this count as this much. Without it an exact 0 stays 0: the NLL is infinite where it
-            is the true class's, and calibrators, which need finite logits, refuse the file.
+        scores: What CSV and .npy files hold, a key of `SCORES`; by default probabilities in CSV, logits in .npy.
+        clip: Smaller probabilities are raised to this one. Without it an exact 0 stays 0: the NLL is infinite where
+            the true class has it, and calibrators, which need finite logits, refuse the file.
     """
 
     scores: str | None = None
@@ -63,12 +63,12 @@ class Reader:
             return _READERS[suffix](self, text)
 
     def logits(self, values: Floats, default: str) -> Floats:
-        """Logits from what a file holds."""
+        """Logits from the scores in a file, which are of the kind `default` if the user names none."""
         return SCORES[self.scores or default](values, self.clip)
 
 
 def check_fittable(val: Predictions) -> None:
-    """Raise a ValueError that names the option if calibrators cannot be fitted on what was read."""
+    """Raise a ValueError unless calibrators can be fitted on these predictions; it names the option that helps."""
     if not np.isfinite(val.logits).all():
         raise ValueError(
             "calibrators need finite logits, and `--val` holds a probability of exactly 0: "

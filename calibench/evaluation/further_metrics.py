@@ -1,4 +1,4 @@
-"""Metrics beside the benchmark's own: by name, or by class and arguments, of ours or of a user's."""
+"""Further metrics, beside the benchmark's own: given by name, or by class and arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calibench import metrics
 from calibench.catalogue import classes
 from calibench.config import UsageError, near_matches
 from calibench.evaluation.loaded import loaded_class
-from calibench.evaluation.scoring import Row, alone, place_of, update_metrics
+from calibench.evaluation.scoring import Row, name_and_bins, unsynchronised, update_metrics
 from calibench.metrics import CalibrationMetric
 from calibench.runs import Predictions
 
@@ -23,7 +23,7 @@ Block = Mapping[str, Any]
 
 
 def metric_class(name: str) -> type[Metric]:
-    """A metric's class by the name that `calibench list metrics` shows, or the import path of one that is loaded.
+    """The class of a metric, by the name that `calibench list metrics` shows or by the path of a loaded class.
 
     Raises:
         UsageError: If there is none; the message lists near matches.
@@ -56,7 +56,7 @@ def import_metrics(given: Sequence[str | Block]) -> None:
 
 
 def blocks_named(names: Sequence[str]) -> list[dict[str, Any]]:
-    """Metrics by name as a command line gives them; `all` stands for every one of a labelled set."""
+    """Metrics that a command line names, as blocks; `all` stands for every metric of a labelled set."""
     every = [name for name in classes("metrics") if getattr(metrics, name).of_labelled_sets]
     unfolded = [name for given in names for name in (every if given == "all" else (given,))]
     import_metrics(unfolded)
@@ -64,13 +64,13 @@ def blocks_named(names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def blocks_of(given: Sequence[str | Block]) -> list[Block]:
-    """Metrics as an evaluation is given them, names too, as blocks."""
+    """Metrics that are given as names or blocks, all as blocks."""
     return [{"class_path": one} if isinstance(one, str) else one for one in given]
 
 
 @dataclass(frozen=True)
 class LabelledSet:
-    """Log-probabilities (N, K) and targets (N,) of a set, and what its metrics may ask of the classes."""
+    """A labelled set: log-probabilities (N, K), targets (N,), and what metrics may need to know of its classes."""
 
     log_probs: Tensor
     target: Tensor
@@ -79,7 +79,7 @@ class LabelledSet:
 
     @classmethod
     def of(cls, predictions: Predictions, log_probs: Tensor, target: Tensor) -> LabelledSet:
-        """A prediction file after a calibrator, or raw."""
+        """The set of a prediction file, with its log-probabilities raw or after a calibrator."""
         numbered = [str(number) for number in range(log_probs.shape[1])]
         names = predictions.metadata.get("class_names") or numbered
         return cls(log_probs, target, names, predictions.metadata.get("class_counts") or [])
@@ -88,12 +88,12 @@ class LabelledSet:
 def further_rows(
     labelled: LabelledSet, blocks: Sequence[Block], known: Sequence[Row] = ()
 ) -> list[Row]:
-    """A row for each number of each metric that is not among the known ones; a number of a class has its `label`.
+    """Rows of further metrics, one for each number; that of a class has its name as `label`.
 
     Args:
         labelled: The set.
         blocks: `{class_path, init_args}` of each metric; `num_classes` and `class_counts` are the set's own.
-        known: Rows that are there already.
+        known: Rows of which no second one is wanted.
 
     Raises:
         UsageError: If a metric refuses its arguments or the set, or its values are neither numbers nor one a class.
@@ -105,7 +105,7 @@ def further_rows(
 
 
 def described(blocks: Sequence[Block]) -> dict[str, dict[str, Any]]:
-    """What tables must know of the metrics that are not this package's own, by the name of their values."""
+    """Title, unit and direction of metrics that are not this package's own, by the name of their values."""
     own = [metric_class(block["class_path"]) for block in blocks if "." in block["class_path"]]
     return {
         getattr(cls, "name", cls.__name__): {
@@ -117,8 +117,8 @@ def described(blocks: Sequence[Block]) -> dict[str, dict[str, Any]]:
     }
 
 
-def unavailable(blocks: Sequence[Block], predictions: Predictions) -> dict[str, str]:
-    """The metrics that a prediction file cannot be scored by, with the reason."""
+def unavailable_metrics(blocks: Sequence[Block], predictions: Predictions) -> dict[str, str]:
+    """The metrics that cannot score a prediction file, with the reason."""
     counts = predictions.metadata.get("class_counts") or []
     reason = "the predictions do not say the `class_counts` of training"
     return {block["class_path"]: reason for block in blocks if _lacks(block, counts)}
@@ -137,7 +137,7 @@ def _place(row: Row) -> tuple[str, int | None]:
 def _rows(metric: Metric, labelled: LabelledSet) -> Iterator[Row]:
     collection = MetricCollection({type(metric).__name__: metric}, compute_groups=False)
     update_metrics(collection, labelled.log_probs, labelled.target)
-    place = place_of(type(metric).__name__, metric)
+    place = name_and_bins(type(metric).__name__, metric)
     for part, value in _parts(metric.compute()):
         own = getattr(metric, "parts", {}).get(part, {})
         name = own.get("name", f"{place['metric']}_{part}" if part else place["metric"])
@@ -156,7 +156,7 @@ def _built(block: Block, labelled: LabelledSet) -> Metric:
         raise UsageError(f"{cls.__name__}: {error}") from error
     if isinstance(metric, CalibrationMetric) and not metric.of_labelled_sets:
         raise UsageError(f"{cls.__name__} is no metric of a labelled set.")
-    return alone(metric)
+    return unsynchronised(metric)
 
 
 def _parts(computed: Any) -> list[tuple[str, Tensor]]:

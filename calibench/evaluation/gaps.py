@@ -1,4 +1,4 @@
-"""What post-processing would still gain: by any Lipschitz map, or by the best temperature."""
+"""Post-processing gaps: the gain of the best Lipschitz map, and of the best temperature."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from calibench.runs import Predictions
 
 Floats = npt.NDArray[np.float64]
 
-_MOST_VALUES = (
-    10_000  # distinct confidences solved exactly; more are rounded to a grid of this many
-)
+_MOST_VALUES = 10_000  # distinct confidences; more are rounded to a grid of this many
 
 
 def post_processing_gap(preds: Tensor, target: Tensor) -> float:
@@ -50,7 +48,7 @@ def post_processing_gap(preds: Tensor, target: Tensor) -> float:
 
 
 def best_lipschitz_map(values: Floats, accuracy: Floats, weight: Floats) -> Floats:
-    """The map kappa(v) = v + eta(v), eta 1-Lipschitz, that is closest to the accuracies in the weighted squares.
+    """Weighted least squares of accuracies by a map kappa(v) = v + eta(v) with a 1-Lipschitz eta.
 
     Such maps are those with 0 <= kappa(w) - kappa(v) <= 2 (w - v) for v <= w; that they stay in [0, 1] then needs no
     constraint, as the accuracies do. Dynamic programming over the sorted values on the derivative of the smallest
@@ -96,11 +94,11 @@ def _root(at: Floats, slope: Floats) -> float:
 def temperature_gap(
     val: Predictions, test: Predictions, *, n_bins: tuple[int, ...] = (15,)
 ) -> dict[str, float]:
-    """What the FCL paper measures of Definition 2.3: each metric before minus after the best temperature.
+    """Temperature gap: each metric before minus after the best temperature (the FCL paper's Definition 2.3, measured).
 
     Args:
-        val: What the temperature is fitted on, by NLL.
-        test: What is measured.
+        val: The set on which the temperature is fitted, by NLL.
+        test: The set that is scored.
         n_bins: As in `evaluate`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Classes by name among those that are loaded: what results may name, for which nothing is imported."""
+"""Classes by name among those that are loaded, for files of results: nothing is imported for a name in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def loaded_class(base: type, path: str) -> type[Any] | None:
-    """A descendant of a class by its name or import path; None if no such class is loaded."""
+    """A subclass by its name or import path; None if no such class is loaded."""
     module, _, name = path.rpartition(".")
     named = (cls for cls in descendants(base) if cls.__name__ == name)
     return next((cls for cls in named if not module or _holds(module, cls)), None)
@@ -22,7 +22,7 @@ def import_path(cls: type) -> str:
 
 
 def descendants(base: type) -> Iterator[type[Any]]:
-    """Every loaded class below a class."""
+    """Every loaded subclass of a class, direct or not."""
     cls: type[Any]
     for cls in base.__subclasses__():
         yield cls

@@ -1,4 +1,4 @@
-"""Predictions against class distributions that are known: the true posterior, or what many annotators said."""
+"""Metrics against known class distributions: the true posterior, or the labels of many annotators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class PosteriorConfidence:
-    """How a model's confidence compares with the true one (Definition 2.1 of the FCL paper).
+    """Over- and underconfidence against the true posterior (Definition 2.1 of the FCL paper).
 
     Attributes:
         overconfident: Share of inputs with max_k p_k > max_k eta_k.
@@ -58,7 +58,7 @@ def posterior_confidence(
 
 
 def posterior_values(log_probs: Tensor, posterior: Tensor) -> dict[str, Tensor]:
-    """What each example adds to the means of `PosteriorScores`, (N,) float64 each, by the metric's name.
+    """The values of each example whose means `PosteriorScores` computes, (N,) float64 each, by the metric's name.
 
     Args:
         log_probs: Predicted log-probabilities (N, K).

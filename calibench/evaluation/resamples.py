@@ -18,12 +18,12 @@ Floats = npt.NDArray[np.floating]
 
 @dataclass(frozen=True)
 class Resamples:
-    """A number of resampled test sets and seeds, the same for all who use it.
+    """Resampled test sets and seeds, the same for all rows that are compared.
 
     Attributes:
         n_examples: Size of the test set.
-        n_resamples: How many.
-        seed: Of the random numbers.
+        n_resamples: Number of resampled test sets.
+        seed: Seed of the random numbers.
     """
 
     n_examples: int
@@ -57,7 +57,7 @@ def _counts(resamples: Resamples) -> Floats:
 
 @dataclass(frozen=True)
 class Improvement:
-    """What the bootstrap says of a difference, `other - best` (positive: other is worse).
+    """Bootstrap result for a difference `other - best`, which is positive where the other is worse.
 
     Attributes:
         low: Lower end of the percentile interval.
@@ -73,7 +73,7 @@ class Improvement:
 
 
 def improvement(differences: Floats, *, level: float = 0.05) -> Improvement:
-    """Sum up the replicates of a difference, (n_resamples,)."""
+    """Interval and p-value of a difference from its replicates, (n_resamples,)."""
     low, high = np.quantile(differences, [level / 2, 1 - level / 2])
     probability = float((differences > 0).mean() + (differences == 0).mean() / 2)
     p_value = (1 + int((differences <= 0).sum())) / (1 + len(differences))

@@ -1,4 +1,4 @@
-"""The metrics of one split or set, raw or after a calibrator, as tidy rows."""
+"""Scoring: the metrics of one split or set, raw or after a calibrator, as tidy rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def update_metrics(metrics: MetricCollection, log_probs: Tensor, target: Tensor)
 
 
 def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrator:
-    """Fit on held-out predictions.
+    """Fit a calibrator on validation predictions.
 
     Raises:
         ValueError: If they are a test, shift or out-of-distribution set: that would be a leak.
@@ -97,7 +97,7 @@ def labelled_rows(
     *,
     n_bins: Sequence[int],
 ) -> list[Row]:
-    """`evaluate` of log-probabilities (N, K) and targets (N,); the rows lack `split` and `calibrator`."""
+    """Rows of `evaluate` for log-probabilities (N, K) and targets (N,), without `split` and `calibrator`."""
     own = metrics is None
     collection = (
         calibration_metrics(log_probs.shape[1], n_bins=n_bins)
@@ -106,19 +106,19 @@ def labelled_rows(
     )
     collection.reset()
     for metric in collection.values():
-        alone(metric)
+        unsynchronised(metric)
     # In blocks, or the collection would hold temporaries of the size of all probabilities.
     size = max(1, _BLOCK // log_probs.shape[1]) if own else max(1, len(target))
     for rows, labels in zip(torch.split(log_probs, size), torch.split(target, size), strict=True):
         update_metrics(collection, rows, labels)
     return [
-        {**place_of(name, collection[name]), "value": float(value)}
+        {**name_and_bins(name, collection[name]), "value": float(value)}
         for name, value in collection.compute().items()
     ]
 
 
 def reference_rows(log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int]) -> list[Row]:
-    """The binned metrics as public code computes them, with `_reference` behind their names."""
+    """Rows of the binned metrics as public code computes them; their names end in `_reference`."""
     probs = log_probs.exp()
     return [
         {
@@ -132,11 +132,11 @@ def reference_rows(log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int]) 
 
 
 def posterior_rows(log_probs: Tensor, predictions: Predictions) -> list[Row]:
-    """Log-probabilities (N, K) against the known class distributions of a set; no rows without any."""
+    """Rows of the metrics against the known class distributions of a set; none if they are not known."""
     if predictions.posterior is None:
         return []
     metric = PosteriorScores()
-    alone(metric)
+    unsynchronised(metric)
     metric.update(log_probs, torch.from_numpy(predictions.posterior))
     return [{"metric": name, "value": float(value)} for name, value in metric.compute().items()]
 
@@ -144,18 +144,18 @@ def posterior_rows(log_probs: Tensor, predictions: Predictions) -> list[Row]:
 def evaluate_ood(
     test: Predictions, outside: Predictions, calibrator: Calibrator | None = None
 ) -> list[Row]:
-    """Score how well uncertainty tells a set from the test set (out-of-distribution is the positive class)."""
+    """Out-of-distribution detection: how well uncertainty tells a set, the positive class, from the test set."""
     label = {"split": outside.split, "calibrator": _name(calibrator)}
     sides = (predicted_log_probabilities(part, calibrator) for part in (test, outside))
     return [{**label, **row} for row in ood_rows(*sides)]
 
 
 def ood_rows(inside: Tensor, outside: Tensor) -> list[Row]:
-    """`evaluate_ood` of log-probabilities (N, K) and (M, K); the rows lack `split` and `calibrator`."""
+    """Rows of `evaluate_ood` for log-probabilities (N, K) and (M, K), without `split` and `calibrator`."""
     rows = []
     for score in OOD_SCORES:
         metric = OutOfDistribution(score=score)
-        alone(metric)
+        unsynchronised(metric)
         metric.update(inside, False)
         metric.update(outside, True)
         rows += [
@@ -169,14 +169,14 @@ def _name(calibrator: Calibrator | None) -> str:
     return RAW if calibrator is None else type(calibrator).__name__
 
 
-def alone(metric: Metric) -> Metric:
-    """Keep a metric from asking other processes: a file is evaluated where it is, also after training on many."""
+def unsynchronised(metric: Metric) -> Metric:
+    """Make a metric leave out synchronisation: one process evaluates a file, even if many have trained."""
     metric.distributed_available_fn = lambda: False
     return metric
 
 
-def place_of(name: str, metric: Metric) -> Row:
-    """The metric's own name, or that in the collection for one that has none, and its number of bins."""
+def name_and_bins(name: str, metric: Metric) -> Row:
+    """The `metric` and `n_bins` of a row: the metric's own name, or else the given one, and its bins if it has any."""
     n_bins = getattr(metric, "n_bins", None)
     bins = {} if n_bins is None else {"n_bins": int(n_bins)}
     return {"metric": getattr(metric, "name", name), **bins}

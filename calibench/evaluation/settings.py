@@ -1,4 +1,4 @@
-"""An evaluation as plain data: defaults spelled out, and united with what a run was evaluated with before.
+"""Settings of an evaluation as plain data: with all defaults, and united with those of earlier evaluations.
 
 The data may come from a stranger's metrics.json, so nothing is imported for them: a class that they name must be
 loaded already, by this package, by a plug-in or by the user's own configuration.
@@ -45,7 +45,7 @@ def spelled_out(given: Mapping[str, Any]) -> Settings:
 
 
 def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Settings:
-    """What was evaluated earlier and what is asked for now, nothing twice, so that no suite undoes another's work.
+    """The union of an earlier evaluation and the one asked for, so that no suite removes another's numbers.
 
     Calibrators keep their order, new ones come last; of the numbers of bins, those asked for come first, as tables
     print the first.
@@ -64,7 +64,7 @@ def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Settings:
 
 
 def built(content: Mapping[str, Any]) -> Evaluation:
-    """The evaluation that settings describe.
+    """The `Evaluation` that settings describe.
 
     Raises:
         UsageError: If they name a class that is not loaded, or it refuses its arguments.
@@ -74,7 +74,7 @@ def built(content: Mapping[str, Any]) -> Evaluation:
 
 
 def calibrator_of(block: Mapping[str, Any]) -> Calibrator:
-    """The calibrator that a block `{class_path, init_args}` describes, unfitted; nothing is imported to find it.
+    """The unfitted calibrator that a block `{class_path, init_args}` describes; nothing is imported to find it.
 
     Raises:
         UsageError: If there is no such class among those that are loaded, or it refuses its arguments.

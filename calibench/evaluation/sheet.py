@@ -15,9 +15,9 @@ CSV_COLUMNS = (
 
 
 def sheets(rows: Sequence[Row]) -> list[Grid]:
-    """A table for the test set and each shifted set, OOD AUROC (by entropy) in that of the test set.
+    """One table for the test set, with OOD AUROC by entropy, and one for each shifted set.
 
-    Then one for each set whose class distributions are known.
+    Sets whose class distributions are known get another one each.
     """
     labelled = dict.fromkeys(row["split"] for row in rows if row["metric"] == "nll")
     labelled.pop("val", None)
@@ -32,7 +32,7 @@ def sheets(rows: Sequence[Row]) -> list[Grid]:
 
 
 def _sheet(title: str, rows: Sequence[Row], columns: Sequence[Measure]) -> Grid:
-    """What each model with each calibrator scores; one model is not named."""
+    """A row for each model and calibrator; a single model is not named."""
     scores = Scores(rows)
     lines = list(dict.fromkeys((row["model"], row["calibrator"]) for row in rows))
     several = len({model for model, _ in lines}) > 1

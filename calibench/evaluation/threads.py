@@ -1,4 +1,4 @@
-"""Independent pieces of work, one thread each."""
+"""Threads for independent pieces of work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 
 T = TypeVar("T")
-Result = TypeVar("Result")
+R = TypeVar("R")
 
 
 @contextmanager
@@ -28,8 +28,8 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def in_threads(work: Callable[[T], Result], items: Iterable[T], jobs: int) -> Iterator[Result]:
-    """`map` with up to `jobs` items at a time; torch's own threads only where there is one.
+def in_threads(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R]:
+    """`map` with up to `jobs` threads; with more than one, torch itself uses one thread in each.
 
     Torch, numpy and scikit-learn let go of the interpreter while they compute.
     """

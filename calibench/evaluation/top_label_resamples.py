@@ -23,7 +23,7 @@ _WIDTHS = 1024  # smECE's bisection stops at multiples of 1 / 1024
 
 
 class TopLabelResamples:
-    """Confidence and hit of each test example, sorted once for all resamples.
+    """Confidence and correctness of each test example, sorted once for all resamples.
 
     Args:
         probs: Probabilities (N, K).
@@ -64,7 +64,7 @@ class TopLabelResamples:
 
 @dataclass(frozen=True)
 class Weighted:
-    """Running sums over sorted examples, each starting with 0: bins are differences of them.
+    """Running sums over sorted examples, each starting with 0; the sum of a bin is a difference of two.
 
     Attributes:
         count: Of draws, (R, N + 1).

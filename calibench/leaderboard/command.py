@@ -28,7 +28,7 @@ from calibench.tables.titles import METRICS
 DESCRIPTION = """\
 Ranks losses on every benchmark and backbone below a folder of runs: mean and standard deviation
 over seeds, raw and after each calibrator. Bold are the best value and those that the seeds cannot
-tell from it. A missing run is a hole, named under its table."""
+tell from it. A missing run is named under its table."""
 
 EPILOG = """\
 examples:

@@ -67,7 +67,7 @@ class Comparison:
         return [
             self.alike,
             f"critical difference of mean ranks (Nemenyi, {LEVEL:.0%}): {difference:.2f}; "
-            f"not told apart: {', '.join(named) or 'none'}",
+            f"no significant difference: {', '.join(named) or 'none'}",
         ]
 
 

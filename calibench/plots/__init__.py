@@ -1,4 +1,4 @@
-"""Pictures of results. What is computed and what is drawn are two functions; Axes in, Axes out."""
+"""Plots of results: one function computes what another one draws, which takes and returns Axes."""
 
 from calibench.plots.command import add_arguments, run
 

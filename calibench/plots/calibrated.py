@@ -1,4 +1,4 @@
-"""A run's outputs after a calibrator: as the run fitted it where metrics.json holds that, else fitted again."""
+"""Scores of a run after a calibrator: with the parameters in metrics.json, or else fitted again."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from calibench.runs import Predictions, read_json
 
 
 def calibrated(record: Record, split: str, name: str) -> ExampleScores:
-    """A run's outputs on a split after a calibrator.
+    """Scores of a run on a split after a calibrator.
 
     Args:
         record: The run.
         split: Split or set.
-        name: As a leaderboard names it, or a class of ours, which is then fitted with its default arguments.
+        name: Its name in a leaderboard, or a class of ours, which is then fitted with its default arguments.
 
     Raises:
         FileNotFoundError: If the run lacks a prediction file.
@@ -39,12 +39,12 @@ def calibrated(record: Record, split: str, name: str) -> ExampleScores:
 def as_fitted(
     record: Record, predictions: Predictions, names: Sequence[str]
 ) -> dict[str, ExampleScores]:
-    """Scores after each of several calibrators whose fit metrics.json holds; those of others are not there.
+    """Scores after each of several calibrators, leaving out those whose parameters metrics.json lacks.
 
     Args:
         record: The run.
         predictions: Its logits on a split.
-        names: As a leaderboard names the calibrators.
+        names: The names of the calibrators in a leaderboard.
     """
     content = read_json(f"{record.folder}/metrics.json")
     found = {name: fitted_from(content, name) for name in names}
@@ -57,7 +57,7 @@ def _applied(calibrator: Calibrator, predictions: Predictions) -> ExampleScores:
 
 
 def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:
-    """A calibrator of a run's metrics.json as it was fitted, if the file holds all that was.
+    """A fitted calibrator from a run's metrics.json; None if the file lacks some of its parameters.
 
     Args:
         content: The file's content.
@@ -71,12 +71,12 @@ def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:
         state = {key: torch.tensor(value, dtype=torch.float64) for key, value in parameters.items()}
         calibrator.load_state_dict(state)
     except (RuntimeError, TypeError, ValueError):
-        return None  # a summary of what was fitted, or a class that is not loaded
+        return None  # the file holds a summary of the parameters only, or the class is not loaded
     return calibrator if calibrator.fitted else None
 
 
 def _unfitted(content: Mapping[str, Any], name: str) -> Calibrator:
-    """The calibrator of that name in a run's evaluation, else of that class with its default arguments."""
+    """The calibrator of that name in the run's evaluation, or else of that class with default arguments."""
     blocks = (content.get("evaluation") or {}).get("calibrators") or []
     evaluated = dict(zip(content.get("calibrators") or {}, blocks, strict=False))
     return calibrator_of(evaluated[name]) if name in evaluated else calibrator_named(name)

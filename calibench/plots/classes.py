@@ -1,4 +1,4 @@
-"""Errors by class: the confusion matrix."""
+"""Confusion matrices, and errors of groups of classes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from calibench.plots.style import plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NAMED = 30  # classes up to which their names are written
+NAMED = 30  # with more classes, their names are not written
 
 
 def confusion(
     predicted: npt.NDArray[np.int64], target: npt.NDArray[np.int64], *, num_classes: int
 ) -> npt.NDArray[np.float64]:
-    """Share of each true class (row) that is taken for each class (column), (K, K).
+    """Confusion matrix, (K, K): the share of each true class (row) that is predicted as each class (column).
 
-    A class without examples is a row of NaN.
+    The row of a class without examples is NaN.
     """
     counts = np.bincount(target * num_classes + predicted, minlength=num_classes**2)
     matrix = counts.reshape(num_classes, num_classes).astype(float)
@@ -33,7 +33,7 @@ def confusion(
 def draw_confusion(
     axes: Axes, matrix: npt.NDArray[np.float64], names: Sequence[str], *, title: str = ""
 ) -> Axes:
-    """Draw a confusion matrix; shares above one half percent are written where there is room."""
+    """Draw a confusion matrix; with few classes, shares of half a percent or more are written into it."""
     k = len(matrix)
     axes.imshow(matrix, cmap="cividis", vmin=0, vmax=1)
     if k <= NAMED:
@@ -50,9 +50,9 @@ def draw_confusion(
 
 
 def shot_groups(errors: npt.NDArray[np.float64], class_counts: Sequence[int]) -> dict[str, float]:
-    """Mean class error of the thirds with most, middling and fewest training examples.
+    """Mean class error of head, middle and tail: the thirds of classes with most to fewest training examples.
 
-    Empty without the counts; NaN for a group without a class that has test examples.
+    Empty if the counts are unknown; NaN for a third whose classes have no test examples.
     """
     if len(class_counts) != len(errors):
         return {}

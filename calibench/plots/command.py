@@ -51,8 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", "-o", type=Path, required=True, metavar="FILE", help=".png, .svg or .pdf"
     )
-    parser.add_argument("--metric", metavar="COLUMN", help="default: ece; ranks: nll; shift: error")
-    parser.add_argument("--calibrator", default=RAW, help="fit it on validation first")
+    parser.add_argument(
+        "--metric", metavar="COLUMN", help="(default: ece; critical-difference: nll; shift: error)"
+    )
+    parser.add_argument(
+        "--calibrator", default=RAW, help="show probabilities after this calibrator (default: raw)"
+    )
     parser.add_argument("--bins", type=int, default=15, help="bins of a diagram (default: 15)")
     parser.add_argument(
         "--table",
@@ -101,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:
-    """The tables whose titles have all the words: `imbalance_factor=10` is not that of 100."""
+    """The tables with all the words in their titles; a whole word counts first, so that `factor=10` is not 100."""
     found = list(tables)
     for word in words:
         whole = [table for table in found if word in table.title.split()]

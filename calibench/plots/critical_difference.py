@@ -21,7 +21,7 @@ def draw_critical_difference(
     title: str = "",
     note: str = "",
 ) -> Axes:
-    """Draw methods on the axis of mean ranks; a bar joins those that are not told apart.
+    """Draw methods on the axis of mean ranks; a bar joins those that do not differ significantly.
 
     Args:
         axes: Where to draw.

@@ -1,4 +1,4 @@
-"""Curves of a detector and of selective classification: OOD ROC and risk against coverage."""
+"""ROC curves of out-of-distribution detection, and risk-coverage curves of selective classification."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Curve:
-    """Points of a curve and the area under it.
+    """A curve: its points, and the area under it.
 
     Attributes:
         x: Abscissae, rising.
@@ -33,7 +33,7 @@ class Curve:
 
 
 def roc(inside: Floats, outside: Floats, *, points: int | None = None) -> Curve:
-    """ROC of a score that should be larger outside: true against false alarms; ties are one step.
+    """ROC curve of a score that should be larger outside; examples with equal scores make one step.
 
     Args:
         inside: Scores of the examples inside, (N,).
@@ -50,7 +50,7 @@ def roc(inside: Floats, outside: Floats, *, points: int | None = None) -> Curve:
     equal = (1 - np.searchsorted(inside, outside, side="left") / len(inside)) - above
     if points is None:
         cuts = np.unique(np.concatenate([inside, outside]))
-    else:  # half of them evenly along each axis
+    else:  # half of the points lie evenly along each axis
         sides = (side[_thin(len(side), points // 2)] for side in (inside, outside))
         cuts = np.unique(np.concatenate(list(sides)))
     cuts = cuts[::-1]
@@ -62,14 +62,14 @@ def roc(inside: Floats, outside: Floats, *, points: int | None = None) -> Curve:
 def risk_coverage(
     confidence: Floats, correct: npt.NDArray[np.bool_], *, points: int | None = None
 ) -> Curve:
-    """Error among the most confident share of examples, against that share (El-Yaniv & Wiener 2010).
+    """Risk-coverage curve: error of the most confident examples against their share (El-Yaniv & Wiener 2010).
 
     Examples of equal confidence come in together, their errors spread evenly. The area is the mean
     risk over all coverages.
 
     Args:
-        confidence: Of each example, (N,).
-        correct: Whether it was right, (N,).
+        confidence: Confidence of each example, (N,).
+        correct: Whether its prediction is right, (N,).
         points: Points of the curve; all if None. The area is always that under all.
 
     Raises:
@@ -89,7 +89,7 @@ def risk_coverage(
 
 
 def _thin(n: int, points: int) -> npt.NDArray[np.int64]:
-    """At most so many of n positions, evenly, the first and the last among them."""
+    """At most `points` of n positions, evenly spaced, with the first and the last."""
     return np.unique(np.linspace(0, n - 1, min(n, points)).round().astype(np.int64))
 
 

@@ -27,9 +27,9 @@ class ExampleScores:
 
     Attributes:
         confidence: Largest probability, float64: exact to a few 1e-8 of its distance from 1, however small that is.
-        scored: Largest probability, float32, as the metrics compute it: bins are made of this one, so that what lies
-            on an edge falls on the same side in a picture as in a table.
-        entropy: Of the distribution, in nats, float64.
+        metric_confidence: Largest probability, float32, as the metrics compute it. Pictures bin this one, so that a
+            value on an edge falls into the same bin as in a table.
+        entropy: Entropy of the distribution in nats, float64.
         predicted: Most probable class.
         target: True class; -1 where there is none.
         class_names: Names of the K classes.
@@ -37,7 +37,7 @@ class ExampleScores:
     """
 
     confidence: npt.NDArray[np.float64]
-    scored: npt.NDArray[np.float32]
+    metric_confidence: npt.NDArray[np.float32]
     entropy: npt.NDArray[np.float64]
     predicted: npt.NDArray[np.int64]
     target: npt.NDArray[np.int64]
@@ -56,11 +56,11 @@ class ExampleScores:
         weight[rows, predicted] = 0
         others = weight.sum(axis=1).astype(np.float64)
         spread = -np.einsum("nk,nk->n", weight, below).astype(np.float64)
-        scored = log_softmax(torch.from_numpy(np.asarray(scores, np.float32))).exp().amax(1)
+        in_float32 = log_softmax(torch.from_numpy(np.asarray(scores, np.float32))).exp().amax(1)
         names = metadata.get("class_names") or range(scores.shape[1])
         return cls(
             confidence=1 / (1 + others),
-            scored=scored.numpy(),
+            metric_confidence=in_float32.numpy(),
             entropy=np.log1p(others) + spread / (1 + others),
             predicted=predicted,
             target=target,
@@ -84,7 +84,7 @@ class ExampleScores:
         """The examples of several seeds one after the other."""
         arrays = {
             name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("confidence", "scored", "entropy", "predicted", "target")
+            for name in ("confidence", "metric_confidence", "entropy", "predicted", "target")
         }
         return cls(**arrays, class_names=parts[0].class_names, class_counts=parts[0].class_counts)
 

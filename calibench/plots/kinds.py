@@ -1,4 +1,4 @@
-"""The pictures of `calibench plot`: what each kind computes, draws and says."""
+"""The kinds of pictures that `calibench plot` draws."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be drawn.
+    """The arguments of a picture.
 
     Attributes:
-        tables: The rows of the runs.
-        metric: Column of a kind that shows one.
-        calibrator: `raw`, or a calibrator that is fitted on the validation split first.
+        tables: Tables whose rows hold the runs.
+        metric: The metric of kinds that show one.
+        calibrator: `raw`, or the calibrator after which probabilities are shown.
         n_bins: Bins of a reliability diagram.
         ood_set: The set of a ROC; the first one if None.
-        allow_missing: Compare ranks over tables with holes.
+        allow_missing: Compare ranks although runs are missing.
     """
 
     tables: Sequence[Table]
@@ -41,7 +41,7 @@ class Request:
 
     @property
     def table(self) -> Table:
-        """The only table.
+        """The table, if there is only one.
 
         Raises:
             ValueError: If there are several.
@@ -53,12 +53,12 @@ class Request:
             )
         return self.tables[0]
 
-    def outputs(self, row: Row, split: str = TEST) -> ExampleScores:
-        """The pooled outputs of a row's runs, after the calibrator."""
+    def scores(self, row: Row, split: str = TEST) -> ExampleScores:
+        """Scores of the examples of all runs of a row, after the calibrator."""
         return self.after(self.calibrator, row, split)
 
     def after(self, calibrator: str, row: Row, split: str = TEST) -> ExampleScores:
-        """The pooled outputs of a row's runs after one calibrator, or raw."""
+        """Scores of the examples of all runs of a row, raw or after a calibrator."""
         from calibench.plots.example_scores import ExampleScores
 
         records = row.records.values()
@@ -70,7 +70,7 @@ class Request:
 
     @property
     def rows(self) -> list[Row]:
-        """Rows of the only table that have runs."""
+        """The rows that have runs, if there is only one table."""
         return [row for row in self.table.rows if row.records]
 
 
@@ -91,8 +91,8 @@ def _reliability(request: Request) -> Figure:
     drawn = [(row, calibrator) for row in request.rows for calibrator in shown]
     figure, grid = panels(len(drawn))
     for axes, (row, calibrator) in zip(grid, drawn, strict=True):
-        outputs = request.after(calibrator, row)
-        diagram = reliability(outputs.scored, outputs.correct, n_bins=request.n_bins)
+        scores = request.after(calibrator, row)
+        diagram = reliability(scores.metric_confidence, scores.correct, n_bins=request.n_bins)
         draw_reliability(axes, diagram, title=_title(row, calibrator))
     legend_below(figure, grid)
     return figure
@@ -106,7 +106,7 @@ def _roc(request: Request) -> Figure:
     if name is None:
         raise ValueError(f"{request.table.title} has no out-of-distribution set.")
     curves = {
-        _title(row): roc(request.outputs(row).entropy, request.outputs(row, name).entropy)
+        _title(row): roc(request.scores(row).entropy, request.scores(row, name).entropy)
         for row in request.rows
     }
     figure, (axes,) = panels(1)
@@ -127,8 +127,8 @@ def _risk_coverage(request: Request) -> Figure:
     from calibench.plots.curves import draw_risk_coverage, risk_coverage
     from calibench.plots.style import legend_below, panels
 
-    outputs = {_title(row): request.outputs(row) for row in request.rows}
-    curves = {name: risk_coverage(o.confidence, o.correct) for name, o in outputs.items()}
+    scores = {_title(row): request.scores(row) for row in request.rows}
+    curves = {name: risk_coverage(of.confidence, of.correct) for name, of in scores.items()}
     figure, (axes,) = panels(1)
     figure.set_size_inches(5, 3.8)
     draw_risk_coverage(axes, curves, title=f"{request.table.title}{_after(request.calibrator)}")
@@ -142,9 +142,9 @@ def _confusion(request: Request) -> Figure:
 
     figure, grid = panels(len(request.rows), columns=3)
     for axes, row in zip(grid, request.rows, strict=True):
-        outputs = request.outputs(row)
-        names = outputs.class_names
-        matrix = confusion(outputs.predicted, outputs.target, num_classes=len(names))
+        scores = request.scores(row)
+        names = scores.class_names
+        matrix = confusion(scores.predicted, scores.target, num_classes=len(names))
         draw_confusion(axes, matrix, names, title=_title(row, request.calibrator))
     return figure
 
@@ -240,14 +240,14 @@ def _critical_difference(request: Request) -> Figure:
     figure.set_size_inches(7, 1.6 + 0.3 * len(compared.methods))
     holes = len(compared.left_out)
     number = f"{len(compared.tables)} of {len(request.tables)}" if holes else len(compared.tables)
-    missing = f", cells missing: {holes}" if holes else ""
+    missing = f", runs missing: {holes}" if holes else ""
     draw_critical_difference(
         axes,
         compared.methods,
         compared.ranks.mean_ranks,
         compared.ranks.critical_difference,
         title=f"mean ranks by {_with_bins(request)} over {number} tables{missing}",
-        note=f"joined: not told apart (Nemenyi, {LEVEL:.0%}); {compared.alike}",
+        note=f"joined: no significant difference (Nemenyi, {LEVEL:.0%}); {compared.alike}",
     )
     return figure
 

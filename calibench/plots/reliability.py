@@ -1,4 +1,4 @@
-"""Reliability diagrams: accuracy against confidence, with what chance alone would do."""
+"""Reliability diagrams: accuracy against confidence in bins, with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reliability:
-    """Accuracy and confidence in equal-width bins.
+    """A reliability diagram: accuracy and confidence in equal-width bins.
 
     Attributes:
         count: Examples in each bin, (n_bins,).
@@ -57,7 +57,7 @@ def reliability(
     examples drawn from it is binomial.
 
     Args:
-        confidence: Largest probability of each example as the metrics compute it (`ExampleScores.scored`), (N,).
+        confidence: Largest probability of each example, (N,), see `ExampleScores.metric_confidence`.
         correct: Whether the prediction is right, (N,).
         n_bins: Right-closed bins of [0, 1].
         level: One minus the coverage of the interval.

@@ -1,4 +1,4 @@
-"""How plots look: a colour-blind safe palette, a grid of panels, the backend without a display."""
+"""Style of plots: a colour-blind safe palette, a grid of panels, legends; no display is needed."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = "osD^vPX"
 LINES = ("-", "--", "-.", ":")
 GREY = "#777777"
-PANEL = 2.7  # inches
-CHARACTER = 0.065  # inches that one of a title takes
+PANEL = 2.7  # width in inches
+CHARACTER = 0.065  # width in inches of a character of a title
 
 
 def color(index: int) -> str:
-    """The colour of the line number `index`."""
+    """The colour of line number `index`."""
     return PALETTE[index % len(PALETTE)]
 
 
 def line(index: int) -> str:
-    """The line style that tells apart what shares a colour."""
+    """The line style of line number `index`; lines of the same colour have different styles."""
     return LINES[index // len(PALETTE) % len(LINES)]
 
 
 def marker(index: int) -> str:
-    """A marker for the group number `index`, another one where colours come again."""
+    """The marker of group number `index`; groups of the same colour have different markers."""
     return MARKERS[(index + index // len(PALETTE)) % len(MARKERS)]
 
 
 def legend_below(
     figure: Figure, grid: Sequence[Axes], *, columns: int = 2, title: str | None = None
 ) -> None:
-    """Explain the lines of a figure's panels below it, where that covers none; the figure grows by it.
+    """Add a legend of all panels below the figure, which grows by its height.
 
     Args:
         figure: The figure.
-        grid: Its panels; a label stands for the same look in all of them.
-        columns: Labels in a line.
-        title: Title of the labels.
+        grid: Its panels; a label has the same look in all of them.
+        columns: Number of labels in a line.
+        title: Title of the legend.
     """
     found: dict[str, Any] = {}
     for axes in grid:
@@ -68,7 +68,7 @@ def legend_below(
 
 
 def panels(number: int, *, columns: int = 4, height: float = PANEL) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels of the same size, in rows of at most `columns`."""
+    """A figure with `number` panels of the same size, in rows of at most `columns`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -83,7 +83,7 @@ def panels(number: int, *, columns: int = 4, height: float = PANEL) -> tuple[Fig
 
 
 def plain(axes: Axes) -> Axes:
-    """Take the frame down to what carries numbers; a title too long for one line gets more."""
+    """Remove the frame where it carries no numbers, and break a title that is too long for one line."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=7)
     axes.set_title(_wrapped(axes.get_title(), _width(axes)), fontsize=8)
@@ -93,7 +93,7 @@ def plain(axes: Axes) -> Axes:
 
 
 def as_text(figure: Figure) -> None:
-    """Show every text of a figure as it is: a `$` in a name starts no formula, and no font has control characters."""
+    """Show every text of a figure literally: `$` starts no formula, control characters are shown by name."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
@@ -103,7 +103,7 @@ def as_text(figure: Figure) -> None:
 
 
 def _width(axes: Axes) -> float:
-    """Inches that a title may take without leaving its panel."""
+    """Width in inches that a title may have without leaving its panel."""
     place = axes.get_subplotspec()
     across = place.get_gridspec().ncols if place else 1
     return float(0.9 * axes.figure.bbox.width / axes.figure.dpi / across)

@@ -1,4 +1,4 @@
-"""Scores of losses against each other: error against calibration, and error under shift."""
+"""Trade-off of error and calibration between losses, and their metrics under shift."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Points = Sequence[tuple[float, float]]
 def draw_tradeoff(
     axes: Axes, groups: Mapping[str, Points], *, x: str, y: str, title: str = ""
 ) -> Axes:
-    """Draw each group's points (one a seed) and its mean, which is large; one without points keeps its colour.
+    """Draw the points of each group, one for each seed, and a larger one at their mean.
 
     Args:
         axes: Where to draw.
-        groups: For each label its points, as they are printed.
+        groups: The points of each label, in the printed unit; a label without points still takes a colour.
         x: Title of the abscissa.
         y: Title of the ordinate.
         title: Title of the panel.

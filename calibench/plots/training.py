@@ -18,11 +18,11 @@ Series = list[tuple[float, float]]
 
 
 def training_curves(folder: Path, *, points: int | None = None) -> dict[str, Series]:
-    """(epoch, value) of each column of a run's metrics.csv, without empty fields.
+    """Training curves of a run: the (epoch, value) pairs of each column of its metrics.csv.
 
     Args:
         folder: The run's folder.
-        points: At most so many (two or more) of each curve, evenly, the first and the last among them; all if None.
+        points: Largest number of points of a curve, at least 2, evenly spaced; all if None.
 
     Raises:
         FileNotFoundError: If the run has no metrics.csv.
@@ -45,7 +45,7 @@ def training_curves(folder: Path, *, points: int | None = None) -> dict[str, Ser
 
 @cache
 def _thin(number: int, points: int) -> tuple[int, ...]:
-    """At most so many of `number` places."""
+    """At most `points` of `number` places, evenly spaced, with the first and the last."""
     if number <= points:
         return tuple(range(number))
     return tuple(round(place * (number - 1) / (points - 1)) for place in range(points))
@@ -54,7 +54,7 @@ def _thin(number: int, points: int) -> tuple[int, ...]:
 def draw_curves(
     axes: Axes, series: Mapping[str, Sequence[Series]], *, y: str, title: str = ""
 ) -> Axes:
-    """Draw each label's runs over the epochs in one colour; an empty run draws nothing."""
+    """Draw the runs of each label over the epochs, in one colour."""
     for index, (label, runs) in enumerate(series.items()):
         for number, points in enumerate(run for run in runs if run):
             xs, ys = zip(*points, strict=True)

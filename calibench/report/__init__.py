@@ -1,4 +1,4 @@
-"""A results folder as one self-contained HTML page."""
+"""Report: a folder of results as one self-contained HTML page."""
 
 from calibench.report.command import add_arguments, run, write_report
 

@@ -29,14 +29,14 @@ def write_report(
     bins: int = 15,
     processes: int = 1,
 ) -> None:
-    """Write the page.
+    """Write the report of a folder of runs.
 
     Args:
         results: Folder of runs.
         output: The HTML file.
-        title: Of the page; by default the folder's name.
+        title: Title of the page; by default the folder's name.
         bins: Bins of the reliability diagrams.
-        processes: How many read logits at a time, if there are runs enough; a script that asks for
+        processes: Number of processes that read logits, if there are many runs; a script that asks for
             more than one needs the guard of `multiprocessing`, `if __name__ == "__main__":`.
 
     Raises:

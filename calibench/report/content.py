@@ -1,4 +1,4 @@
-"""What a report shows, as plain data: the page is a function of this alone."""
+"""Content of a report as plain data; the page is a function of this alone."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Json = dict[str, Any]
 
 
 IMPORTS = ("calibench.plots.calibrated",)
-RUNS_A_PROCESS = 40  # below it, another process takes longer to start than it saves
+RUNS_A_PROCESS = 40  # with fewer, starting another process takes longer than it saves
 
 
 def report_content(results: Path, *, title: str, n_bins: int = 15, processes: int = 1) -> Json:
-    """Everything a report shows of the runs below a folder.
+    """The content of the report of the runs below a folder.
 
     Args:
         results: Folder of runs.
-        title: Of the page.
+        title: Title of the page.
         n_bins: Bins of the reliability diagrams.
-        processes: How many read logits at a time, if there are runs enough; see `spread`.
+        processes: Number of processes that read logits, if there are many runs; see `spread`.
 
     Raises:
         FileNotFoundError: If there is no such folder.
@@ -72,7 +72,7 @@ def report_content(results: Path, *, title: str, n_bins: int = 15, processes: in
 
 
 def _notes(of: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Notes by table, those of all tables first and once."""
+    """Notes by table; those that all tables share come first and once."""
     shared = [n for n in next(iter(of.values()), []) if all(n in notes for notes in of.values())]
     rest = {title: [n for n in notes if n not in shared] for title, notes in of.items()}
     return {"all tables": shared, **{title: notes for title, notes in rest.items() if notes}}
@@ -107,7 +107,7 @@ def _calibrators(tables: Sequence[Table]) -> list[str]:
 
 def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int, processes: int) -> list[Json]:
     records = [list(row.records.values()) for _, row in numbered]
-    # First what needs no torch, which the other processes import meanwhile.
+    # Curves need no torch, so they are read while the other processes import it.
     lines = list(watched(map(curves, records), len(records), "reading training curves"))
     parts = spread(
         partial(pictures, n_bins=n_bins),
@@ -179,6 +179,6 @@ def _run(row: int, record: Record, root: Path) -> Json:
 
 
 def _within(folder: str, root: Path) -> str:
-    """A run's folder as a reader of the results knows it, without the machine's own paths."""
+    """A run's folder relative to the folder of results, so that no path of this machine is shown."""
     path = Path(folder)
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name

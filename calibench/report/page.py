@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing else: no network, no other file."""
+"""HTML page of a report, which needs no network and no other file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 _SCRIPTS = ("format.js", "table.js", "chart.js", "views.js", "main.js")
-# What could end a script element, or mean something in it, is written as an escape.
+# Characters that could end a script element, or that have a meaning in it, are escaped.
 _ESCAPES = {
     "<": "\\u003c",
     ">": "\\u003e",
@@ -19,7 +19,7 @@ _ESCAPES = {
 
 
 def render_page(content: Mapping[str, Any]) -> str:
-    """The page of a report's content. Names in it are text wherever they appear."""
+    """The HTML page of a report's content, in which names are text wherever they appear."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 

@@ -1,4 +1,4 @@
-"""What a report draws of a row's runs: pictures as numbers."""
+"""Pictures of a report as numbers, for the runs of a row."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from calibench.tables.key import RAW, TEST
 Json = dict[str, Any]
 Pair = list[Sequence[float | str | None]]
 
-POINTS = 80  # of a curve
-EPOCHS = 80  # of a training curve
-MATRIX = 20  # classes up to which a confusion matrix is kept
+POINTS = 80  # points of a curve
+EPOCHS = 80  # points of a training curve
+MATRIX = 20  # with more classes, the confusion matrix is left out
 
 
 def short(value: float) -> float | str | None:
-    """Five digits; null for NaN, a word for infinity."""
+    """A number with five digits; NaN is null, infinity a word."""
     if math.isfinite(value):
         return float(f"{value:.5g}")
     return None if math.isnan(value) else str(value)
@@ -39,14 +39,14 @@ def shorts(values: Any) -> list[float | str | None]:
 
 
 def one_thread() -> None:
-    """Leave the other cores to the other processes."""
+    """Use one core, as the other processes use the others."""
     import torch
 
     torch.set_num_threads(1)
 
 
 def pictures(records: Sequence[Record], n_bins: int) -> Json:
-    """What is drawn from the logits of a row's runs, pooled over its seeds; empty without logits.
+    """Pictures from the logits of all runs of a row; empty without logits.
 
     Args:
         records: The runs.
@@ -56,20 +56,20 @@ def pictures(records: Sequence[Record], n_bins: int) -> Json:
         runs = [_of_test_set(record) for record in records]
     except (CorruptRun, FileNotFoundError):
         return {}
-    outputs = _pooled([run[RAW] for run in runs])
-    if outputs is None or not len(outputs.target):
+    scores = _pooled([run[RAW] for run in runs])
+    if scores is None or not len(scores.target):
         return {}
     after = {name: _pooled([r[name] for r in runs]) for name in _common(runs)}
     return {
         "reliability": {name: _diagram(of, n_bins) for name, of in after.items() if of},
-        "risk": _curve(risk_coverage(outputs.confidence, outputs.correct, points=POINTS)),
-        "roc": {name: _curve(curve) for name, curve in _rocs(records, outputs)},
-        "classes": _classes(outputs),
+        "risk": _curve(risk_coverage(scores.confidence, scores.correct, points=POINTS)),
+        "roc": {name: _curve(curve) for name, curve in _rocs(records, scores)},
+        "classes": _classes(scores),
     }
 
 
 def _of_test_set(record: Record) -> dict[str, ExampleScores]:
-    """A run's outputs, raw and after each calibrator whose fit metrics.json holds."""
+    """Scores of a run, raw and after each calibrator whose parameters metrics.json holds."""
     test = load_predictions(record, TEST)
     raw = ExampleScores.of(test.logits, test.target, test.metadata)
     names = [name for name in dict.fromkeys(key.calibrator for key in record.values) if name != RAW]
@@ -84,8 +84,8 @@ def _common(runs: Sequence[Mapping[str, ExampleScores]]) -> list[str]:
     return [name for name in runs[0] if all(name in run for run in runs)] if runs else []
 
 
-def _diagram(outputs: ExampleScores, n_bins: int) -> Json:
-    diagram = reliability(outputs.scored, outputs.correct, n_bins=n_bins)
+def _diagram(scores: ExampleScores, n_bins: int) -> Json:
+    diagram = reliability(scores.metric_confidence, scores.correct, n_bins=n_bins)
     return {
         "count": diagram.count.tolist(),
         "confidence": shorts(diagram.confidence),
@@ -97,7 +97,7 @@ def _diagram(outputs: ExampleScores, n_bins: int) -> Json:
 
 
 def _pooled(parts: Sequence[ExampleScores]) -> ExampleScores | None:
-    """Several runs' outputs as one; None without runs, or if they are of other classes."""
+    """Scores of the examples of several runs; None without runs, or if they have different classes."""
     return (
         ExampleScores.joined(parts) if len({len(part.class_names) for part in parts}) == 1 else None
     )
@@ -119,21 +119,21 @@ def _curve(curve: Curve) -> Json:
     return {"x": shorts(curve.x), "y": shorts(curve.y), "area": short(curve.area)}
 
 
-def _classes(outputs: ExampleScores) -> Json:
-    names = outputs.class_names
-    matrix = confusion(outputs.predicted, outputs.target, num_classes=len(names))
+def _classes(scores: ExampleScores) -> Json:
+    names = scores.class_names
+    matrix = confusion(scores.predicted, scores.target, num_classes=len(names))
     errors = 1 - matrix.diagonal()
     return {
         "names": names,
-        "counts": outputs.class_counts,
+        "counts": scores.class_counts,
         "errors": shorts(errors),
-        "groups": {k: short(v) for k, v in shot_groups(errors, outputs.class_counts).items()},
+        "groups": {k: short(v) for k, v in shot_groups(errors, scores.class_counts).items()},
         "confusion": [shorts(line) for line in matrix] if len(names) <= MATRIX else None,
     }
 
 
 def curves(records: Sequence[Record]) -> dict[str, list[Pair]]:
-    """Of each logged number the curve of each seed, as [epochs, values]."""
+    """Training curves of each logged number, one for each seed, as [epochs, values]."""
     found: dict[str, list[Pair]] = {}
     for record in records:
         try:

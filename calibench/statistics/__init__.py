@@ -1,4 +1,4 @@
-"""Statistics of results: seeds, paired tests, bootstrap, ranks over data sets."""
+"""Statistics of results: means over seeds, paired tests, ranks over data sets."""
 
 from calibench.statistics.seeds import (
     LEVEL,
@@ -6,7 +6,6 @@ from calibench.statistics.seeds import (
     average_ranks,
     holm,
     mean_std,
-    paired_seed_test,
     paired_t,
     student_t_tail,
     wilcoxon_signed_rank,
@@ -18,7 +17,6 @@ __all__ = [
     "average_ranks",
     "holm",
     "mean_std",
-    "paired_seed_test",
     "paired_t",
     "student_t_tail",
     "wilcoxon_signed_rank",

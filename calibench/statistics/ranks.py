@@ -1,4 +1,4 @@
-"""Comparing several methods over several data sets by their ranks (Demšar 2006)."""
+"""Rank tests of several methods over several data sets (Demšar 2006): Friedman, Nemenyi."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Floats = npt.NDArray[np.floating]
 
 @dataclass(frozen=True)
 class RankComparison:
-    """Mean ranks of methods over data sets.
+    """Mean ranks of methods over data sets, with the tests of their differences.
 
     Attributes:
         mean_ranks: One per method, 1 is best.
         intervals: Bootstrap intervals of the mean ranks over data sets, (low, high) each.
         friedman_p: p-value of "all methods are alike"; NaN with fewer than three methods or two sets.
-        critical_difference: Nemenyi's: mean ranks closer than this are not told apart.
+        critical_difference: Nemenyi's: mean ranks that are closer do not differ significantly.
     """
 
     mean_ranks: list[float]

@@ -1,6 +1,6 @@
-"""Statistics over seeds: spread, paired tests, correction for many tests.
+"""Statistics over seeds: mean and deviation, paired tests, Holm's correction for many tests.
 
-Pure Python on short sequences, so that a leaderboard needs neither numpy nor scipy.
+This is pure Python for short sequences, so that a leaderboard needs neither numpy nor scipy.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from functools import lru_cache
 from calibench.arguments import positive_integer
 
 LEVEL = 0.05
-WILCOXON_SEEDS = 8  # below it, after Holm's correction, the signed-rank test can hardly reject
+WILCOXON_SEEDS = 8  # with fewer, after Holm's correction, the signed-rank test can hardly reject
 
 
 def mean_std(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and sample standard deviation (n - 1) of some values.
+    """Mean and sample standard deviation (n - 1).
 
     Returns:
         NaN for the mean of none, and for the deviation of fewer than two; a mean that is infinite
@@ -101,11 +101,6 @@ def student_t_tail(t: float, degrees: int) -> float:
     inner = math.sin(theta) * total
     central = (theta + inner) * 2 / math.pi if odd else inner
     return (1 - central) / 2
-
-
-def paired_seed_test(differences: Sequence[float]) -> float:
-    """The signed-rank test from 8 seeds on; the t-test with fewer, where that can hardly reject."""
-    return (wilcoxon_signed_rank if len(differences) >= WILCOXON_SEEDS else paired_t)(differences)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -54,5 +54,5 @@ def test_the_diagram_has_the_ece_of_the_table(
     votes: Predictions, table: dict[Key, float], n_bins: int
 ) -> None:
     outputs = ExampleScores.of(votes.logits, votes.target, {})
-    diagram = reliability(outputs.scored, outputs.correct, n_bins=n_bins)
+    diagram = reliability(outputs.metric_confidence, outputs.correct, n_bins=n_bins)
     assert diagram.ece == pytest.approx(table[Key("ece", n_bins=n_bins)], abs=1e-9)

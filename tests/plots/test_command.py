@@ -235,9 +235,11 @@ def test_ranks_say_which_test_and_what_is_missing(tmp_path: Path) -> None:
     tables = build_tables(read_results(tmp_path), [column], column)
     figure = KINDS["critical-difference"](Request(tables, column, allow_missing=True))
     (axes,) = figure.axes
-    assert axes.get_title() == "mean ranks by NLL over 3 of 4 tables, cells missing: 2"
+    assert axes.get_title() == "mean ranks by NLL over 3 of 4 tables, runs missing: 2"
     notes = [text.get_text() for text in axes.texts]
-    assert "joined: not told apart (Nemenyi, 5%); all alike (Friedman): p = 0.05" in notes
+    assert (
+        "joined: no significant difference (Nemenyi, 5%); all alike (Friedman): p = 0.05" in notes
+    )
 
 
 @pytest.mark.parametrize("kind", ["reliability", "roc", "risk-coverage", "confusion"])

@@ -40,7 +40,7 @@ def test_outputs_are_those_of_torch() -> None:
 def test_the_diagram_has_the_metrics_ece(n_bins: int) -> None:
     probs = torch.from_numpy(LOGITS).softmax(dim=1)
     expected = metrics.calibration_error(probs, torch.from_numpy(TARGET), n_bins=n_bins)
-    diagram = reliability(OUTPUTS.scored, OUTPUTS.correct, n_bins=n_bins)
+    diagram = reliability(OUTPUTS.metric_confidence, OUTPUTS.correct, n_bins=n_bins)
     assert diagram.ece == pytest.approx(float(expected), abs=1e-9)
     assert diagram.count.sum() == 500
     assert diagram.n_bins == n_bins

@@ -11,7 +11,6 @@ from calibench.statistics import (
     average_ranks,
     holm,
     mean_std,
-    paired_seed_test,
     paired_t,
     student_t_tail,
     wilcoxon_signed_rank,
@@ -83,12 +82,6 @@ def test_paired_t_equals_scipy() -> None:
 )
 def test_paired_t_without_spread(differences: list[float], p: float) -> None:
     assert paired_t(differences) == p
-
-
-def test_the_number_of_seeds_chooses_the_test() -> None:
-    few, many = [0.1, 0.3, 0.2], [0.1, 0.3, 0.2, 0.5, 0.4, -0.1, 0.6, 0.7]
-    assert paired_seed_test(few) == paired_t(few)
-    assert paired_seed_test(many) == wilcoxon_signed_rank(many)
 
 
 def test_holm_by_hand() -> None:
