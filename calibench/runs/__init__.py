@@ -1,4 +1,4 @@
-"""The run folder: where a result lives, what is in it, who writes it, when it is done. No torch here."""
+"""Run folders: their files, status, lock and predictions; without torch, so that readers stay light."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import `Predictions`, and so numpy, when it is first asked for: a leaderboard reads JSON alone."""
+    """Import `Predictions`, and so numpy, on first use only: a leaderboard reads nothing but JSON."""
     if name != "Predictions":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from calibench.runs.predictions import Predictions

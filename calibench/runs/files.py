@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and JSON as this package writes it."""
+"""Atomic files and JSON: what a run folder holds is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class CorruptRun(ExpectedFailure, ValueError):
 
 @contextmanager
 def corrupt_if_it_fails(text: str) -> Iterator[None]:
-    """Turn whatever a damaged file makes its reader raise, of which no list is complete, into a CorruptRun.
+    """Turn any error into a CorruptRun, as a damaged file can make its reader raise anything.
 
     Args:
-        text: What the message begins with; it names the file.
+        text: The beginning of the message, which names the file.
 
     Raises:
-        CorruptRun: If anything fails inside.
+        CorruptRun: If anything inside fails.
     """
     try:
         yield
@@ -47,7 +47,7 @@ def corrupt_if_it_fails(text: str) -> Iterator[None]:
 
 
 def check_archive(path: Path) -> None:
-    """Compare the members of a zip file with their checksums: torch never does, numpy only where it reads to the end.
+    """Compare the members of a zip file with their checksums, which torch never does, and numpy not always.
 
     Raises:
         BadZipFile: If one differs; other errors are possible where the file is no zip file.
@@ -60,14 +60,16 @@ def check_archive(path: Path) -> None:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, of which a reader sees the old content or the new, never a part.
+    """Atomic write: open a file to write, of which a reader sees the old content or the new, never a part.
 
     Raises:
-        OSError: If it cannot be written; the text names it.
+        OSError: If the file cannot be written; the message names it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path.parent, path.name)
-    temporary = path.with_name(f".{path.name}.{_place()}-{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(
+        f".{path.name}.{_machine_id()}-{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    )
     try:
         with temporary.open("xb") as file:  # a new file, so never one behind a symbolic link
             yield file
@@ -83,7 +85,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def remove_abandoned(folder: Path, name: str) -> None:
-    """Remove what writers of `name` that died left beside it: those of this machine, and any others' after a day."""
+    """Remove temporary files of `name` whose writers died: of this machine's at once, of others' after a day."""
     for path in folder.glob(f".{glob.escape(name)}.*.tmp"):
         with suppress(OSError):
             if _abandoned(path):
@@ -91,14 +93,14 @@ def remove_abandoned(folder: Path, name: str) -> None:
 
 
 def _abandoned(temporary: Path) -> bool:
-    place, _, pid = temporary.name.split(".")[-3].partition("-")
-    if place == _place() and pid.isdecimal():
+    machine, _, pid = temporary.name.split(".")[-3].partition("-")
+    if machine == _machine_id() and pid.isdecimal():
         return not process_lives(int(pid))
     return time.time() - temporary.stat().st_mtime > _ABANDONED_AFTER
 
 
-def _place() -> str:
-    """Where a process number means this process, in a few letters."""
+def _machine_id() -> str:
+    """A short name of this machine and its namespace of process numbers."""
     return hashlib.sha256(this_machine().encode()).hexdigest()[:8]
 
 
@@ -109,15 +111,15 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write a file that the user named: whole or not at all, through a link to the file it names, or into a pipe."""
+    """Write a file that the user named: atomically, through a symbolic link, or into a pipe."""
     if path.exists() and not path.is_file():
-        path.write_bytes(content)  # /dev/stdout: there is nothing to put in its place
+        path.write_bytes(content)  # nothing can take the place of /dev/stdout
     else:
         write_atomically(path.resolve() if path.is_symlink() else path, content)
 
 
 def plain(value: Any) -> Any:
-    """JSON has neither NaN nor infinity: null and "inf" stand for them."""
+    """Plain data with null for NaN and "inf" for infinity, which JSON lacks."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     if isinstance(value, Mapping):
@@ -141,7 +143,7 @@ def write_json(path: Path, content: Any, *, sealed: bool = False) -> None:
     Args:
         path: The file.
         content: What to write.
-        sealed: End the object, which must not be empty, with a checksum of all that stands before it.
+        sealed: End the object, which must not be empty, with a checksum of everything before it.
     """
     text = json_bytes(content)
     if sealed:
@@ -151,7 +153,7 @@ def write_json(path: Path, content: Any, *, sealed: bool = False) -> None:
 
 
 def parse_json(data: bytes) -> Any:
-    """The content of a JSON file, after comparing it with the checksum it ends with, if it has one.
+    """Parse JSON, and compare it with the checksum at its end if it has one.
 
     Raises:
         ValueError: If it is no JSON, or does not match the checksum.

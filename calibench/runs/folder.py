@@ -1,7 +1,7 @@
-"""The run folder: where a result lives, what is in it, and when it is done.
+"""Run folders: the key of a configuration, the folder of a run, its status.
 
 Everything is written under a temporary name and renamed; a run is done only when status.json says so.
-No torch here: the leaderboard and other readers stay light.
+This file imports no torch, so that the leaderboard and other readers stay light.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from calibench.runs.files import CorruptRun, read_json, write_atomically, write_
 from calibench.runs.lock import held
 from calibench.runs.owner import Claim
 
-# What cannot change a number, so it is no part of a cell's key. `evaluation` changes metrics.json but not the
-# training: a finished run is re-evaluated from its logits when it is asked for with other calibrators.
+# Settings that cannot change a number, and so are no part of a key. `evaluation` changes metrics.json but not the
+# training: a finished run is evaluated again from its logits when it is asked for with other calibrators.
 WITHOUT_EFFECT = (
     "config", "benchmark", "seed_everything", "ckpt_path", "weights_only", "verbose", "overwrite", "evaluation",
     "trace",
@@ -36,12 +36,12 @@ WITHOUT_EFFECT = (
     "trainer.log_every_n_steps", "trainer.num_sanity_val_steps", "trainer.benchmark",
 )  # fmt: skip
 
-# Options that came after the first results, with the value that stands for the time before: no part of a key either.
+# Options that are newer than the first results; with this value they are no part of a key either.
 ADDED_LATER = {"model.channels_last": False, "model.compile": False}
 
 
 def settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides the numbers of a run: its resolved configuration, flat, without what has no effect.
+    """The settings that decide the numbers of a run: its resolved configuration, flat, without those of no effect.
 
     Unset options (None) are left out, so that a new option of a library does not rename old cells.
     """
@@ -56,7 +56,7 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_idle_tail_seed(flat: Config) -> Config:
-    """The seed of a long tail, spelled out where it decides a number: a tail whose split has another seed."""
+    """Leave out the seed of the long tail unless it decides a number, where the split has another seed."""
     tail, split = "data.init_args.tail_seed", flat.get("data.init_args.split_seed", "run")
     if tail not in flat:  # data that know no long tail, or a run made before it had a seed
         return flat
@@ -67,7 +67,7 @@ def _without_idle_tail_seed(flat: Config) -> Config:
 
 
 def cell_key(config: Mapping[str, Any]) -> str:
-    """A short hash of `settings(config)`: two configurations share it only if they give the same numbers."""
+    """The key of a configuration, a hash of `settings(config)`: runs with the same key have the same numbers."""
     text = json.dumps(settings(config), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
@@ -113,7 +113,7 @@ def _now() -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """One run folder."""
+    """A run folder."""
 
     folder: Path
 
@@ -141,14 +141,13 @@ class Run:
 
     @contextmanager
     def claimed(self) -> Iterator[Claim]:
-        """Have the folder for this process while inside; a new one in which nothing is written goes again.
+        """Hold the lock of the folder while inside; a new folder in which nothing was written is removed.
 
-        What writers before this one left half-written is removed.
-
-        Whether the run is done must be looked at again inside: another process may have finished it just before.
+        Temporary files that earlier writers left are removed. Whether the run is done must be checked again inside,
+        as another process may have finished it just before.
 
         Raises:
-            Busy: If another process has it.
+            Busy: If another process holds it.
         """
         new = [folder for folder in (self.folder, *self.folder.parents) if not folder.exists()]
         try:
@@ -157,14 +156,14 @@ class Run:
                     temporary.unlink(missing_ok=True)
                 yield claim
         finally:
-            with suppress(OSError):  # one that holds something stays
+            with suppress(OSError):  # a folder that holds something stays
                 for folder in new:
                     folder.rmdir()
 
     def write_status(
         self, status: Literal["running", "done", "trial", "failed"], reason: str | None = None
     ) -> None:
-        """Write status.json; on a full disk in the place of the old one, which needs no new space."""
+        """Write status.json; on a full disk over the old one, which needs no new space."""
         started = self.status.get("started") if status != "running" else _now()
         content = {
             "status": status,
@@ -183,7 +182,7 @@ class Run:
             path.write_text(json.dumps(content))
 
     def write_config(self, text: str) -> None:
-        """Write config.yaml; a different one that is already there stays, and this one gets a number."""
+        """Write config.yaml; if another one exists, it stays, and the new one gets a number."""
         for number in range(1000):
             path = self.folder / (f"config-{number}.yaml" if number else "config.yaml")
             if not path.exists():

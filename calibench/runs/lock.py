@@ -1,4 +1,4 @@
-"""The lock of a run folder: `flock`, which dies with its owner, or numbered claims where the file system has none."""
+"""Lock of a run folder: by `flock`, which ends with its owner, or by numbered files where the system lacks it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from calibench.runs.numbered import NumberedClaim, refuse_living
+from calibench.runs.numbered import NumberedClaim, refuse_if_alive
 from calibench.runs.owner import Busy, Claim, Owner
 
-# How a file system says that it does not lock.
+# Errors by which a file system says that it cannot lock.
 _NO_FLOCK = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
-# File systems, and options of theirs, with which `flock` binds the processes of one machine only.
+# File systems and mount options with which `flock` is known to one machine only.
 _LOCAL_TYPES = {"9p", "fuse", "virtiofs"}
 _LOCAL_OPTIONS = {"local_lock=all", "local_lock=flock", "localflock", "nobrl", "nolock"}
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -24,12 +24,12 @@ def held(path: Path) -> Iterator[Claim]:
     """Hold the lock file `path` while inside.
 
     Raises:
-        Busy: If another process has it; the text says which.
+        Busy: If another process holds it; the message names it.
         OSError: If the file cannot be written.
     """
     try:
         claim = _taken(path)
-    except FileNotFoundError:  # a process that was refused just removed its new folder
+    except FileNotFoundError:  # another process just removed the folder, which was new and empty
         claim = _taken(path)
     try:
         yield claim
@@ -51,21 +51,21 @@ def _taken(path: Path) -> Claim:
 
 
 class KernelLock(Claim):
-    """`flock` of a file that names its owner, by the package filelock: the system lets go when the process dies.
+    """Lock by `flock` of a file that names its owner; the system releases it when the process dies.
 
-    The file goes with the lock; what a crash leaves is taken by the next.
+    The package filelock does the work. A release removes the file; one that a crash left is locked by the next owner.
     """
 
     def take(self) -> None:
-        """Lock the file and write into it whose it is; raises Busy if another process has it."""
-        from filelock import FileLock, Timeout  # here: who only reads needs no lock
+        """Lock the file and write its owner into it; raises Busy if another process holds it."""
+        from filelock import FileLock, Timeout  # imported here, as readers need no lock
 
         earlier = self._named()
-        if earlier is not None and earlier.machine is None:  # of a version that did not lock
-            refuse_living(self.path)
+        if earlier is not None and earlier.machine is None:  # written by a version without `flock`
+            refuse_if_alive(self.path)
         self._lock = FileLock(self.path, on_acquired=self._sign, thread_local=False)
         try:
-            # a file that its owner has just removed is tried again
+            # the time allows for a file that its owner is just removing
             self._lock.acquire(timeout=0.2, poll_interval=0.02)
         except Timeout:
             raise Busy(self.path.parent, self._named()) from None
@@ -74,10 +74,8 @@ class KernelLock(Claim):
         self._file = os.fstat(descriptor)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, Owner.this().text(), 0)
-        try:
-            NumberedClaim(
-                self.path
-            ).refuse_living()  # of a machine on which this file system does not lock
+        try:  # another machine may mount the file system so that it does not lock
+            NumberedClaim(self.path).refuse_if_alive()
         except Busy:
             os.ftruncate(descriptor, 0)
             raise
@@ -95,14 +93,14 @@ class KernelLock(Claim):
         return False
 
     def release(self) -> None:
-        """Remove the file, then let go of it: who waits for it looks whether it is still there."""
+        """Remove the file, then unlock it: a process that waits checks whether the file still exists."""
         if self.kept:
             self.path.unlink(missing_ok=True)
         self._lock.release()
 
 
 def _flock_is_local(folder: Path, mounts: Path = _MOUNTS) -> bool:
-    """Whether other machines may have the folder's file system and `flock` would not tell them, so far as is known."""
+    """Whether other machines may mount the folder's file system without seeing its locks, as far as is known."""
     try:
         lines = mounts.read_text().splitlines()
     except OSError:  # not Linux

@@ -1,4 +1,4 @@
-"""Claims by numbered files, for file systems that do not lock."""
+"""Lock of a run folder by numbered files with a heartbeat, for file systems without `flock`."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tempfile import TemporaryFile
 
 from calibench.runs.owner import Busy, Claim, Owner
 
-REFRESHED_EVERY = 30.0  # seconds between two signs of life
-EXPIRES_AFTER = 120.0  # seconds without one that make an owner on another machine a dead one
-_WRITTEN_WITHIN = 10.0  # seconds that may pass from making the file to writing a name into it
+REFRESHED_EVERY = 30.0  # seconds between two heartbeats
+EXPIRES_AFTER = 120.0  # seconds without a heartbeat after which an owner on another machine is dead
+_WRITTEN_WITHIN = 10.0  # seconds that may pass between making a file and writing its owner into it
 _RELEASED = ".free"
 
 
 class NumberedClaim(Claim):
-    """Files `run.lock.1`, `run.lock.2`, ...: the folder is its who has the highest, until that is called `.free`.
+    """Lock by files `run.lock.1`, `run.lock.2`, ...: the highest number owns the folder, until renamed to `.free`.
 
-    Who wants the folder makes the file with the next number, which a file system lets one process do. The file of a
-    dead owner is not removed to make way: of two processes that find one dead, the second would remove the first's
-    new one. So numbers only grow, and the highest is never removed.
+    A process that wants the folder creates the file with the next number, which can succeed for one process only.
+    The file of a dead owner is not removed to make way: of two processes that find an owner dead, the second would
+    remove the new file of the first. So numbers only grow, and the highest is never removed.
 
-    An owner on another machine, or in another container, is believed as long as it shows life: it touches its file
-    every `REFRESHED_EVERY` seconds. An owner here is looked up.
+    An owner on another machine, or in another container, counts as alive as long as it has a heartbeat: it touches
+    its file every `REFRESHED_EVERY` seconds. For an owner on this machine the process table tells.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,11 +35,11 @@ class NumberedClaim(Claim):
         self._refresher = threading.Thread(target=self._refresh, daemon=True)
 
     def take(self) -> None:
-        """Make the highest claim; raises Busy if an owner that lives has it."""
+        """Create the file with the highest number; raises Busy if its owner is alive."""
         number = 0
         while not self._number:
             number = max(number, *self._claims().values())
-            refuse_living(self._file(number))
+            refuse_if_alive(self._file(number))
             number += 1
             if self._make(number):
                 self._number = number
@@ -54,7 +54,7 @@ class NumberedClaim(Claim):
         self._refresher.start()
 
     def _make(self, number: int) -> bool:
-        """Make a claim; whether there was none of that number, and none since that is higher."""
+        """Create the file of a number; False if it exists, or if a higher one appeared meanwhile."""
         path = self._file(number)
         try:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
@@ -66,16 +66,18 @@ class NumberedClaim(Claim):
             raise
         if self._is_highest(number):
             return True
-        path.unlink(missing_ok=True)  # who looked long ago, and made again what is over by now
+        path.unlink(
+            missing_ok=True
+        )  # this process had looked too early, and the number is outdated
         return False
 
     @property
     def kept(self) -> bool:
-        """Whether nobody made a higher claim."""
+        """Whether no process has taken over by a higher number."""
         return self._is_highest(self._number)
 
     def release(self) -> None:
-        """Rename the claim."""
+        """Rename the file to `.free`."""
         self._over.set()
         self._refresher.join()
         self._rename()
@@ -86,11 +88,11 @@ class NumberedClaim(Claim):
             path.rename(path.with_name(path.name + _RELEASED))
 
     def _refuse_locked(self) -> None:
-        """Raise Busy if the folder is locked where the file system locks: on a machine that mounts it otherwise."""
+        """Raise Busy if a machine on which the file system does lock holds the folder by `flock`."""
         with suppress(FileNotFoundError):
             owner = Owner.parse(self.path.read_bytes())
-            if owner is not None and owner.machine is None:  # an older version, which showed life
-                refuse_living(self.path)
+            if owner is not None and owner.machine is None:  # an older version, with a heartbeat
+                refuse_if_alive(self.path)
             elif owner is not None and (owner.lives if owner.here else True):
                 raise Busy(self.path.parent, owner)
 
@@ -98,7 +100,7 @@ class NumberedClaim(Claim):
         return self.path.with_name(f"{self.path.name}.{number}")
 
     def _claims(self) -> dict[Path, int]:
-        """The number of each claim that there is or was."""
+        """The files of all claims, also of released ones, with their numbers."""
         named = re.compile(rf"{re.escape(self.path.name)}\.(\d+)({re.escape(_RELEASED)})?")
         found = ((path, named.fullmatch(path.name)) for path in self.path.parent.iterdir())
         return {path: int(match[1]) for path, match in found if match} or {self._file(0): 0}
@@ -110,9 +112,9 @@ class NumberedClaim(Claim):
             other < number for path, other in claims.items() if path != mine
         )
 
-    def refuse_living(self) -> None:
-        """Raise Busy if an owner that lives has the highest claim."""
-        refuse_living(self._file(max(self._claims().values())))
+    def refuse_if_alive(self) -> None:
+        """Raise Busy if the owner of the highest number is alive."""
+        refuse_if_alive(self._file(max(self._claims().values())))
 
     def _refresh(self) -> None:
         while not self._over.wait(REFRESHED_EVERY):
@@ -120,8 +122,8 @@ class NumberedClaim(Claim):
                 os.utime(self._file(self._number))
 
 
-def refuse_living(path: Path) -> None:
-    """Raise Busy if a file names an owner that shows life, or is too new to name one."""
+def refuse_if_alive(path: Path) -> None:
+    """Raise Busy if the owner that a file names is alive, or if the file is too new to name one."""
     try:
         owner, touched = Owner.parse(path.read_bytes()), path.stat().st_mtime
     except FileNotFoundError:

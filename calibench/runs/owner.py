@@ -1,4 +1,4 @@
-"""Whose a run folder is: a process as other processes and other machines know it, and its claim on the folder."""
+"""Owner of a run folder: a process that other processes and machines can identify, and its claim on the folder."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from calibench.config import ExpectedFailure
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, told apart from every other that ever has its number.
+    """A process, identified among all that ever have its number.
 
     Attributes:
         pid: Its number.
-        host: Its machine's name, for people.
-        machine: Where the number means this process: a machine since it was started, and a namespace of process
-            numbers on it, for a container has its own. None in what versions wrote that did not know of it.
-        birth: When it was started, in ticks since the machine was; None where /proc does not tell.
+        host: The name of its machine, for people.
+        machine: The boot of the machine and the namespace in which the number is valid (a container has its own);
+            None in files of older versions.
+        birth: Its start time in ticks since boot; None without /proc.
     """
 
     pid: int
@@ -47,7 +47,7 @@ class Owner:
             return None
 
     def text(self) -> bytes:
-        """What `parse` reads."""
+        """The owner as JSON, which `parse` reads."""
         return json.dumps(asdict(self)).encode()
 
     def __str__(self) -> str:
@@ -55,22 +55,22 @@ class Owner:
 
     @property
     def here(self) -> bool:
-        """Whether the number means something to this process."""
+        """Whether the number is valid on this machine, in this namespace."""
         if self.machine is None:
             return self.host == socket.gethostname()
         return self.machine == this_machine()
 
     @property
     def lives(self) -> bool:
-        """Whether the process, which is `here`, is there; not whether another one has its number now."""
+        """Whether the process, which is `here`, still runs; another one with its number does not count."""
         return process_lives(self.pid) and self.birth in (None, _birth(self.pid))
 
 
 class Busy(BlockingIOError):
-    """A folder that another process has.
+    """Another process holds the folder.
 
     Attributes:
-        owner: Which one: `process 7`, `process 7 on node3`, `another process`.
+        owner: That process: `process 7`, `process 7 on node3`, `another process`.
     """
 
     def __init__(self, folder: Path, owner: Owner | None) -> None:
@@ -79,11 +79,11 @@ class Busy(BlockingIOError):
 
 
 class LostClaim(ExpectedFailure):
-    """A folder that this process had was taken over: nothing more may be written there."""
+    """Another process took over a folder of this process, which must write nothing more there."""
 
 
 class Claim(ABC):
-    """A folder that this process has, until another one takes it over.
+    """A claim of this process on a folder, until another process takes it over.
 
     Args:
         path: The lock file in the folder.
@@ -94,19 +94,19 @@ class Claim(ABC):
 
     @abstractmethod
     def take(self) -> None:
-        """Get it; raises Busy if another process has it."""
+        """Take the folder; raises Busy if another process holds it."""
 
     @abstractmethod
     def release(self) -> None:
-        """Let go."""
+        """Release the folder."""
 
     @property
     @abstractmethod
     def kept(self) -> bool:
-        """Whether this process still has it."""
+        """Whether this process still holds the folder."""
 
     def check(self) -> None:
-        """Raise LostClaim unless this process still has it."""
+        """Raise LostClaim unless this process still holds the folder."""
         if not self.kept:
             raise LostClaim(
                 f"{self.path.parent} was taken over by another process; this one writes nothing more there."
@@ -115,7 +115,7 @@ class Claim(ABC):
 
 @cache
 def this_machine() -> str:
-    """This machine since it was started, and this process's namespace of process numbers."""
+    """The boot of this machine, and this process's namespace of process numbers."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
@@ -124,7 +124,7 @@ def this_machine() -> str:
 
 
 def process_lives(pid: int) -> bool:
-    """Whether a process of this machine has the number."""
+    """Whether a process on this machine has this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -137,6 +137,6 @@ def process_lives(pid: int) -> bool:
 def _birth(pid: int) -> str | None:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return fields[19] if fields[0] not in "ZX" else None  # a zombie lives no more
+        return fields[19] if fields[0] not in "ZX" else None  # a zombie counts as dead
     except (OSError, IndexError):
         return None

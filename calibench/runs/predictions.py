@@ -1,4 +1,4 @@
-"""Prediction files: the logits of one split or set with what a reader must know about them."""
+"""Prediction files: the logits and targets of one split or set, with metadata."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from calibench.runs.files import FORMAT, atomic_file, check_archive, corrupt_if_
 
 @dataclass(frozen=True)
 class Predictions:
-    """The logits of one split or set, and what a reader must know about them.
+    """The logits and targets of one split or set, with the metadata that a reader needs.
 
     Attributes:
         logits: (N, K) float32.
         target: (N,) int64 class indices; -1 where an out-of-distribution set has no labels.
         metadata: Format version, split name, kind (`val`, `test`, `ood`, `shift`), class names, training
-            class counts, data fingerprint, caveats: nothing that reads the file needs the YAML.
+            class counts, data fingerprint, caveats; with these no reader needs the configuration.
         ids: Optional (N,) identifiers.
         posterior: Optional (N, K) float32 class distributions, where they are known: the true posterior, or the
             labels of many annotators; `metadata["posterior"]` says which.
@@ -101,14 +101,14 @@ _ARRAYS = ("logits", "probs", "target", "ids", "posterior", "metadata")
 
 
 def read_arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a prediction file by name, those that are there; no code in it is run."""
+    """The arrays in a prediction file, by name; no code in the file is run."""
     check_archive(Path(path))
     with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in _ARRAYS if name in arrays}
 
 
 def _distributions(values: Any, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    """Class distributions of a shape; ValueError if they are none."""
+    """Checked class distributions; raises a ValueError if they have another shape or do not sum to 1."""
     posterior = np.asarray(values)
     if posterior.shape != shape:
         raise ValueError(f"`posterior` must have shape {shape} as `logits`, got {posterior.shape}.")

@@ -13,7 +13,7 @@ import pytest
 
 from calibench.data import cache
 from calibench.runs import Run, atomic_file, write_atomically
-from calibench.runs.files import _place
+from calibench.runs.files import _machine_id
 
 DEAD = 2**22 + 1  # a number that no process gets
 A_DAY_AGO = time.time() - 90_000
@@ -32,7 +32,7 @@ def leave(path: Path, *, old: bool = False) -> Path:
 
 
 def test_what_a_dead_writer_left_goes_with_the_next_write(tmp_path: Path) -> None:
-    leave(tmp_path / f".x.json.{_place()}-{DEAD}.00ff.tmp")
+    leave(tmp_path / f".x.json.{_machine_id()}-{DEAD}.00ff.tmp")
     leave(tmp_path / f".x.json.another-{DEAD}.00ff.tmp", old=True)  # of another machine
     leave(tmp_path / ".x.json.4711.tmp", old=True)  # of an earlier version
     write_atomically(tmp_path / "x.json", b"{}")
@@ -41,10 +41,10 @@ def test_what_a_dead_writer_left_goes_with_the_next_write(tmp_path: Path) -> Non
 
 def test_what_a_writer_that_may_live_is_writing_stays(tmp_path: Path) -> None:
     theirs = [
-        leave(tmp_path / f".x.json.{_place()}-{os.getppid()}.00ff.tmp", old=True),
+        leave(tmp_path / f".x.json.{_machine_id()}-{os.getppid()}.00ff.tmp", old=True),
         leave(tmp_path / f".x.json.another-{DEAD}.00ff.tmp"),
         leave(tmp_path / ".x.json.4711.tmp"),
-        leave(tmp_path / f".x.json.more.{_place()}-{os.getppid()}.00ff.tmp"),  # another file's
+        leave(tmp_path / f".x.json.more.{_machine_id()}-{os.getppid()}.00ff.tmp"),  # another file's
     ]
     write_atomically(tmp_path / "x.json", b"{}")
     assert names(tmp_path) == sorted([*(path.name for path in theirs), "x.json"])
@@ -75,7 +75,7 @@ def test_a_link_in_the_place_of_a_temporary_file_is_refused(
 ) -> None:
     precious = leave(tmp_path / "precious")
     monkeypatch.setattr(secrets, "token_hex", lambda n: "00ff")  # which nobody can know
-    (tmp_path / f".x.{_place()}-{os.getpid()}.00ff.tmp").symlink_to(precious)
+    (tmp_path / f".x.{_machine_id()}-{os.getpid()}.00ff.tmp").symlink_to(precious)
     with pytest.raises(FileExistsError):
         write_atomically(tmp_path / "x", b"content")
     assert precious.read_text() == "a part"
