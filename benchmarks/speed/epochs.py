@@ -35,7 +35,7 @@ from calibench.data import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.base import CIFAR_MEAN, CIFAR_STD
-from calibench.published import find
+from calibench.published import published_number
 from calibench.published.names import loss_names, model_names
 from calibench.training.callbacks import NaNGuard, Timing
 from calibench.training.checkpoints import LastCheckpoint, SeededSteps
@@ -122,7 +122,7 @@ def beside(network: str, loss: str, rate: float) -> str:
     for model in model_names(network):
         for name in loss_names(loss):
             cell = dict(dataset="cifar10", model=model, loss=name, stage="train")
-            found = find("gce", metric="seconds_per_epoch", **cell)
+            found = published_number("gce", metric="seconds_per_epoch", **cell)
             if found is not None:
                 ratio = rate * found.value / 45_000
                 return f"   Table 6: {found.value:5.2f} s an epoch of 45,000; {ratio:.2f}x"

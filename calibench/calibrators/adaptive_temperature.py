@@ -12,7 +12,7 @@ from calibench.arguments import integer_from, one_of, positive, positive_integer
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.confidence import (
     below_top,
-    calibration_error,
+    calibration_errors,
     is_correct,
     top_confidence,
 )
@@ -131,7 +131,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         for _ in range(self.rounds + 1):
             confidence = top_confidence(shifted, temperatures.reciprocal()[bins])
             residual = confidence - hits
-            error = calibration_error(confidence[None], residual[None], self.ece_bins)
+            error = calibration_errors(confidence[None], residual[None], self.ece_bins)
             if error < smallest:
                 best, smallest = temperatures, error
             gap = shifted.new_zeros(self.n_bins).index_add_(0, bins, residual) / count

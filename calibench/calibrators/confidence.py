@@ -46,7 +46,7 @@ def top_confidence(shifted: Tensor, inverse_temperature: Tensor) -> Tensor:
     return sums.reciprocal_()
 
 
-def calibration_error(confidence: Tensor, residual: Tensor, n_bins: int) -> Tensor:
+def calibration_errors(confidence: Tensor, residual: Tensor, n_bins: int) -> Tensor:
     """Expected calibration error with equal-width bins, of several scorings of a set.
 
     Args:

@@ -16,7 +16,7 @@ from calibench.arguments import one_of, positive_integer
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.confidence import (
     below_top,
-    calibration_error,
+    calibration_errors,
     is_correct,
     rows_per_block,
     top_confidence,
@@ -163,7 +163,7 @@ def ece_temperature(logits: Tensor, target: Tensor, *, n_bins: int) -> float:
             if abs(excess(i)) > min(errors.values(), default=1.0) + ROUNDING:
                 break
             residual = confidence(i) - hits
-            errors[i] = calibration_error(confidence(i)[None], residual[None], n_bins).item()
+            errors[i] = calibration_errors(confidence(i)[None], residual[None], n_bins).item()
     return GRID[min(errors, key=lambda i: (errors[i], i))]
 
 

@@ -23,6 +23,7 @@ from calibench.evaluation.top_label_resamples import TopLabelResamples, Weighted
 from calibench.metrics.base import first_largest
 from calibench.metrics.ood import SCORES
 from calibench.runs import Predictions
+from calibench.statistics import LEVEL
 from calibench.tables.key import RAW, Key
 from calibench.tables.titles import direction
 
@@ -30,7 +31,6 @@ Floats = npt.NDArray[np.float64]
 Place = tuple[str, int | None]  # a metric of one labelled set, and its number of bins
 Scorer = Callable[[Floats], Iterable[tuple[Place, Floats]]]
 
-LEVEL = 0.05
 MEANS = ("error", "nll", "brier")
 BINNED = {"ece": Weighted.equal_width, "adaptive_ece": Weighted.equal_mass}
 SMOOTH: Place = ("smooth_ece", None)

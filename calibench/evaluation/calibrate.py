@@ -18,7 +18,7 @@ from calibench.catalogue import classes
 from calibench.config import near_matches
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.command import labelled_as
-from calibench.evaluation.files import FORMATS, SCORES, Reader, check_fittable
+from calibench.evaluation.files import FILES_HELP, SCORES, Reader, check_fittable
 from calibench.evaluation.scoring import fit_calibrator
 from calibench.printing import say
 from calibench.runs import (
@@ -38,7 +38,7 @@ examples:
   calibench calibrate --apply cal.pt --input test.npz --output probs.npz
   calibench evaluate --val val.npz --test test.npz        which calibrator? all of them, compared
 
-{FORMATS}
+{FILES_HELP}
 
 The output of --apply holds `probs` (N, K) float32 and `target`, and what the input said of itself. A calibrator file
 holds the class's name, its arguments and what was fitted; reading one runs no code (weights_only). In Python:

@@ -19,7 +19,7 @@ from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import DEFAULT, calibrators_named
 from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import Evaluation, Watch
-from calibench.evaluation.files import FORMATS, SCORES, Reader, check_fittable
+from calibench.evaluation.files import FILES_HELP, SCORES, Reader, check_fittable
 from calibench.evaluation.further_metrics import blocks_named
 from calibench.evaluation.scoring import Row
 from calibench.evaluation.sheet import CSV_COLUMNS, sheets
@@ -51,7 +51,7 @@ examples:
   calibench evaluate --val val.npz --test test.npz --posterior cifar-10h/cifar10h-probs.npy
   calibench evaluate --val a/val.npz b/val.npz --test a/test.npz b/test.npz       a deep ensemble of two
 
-{FORMATS}
+{FILES_HELP}
 
 calibrators by default:
   {", ".join(DEFAULT[:4])},
@@ -223,7 +223,7 @@ def _evaluated(
     return Result(options, sizes, posterior, fitted, summarised(rows))
 
 
-STAGES = ("fit", "score", "resample", "done")
+_STAGES = ("fit", "score", "resample", "done")
 
 
 @contextmanager
@@ -243,13 +243,15 @@ def _bars(model: str, names: Sequence[str]) -> Iterator[Watch]:
         disable=not console.is_terminal,
     )
     tasks = {
-        name: bars.add_task(f"{model} {name}".strip(), start=False, total=len(STAGES) - 1, stage="")
+        name: bars.add_task(
+            f"{model} {name}".strip(), start=False, total=len(_STAGES) - 1, stage=""
+        )
         for name in names
     }
 
     def watch(name: str, stage: str) -> None:
         bars.start_task(tasks[name])
-        bars.update(tasks[name], completed=STAGES.index(stage), stage=stage)
+        bars.update(tasks[name], completed=_STAGES.index(stage), stage=stage)
 
     with bars:
         yield watch

@@ -14,7 +14,7 @@ from calibench.config import near_matches
 from calibench.runs import Predictions, corrupt_if_it_fails
 from calibench.runs.predictions import read_arrays
 
-FORMATS = """\
+FILES_HELP = """\
 files:
   x.npz                    `logits` (N, K) and `target` (N,), as calibench writes them, or `probs` and `target`;
                            `posterior` (N, K) where class distributions are known (see --posterior)

@@ -19,7 +19,7 @@ from calibench.evaluation.scoring import Row, name_and_bins, unsynchronised, upd
 from calibench.metrics import CalibrationMetric
 from calibench.runs import Predictions
 
-Block = Mapping[str, Any]
+MetricBlock = Mapping[str, Any]
 
 
 def metric_class(name: str) -> type[Metric]:
@@ -37,7 +37,7 @@ def metric_class(name: str) -> type[Metric]:
     return found
 
 
-def import_metrics(given: Sequence[str | Block]) -> None:
+def import_metrics(given: Sequence[str | MetricBlock]) -> None:
     """Import the metrics that a user names by a path.
 
     Raises:
@@ -63,7 +63,7 @@ def blocks_named(names: Sequence[str]) -> list[dict[str, Any]]:
     return [{"class_path": name} for name in dict.fromkeys(unfolded)]
 
 
-def blocks_of(given: Sequence[str | Block]) -> list[Block]:
+def blocks_of(given: Sequence[str | MetricBlock]) -> list[MetricBlock]:
     """Metrics that are given as names or blocks, all as blocks."""
     return [{"class_path": one} if isinstance(one, str) else one for one in given]
 
@@ -86,7 +86,7 @@ class LabelledSet:
 
 
 def further_rows(
-    labelled: LabelledSet, blocks: Sequence[Block], known: Sequence[Row] = ()
+    labelled: LabelledSet, blocks: Sequence[MetricBlock], known: Sequence[Row] = ()
 ) -> list[Row]:
     """Rows of further metrics, one for each number; that of a class has its name as `label`.
 
@@ -104,7 +104,7 @@ def further_rows(
     return [row for row in rows if _place(row) not in there]
 
 
-def described(blocks: Sequence[Block]) -> dict[str, dict[str, Any]]:
+def described(blocks: Sequence[MetricBlock]) -> dict[str, dict[str, Any]]:
     """Title, unit and direction of metrics that are not this package's own, by the name of their values."""
     own = [metric_class(block["class_path"]) for block in blocks if "." in block["class_path"]]
     return {
@@ -117,14 +117,14 @@ def described(blocks: Sequence[Block]) -> dict[str, dict[str, Any]]:
     }
 
 
-def unavailable_metrics(blocks: Sequence[Block], predictions: Predictions) -> dict[str, str]:
+def unavailable_metrics(blocks: Sequence[MetricBlock], predictions: Predictions) -> dict[str, str]:
     """The metrics that cannot score a prediction file, with the reason."""
     counts = predictions.metadata.get("class_counts") or []
     reason = "the predictions do not say the `class_counts` of training"
     return {block["class_path"]: reason for block in blocks if _lacks(block, counts)}
 
 
-def _lacks(block: Block, class_counts: Sequence[int]) -> bool:
+def _lacks(block: MetricBlock, class_counts: Sequence[int]) -> bool:
     asked = inspect.signature(metric_class(block["class_path"])).parameters
     given = block.get("init_args") or {}
     return "class_counts" in asked and "class_counts" not in given and not class_counts
@@ -145,7 +145,7 @@ def _rows(metric: Metric, labelled: LabelledSet) -> Iterator[Row]:
             yield {**place, "metric": name, **label, "value": number}
 
 
-def _built(block: Block, labelled: LabelledSet) -> Metric:
+def _built(block: MetricBlock, labelled: LabelledSet) -> Metric:
     cls = metric_class(block["class_path"])
     known = {"num_classes": labelled.log_probs.shape[1], "class_counts": labelled.class_counts}
     accepted = inspect.signature(cls).parameters

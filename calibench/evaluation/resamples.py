@@ -13,6 +13,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from calibench.statistics import LEVEL
+
 Floats = npt.NDArray[np.floating]
 
 
@@ -72,7 +74,7 @@ class Improvement:
     p_value: float
 
 
-def improvement(differences: Floats, *, level: float = 0.05) -> Improvement:
+def improvement(differences: Floats, *, level: float = LEVEL) -> Improvement:
     """Interval and p-value of a difference from its replicates, (n_resamples,)."""
     low, high = np.quantile(differences, [level / 2, 1 - level / 2])
     probability = float((differences > 0).mean() + (differences == 0).mean() / 2)

@@ -8,7 +8,14 @@ from itertools import product
 
 from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.table import Row, Table, Value
-from calibench.published import PAPERS, Published, dataset_of, find, loss_names, model_names
+from calibench.published import (
+    PAPERS,
+    Published,
+    dataset_of,
+    loss_names,
+    model_names,
+    published_number,
+)
 from calibench.published.names import STAGES
 from calibench.tables.key import RAW
 
@@ -80,7 +87,9 @@ def _published(table: Table, row: Row, column: Column, paper: str) -> Published 
     losses, models = loss_names(row.loss), model_names(table.backbone)
     metric = column.metric.removesuffix("_reference")
     for loss, model in product(losses, models):
-        number = find(paper, dataset=where, model=model, loss=loss, metric=metric, stage=stage)
+        number = published_number(
+            paper, dataset=where, model=model, loss=loss, metric=metric, stage=stage
+        )
         if number:
             return number
     return None

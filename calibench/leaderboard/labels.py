@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-Settings = Mapping[str, Any]
+from calibench.leaderboard.records import Settings
 
 SHOWN = 3  # settings in a label; rows that share all of them also get their key
 _LOSS = "model.loss."

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from calibench.leaderboard import versions
 from calibench.leaderboard.columns import ANY, Column
-from calibench.leaderboard.labels import Settings, row_labels
-from calibench.leaderboard.records import Problem, Record, Results
+from calibench.leaderboard.labels import row_labels
+from calibench.leaderboard.records import Problem, Record, Results, Settings
 from calibench.leaderboard.variants import row_variants
 from calibench.statistics import mean_std
 from calibench.tables.key import RAW, TEST, Key

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calibench.leaderboard.labels import Settings, differing, short_names
-from calibench.leaderboard.records import Problem, Record
+from calibench.leaderboard.labels import differing, short_names
+from calibench.leaderboard.records import Problem, Record, Settings
 
 RowKey = tuple[str, str]  # loss and key
 

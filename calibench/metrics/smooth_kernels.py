@@ -55,7 +55,7 @@ class ReflectedKernel:
         """See `SmoothingKernel`."""
         points = _grid_points(width)
         smoothed = smooth_even(residuals.even_spectrum(points), points, width)
-        residual, mass = interpolate(smoothed, _evaluation_points(width, smoothed))
+        residual, mass = interpolate_rows(smoothed, _evaluation_points(width, smoothed))
         return float(residual.abs().sum() / (mass + _SOFTENING).sum())
 
 
@@ -78,7 +78,7 @@ class LogitKernel:
         scaled = ((position - 0.5) * (2 * self._reach()) - low) / (high - low)
         grid = round_to_grid(scaled, weight, _grid_points(scaled_width))
         at = (inner.logit() - low) / (high - low)
-        residual, mass = interpolate(smooth_open(grid, scaled_width), at.clamp(0, 1))
+        residual, mass = interpolate_rows(smooth_open(grid, scaled_width), at.clamp(0, 1))
         ends = torch.ones_like(inner)
         ends[0] = ends[-1] = 2  # 0 and 1 themselves take the values of their neighbours
         ends /= inner * (1 - inner)
@@ -112,7 +112,7 @@ def round_to_grid(position: Tensor, weight: Tensor, points: int) -> Tensor:
     return grid
 
 
-def interpolate(values: Tensor, position: Tensor) -> Tensor:
+def interpolate_rows(values: Tensor, position: Tensor) -> Tensor:
     """Linear interpolation of rows (C, points) on [0, 1] at positions (T,) in [0, 1]."""
     scaled = position * (values.shape[1] - 1)
     below = scaled.long().clamp(max=values.shape[1] - 2)

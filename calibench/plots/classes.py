@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from calibench.plots.style import plain
+from calibench.plots.style import tidied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,7 @@ def draw_confusion(
             text = f"{100 * share:.0f}"
             axes.text(column, row, text, ha="center", va="center", fontsize=5, color=shade)
     axes.set(xlabel="predicted, % of the true class", ylabel="true", title=title)
-    return plain(axes)
+    return tidied(axes)
 
 
 def shot_groups(errors: npt.NDArray[np.float64], class_counts: Sequence[int]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from calibench.plots.style import GREY, color, line, plain
+from calibench.plots.style import GREY, color, line, tidied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def roc(inside: Floats, outside: Floats, *, points: int | None = None) -> Curve:
     return Curve(np.r_[0, x], np.r_[0, y], float(1 - (above + equal / 2).mean()))
 
 
-def risk_coverage(
+def risk_coverage_curve(
     confidence: Floats, correct: npt.NDArray[np.bool_], *, points: int | None = None
 ) -> Curve:
     """Risk-coverage curve: error of the most confident examples against their share (El-Yaniv & Wiener 2010).
@@ -100,7 +100,7 @@ def draw_roc(axes: Axes, curves: Mapping[str, Curve], *, title: str = "") -> Axe
         label = f"{name}: {100 * curve.area:.1f}"
         axes.plot(curve.x, curve.y, line(index), color=color(index), linewidth=1.2, label=label)
     axes.set(xlim=(0, 1), ylim=(0, 1.01), xlabel="false alarms", ylabel="detected", title=title)
-    return plain(axes)
+    return tidied(axes)
 
 
 def draw_risk_coverage(axes: Axes, curves: Mapping[str, Curve], *, title: str = "") -> Axes:
@@ -112,4 +112,4 @@ def draw_risk_coverage(axes: Axes, curves: Mapping[str, Curve], *, title: str = 
         )
     axes.set(xlim=(0, 1), xlabel="coverage", ylabel="error % of the covered", title=title)
     axes.set_ylim(bottom=0)
-    return plain(axes)
+    return tidied(axes)

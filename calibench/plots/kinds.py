@@ -124,11 +124,11 @@ def _ood_sets(row: Row) -> Iterator[str]:
 
 
 def _risk_coverage(request: Request) -> Figure:
-    from calibench.plots.curves import draw_risk_coverage, risk_coverage
+    from calibench.plots.curves import draw_risk_coverage, risk_coverage_curve
     from calibench.plots.style import legend_below, panels
 
     scores = {_title(row): request.scores(row) for row in request.rows}
-    curves = {name: risk_coverage(of.confidence, of.correct) for name, of in scores.items()}
+    curves = {name: risk_coverage_curve(of.confidence, of.correct) for name, of in scores.items()}
     figure, (axes,) = panels(1)
     figure.set_size_inches(5, 3.8)
     draw_risk_coverage(axes, curves, title=f"{request.table.title}{_after(request.calibrator)}")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.binning import equal_width_bin_of_array
-from calibench.plots.style import GREY, PALETTE, plain
+from calibench.plots.style import GREY, PALETTE, tidied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,4 +116,4 @@ def draw_reliability(axes: Axes, diagram: Reliability, *, title: str = "") -> Ax
     )
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", title=title)
     axes.set_aspect("equal")
-    return plain(axes)
+    return tidied(axes)

@@ -82,7 +82,7 @@ def panels(number: int, *, columns: int = 4, height: float = PANEL) -> tuple[Fig
     return figure, grid[:number]
 
 
-def plain(axes: Axes) -> Axes:
+def tidied(axes: Axes) -> Axes:
     """Remove the frame where it carries no numbers, and break a title that is too long for one line."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=7)

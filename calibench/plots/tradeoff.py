@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from calibench.plots.style import color, line, marker, plain
+from calibench.plots.style import color, line, marker, tidied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def draw_tradeoff(
             *mean, s=42, color=shade, marker=shape, edgecolors="white", linewidths=0.6, label=name
         )
     axes.set(xlabel=x, ylabel=y, title=title)
-    return plain(axes)
+    return tidied(axes)
 
 
 def draw_shift(
@@ -64,4 +64,4 @@ def draw_shift(
         )
     axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
     axes.set(ylabel=y, title=title)
-    return plain(axes)
+    return tidied(axes)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calibench.plots.style import color, line, plain
+from calibench.plots.style import color, line, tidied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,4 +61,4 @@ def draw_curves(
             name = None if number else label
             axes.plot(xs, ys, line(index), color=color(index), linewidth=1, alpha=0.8, label=name)
     axes.set(xlabel="epoch", ylabel=y, title=title)
-    return plain(axes)
+    return tidied(axes)

@@ -1,15 +1,15 @@
 """The numbers of the papers' tables, and the names under which this package has what they measured."""
 
 from calibench.published.names import dataset_of, loss_names, model_names
-from calibench.published.numbers import PAPERS, Paper, Published, find, load
+from calibench.published.numbers import PAPERS, Paper, Published, load, published_number
 
 __all__ = [
     "PAPERS",
     "Paper",
     "Published",
     "dataset_of",
-    "find",
     "load",
     "loss_names",
     "model_names",
+    "published_number",
 ]

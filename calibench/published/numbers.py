@@ -147,7 +147,7 @@ def load(paper: str | None = None, *, table: str | None = None) -> list[Publishe
     return chosen
 
 
-def find(
+def published_number(
     paper: str,
     *,
     dataset: str,

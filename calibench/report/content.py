@@ -17,7 +17,7 @@ from calibench.leaderboard.resampling import TESTS
 from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Row, Table, Value, build_tables
 from calibench.processes import prepared, spread, watched
-from calibench.report.pictures import curves, one_thread, pictures, short
+from calibench.report.pictures import curves, pictures, short, use_one_core
 from calibench.runs import CorruptRun, read_json
 from calibench.tables.key import RAW, TEST, VAL
 from calibench.tables.titles import METRICS
@@ -114,7 +114,7 @@ def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int, processes: int) ->
         records,
         processes=processes,
         imports=IMPORTS,
-        start=one_thread,
+        start=use_one_core,
     )
     shown = watched(parts, len(records), "reading logits")
     return [

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibench.leaderboard.records import Record
 from calibench.plots.classes import confusion, shot_groups
-from calibench.plots.curves import Curve, risk_coverage, roc
+from calibench.plots.curves import Curve, risk_coverage_curve, roc
 from calibench.plots.example_scores import ExampleScores, load_predictions
 from calibench.plots.reliability import reliability
 from calibench.plots.training import training_curves
@@ -38,7 +38,7 @@ def shorts(values: Any) -> list[float | str | None]:
     return [short(value) for value in np.asarray(values, dtype=float).ravel().tolist()]
 
 
-def one_thread() -> None:
+def use_one_core() -> None:
     """Use one core, as the other processes use the others."""
     import torch
 
@@ -62,7 +62,7 @@ def pictures(records: Sequence[Record], n_bins: int) -> Json:
     after = {name: _pooled([r[name] for r in runs]) for name in _common(runs)}
     return {
         "reliability": {name: _diagram(of, n_bins) for name, of in after.items() if of},
-        "risk": _curve(risk_coverage(scores.confidence, scores.correct, points=POINTS)),
+        "risk": _curve(risk_coverage_curve(scores.confidence, scores.correct, points=POINTS)),
         "roc": {name: _curve(curve) for name, curve in _rocs(records, scores)},
         "classes": _classes(scores),
     }

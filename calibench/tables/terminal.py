@@ -28,10 +28,10 @@ class Piece(NamedTuple):
     style: str = ""
 
 
-Line = list[Piece]
-Part = list[Line]  # of a table
+_Line = list[Piece]
+_Part = list[_Line]  # of a table
 
-_BLANK: Line = [Piece("")]
+_BLANK: _Line = [Piece("")]
 _END = Piece("\n")
 
 
@@ -86,7 +86,7 @@ def _segments(console: Console, grid: Grid, width: int | None, starred: bool) ->
     )
 
 
-def _lines(grid: Grid, width: int | None, starred: bool) -> Iterator[Line]:
+def _lines(grid: Grid, width: int | None, starred: bool) -> Iterator[_Line]:
     if grid.title:
         yield [_piece(grid.title, "bold")]
     for part in fitting(grid, width, starred=starred):
@@ -99,7 +99,7 @@ def _lines(grid: Grid, width: int | None, starred: bool) -> Iterator[Line]:
         yield []
 
 
-def fitting(grid: Grid, width: int | None, *, starred: bool = False) -> Iterator[Part]:
+def fitting(grid: Grid, width: int | None, *, starred: bool = False) -> Iterator[_Part]:
     """The table in one piece if it fits, else with cells on two lines, else in parts as well.
 
     Args:
@@ -114,7 +114,7 @@ def fitting(grid: Grid, width: int | None, *, starred: bool = False) -> Iterator
         yield from _parts(grid, grouped(grid.columns), width, starred)
 
 
-def _parts(grid: Grid, groups: list[list[int]], width: int, starred: bool) -> Iterator[Part]:
+def _parts(grid: Grid, groups: list[list[int]], width: int, starred: bool) -> Iterator[_Part]:
     shown = set(chain.from_iterable(groups))
     places = [p for p, column in enumerate(grid.columns) if column.label or p in shown]
     narrow = _Drawing(grid, places, starred, narrow=True)
@@ -146,7 +146,7 @@ class _Drawing:
         """Characters in a line, with a gap beside each column."""
         return sum(self._widths) + len(self._widths)
 
-    def part(self) -> Part:
+    def part(self) -> _Part:
         """All lines."""
         heading, *rows = (
             [self._line(cells) for cells in zip_longest(*row, fillvalue=_BLANK)]
@@ -157,7 +157,7 @@ class _Drawing:
             lines += [[], *row] if self._spaced and position else row
         return lines
 
-    def _line(self, cells: Sequence[Line]) -> Line:
+    def _line(self, cells: Sequence[_Line]) -> _Line:
         """One line of each cell, padded; pieces without a style are one with what is beside them."""
         line, plain = [], ""
         for cell, column, width in zip(cells, self._columns, self._widths, strict=True):
@@ -179,7 +179,7 @@ def _title(column: Heading, narrow: bool) -> list[str]:
     return column.title.split("\n")
 
 
-def _cell(column: Heading, entry: Entry, starred: bool, narrow: bool) -> list[Line]:
+def _cell(column: Heading, entry: Entry, starred: bool, narrow: bool) -> list[_Line]:
     if isinstance(entry, str):
         whole = "\n" in entry or not (narrow and column.left)
         return _plain(entry.split("\n") if whole else wrapped(entry, LABEL_WIDTH))
@@ -198,9 +198,9 @@ def _piece(text: str, style: str = "") -> Piece:
     return Piece(printable(text), style)
 
 
-def _plain(lines: Sequence[str], style: str = "") -> list[Line]:
+def _plain(lines: Sequence[str], style: str = "") -> list[_Line]:
     return [[_piece(line, style)] for line in lines]
 
 
-def _length(line: Line) -> int:
+def _length(line: _Line) -> int:
     return sum(cell_len(piece.text) for piece in line)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibench.calibrators import AdaptiveTemperatureScaling
 from calibench.calibrators.adaptive_temperature import RULES
-from calibench.calibrators.confidence import calibration_error
+from calibench.calibrators.confidence import calibration_errors
 
 from .conftest import drawn
 
@@ -16,7 +16,7 @@ from .conftest import drawn
 def ece(probs: Tensor, target: Tensor, n_bins: int) -> float:
     confidence = probs.amax(1)
     residual = confidence - (probs.argmax(1) == target).to(confidence)
-    return calibration_error(confidence[None], residual[None], n_bins).item()
+    return calibration_errors(confidence[None], residual[None], n_bins).item()
 
 
 @pytest.mark.parametrize("n_bins", [10, 15])

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
-from calibench.calibrators.confidence import calibration_error
+from calibench.calibrators.confidence import calibration_errors
 
 
 def ece(probs: Tensor, target: Tensor) -> float:
     confidence, predicted = probs.max(dim=1)
     residual = confidence - (predicted == target).double()
-    return 100 * calibration_error(confidence[None], residual[None], 15).item()
+    return 100 * calibration_errors(confidence[None], residual[None], 15).item()
 
 
 def load(path: Path) -> tuple[Tensor, Tensor]:

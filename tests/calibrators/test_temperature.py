@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from calibench.calibrators import TemperatureScaling
 from calibench.calibrators.confidence import (
     below_top,
-    calibration_error,
+    calibration_errors,
     is_correct,
     top_confidence,
 )
@@ -75,7 +75,7 @@ def ece_curve(logits: Tensor, target: Tensor, n_bins: int) -> Tensor:
     confidence = torch.stack(
         [top_confidence(shifted, torch.full((len(shifted),), 1 / t)) for t in GRID]
     )
-    return calibration_error(confidence, confidence - hits, n_bins)
+    return calibration_errors(confidence, confidence - hits, n_bins)
 
 
 def test_ece_grid_is_the_papers(ph10: dict[str, Tensor], numbers: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from calibench.metrics.smooth import smooth_error
 from calibench.metrics.smooth_kernels import (
     KERNELS,
     even_spectrum,
-    interpolate,
+    interpolate_rows,
     round_to_grid,
     smooth_even,
     smooth_open,
@@ -80,7 +80,7 @@ def test_rounding_to_a_grid_keeps_mass_and_mean() -> None:
     points = torch.linspace(0, 1, 11, dtype=torch.float64)
     torch.testing.assert_close(grid.sum(1), weight.sum(1))
     torch.testing.assert_close(grid @ points, weight @ position)
-    torch.testing.assert_close(interpolate(points[None], position)[0], position)
+    torch.testing.assert_close(interpolate_rows(points[None], position)[0], position)
 
 
 @pytest.mark.parametrize("accuracy", [0.2, 0.5, 0.9])

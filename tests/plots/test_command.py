@@ -14,7 +14,7 @@ from calibench.leaderboard.table import build_tables
 from calibench.plots import add_arguments, run
 from calibench.plots.classes import draw_confusion
 from calibench.plots.critical_difference import draw_critical_difference
-from calibench.plots.curves import draw_risk_coverage, draw_roc, risk_coverage, roc
+from calibench.plots.curves import draw_risk_coverage, draw_roc, risk_coverage_curve, roc
 from calibench.plots.kinds import KINDS, Request
 from calibench.plots.reliability import draw_reliability, reliability
 from calibench.plots.style import legend_below
@@ -157,7 +157,7 @@ def test_reliability_states_its_bins_and_draws_what_was_computed(axes: Axes) -> 
 def test_roc_and_risk_name_their_areas(axes: Axes) -> None:
     curve = roc(np.array([0.0, 1.0]), np.array([0.5, 2.0]))
     assert draw_roc(axes, {"A": curve}).get_legend_handles_labels()[1] == ["A: 75.0"]
-    risk = risk_coverage(np.array([0.9, 0.8]), np.array([True, False]))
+    risk = risk_coverage_curve(np.array([0.9, 0.8]), np.array([True, False]))
     other = Figure().subplots()
     assert draw_risk_coverage(other, {"A": risk}).get_legend_handles_labels()[1] == ["A: 25.00"]
     assert other.lines[0].get_ydata() == pytest.approx([0, 50])

@@ -15,7 +15,7 @@ from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.leaderboard import read_results
 from calibench.plots.calibrated import calibrated, fitted_from
 from calibench.plots.classes import confusion
-from calibench.plots.curves import risk_coverage, roc
+from calibench.plots.curves import risk_coverage_curve, roc
 from calibench.plots.example_scores import ExampleScores
 from calibench.plots.reliability import reliability
 from calibench.plots.training import training_curves
@@ -86,7 +86,7 @@ def test_roc_equals_scikit_learn_with_ties() -> None:
 
 def test_risk_coverage_equals_the_metric_with_ties() -> None:
     confidence = OUTPUTS.confidence.round(1)
-    curve = risk_coverage(confidence, OUTPUTS.correct)
+    curve = risk_coverage_curve(confidence, OUTPUTS.correct)
     by_hand = []
     for k in range(1, 501):
         sure = np.sort(-confidence)[k - 1]
@@ -96,7 +96,7 @@ def test_risk_coverage_equals_the_metric_with_ties() -> None:
     assert curve.y == pytest.approx(by_hand)
     probs = torch.from_numpy(LOGITS).softmax(dim=1)
     rates = metrics.risk_coverage(probs, torch.from_numpy(TARGET))
-    exact = risk_coverage(OUTPUTS.confidence.astype("f4"), OUTPUTS.correct)
+    exact = risk_coverage_curve(OUTPUTS.confidence.astype("f4"), OUTPUTS.correct)
     assert exact.area == pytest.approx(float(rates["aurc"]), rel=1e-3)
 
 
@@ -114,8 +114,8 @@ def test_what_is_almost_certain_keeps_its_distance_from_one() -> None:
 
 
 def test_thinned_curves_lie_on_the_whole_ones_and_keep_ends_and_area() -> None:
-    whole = risk_coverage(OUTPUTS.confidence, OUTPUTS.correct)
-    thin = risk_coverage(OUTPUTS.confidence, OUTPUTS.correct, points=20)
+    whole = risk_coverage_curve(OUTPUTS.confidence, OUTPUTS.correct)
+    thin = risk_coverage_curve(OUTPUTS.confidence, OUTPUTS.correct, points=20)
     assert len(thin.x) == 20
     assert (thin.x[0], thin.x[-1], thin.area) == (whole.x[0], whole.x[-1], whole.area)
     assert set(zip(thin.x, thin.y, strict=True)) <= set(zip(whole.x, whole.y, strict=True))
@@ -124,7 +124,7 @@ def test_thinned_curves_lie_on_the_whole_ones_and_keep_ends_and_area() -> None:
     assert 15 <= len(thin.x) <= 21
     assert (thin.area, thin.x[0], thin.y[0], thin.x[-1], thin.y[-1]) == (whole.area, 0, 0, 1, 1)
     assert set(zip(thin.x, thin.y, strict=True)) <= set(zip(whole.x, whole.y, strict=True))
-    few = risk_coverage(OUTPUTS.confidence[:5], OUTPUTS.correct[:5], points=20)
+    few = risk_coverage_curve(OUTPUTS.confidence[:5], OUTPUTS.correct[:5], points=20)
     assert len(few.x) == 5
 
 

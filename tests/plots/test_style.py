@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibench.plots.style import color, line, marker, panels, plain
+from calibench.plots.style import color, line, marker, panels, tidied
 
 
 def test_groups_are_told_apart_also_where_colours_come_again() -> None:
@@ -17,7 +17,7 @@ def test_a_long_title_stays_inside_the_picture() -> None:
     axes.set_title(
         "cifar10_lt imbalance_factor=10 recipe=published / CIFARResNet8: cifar100, entropy"
     )
-    plain(axes)
+    tidied(axes)
     figure.canvas.draw()
     box = axes.title.get_window_extent()
     assert axes.get_title().count("\n") == 1
@@ -28,4 +28,4 @@ def test_a_long_title_stays_inside_the_picture() -> None:
 def test_lines_of_a_title_stay_lines() -> None:
     _, (axes,) = panels(1)
     axes.set_title("BrierLoss (3 seeds)\nafter TemperatureScaling")
-    assert plain(axes).get_title() == "BrierLoss (3 seeds)\nafter TemperatureScaling"
+    assert tidied(axes).get_title() == "BrierLoss (3 seeds)\nafter TemperatureScaling"

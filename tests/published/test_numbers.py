@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from calibench.published import PAPERS, dataset_of, find, load, loss_names, model_names
+from calibench.published import PAPERS, dataset_of, load, loss_names, model_names, published_number
 from calibench.published.names import LOSSES, MODELS
 
 
@@ -82,7 +82,7 @@ def test_a_table_has_other_names_and_numbers() -> None:
 
 
 def test_bins_and_temperatures_are_kept() -> None:
-    ece = find(
+    ece = published_number(
         "gce", dataset="cifar10", model="resnet50", loss="gce", metric="ece", stage="post_ats"
     )
     assert ece is not None
@@ -94,14 +94,14 @@ def test_a_table_that_varies_something_else_is_not_the_cell() -> None:
     """GCE table 10 repeats CIFAR-10 with other numbers of calibrator bins; table 2 is the cell."""
     for loss in ("cross_entropy", "gce"):
         where = {"dataset": "cifar10", "model": "resnet50", "loss": loss, "metric": "ece"}
-        number = find("gce", **where, stage="post_ats")
+        number = published_number("gce", **where, stage="post_ats")
         assert number is not None
         assert number.table == "2"
 
 
 def test_what_is_not_published_is_none() -> None:
     where = {"dataset": "digits", "model": "resnet50", "loss": "gce", "metric": "ece"}
-    assert find("gce", **where, stage="pre") is None
+    assert published_number("gce", **where, stage="pre") is None
 
 
 def test_a_wrong_name_is_told() -> None:
