@@ -6,13 +6,23 @@ import argparse
 import importlib
 import sys
 import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NoReturn
+from typing import Any, NamedTuple, NoReturn
+
+import yaml
 
 from calibench import __version__
-from calibench.config import ExpectedFailure, UsageError, near_matches
+from calibench.config import (
+    Config,
+    ExpectedFailure,
+    UsageError,
+    configuration,
+    near_matches,
+    read_yaml,
+)
 from calibench.printing import say
 
 OVERVIEW = """\
@@ -97,20 +107,94 @@ calibrator fitted on val, and DIR/NAME/calibrator.pt, the calibrator.
 }
 
 
+class Given(NamedTuple):
+    """What a command line says.
+
+    Attributes:
+        files: Configuration files.
+        options: Dotted keys and their values.
+        questions: What the parser of configurations answers: `--print_config`, `--model.loss.help FocalLoss`.
+    """
+
+    files: list[str]
+    options: list[tuple[str, Any]]
+    questions: list[str]
+
+
+_CONFIG = ("--config", "-c")
+
+
+def read_arguments(arguments: Sequence[str]) -> Given:
+    """Read `--config FILE`, `--KEY VALUE` and `--KEY=VALUE`.
+
+    Raises:
+        UsageError: If there is something else, or a value is missing.
+    """
+    given = Given([], [], [])
+    left = deque(arguments)
+    while left:
+        argument = left.popleft()
+        name, equals, text = argument.partition("=")
+        if not name.startswith("--") and name not in _CONFIG:
+            raise UsageError(f"`{argument}` is no option: --KEY VALUE is expected.")
+        if name.startswith(("--help", "--print_config")) or name.endswith(".help"):
+            given.questions.append("--help" if name == "--help-all" else argument)
+            if name.endswith(".help") and left and not left[0].startswith("--"):
+                given.questions.append(left.popleft())
+            continue
+        if not equals and (not left or left[0].startswith("--")):
+            what = "a file or a short name" if name in _CONFIG else "a value"
+            raise UsageError(f"`{name}` needs {what}.")
+        value = text if equals else left.popleft()
+        if name in _CONFIG:
+            given.files.append(value)
+        else:
+            given.options.append((name.removeprefix("--"), _value(value)))
+    return given
+
+
+def _value(text: str) -> Any:
+    """A list or a mapping in brackets as what it is; other text is read by the type of its argument."""
+    if not text.startswith(("[", "{")):
+        return text
+    try:
+        return read_yaml(text)
+    except yaml.YAMLError:
+        return text
+
+
+def configuration_of(arguments: Sequence[str]) -> Config:
+    """The configuration that a command line after `fit` describes.
+
+    Raises:
+        UsageError: For a mistake in it.
+    """
+    given = read_arguments(arguments)
+    return configuration(given.files, given.options)
+
+
+_OF_PREDICT = ("output", "calibrator")
+
+
 def _training(verb: str, arguments: list[str]) -> int:
     """fit, validate, test, predict: what is behind them imports Lightning."""
     if not arguments or any(argument in ("-h", "--help") for argument in arguments):
         say(*TRAINING_HELP[verb].splitlines())
         return 0 if arguments else 2
-    arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
+    given = read_arguments(arguments)
+    own = {key: value for key, value in given.options if verb == "predict" and key in _OF_PREDICT}
+    config = configuration(given.files, [pair for pair in given.options if pair[0] not in own])
     from calibench.printing.terminal import Terminal
     from calibench.training import infer
+    from calibench.training.experiment import Experiment
     from calibench.training.fit import fit
 
+    if given.questions:
+        Experiment(config, given.questions)  # answers and exits
     functions: dict[str, Callable[..., object]] = {
         "fit": fit, "validate": infer.validate, "test": infer.test, "predict": infer.predict,
     }  # fmt: skip
-    functions[verb](arguments, console=Terminal())
+    functions[verb](config, console=Terminal(), **own)
     return 0
 
 
@@ -119,9 +203,13 @@ def _sweep(arguments: list[str]) -> int:
 
     parser = _parser("sweep")
     sweep.add_arguments(parser)
-    options, overrides = parser.parse_known_args(arguments)
+    options, rest = parser.parse_known_args(arguments)
+    given = read_arguments(rest)
+    if given.questions:
+        raise UsageError(f"`{given.questions[0]}` is for `calibench fit`.")
     known = [name for action in parser._actions for name in action.option_strings]
-    options.overrides = sweep.checked_overrides(overrides, known)
+    sweep.check_overrides(given.options, known)
+    options.overrides = given.options
     return sweep.run(options)
 
 

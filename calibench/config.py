@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -16,6 +16,7 @@ from typing import Any, Literal, cast
 import yaml
 
 Config = dict[str, Any]
+Options = Mapping[str, Any] | Sequence[tuple[str, Any]]
 Seed = int | Literal["run"]
 """A number, or "run" for the run's own seed."""
 
@@ -31,7 +32,11 @@ class ExpectedFailure(Exception):
     """A run that failed for a reason its text explains (a loss that is not finite): one line, exit code 1."""
 
 
-class _Loader(yaml.SafeLoader):
+# libyaml's where it is there: ten times as fast
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc]
     """YAML in which 1e-3 is a number (PyYAML's own reading of YAML 1.1 makes it a string)."""
 
 
@@ -201,71 +206,73 @@ def merge_files(names: Sequence[str]) -> Config:
     return merged
 
 
-def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Separate `--config FILE` and `--config=FILE` from the other arguments of a command line."""
-    names: list[str] = []
-    rest: list[str] = []
-    remaining = iter(arguments)
-    for argument in remaining:
-        if argument in ("--config", "-c"):
-            name = next(remaining, None)
-            if name is None:
-                raise UsageError(f"`{argument}` needs a file or a short name.")
-            names.append(name)
-        elif argument.startswith("--config="):
-            names.append(argument.removeprefix("--config="))
-        else:
-            rest.append(argument)
-    return names, rest
+def configuration(files: Sequence[str], options: Options = ()) -> Config:
+    """What a run is given: configuration files, merged in order, and options on top of them.
+
+    Args:
+        files: By path or short name.
+        options: As for `with_options`.
+    """
+    return with_options(merge_files(files), options)
 
 
-def _options(arguments: Sequence[str]) -> Iterator[tuple[list[str], str]]:
-    """(dotted key, value) of every `--a.b.c VALUE` and `--a.b.c=VALUE`."""
-    for position, argument in enumerate(arguments):
-        if not argument.startswith("--"):
+def with_options(config: Config, options: Options) -> Config:
+    """A configuration in which options are set, one after the other.
+
+    A key is dotted (`trainer.max_epochs`); within a class it names an argument (`model.loss.gamma`), with or without
+    `init_args` before it. A class, by name or as a block, replaces another one with all its arguments. `key+` adds to
+    a list, and a key that goes on behind a list is about what was added last. A value that is text is read as the type
+    of its argument wants it.
+
+    Args:
+        config: Merged files.
+        options: Dotted keys and values, as pairs or a mapping.
+
+    Raises:
+        UsageError: If an argument of a class stands before the class.
+    """
+    pairs = list(options.items()) if isinstance(options, Mapping) else list(options)
+    for position, (key, value) in enumerate(pairs):
+        group = config.get(key)
+        if (
+            isinstance(group, dict) and "class_path" not in group
+        ):  # all of `trainer`, or a file of it
+            content = load(value) if isinstance(value, str) else value
+            config = merge(config, {key: content})
             continue
-        key, equals, value = argument[2:].partition("=")
-        if not equals and position + 1 < len(arguments):
-            value = arguments[position + 1]
-        yield key.split("."), value
-
-
-def option_value(arguments: Sequence[str], key: str, default: str) -> str:
-    """The value that the last `--key` among arguments gives, or the default."""
-    values = [value for parts, value in _options(arguments) if ".".join(parts) == key]
-    return values[-1] if values else default
-
-
-def without_replaced_classes(config: Config, arguments: Sequence[str]) -> Config:
-    """Drop from the merged files each class block that an argument replaces by another class."""
-    for key, value in _options(arguments):
-        config = _without_replaced(config, key, value)
+        before = [one for one, _ in pairs[:position] if one.startswith(f"{key}.")]
+        if before:
+            raise UsageError(f"`{key}` must stand before `{before[0]}`.")
+        config = _with_option(config, key.split("."), value)
     return config
 
 
-def _without_replaced(config: Any, key: Sequence[str], value: str) -> Any:
-    if not isinstance(config, dict) or not key or key[0] not in config:
-        return config
-    child = config[key[0]]
-    if len(key) > 1:
-        inner = (
-            child.get("init_args") if isinstance(child, dict) and "class_path" in child else None
-        )
-        if isinstance(inner, dict) and key[1] in inner:
-            return {
-                **config,
-                key[0]: {**child, "init_args": _without_replaced(inner, key[1:], value)},
-            }
-        return {**config, key[0]: _without_replaced(child, key[1:], value)}
-    named = _block(child)
-    is_class = (
-        isinstance(named, dict)
-        and "class_path" in named
-        and re.fullmatch(r"[A-Za-z_][\w.]*", value)
-    )
-    if is_class and short_name(named["class_path"]) != short_name(value):
-        return {name: kept for name, kept in config.items() if name != key[0]}
-    return config
+def _with_option(old: Any, keys: Sequence[str], value: Any) -> Any:
+    """A part of a configuration in which a value stands at the keys."""
+    if not keys:
+        return _in_place_of(old, value)
+    if isinstance(old, list) and old:
+        return [*old[:-1], _with_option(old[-1], keys, value)]
+    part = _block(old) if isinstance(old, (dict, str)) else {}
+    if keys[0] == "class_path" and len(keys) == 1:
+        return _in_place_of(part, {"class_path": value})
+    if "class_path" in part and keys[0] not in ("init_args", "dict_kwargs"):
+        keys = ["init_args", *keys]
+    if keys[0].endswith("+") and len(keys) == 1:
+        name = keys[0].removesuffix("+")
+        added = value if isinstance(value, list) else [value]
+        return {**part, name: [*(part.get(name) or []), *added]}
+    return {**part, keys[0]: _with_option(part.get(keys[0]), keys[1:], value)}
+
+
+def _in_place_of(old: Any, value: Any) -> Any:
+    """A value in the place of another one: the same class keeps its arguments."""
+    if isinstance(value, dict) and "class_path" in value:
+        return merge(old, value)
+    if isinstance(value, str) and isinstance(old, dict) and "class_path" in old:
+        same = short_name(old["class_path"]) == short_name(value)
+        return {**old, "class_path": value} if same else value
+    return value
 
 
 def flatten(config: Any, prefix: str = "") -> dict[str, Any]:

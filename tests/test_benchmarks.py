@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from jsonargparse import ArgumentParser
 
+from calibench.cli import configuration_of
 from calibench.config import available, load, read_yaml
 from calibench.losses import CalibrationLoss
 from calibench.training import fit as training
@@ -38,7 +39,7 @@ def fast(root: Path, *files: str) -> list[str]:
 
 @pytest.mark.parametrize("name", [n for n in BENCHMARKS if load(n)["data"]["class_path"] in FREE])
 def test_every_benchmark_runs(name: str, tmp_path: Path) -> None:
-    outcome, run = training.fit(fast(tmp_path, name))
+    outcome, run = training.fit(configuration_of(fast(tmp_path, name)))
     assert outcome == "done"
     assert run.folder.parts[-5] == name
 
@@ -46,7 +47,7 @@ def test_every_benchmark_runs(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_overlay_trains_on_a_benchmark(name: str, tmp_path: Path) -> None:
     """One step of training and one of validation; what is made of the logits is the same for every loss."""
-    experiment = Experiment(fast(tmp_path, "digits_lt", name))
+    experiment = Experiment(configuration_of(fast(tmp_path, "digits_lt", name)))
     experiment.build([NaNGuard()])
     experiment.trainer.fit(experiment.model, datamodule=experiment.datamodule)
     assert experiment.trainer.global_step == 1

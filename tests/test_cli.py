@@ -15,7 +15,7 @@ from subprocess import PIPE
 import pytest
 
 from calibench.catalogue import KINDS, classes, entries
-from calibench.cli import VERBS, main
+from calibench.cli import VERBS, configuration_of, main
 from tests.waiting import patience, started, wait_for
 
 DIGITS = ["fit", "--config", "digits_lt"]
@@ -109,7 +109,7 @@ CASES = {
     "fit --config digits_lt --model.loss FocalLoss --model.loss.gama 1": "no argument `gama`; did you mean gamma",
     "fit --config ag_news --data.checksum warn": "`data`: AGNewsDataModule has no argument `checksum`\n",
     "fit --config digits_lt --data.imbalance_factor 0.5": "`imbalance_factor`",
-    "fit --config digits_lt --trainer.max_epoch 3": "unknown option `--trainer.max_epoch`; did you mean --trainer.max_epochs",
+    "fit --config digits_lt --trainer.max_epoch 3": "unknown option `trainer.max_epoch`; did you mean trainer.max_epochs",
     "fit --config cifar10_lt --data.labels wrost": "`data.labels`: clean, aggregate, random1, worst expected, got wrost",
     "fit --config cifar10_lt --data.imbalance_factor abc": "`data.imbalance_factor`: float expected, got abc",
     "fit --config cifar10_lt --data.split_seed rum": "`data.split_seed`: int or run expected, got rum",
@@ -183,17 +183,19 @@ def test_corrupt_files_of_a_run_are_named_not_fatal(
 
     for seed in ("1", "2"):
         training.fit(
-            [
-                *DIGITS[1:],
-                "--trainer.max_epochs",
-                "1",
-                "--trainer.default_root_dir",
-                str(tmp_path),
-                "--seed_everything",
-                seed,
-                "--trainer.enable_progress_bar",
-                "false",
-            ]
+            configuration_of(
+                [
+                    *DIGITS[1:],
+                    "--trainer.max_epochs",
+                    "1",
+                    "--trainer.default_root_dir",
+                    str(tmp_path),
+                    "--seed_everything",
+                    seed,
+                    "--trainer.enable_progress_bar",
+                    "false",
+                ]
+            )
         )
     broken = next(tmp_path.rglob("seed=2/metrics.json"))
     broken.write_text("{")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from calibench import config
-from calibench.config import UsageError, merge, merge_files, option_value, without_replaced_classes
+from calibench.cli import configuration_of, read_arguments
+from calibench.config import UsageError, merge, merge_files, with_options
 
 
 def write(folder: Path, name: str, text: str) -> str:
@@ -84,38 +85,64 @@ def test_a_file_of_comments_is_an_empty_configuration(tmp_path: Path) -> None:
     assert config.load(write(tmp_path, "c.yaml", "# nothing\n")) == {}
 
 
+FOCAL = {"class_path": "FocalLoss", "init_args": {"gamma": 3}}
+
+
 @pytest.mark.parametrize(
-    ("arguments", "kept"),
+    ("options", "loss"),
     [
-        (["--model.loss", "DualFocalLoss"], False),
-        (["--model.loss=calibench.losses.DualFocalLoss"], False),
-        (["--model.loss", "calibench.losses.FocalLoss"], True),
-        (["--model.loss.gamma", "5"], True),
-        (["--model.loss", '{"class_path": "FocalLoss"}'], True),
-        ([], True),
+        ({"model.loss": "DualFocalLoss"}, "DualFocalLoss"),
+        ({"model.loss": "x.DualFocalLoss"}, "x.DualFocalLoss"),
+        ({"model.loss": "x.FocalLoss"}, {**FOCAL, "class_path": "x.FocalLoss"}),
+        ({"model.loss.class_path": "DualFocalLoss"}, {"class_path": "DualFocalLoss"}),
+        ({"model.loss": {"class_path": "FocalLoss"}}, FOCAL),
+        ({"model.loss": {"class_path": "Dual", "init_args": {"b": 1}}}, {"class_path": "Dual", "init_args": {"b": 1}}),
+        ({"model.loss.gamma": 5}, {"class_path": "FocalLoss", "init_args": {"gamma": 5}}),
+        ({"model.loss.init_args.gamma": 5}, {"class_path": "FocalLoss", "init_args": {"gamma": 5}}),
+        ({"model.loss": "Dual", "model.loss.beta": 1}, {"class_path": "Dual", "init_args": {"beta": 1}}),
+        ({"model.loss": None}, None),
+        ({}, FOCAL),
     ],
-)
-def test_a_class_named_on_the_command_line_replaces_the_block(
-    arguments: list[str], kept: bool
+)  # fmt: skip
+def test_a_class_that_is_named_replaces_another_with_its_arguments(
+    options: dict[str, object], loss: object
 ) -> None:
-    merged = {
-        "model": {
-            "loss": {"class_path": "FocalLoss", "init_args": {"gamma": 3}},
-            "loss_scale": "sum",
-        }
-    }
-    left = without_replaced_classes(merged, arguments)["model"]
-    assert ("loss" in left) == kept
-    assert left["loss_scale"] == "sum"
+    merged = {"model": {"loss": FOCAL, "loss_scale": "sum"}}
+    assert with_options(merged, options) == {"model": {"loss": loss, "loss_scale": "sum"}}
+    assert merged["model"]["loss"] is FOCAL
 
 
 def test_a_nested_class_is_found_through_init_args() -> None:
-    block = {
-        "class_path": "MDCALoss",
-        "init_args": {"base": {"class_path": "FocalLoss", "init_args": {"gamma": 1}}},
+    block = {"class_path": "MDCALoss", "init_args": {"base": FOCAL, "weight": 1}}
+    left = with_options({"loss": block}, {"loss.base": "BrierLoss"})["loss"]
+    assert left == {"class_path": "MDCALoss", "init_args": {"base": "BrierLoss", "weight": 1}}
+    inner = with_options({"loss": block}, {"loss.base.gamma": 1})["loss"]["init_args"]["base"]
+    assert inner == {"class_path": "FocalLoss", "init_args": {"gamma": 1}}
+
+
+def test_lists_grow_and_what_was_added_last_takes_arguments() -> None:
+    merged = {"evaluation": {"calibrators": [{"class_path": "A"}]}}
+    options = [("evaluation.calibrators+", "B"), ("evaluation.calibrators.x", "1"), ("new+", ["C"])]
+    assert with_options(merged, options) == {
+        "evaluation": {"calibrators": [{"class_path": "A"}, {"class_path": "B", "init_args": {"x": "1"}}]},
+        "new": ["C"],
+    }  # fmt: skip
+
+
+def test_a_group_is_merged_from_a_mapping_or_a_file(tmp_path: Path) -> None:
+    merged = {"trainer": {"max_epochs": 1, "devices": 1}}
+    assert with_options(merged, {"trainer": {"max_epochs": 2}})["trainer"] == {
+        "max_epochs": 2,
+        "devices": 1,
     }
-    left = without_replaced_classes({"loss": block}, ["--loss.base", "BrierLoss"])
-    assert left == {"loss": {"class_path": "MDCALoss", "init_args": {}}}
+    file = write(tmp_path, "trainer.yaml", "max_epochs: 3")
+    assert with_options(merged, {"trainer": file})["trainer"] == {"max_epochs": 3, "devices": 1}
+
+
+def test_an_argument_before_its_class_is_refused() -> None:
+    options = [("model.loss.gamma", 5), ("model.loss", "DualFocalLoss")]
+    with pytest.raises(UsageError, match=r"`model\.loss` must stand before `model\.loss\.gamma`"):
+        with_options({"model": {"loss": FOCAL}}, options)
 
 
 def test_short_names_and_near_matches() -> None:
@@ -154,13 +181,34 @@ def test_a_broken_file_is_named_in_one_line(tmp_path: Path, text: str, message: 
     assert "\n" not in str(error.value)
 
 
-def test_split_arguments() -> None:
-    assert config.split_arguments(["--config", "a", "--x", "1", "--config=b", "-c", "d"]) == (
-        ["a", "b", "d"],
-        ["--x", "1"],
-    )
-    with pytest.raises(UsageError, match="needs a file"):
-        config.split_arguments(["--config"])
+def test_a_command_line_is_files_options_and_questions() -> None:
+    line = [
+        "--config", "a", "--x", "1", "--config=b", "-c", "d", "--x.y=[1, {a: b}]", "--n", "-1", "--text", "{a",
+        "--print_config=skip_null", "--x.help", "Name", "--help-all",
+    ]  # fmt: skip
+    given = read_arguments(line)
+    assert given.files == ["a", "b", "d"]
+    assert given.options == [("x", "1"), ("x.y", [1, {"a": "b"}]), ("n", "-1"), ("text", "{a")]
+    assert given.questions == ["--print_config=skip_null", "--x.help", "Name", "--help"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["--config"], "`--config` needs a file or a short name"),
+        (["--x", "--y", "1"], "`--x` needs a value"),
+        (["stray"], "`stray` is no option"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read(line: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_arguments(line)
+
+
+def test_a_command_line_wins_over_files() -> None:
+    config = configuration_of(["--trainer.max_epochs", "3", "--config", "digits_lt"])
+    assert config["trainer"]["max_epochs"] == "3"
+    assert config["benchmark"] == "digits_lt"
 
 
 def test_flatten() -> None:
@@ -169,9 +217,3 @@ def test_flatten() -> None:
         "a.c": [1, 2],
         "d": None,
     }
-
-
-def test_the_last_value_of_an_option_counts() -> None:
-    given = ["--a.b", "1", "--a.bc", "2", "--a.b=3", "--c"]
-    assert option_value(given, "a.b", "") == "3"
-    assert option_value(given, "a", "none") == "none"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from calibench.catalogue import entries, load_plugins
+from calibench.cli import configuration_of
 from calibench.training.experiment import Experiment
 
 SOURCE = """
@@ -81,7 +82,9 @@ def test_what_is_no_calibration_loss_is_refused() -> None:
     from calibench.config import UsageError
 
     with pytest.raises(UsageError, match=r"model\.loss"):
-        Experiment(["--config", "digits_lt", "--model.loss", "torch.nn.CrossEntropyLoss"])
+        Experiment(
+            configuration_of(["--config", "digits_lt", "--model.loss", "torch.nn.CrossEntropyLoss"])
+        )
 
 
 def test_list_names_plugins_and_the_current_folders_classes(

@@ -15,7 +15,7 @@ import torch
 
 from calibench.backbones import HuggingFaceBackbone
 from calibench.calibrators import TemperatureScaling
-from calibench.cli import main
+from calibench.cli import configuration_of, main
 from calibench.config import UsageError, foreign_class
 from calibench.data import DataError
 from calibench.data.cache import cached_by_key
@@ -187,7 +187,7 @@ def printed() -> io.StringIO:
 def finished(tmp_path_factory: pytest.TempPathFactory, printed: io.StringIO) -> Run:
     root = tmp_path_factory.mktemp("results") / LIKE_MARKUP
     given = [*FIT, "--trainer.default_root_dir", str(root)]
-    return fit(given, console=Terminal(file=printed))[1]
+    return fit(configuration_of(given), console=Terminal(file=printed))[1]
 
 
 def test_a_folder_named_like_markup_is_no_error_after_a_finished_run(

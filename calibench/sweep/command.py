@@ -8,11 +8,12 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.live import Live
 
 from calibench import leaderboard
-from calibench.config import UsageError, find, near_matches, option_value
+from calibench.config import Options, UsageError, find, near_matches
 from calibench.printing import say
 from calibench.printing.terminal import Terminal
 from calibench.processes import unwinding
@@ -24,7 +25,7 @@ from calibench.sweep.suites import Part, Suite, is_suite, load_suite, parse_loss
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed
 
-_PLAIN_KEYS = ("--threads", "--evaluated_checkpoint", "--checkpoint_every_n_steps")
+_PLAIN_KEYS = ("threads", "evaluated_checkpoint", "checkpoint_every_n_steps")
 
 
 def plan(
@@ -33,7 +34,7 @@ def plan(
     seeds: Sequence[int],
     *,
     overlays: Sequence[str],
-    overrides: Sequence[str],
+    overrides: Options,
 ) -> list[Job]:
     """The cells of benchmarks x losses x seeds: those of a suite made on the spot."""
     text = ",".join(map(str, seeds))
@@ -212,28 +213,35 @@ def _minutes(text: str) -> float:
     return minutes
 
 
-def checked_overrides(overrides: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The arguments that are left for `calibench fit`, if they can be keys of a configuration.
+def check_overrides(overrides: Sequence[tuple[str, Any]], options: Sequence[str]) -> None:
+    """Check that what is left can be keys of a configuration, before any cell is started.
+
+    Args:
+        overrides: Keys and values.
+        options: What `calibench sweep` itself knows.
 
     Raises:
-        UsageError: If one cannot; it is said before any cell is started.
+        UsageError: If a key cannot.
     """
-    for argument in overrides:
-        name = argument.partition("=")[0]
-        if argument.startswith("--") and "." not in name and name not in _PLAIN_KEYS:
+    for key, _ in overrides:
+        if "." not in key and key not in _PLAIN_KEYS:
+            known = [*options, *(f"--{plain}" for plain in _PLAIN_KEYS)]
             raise UsageError(
-                f"unknown option `{name}`{near_matches(name, [*options, *_PLAIN_KEYS])} (see `calibench sweep --help`)"
+                f"unknown option `--{key}`{near_matches(f'--{key}', known)} (see `calibench sweep --help`)"
             )
-    return list(overrides)
 
 
-def results_root(overrides: Sequence[str]) -> Path:
-    """Where the cells' folders go: `--trainer.default_root_dir`, else `results`."""
-    return Path(option_value(overrides, "trainer.default_root_dir", "results"))
+def results_root(overrides: Options) -> Path:
+    """Where the cells' folders go: `trainer.default_root_dir`, else `results`."""
+    return Path(dict(overrides).get("trainer.default_root_dir", "results"))
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a sweep; 0 if every cell is done, 1 if some failed."""
+    """Run a sweep; 0 if every cell is done, 1 if some failed.
+
+    Args:
+        options: As `add_arguments` says them; `overrides` are keys and values of the configuration, and of SLURM.
+    """
     slurm, options.overrides = slurm_options(options.overrides)
     _check(options, slurm)
     suites = _suites(options)
@@ -269,8 +277,9 @@ def _check(options: argparse.Namespace, slurm: Mapping[str, object]) -> None:
         raise UsageError(f"`{name}` is for `--launcher slurm`.")
     if options.jobs and options.cells_per_gpu:
         raise UsageError("`--jobs` and `--cells-per-gpu` exclude each other.")
+    given = dict(options.overrides)
     for key in ("trainer.devices", "trainer.num_nodes"):
-        if option_value(options.overrides, key, "1") not in ("1", "auto"):
+        if given.get(key, "1") not in ("1", "auto"):
             raise UsageError(
                 f"`--{key}`: a cell of a sweep is one process on one device; `calibench fit` runs one on several."
             )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibench.config import merge_files, short_name, split_arguments
+from calibench.config import short_name
 from calibench.runs import Cell, Run
 from calibench.sweep.pool import Job
 
@@ -16,11 +17,10 @@ def runs_of(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
     A key needs the resolved configuration and so torch, which is imported only if there is something to find.
     Jobs that differ in nothing but the seed are resolved once.
     """
-    cells: dict[tuple[str, ...], Cell | None] = {}
+    cells: dict[str, Cell | None] = {}
     runs: dict[int, Run] = {}
     for position, job in enumerate(jobs):
-        at = job.arguments.index("--seed_everything")
-        same = (*job.arguments[:at], *job.arguments[at + 2 :])
+        same = json.dumps({**job.config, "seed_everything": None}, sort_keys=True, default=str)
         if same not in cells:
             cells[same] = _resolved(job) if _may_have_results(job, root) else None
         cell = cells[same]
@@ -34,16 +34,13 @@ def runs_of(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
 def _resolved(job: Job) -> Cell:
     from calibench.training.experiment import Experiment
 
-    return Experiment(job.arguments).cell
+    return Experiment(job.config).cell
 
 
 def _may_have_results(job: Job, root: Path) -> bool:
-    """Whether there is a folder of the job's benchmark and, unless an option names another, of its loss."""
+    """Whether there is a folder of the job's benchmark and of its loss."""
     if not (root / job.benchmark).is_dir():
         return False
-    files, options = split_arguments(job.arguments)
-    if any(option.partition("=")[0] in ("--model.loss", "--model") for option in options):
-        return True
-    loss = (merge_files(files).get("model") or {}).get("loss")
+    loss = (job.config.get("model") or {}).get("loss")
     name = loss.get("class_path", "*") if isinstance(loss, dict) else str(loss or "*")
     return any((root / job.benchmark).glob(f"*/{short_name(name)}"))

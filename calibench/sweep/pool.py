@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Literal
 
-from calibench.config import UsageError
+from calibench.config import Config, UsageError
 from calibench.processes import (
     Terminated,
     cause_of_death,
@@ -36,7 +36,7 @@ _SYMBOLS: dict[str, str] = {"queued": "·", "done": "✓", "skipped": "✓ befor
 
 @dataclass
 class Job:
-    """One cell of a sweep: what `calibench fit` is called with, and how far it is.
+    """One cell of a sweep: the configuration that `fit` is given, and how far it is.
 
     A cell that another process is running is `waiting`; its reason names that process.
     """
@@ -44,7 +44,7 @@ class Job:
     benchmark: str
     loss: str
     seed: int
-    arguments: list[str]
+    config: Config
     state: State = "queued"
     epoch: int = 0
     epochs: int = 0
@@ -96,14 +96,12 @@ def _work(connection: Connection, device: str | None) -> None:
         raise SystemExit(128 + ended.number) from None
 
 
-def _run_cell(connection: Connection, arguments: list[str], log: str) -> None:
+def _run_cell(connection: Connection, config: Config, log: str) -> None:
     try:
         _write_to(log)
         from calibench.training.fit import fit
 
-        outcome, _ = fit(
-            arguments, report=lambda done, total: connection.send(("epoch", done, total))
-        )
+        outcome, _ = fit(config, report=lambda done, total: connection.send(("epoch", done, total)))
         connection.send(("end", outcome, ""))
     except Busy as busy:
         connection.send(("end", "waiting", busy.owner))
@@ -236,7 +234,7 @@ class Pool:
         worker.job, job.started = job, time.monotonic()
         if job.state == "queued":
             job.state = "running"
-        worker.connection.send((job.arguments, str(self.log(job))))
+        worker.connection.send((job.config, str(self.log(job))))
         return job
 
     def _receive(self, worker: _Worker) -> Iterator[Job]:

@@ -9,12 +9,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from calibench.config import Options
 from calibench.runs import CorruptRun, Run, read_json, write_json
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Setting, Suite
 
 
-def selections(suite: Suite, root: Path, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
+def selections(suite: Suite, root: Path, overrides: Options = ()) -> list[dict[str, Any]]:
     """The best setting of each benchmark, network and loss.
 
     A setting counts only if every seed of it is done: means over different seeds do not compare.
@@ -35,7 +36,7 @@ def selections(suite: Suite, root: Path, overrides: Sequence[str] = ()) -> list[
 
 
 def _best(
-    settings: Sequence[Setting], criterion: str, root: Path, overrides: Sequence[str]
+    settings: Sequence[Setting], criterion: str, root: Path, overrides: Options
 ) -> dict[str, Any]:
     scores: list[tuple[float, Mapping[str, Any]]] = []
     for setting in settings:
@@ -52,11 +53,9 @@ def _best(
     }
 
 
-def _score(setting: Setting, metric: str, root: Path, overrides: Sequence[str]) -> float | None:
+def _score(setting: Setting, metric: str, root: Path, overrides: Options) -> float | None:
     """Mean over seeds of a raw validation metric; None if a seed lacks it or it is not finite."""
-    jobs = [setting.job(seed) for seed in setting.seeds]
-    for job in jobs:
-        job.arguments = [*job.arguments, *overrides]
+    jobs = [setting.job(seed, overrides) for seed in setting.seeds]
     runs = runs_of(jobs, root)
     found = [_value(run, metric) for run in runs.values()]
     values = [value for value in found if value is not None and isfinite(value)]
@@ -72,9 +71,7 @@ def _value(run: Run, metric: str) -> float | None:
     raise CorruptRun(f"{run.folder} has no `{metric}` of the validation split to select by.")
 
 
-def record_selection(
-    name: str, suite: Suite, root: Path, overrides: Sequence[str]
-) -> Iterator[str]:
+def record_selection(name: str, suite: Suite, root: Path, overrides: Options) -> Iterator[str]:
     """Write `selections/<suite>.json` below the results and say what was chosen, if the suite selects."""
     if suite.select is None:
         return

@@ -10,14 +10,24 @@ in `set` key by key. The keys are the fields of `Part`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from calibench.config import UsageError, available, find, load, near_matches
+from calibench.config import (
+    Config,
+    Options,
+    UsageError,
+    available,
+    find,
+    load,
+    merge_files,
+    near_matches,
+    with_options,
+)
 from calibench.sweep.pool import Job
 
 CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
@@ -69,7 +79,7 @@ class Setting:
         loss: Label of the loss.
         values: The values taken from the grid, by key.
         files: Configuration files in the order of their merging.
-        options: Further arguments of `calibench fit`.
+        options: Values of configuration keys, set on top of the files.
         seeds: Its seeds.
         sets: Our names of a paper's out-of-distribution sets.
         calibrators: Blocks of calibrators that its runs are to have; empty for the benchmark's.
@@ -82,7 +92,7 @@ class Setting:
     loss: str
     values: Mapping[str, Any]
     files: Sequence[str]
-    options: Sequence[str]
+    options: Mapping[str, Any]
     seeds: Sequence[int]
     sets: Mapping[str, str]
     calibrators: Sequence[Mapping[str, Any]]
@@ -94,12 +104,21 @@ class Setting:
         values = [f"{key.rsplit('.', 1)[-1]}={value}" for key, value in self.values.items()]
         return " ".join(part for part in (dataset, self.backbone, *values) if part)
 
-    def job(self, seed: int) -> Job:
-        """The cell of one seed."""
-        files = [argument for name in self.files for argument in ("--config", name)]
-        own = ["--seed_everything", str(seed), "--ckpt_path", "last", "--trainer.devices", "1"]
-        arguments = [*files, *own, *self.options]
-        return Job(self.benchmark, self.loss, seed, arguments, variant=self.variant)
+    @cached_property
+    def _merged(self) -> Config:
+        return merge_files(self.files)
+
+    def job(self, seed: int, overrides: Options = ()) -> Job:
+        """The cell of one seed, with options on top of the suite's own."""
+        own = {"seed_everything": seed, "ckpt_path": "last", "trainer.devices": 1}
+        config = with_options(self._merged, {**own, **self.options})
+        return Job(
+            self.benchmark,
+            self.loss,
+            seed,
+            with_options(config, overrides),
+            variant=self.variant,
+        )
 
 
 @dataclass(frozen=True)
@@ -152,7 +171,7 @@ class Part:
                     options = {**chosen, **self.set, **evaluation, **own, **varied}
                     yield Setting(
                         path.stem, self.named_dataset, _backbone_name(backbone), name, label, varied,
-                        [str(path), *self.config, *files], _options(options), parse_seeds(self.seeds),
+                        [str(path), *self.config, *files], options, parse_seeds(self.seeds),
                         self.sets, calibrators,
                     )  # fmt: skip
 
@@ -202,14 +221,6 @@ def _varied(
         for value in values if its_name == name else [None]:
             more = {argument: value} if its_name == name else {}
             yield {**calibrator, "init_args": {**calibrator.get("init_args", {}), **more}}
-
-
-def _options(values: Mapping[str, Any]) -> list[str]:
-    texts = (
-        value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-        for value in values.values()
-    )
-    return [text for key, value in zip(values, texts, strict=True) for text in (f"--{key}", value)]
 
 
 @dataclass(frozen=True)
@@ -279,14 +290,12 @@ class Suite:
         """All rows."""
         return [setting for part in self.parts for setting in part.settings()]
 
-    def jobs(self, overrides: Sequence[str] = ()) -> list[Job]:
+    def jobs(self, overrides: Options = ()) -> list[Job]:
         """The cells, part by part and seed by seed, so that what finishes first is comparable."""
         jobs = []
         for part in self.parts:
             rows = list(part.settings())
-            jobs += [row.job(seed) for seed in parse_seeds(part.seeds) for row in rows]
-        for job in jobs:
-            job.arguments = [*job.arguments, *overrides]
+            jobs += [row.job(seed, overrides) for seed in parse_seeds(part.seeds) for row in rows]
         return jobs
 
     def restricted(

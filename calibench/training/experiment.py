@@ -1,4 +1,4 @@
-"""From a command line and configuration files to a trainer, a module, a data module and an evaluation."""
+"""From a configuration to a trainer, a module, a data module and an evaluation."""
 
 from __future__ import annotations
 
@@ -20,12 +20,7 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from calibench.catalogue import load_plugins
-from calibench.config import (
-    UsageError,
-    merge_files,
-    split_arguments,
-    without_replaced_classes,
-)
+from calibench.config import Config, UsageError
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import import_metrics
@@ -72,24 +67,30 @@ def _refusals() -> Iterator[None]:
 class Experiment(LightningCLI):
     """A resolved configuration, and the objects it describes once `build` is called.
 
-    The files are merged by `calibench.config` and handed to the parser as one, and every verb uses the same
-    parser, so the config.yaml of a run works with all of them.
+    The parser sees one configuration, and every verb uses the same parser, so the config.yaml of a run works with all
+    of them.
 
     Args:
-        arguments: The command line after the verb.
+        config: Merged files and options, as `calibench.config.configuration` gives them.
+        questions: What the parser answers and exits (`--print_config`, `--model.loss.help FocalLoss`).
 
     Raises:
-        UsageError: For any mistake in the arguments or files, in one line.
+        TypeError: If the configuration is no mapping.
+        UsageError: For any mistake in it, in one line.
+        SystemExit: After the answer to a question.
     """
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, config: Config, questions: Sequence[str] = ()) -> None:
+        if not isinstance(config, dict):
+            raise TypeError(
+                f"`config` must be a dict, as calibench.config.configuration gives it, got {type(config).__name__}."
+            )
         load_plugins()  # of what is installed, so before the current folder counts
         if "" not in sys.path and os.getcwd() not in sys.path:
             # a console script lacks the current folder; classes of one's own may lie there
             sys.path.insert(0, os.getcwd())
         _quiet()
-        names, rest = split_arguments(arguments)
-        self.merged = without_replaced_classes(merge_files(names), rest)
+        self.merged = config
         super().__init__(
             ClassificationModule,
             ClassificationDataModule,
@@ -106,7 +107,7 @@ class Experiment(LightningCLI):
                 "description": "Every key of a configuration; `calibench fit --help` is the short of it.",
             },
             run=False,
-            args=[*(["--config", json.dumps(self.merged)] if self.merged else []), *rest],
+            args=[*(["--config", json.dumps(config, default=str)] if config else []), *questions],
         )
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:

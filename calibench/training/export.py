@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
-from calibench.config import ExpectedFailure, UsageError, foreign_class, load
+from calibench.config import ExpectedFailure, UsageError, configuration, foreign_class, load
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.scoring import fit_calibrator
 from calibench.printing import say
@@ -123,7 +123,7 @@ def trained_network(source: Run, *, trusted: bool = False) -> tuple[nn.Module, T
     file = source.folder / "config.yaml"
     if not trusted:
         _check_known(file, load(str(file)))  # before anything is imported for it
-    experiment = Experiment(["--config", str(file)])
+    experiment = Experiment(configuration([str(file)]))
     if not trusted:
         _check_known(file, experiment.resolved)  # with what it drew in from other files
     which = "last" if experiment.config.evaluated_checkpoint == "last" else "best"

@@ -6,14 +6,14 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any, Literal
 
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning_utilities.core.rank_zero import rank_zero_only
 
-from calibench.config import UsageError
+from calibench.config import Config, UsageError
 from calibench.evaluation import Report
 from calibench.evaluation.further_metrics import described
 from calibench.evaluation.settings import built, spelled_out, united
@@ -58,7 +58,7 @@ Outcome = Literal["done", "skipped"]
 
 
 def fit(
-    arguments: Sequence[str],
+    config: Config,
     *,
     report: Callable[[int, int], None] | None = None,
     console: Terminal | None = None,
@@ -70,7 +70,7 @@ def fit(
     (`fast_dev_run`, or a run without a training step) is written too, but never done, so that nothing counts it.
 
     Args:
-        arguments: The command line after `fit`.
+        config: Merged files and options, as `calibench.config.configuration` gives them.
         report: Called with (epochs done, epochs in all); without it a progress bar is shown.
         console: Where the table goes; nowhere if None.
 
@@ -78,11 +78,11 @@ def fit(
         Whether the run was trained now, and its folder.
 
     Raises:
-        UsageError: For a mistake in the arguments.
+        UsageError: For a mistake in the configuration.
         Busy: If another process has the run.
         LostClaim: If another process took the run over.
     """
-    experiment = Experiment(arguments)
+    experiment = Experiment(config)
     check_options(experiment.config)
     run, lead = experiment.run, _leads()
     outcome: Literal["done", "trial", "skipped"] = "skipped"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import lightning.pytorch as L
 from lightning.pytorch.callbacks import Callback
 
 from calibench.calibrators import Calibrator
-from calibench.config import UsageError
+from calibench.config import Config, UsageError
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrate import save_calibrator, save_probabilities
 from calibench.evaluation.calibrator_names import calibrator_named
@@ -25,35 +24,42 @@ from calibench.training.interruption import interruptible
 Values = Sequence[Mapping[str, float]]
 
 
-def validate(arguments: Sequence[str], console: Terminal) -> None:
+def validate(config: Config, console: Terminal) -> None:
     """Print the validation metrics of a checkpoint."""
-    _print(_run(arguments, lambda trainer: trainer.validate, verbose=False), console)
+    _print(_run(config, lambda trainer: trainer.validate, verbose=False), console)
 
 
-def test(arguments: Sequence[str], console: Terminal) -> None:
+def test(config: Config, console: Terminal) -> None:
     """Print the metrics of a checkpoint on the test set and the OOD and shift sets."""
-    _print(_run(arguments, lambda trainer: trainer.test, verbose=False), console)
+    _print(_run(config, lambda trainer: trainer.test, verbose=False), console)
 
 
-def predict(arguments: Sequence[str], console: Terminal) -> None:
-    """Write the logits of a checkpoint on every split and set as .npz files into `--output DIR`.
+def predict(
+    config: Config,
+    console: Terminal,
+    *,
+    output: str | Path = "predictions",
+    calibrator: str | None = None,
+) -> None:
+    """Write the logits of a checkpoint on every split and set as .npz files.
 
-    With `--calibrator NAME`, also the probabilities after a calibrator that is fitted on the validation logits, and
-    the calibrator itself, into `DIR/NAME`.
+    Args:
+        config: What the run was trained with.
+        console: Where the names of the files go.
+        output: Folder of the files.
+        calibrator: Name of a calibrator that is fitted on the validation logits: the probabilities after it, and the
+            calibrator itself, go into a folder of this name below.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--output", type=Path, default=Path("predictions"))
-    parser.add_argument("--calibrator")
-    options, rest = parser.parse_known_args(list(arguments))
-    calibrator = calibrator_named(options.calibrator) if options.calibrator else None
-    save = SavePredictions(options.output)
-    _run(rest, lambda trainer: trainer.predict, [save], return_predictions=False)
+    output = Path(output)
+    fitted = calibrator_named(calibrator) if calibrator else None
+    save = SavePredictions(output)
+    _run(config, lambda trainer: trainer.predict, [save], return_predictions=False)
     for name, predictions in save.saved.items():
         rows, classes = predictions.logits.shape
-        console.print(f"{options.output / name}.npz  {rows} x {classes}")
-    if calibrator is not None and save.saved:
-        folder = options.output / options.calibrator
-        _calibrate(calibrator, save.saved, folder)
+        console.print(f"{output / name}.npz  {rows} x {classes}")
+    if calibrator and fitted is not None and save.saved:
+        folder = output / calibrator
+        _calibrate(fitted, save.saved, folder)
         console.print(f"{folder}  the calibrated probabilities")
 
 
@@ -66,14 +72,14 @@ def _calibrate(calibrator: Calibrator, sets: Mapping[str, Predictions], folder: 
 
 
 def _run(
-    arguments: Sequence[str],
+    config: Config,
     verb: Callable[[L.Trainer], Callable[..., Any]],
     callbacks: Sequence[Callback] = (),
     **options: bool,
 ) -> Values:
     """Call a verb of the trainer on the checkpoint; what it returns on the first process, nothing on others."""
     with interruptible() as interruption:
-        experiment = Experiment(arguments)
+        experiment = Experiment(config)
         path = _checkpoint(experiment)
         experiment.build([*callbacks, interruption])
         run = verb(experiment.trainer)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from calibench.cli import configuration_of
 from calibench.config import UsageError, merge_files
 from calibench.training import fit as training
 from tests.data import fake_texts
@@ -28,7 +29,7 @@ def run(root: Path, *names: str, options: tuple[str, ...] = ()) -> str:
     fast = ["--trainer.fast_dev_run=true", "--trainer.enable_progress_bar=false"]
     where = [f"--data.root={root}", f"--trainer.default_root_dir={root / 'results'}"]
     small = ["--data.batch_size=8", "--trainer.accelerator=cpu", *BENCHMARKS[names[0]]]
-    outcome, _ = training.fit([*configs, *fast, *where, *small, *options])
+    outcome, _ = training.fit(configuration_of([*configs, *fast, *where, *small, *options]))
     return outcome
 
 

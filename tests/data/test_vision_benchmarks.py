@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from calibench import data
+from calibench.cli import configuration_of
 from calibench.config import Config, available, merge_files
 from calibench.data.images.base import OfficialImageDataModule
 from calibench.training import fit as training
@@ -63,12 +64,12 @@ def test_fakes_stand_in_for_every_image_set() -> None:
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_benchmark_runs(name: str, root: Path) -> None:
-    assert training.fit(arguments(root, name))[0] == "done"
+    assert training.fit(configuration_of(arguments(root, name)))[0] == "done"
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_every_protocol_trains_on_a_benchmark(name: str, root: Path) -> None:
-    experiment = Experiment(arguments(root, "cifar10_lt", name, "losses/brier"))
+    experiment = Experiment(configuration_of(arguments(root, "cifar10_lt", name, "losses/brier")))
     experiment.build()
     experiment.trainer.fit(experiment.model, datamodule=experiment.datamodule)
     assert experiment.trainer.global_step == 1

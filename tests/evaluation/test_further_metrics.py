@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from calibench.cli import configuration_of
 from calibench.config import UsageError
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import blocks_named, import_metrics
@@ -157,7 +158,11 @@ def test_a_finished_run_is_scored_anew_and_ranked_by_a_users_metric(
     shutil.copytree(OLD, tmp_path / "digits_lt")
     asked = ["--config", "digits_lt", "--trainer.max_epochs", "2"]
     where = ["--trainer.default_root_dir", str(tmp_path)]
-    outcome, _ = fit([*asked, *where, "--evaluation.metrics", json.dumps([own, "RiskCoverage"])])
+    outcome, _ = fit(
+        configuration_of(
+            [*asked, *where, "--evaluation.metrics", json.dumps([own, "RiskCoverage"])]
+        )
+    )
     assert outcome == "skipped"
     (table,) = leaderboard(tmp_path, metrics=["Half", "aurc", "nll"]).tables
     shown = {column.title: value.mean for column, value in table.rows[0].values.items()}

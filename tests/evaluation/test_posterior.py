@@ -14,7 +14,7 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
-from calibench.cli import main
+from calibench.cli import configuration_of, main
 from calibench.evaluation import (
     PosteriorScores,
     deep_ensemble,
@@ -296,7 +296,7 @@ def test_a_run_on_gaussians_knows_its_posterior(
     shown = capsys.readouterr().out
     assert "KL to posterior" in shown
     assert "posterior: the true posterior of the Gaussians" in shown
-    run = Experiment(line).run
+    run = Experiment(configuration_of(line)).run
     content = json.loads((run.folder / "metrics.json").read_text())
     assert content["posterior"] == "the true posterior of the Gaussians"
     rows = {
@@ -311,7 +311,7 @@ def test_a_run_on_gaussians_knows_its_posterior(
     for name in POSTERIOR_METRICS:
         assert float(logged[f"test/{name}"]) == pytest.approx(rows[name], abs=1e-5)
     assert (
-        training.fit([*line, "--evaluation.n_bins", "[10]"])[0] == "skipped"
+        training.fit(configuration_of([*line, "--evaluation.n_bins", "[10]"]))[0] == "skipped"
     )  # evaluated anew from the file
     again = json.loads((run.folder / "metrics.json").read_text())
     assert again["posterior"] == content["posterior"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import main
+from calibench.cli import configuration_of, main
 from calibench.leaderboard import leaderboard
 from calibench.runs import Predictions, Run
 from calibench.tables.key import Key
@@ -33,7 +33,7 @@ def test_its_logits_and_its_place_in_the_leaderboard_are_read(results: Path) -> 
 
 def test_it_is_recognised_as_done_and_its_numbers_stay(results: Path) -> None:
     before = (results / FOLDER / "metrics.json").read_bytes()
-    outcome, run = fit([*ASKED, "--trainer.default_root_dir", str(results)])
+    outcome, run = fit(configuration_of([*ASKED, "--trainer.default_root_dir", str(results)]))
     assert (outcome, run.folder) == ("skipped", results / FOLDER)
     assert (results / FOLDER / "metrics.json").read_bytes() == before
 
@@ -41,8 +41,8 @@ def test_it_is_recognised_as_done_and_its_numbers_stay(results: Path) -> None:
 def test_other_calibrators_are_added_to_the_same_numbers(results: Path) -> None:
     before = json.loads((results / FOLDER / "metrics.json").read_text())["rows"]
     fit(
-        [*ASKED, "--trainer.default_root_dir", str(results),
-         "--evaluation.calibrators", "[{class_path: VectorScaling}]"]
+        configuration_of([*ASKED, "--trainer.default_root_dir", str(results),
+         "--evaluation.calibrators", "[{class_path: VectorScaling}]"])
     )  # fmt: skip
     after = json.loads((results / FOLDER / "metrics.json").read_text())["rows"]
     assert {row["calibrator"] for row in after} > {row["calibrator"] for row in before}

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from calibench.cli import configuration_of
 from calibench.processes import Terminated
 from calibench.runs import Busy, Claim, LostClaim, Run
 from calibench.runs.lock import held
@@ -54,7 +55,7 @@ def test_a_run_finished_between_the_look_and_the_claim_is_not_trained_again(
 
     monkeypatch.setattr(Run, "claimed", after_the_other)
     monkeypatch.setattr(training, "_train", train_again)
-    outcome, run = training.fit(asked(tmp_path, "TemperatureScaling"))
+    outcome, run = training.fit(configuration_of(asked(tmp_path, "TemperatureScaling")))
     assert outcome == "skipped"
     assert run.done
     assert not (run.folder / "run.lock").exists()
@@ -88,7 +89,7 @@ def test_neither_loses_the_others_calibrator(
         return build(settings)
 
     monkeypatch.setattr(training, "built", build_slowly)
-    training.fit(asked(finished, "HistogramBinning"))
+    training.fit(configuration_of(asked(finished, "HistogramBinning")))
     second.join()
     assert calibrators(finished) == before | {"VectorScaling", "HistogramBinning"}
     said = capsys.readouterr().err
@@ -100,16 +101,20 @@ def test_a_worker_does_not_wait_for_its_turn(finished: Path) -> None:
     """Its sweep has other cells for it."""
     (run,) = (Run(path.parent) for path in finished.rglob("status.json"))
     with run.claimed(), pytest.raises(Busy):
-        training.fit(asked(finished, "VectorScaling"), report=lambda done, total: None)
+        training.fit(
+            configuration_of(asked(finished, "VectorScaling")), report=lambda done, total: None
+        )
 
 
 def test_a_run_that_is_trained_anew_is_not_waited_for(finished: Path) -> None:
     (run,) = (Run(path.parent) for path in finished.rglob("status.json"))
     arguments = asked(finished, "VectorScaling")
     with run.claimed():
-        assert training.fit(asked(finished, "TemperatureScaling"))[0] == "skipped"  # nothing to do
+        assert (
+            training.fit(configuration_of(asked(finished, "TemperatureScaling")))[0] == "skipped"
+        )  # nothing to do
         with pytest.raises(Busy):
-            training.fit([*arguments, "--overwrite", "true"])
+            training.fit(configuration_of([*arguments, "--overwrite", "true"]))
 
 
 # --- one that lost the run ---
@@ -132,7 +137,7 @@ def test_it_leaves_the_winners_result_alone(
 
     monkeypatch.setattr(training, "_train", lose)
     with pytest.raises(OSError if fails else LostClaim, match="loser's" if fails else "taken over"):
-        training.fit(arguments(tmp_path))
+        training.fit(configuration_of(arguments(tmp_path)))
     (status,) = tmp_path.rglob("status.json")
     told = json.loads(status.read_text())
     assert (told["status"], told["reason"]) == ("done", None)
@@ -156,7 +161,7 @@ def test_what_is_done_stays_done_though_the_process_is_ended_just_then(
 
     monkeypatch.setattr(training, "_train", train)
     with pytest.raises(Terminated):
-        training.fit(arguments(tmp_path))
+        training.fit(configuration_of(arguments(tmp_path)))
     (status,) = tmp_path.rglob("status.json")
     assert json.loads(status.read_text())["status"] == "done"
 

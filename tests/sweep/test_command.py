@@ -95,42 +95,41 @@ def test_losses(tmp_path: Path) -> None:
     assert parse_losses(["gce", str(mine), "gce"]) == ["gce", str(mine)]
 
 
-def test_plan_goes_seed_by_seed_and_merges_the_loss_last() -> None:
+def test_plan_goes_seed_by_seed_and_merges_the_loss_last(tmp_path: Path) -> None:
+    overlay = tmp_path / "o.yaml"
+    overlay.write_text("model: {loss: BrierLoss, loss_scale: sum}\nthreads: 4\n")
     jobs = plan(
         ["digits_lt", "digits"],
         ["focal", "gce"],
         [1, 2],
-        overlays=["o.yaml"],
-        overrides=["--threads", "2"],
+        overlays=[str(overlay)],
+        overrides=[("threads", "2")],
     )
     assert [job.label for job in jobs[:4]] == [
         f"digits_lt {loss} seed={seed}" for seed in (1, 2) for loss in ("focal", "gce")
     ]
-    assert [jobs[0].arguments[i] for i in (0, 2, 4)] == ["--config"] * 3
-    assert [Path(jobs[0].arguments[i]).name for i in (1, 3, 5)] == [
-        "digits_lt.yaml",
-        "o.yaml",
-        "focal.yaml",
-    ]
-    assert jobs[0].arguments[6:] == [
-        "--seed_everything",
-        "1",
-        "--ckpt_path",
-        "last",
-        "--trainer.devices",
-        "1",
-        "--threads",
-        "2",
-    ]
+    config = jobs[0].config
+    assert [config[key] for key in ("benchmark", "seed_everything", "ckpt_path", "threads")] == [
+        "digits_lt", 1, "last", "2",
+    ]  # fmt: skip
+    assert config["model"]["loss"]["class_path"] == "FocalLoss"
+    assert config["model"]["loss_scale"] == "sum"
+    assert config["trainer"] == {"max_epochs": 30, "accelerator": "cpu", "devices": 1}
+    assert jobs[-1].config == {
+        **jobs[-3].config,
+        "seed_everything": 2,
+        "model": jobs[-1].config["model"],
+    }
 
 
 def test_results_root() -> None:
     assert results_root([]) == Path("results")
-    assert results_root(["--trainer.max_epochs", "1", "--trainer.default_root_dir=x"]) == Path("x")
+    given = [("trainer.default_root_dir", "y"), ("threads", "1"), ("trainer.default_root_dir", "x")]
+    assert results_root(given) == Path("x")
 
 
 def test_the_live_table_shows_states_and_fits_the_terminal() -> None:
-    jobs = [Job("b", f"loss{i}", seed, []) for i in range(30) for seed in (1, 2)]
+    jobs = [Job("b", f"loss{i}", seed, {}) for i in range(30) for seed in (1, 2)]
     jobs[0].state, jobs[0].seconds = "done", 4.2
     jobs[1].state, jobs[1].epoch, jobs[1].epochs, jobs[1].started = (
         "running",
@@ -230,9 +229,9 @@ def test_the_memory_of_a_cell_does_not_wait_for_the_collector(
 
     left: list[weakref.ref[Trainer]] = []
 
-    def fit(arguments: list[str], report: object) -> tuple[str, None]:
+    def fit(config: dict[str, object], report: object) -> tuple[str, None]:
         left.append(weakref.ref(Trainer()))
-        if arguments:
+        if config:
             raise ValueError("failed")
         return "done", None
 
@@ -241,8 +240,8 @@ def test_the_memory_of_a_cell_does_not_wait_for_the_collector(
     ours, theirs = multiprocessing.Pipe()
     gc.disable()
     try:
-        pool._run_cell(theirs, [], "")
-        pool._run_cell(theirs, ["--failing"], "")
+        pool._run_cell(theirs, {}, "")
+        pool._run_cell(theirs, {"model": "fails"}, "")
     finally:
         gc.enable()
     assert [ours.recv()[1] for _ in range(2)] == ["done", "failed"]

@@ -19,6 +19,7 @@ import pytest
 from rich.console import Console
 
 from calibench.cli import main
+from calibench.config import configuration
 from calibench.runs import Busy
 from calibench.runs.owner import Owner
 from calibench.sweep import command, pool
@@ -32,7 +33,7 @@ OTHER = Owner(7, "node3", "another/1")
 
 
 def jobs(n: int) -> list[Job]:
-    return [Job("b", "loss", seed, [str(seed)]) for seed in range(n)]
+    return [Job("b", "loss", seed, {"seed_everything": seed}) for seed in range(n)]
 
 
 class FakeProcess:
@@ -79,8 +80,9 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     """What `fit` does when it is called for a cell, time after time: an outcome, an error, or something to wait for."""
     told: dict[str, list[Any]] = {}
 
-    def fit(arguments: Sequence[str], *, report: Any) -> tuple[str, None]:
-        found = told[arguments[0]].pop(0) if told.get(arguments[0]) else "done"
+    def fit(config: dict[str, Any], *, report: Any) -> tuple[str, None]:
+        answers = told.get(str(config["seed_everything"]))
+        found = answers.pop(0) if answers else "done"
         if isinstance(found, Exception):
             raise found
         if isinstance(found, threading.Event):
@@ -221,7 +223,7 @@ def test_the_limit_reaches_cells_here_and_in_slurm_jobs(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     options = parser.parse_args(["digits_lt", "--minutes-per-cell", "1.5"])
-    cells = [Job("b", "loss", 1, ["--config", "digits_lt"])]
+    cells = [Job("b", "loss", 1, configuration(["digits_lt"]))]
     here = command._launcher(options, cells, tmp_path, {})
     assert isinstance(here, Pool)
     assert here.minutes_per_cell == 1.5

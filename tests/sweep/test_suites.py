@@ -34,7 +34,7 @@ def write_cell(root: Path, setting: Setting, seed: int, **given: Any) -> Path:
     """A run folder of a suite's cell, under the key that training would give it."""
     from calibench.evaluation.settings import built
 
-    experiment = resolved(*setting.job(setting.seeds[0]).arguments)  # the seed is in no key
+    experiment = resolved(setting)
     cell, evaluation = experiment.cell, experiment.evaluation_settings
     calibrators = {name: {"temperature": 1.3} for name in built(evaluation).named()}
     changes = {"evaluation": evaluation, "calibrators": calibrators, **given.pop("changes", {})}
@@ -44,12 +44,16 @@ def write_cell(root: Path, setting: Setting, seed: int, **given: Any) -> Path:
     )  # fmt: skip
 
 
+def resolved(setting: Setting) -> Any:
+    """The experiment of a setting, resolved once."""
+    return _resolved(json.dumps(setting.job(1).config, default=str))  # the seed is in no key
+
+
 @cache
-def resolved(*arguments: str) -> Any:
-    """An experiment, resolved once."""
+def _resolved(config: str) -> Any:
     from calibench.training.experiment import Experiment
 
-    return Experiment(arguments)
+    return Experiment(json.loads(config))
 
 
 @pytest.mark.parametrize("name", [name for name in SUITES if load_suite(name).parts])
@@ -109,8 +113,8 @@ def test_a_suite_like_another_takes_its_cells_and_differences(tmp_path: Path) ->
         f"same_cells_as: {tmp_path / 'base.yaml'}\nonly: {{datasets: [digits], models: [small]}}\n"
     )
     suite = load_suite(write(tmp_path, text + "set: {x.y: 2}\ndiffers: {all: all of it}\n"))
-    cells = [(s.dataset, s.model, s.loss, s.seeds, s.options[-4:]) for s in suite.settings()]
-    options = ["--threads", "1", "--x.y", "2"]
+    cells = [(s.dataset, s.model, s.loss, s.seeds, s.options) for s in suite.settings()]
+    options = {"model.backbone": "SmallCNN", "threads": 1, "x.y": 2}
     assert cells == [("digits", "small", loss, [4], options) for loss in ("focal", "gce")]
     assert (suite.note, suite.missing) == ("whole", {})
     assert suite.differs == {"gce": "smoothed", "all": "all of it"}
@@ -151,8 +155,10 @@ def test_a_table_that_cannot_be_run_says_why(capsys: pytest.CaptureFixture[str])
 def test_a_network_with_arguments_is_known_by_its_own_name() -> None:
     vit = next(s for s in load_suite("suites/fcl_table10").settings() if s.model == "transformer_1")
     assert vit.backbone == "vit_tiny_patch16_224"
-    block = json.loads(vit.options[vit.options.index("--model.backbone") + 1])
-    assert block["init_args"]["options"] == {"img_size": 32, "patch_size": 4}
+    assert vit.options["model.backbone"]["init_args"]["options"] == {
+        "img_size": 32,
+        "patch_size": 4,
+    }
 
 
 def test_a_suite_is_told_from_a_benchmark() -> None:
@@ -166,18 +172,19 @@ def test_a_grid_multiplies_and_the_last_file_is_the_loss(tmp_path: Path) -> None
         "benchmark: digits\nseeds: 1,2\nset: {threads: 1}\nlosses: {mine: [focal, protocols/brier_mean, {model.loss.gamma: 2}]}\n"
         "grid: {trainer.max_epochs: [1, 2], model.optimizer.lr: [0.1, 1e-2]}\n",
     )
-    jobs = load_suite(name).jobs(["--x.y", "1"])
+    suite = load_suite(name)
+    jobs = suite.jobs([("x.y", "1")])
     assert [job.label for job in jobs][:2] == [
         "digits mine max_epochs=1 lr=0.1 seed=1",
         "digits mine max_epochs=1 lr=0.01 seed=1",
     ]
     assert len(jobs) == 8
-    files = [Path(text).stem for text in jobs[0].arguments[1:6:2]]
+    files = [Path(text).stem for text in suite.settings()[0].files]
     assert files == ["digits", "focal", "brier_mean"]
-    assert jobs[1].arguments[12:] == [
-        "--threads", "1", "--model.loss.gamma", "2", "--trainer.max_epochs", "1",
-        "--model.optimizer.lr", "0.01", "--x.y", "1",
-    ]  # fmt: skip
+    config = jobs[1].config
+    assert (config["threads"], config["trainer"]["max_epochs"], config["x"]) == (1, 1, {"y": "1"})
+    assert config["model"]["loss"] == {"class_path": "FocalLoss", "init_args": {"gamma": 2}}
+    assert config["model"]["optimizer"]["init_args"]["lr"] == 0.01
 
 
 def test_a_grid_over_a_calibrator_is_one_run(tmp_path: Path) -> None:
@@ -186,7 +193,7 @@ def test_a_grid_over_a_calibrator_is_one_run(tmp_path: Path) -> None:
         .restricted(losses=["cross_entropy"], seeds=None)
         .settings()
     )
-    blocks = json.loads(setting.options[setting.options.index("--evaluation.calibrators") + 1])
+    blocks = setting.options["evaluation.calibrators"]
     assert [block.get("init_args") for block in blocks] == [{}, {"n_bins": 5}, {"n_bins": 15}]
 
 
@@ -330,7 +337,7 @@ def test_every_setting_is_a_configuration_with_a_key_of_its_own(name: str) -> No
     from calibench.training.experiment import Experiment
 
     settings = load_suite(name).settings()
-    cells = [Experiment(setting.job(1).arguments).cell for setting in settings]
+    cells = [Experiment(setting.job(1).config).cell for setting in settings]
     assert len(set(cells)) == len(settings)
     assert all(
         setting.backbone in ("", cell.backbone)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from calibench.calibrators import TemperatureScaling
-from calibench.cli import main
+from calibench.cli import configuration_of, main
 from calibench.config import ExpectedFailure
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrate import load_calibrator
@@ -34,7 +34,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "--trainer.enable_progress_bar",
         "false",
     ]
-    return training.fit([*arguments, "--trainer.default_root_dir", str(folder)])[1]
+    return training.fit(configuration_of([*arguments, "--trainer.default_root_dir", str(folder)]))[
+        1
+    ]
 
 
 # The process has torch and numpy; calibench must not be needed, so it is made impossible to import.
@@ -110,7 +112,7 @@ def test_predict_writes_calibrated_probabilities_beside_the_logits(
 def test_predict_refuses_an_unknown_calibrator_before_it_starts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["predict", "--config", "nowhere", "--calibrator", "TempScaling"]) == 2
+    assert main(["predict", "--config", "digits_lt", "--calibrator", "TempScaling"]) == 2
     assert "did you mean TemperatureScaling" in capsys.readouterr().err
 
 

@@ -15,7 +15,7 @@ import yaml
 from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 
-from calibench.cli import main
+from calibench.cli import configuration_of, main
 from calibench.config import UsageError
 from calibench.runs import Predictions, Run
 from calibench.tables.key import Key
@@ -39,7 +39,7 @@ def arguments(root: Path, *more: str) -> list[str]:
 
 
 def fit(root: Path, *more: str) -> Run:
-    return training.fit(arguments(root, *more))[1]
+    return training.fit(configuration_of(arguments(root, *more)))[1]
 
 
 def metrics(run: Run) -> dict[str, Any]:
@@ -109,9 +109,9 @@ def test_the_same_seed_gives_the_same_metrics(finished: Run, tmp_path: Path) -> 
 def test_a_done_run_is_not_trained_again(finished: Run, tmp_path: Path) -> None:
     run = copy(finished, tmp_path)
     before = (run.folder / "checkpoints" / "last.ckpt").stat().st_mtime_ns
-    assert training.fit(arguments(tmp_path))[0] == "skipped"
+    assert training.fit(configuration_of(arguments(tmp_path)))[0] == "skipped"
     assert (run.folder / "checkpoints" / "last.ckpt").stat().st_mtime_ns == before
-    assert training.fit(arguments(tmp_path, "--overwrite", "true"))[0] == "done"
+    assert training.fit(configuration_of(arguments(tmp_path, "--overwrite", "true")))[0] == "done"
     assert (run.folder / "checkpoints" / "last.ckpt").stat().st_mtime_ns > before
     assert metrics(run) == metrics(finished)
 
@@ -121,12 +121,14 @@ def test_other_calibrators_are_evaluated_from_the_saved_logits(
 ) -> None:
     run = copy(finished, tmp_path)
     outcome, same = training.fit(
-        arguments(
-            tmp_path,
-            "--evaluation.calibrators",
-            '[{"class_path": "VectorScaling"}]',
-            "--evaluation.n_bins",
-            "[10]",
+        configuration_of(
+            arguments(
+                tmp_path,
+                "--evaluation.calibrators",
+                '[{"class_path": "VectorScaling"}]',
+                "--evaluation.n_bins",
+                "[10]",
+            )
         )
     )
     assert (outcome, same.folder) == ("skipped", run.folder)
@@ -148,13 +150,13 @@ def test_other_calibrators_are_evaluated_from_the_saved_logits(
 def test_two_suites_that_share_a_run_do_not_undo_each_other(finished: Run, tmp_path: Path) -> None:
     run = copy(finished, tmp_path)
     vector = ["--evaluation.calibrators", '[{"class_path": "VectorScaling"}]']
-    training.fit(arguments(tmp_path, *vector, "--evaluation.reference", "true"))
+    training.fit(configuration_of(arguments(tmp_path, *vector, "--evaluation.reference", "true")))
     written = (run.folder / "metrics.json").stat().st_mtime_ns
     assert ("adaptive_ece_reference", 20) in {
         (r["metric"], r.get("n_bins")) for r in metrics(run)["rows"]
     }
     for asked in ([], vector, []):
-        training.fit(arguments(tmp_path, *asked))
+        training.fit(configuration_of(arguments(tmp_path, *asked)))
     assert (run.folder / "metrics.json").stat().st_mtime_ns == written
 
 
@@ -176,7 +178,14 @@ def test_damaged_logits_are_named(
 
 def test_what_is_logged_is_what_the_file_yields(finished: Run) -> None:
     experiment = Experiment(
-        ["--config", str(finished.folder / "config.yaml"), "--trainer.enable_progress_bar", "false"]
+        configuration_of(
+            [
+                "--config",
+                str(finished.folder / "config.yaml"),
+                "--trainer.enable_progress_bar",
+                "false",
+            ]
+        )
     )
     experiment.build()
     path = str(finished.checkpoints / "last.ckpt")
@@ -243,15 +252,17 @@ def test_a_checkpoint_does_not_override_what_is_said(finished: Run) -> None:
         str(finished.checkpoints / "last.ckpt"),
     ]
     experiment = Experiment(
-        [
-            *given,
-            "--model.loss",
-            "FocalLoss",
-            "--model.loss.gamma",
-            "7",
-            "--model.optimizer.lr",
-            "99",
-        ]
+        configuration_of(
+            [
+                *given,
+                "--model.loss",
+                "FocalLoss",
+                "--model.loss.gamma",
+                "7",
+                "--model.optimizer.lr",
+                "99",
+            ]
+        )
     )
     assert experiment.config.model.loss.init_args.gamma == 7
     assert experiment.config.model.optimizer.init_args.lr == 99
@@ -265,8 +276,8 @@ def test_print_config_prints_a_config_that_runs(
         main(["fit", *given, "--print_config"])
     assert stopped.value.code in (0, None)
     (tmp_path / "printed.yaml").write_text(capsys.readouterr().out)
-    printed = Experiment(["--config", str(tmp_path / "printed.yaml")])
-    assert printed.cell == Experiment(given).cell
+    printed = Experiment(configuration_of(["--config", str(tmp_path / "printed.yaml")]))
+    assert printed.cell == Experiment(configuration_of(given)).cell
     printed.build()
 
 
@@ -276,24 +287,30 @@ def test_another_class_brings_no_stale_arguments(tmp_path: Path) -> None:
         "model:\n  optimizer:\n    class_path: torch.optim.Adam\n    init_args: {lr: 1e-3}\n"
     )
     config = Experiment(
-        [
-            *QUICK,
-            "--config",
-            "losses/focal",
-            "--model.loss",
-            "DualFocalLoss",
-            "--model.loss.gamma",
-            "5",
-            "--config",
-            str(overlay),
-        ]
+        configuration_of(
+            [
+                *QUICK,
+                "--config",
+                "losses/focal",
+                "--model.loss",
+                "DualFocalLoss",
+                "--model.loss.gamma",
+                "5",
+                "--config",
+                str(overlay),
+            ]
+        )
     ).config
     assert config.model.loss.init_args.gamma == 5
     assert config.model.optimizer.init_args.weight_decay == 0
     with pytest.raises(
         UsageError, match="gamma"
     ):  # the focal overlay's gamma must not fill the gap
-        Experiment([*QUICK, "--config", "losses/focal", "--model.loss", "InverseFocalLoss"])
+        Experiment(
+            configuration_of(
+                [*QUICK, "--config", "losses/focal", "--model.loss", "InverseFocalLoss"]
+            )
+        )
 
 
 def test_different_configurations_have_different_folders(tmp_path: Path) -> None:
@@ -302,7 +319,10 @@ def test_different_configurations_have_different_folders(tmp_path: Path) -> None
         ["--data.split_seed", "run"], ["--model.loss_scale", "sum"], ["--trainer.gradient_clip_val", "2"], ["--seed_everything", "2"],
         ["--threads", "2"], ["--evaluated_checkpoint", "best_nll"], ["--trainer.limit_test_batches", "1"], ["--trainer.fast_dev_run", "true"],
     ]  # fmt: skip
-    folders = [Experiment(arguments(tmp_path, *variant)).run.folder for variant in variants]
+    folders = [
+        Experiment(configuration_of(arguments(tmp_path, *variant))).run.folder
+        for variant in variants
+    ]
     assert len(set(folders)) == len(variants)
 
 
@@ -311,16 +331,18 @@ def test_the_users_files_are_never_written(tmp_path: Path) -> None:
     mine.write_text((Path(__file__).parents[2] / "benchmarks" / "digits_lt.yaml").read_text())
     before = mine.read_bytes()
     run = training.fit(
-        [
-            "--config",
-            str(mine),
-            "--trainer.default_root_dir",
-            str(tmp_path),
-            "--trainer.fast_dev_run",
-            "true",
-            "--trainer.enable_progress_bar",
-            "false",
-        ]
+        configuration_of(
+            [
+                "--config",
+                str(mine),
+                "--trainer.default_root_dir",
+                str(tmp_path),
+                "--trainer.fast_dev_run",
+                "true",
+                "--trainer.enable_progress_bar",
+                "false",
+            ]
+        )
     )[1]
     assert mine.read_bytes() == before
     assert run.folder.parts[-5] == "config"  # the benchmark is called as its file
@@ -412,7 +434,7 @@ def test_a_run_that_was_cut_short_resumes_to_the_same_numbers(
         ]
         return arguments(root, *dropout, "--trainer.max_epochs", "3")
 
-    whole = training.fit(adafocal(tmp_path / "whole"))[1]
+    whole = training.fit(configuration_of(adafocal(tmp_path / "whole")))[1]
     build = Experiment.build
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -423,9 +445,9 @@ def test_a_run_that_was_cut_short_resumes_to_the_same_numbers(
             ),
         )
         with pytest.raises(Crash):
-            training.fit(adafocal(tmp_path / "cut"))
-    assert not Experiment(adafocal(tmp_path / "cut")).run.done
-    resumed = training.fit(adafocal(tmp_path / "cut"))[1]
+            training.fit(configuration_of(adafocal(tmp_path / "cut")))
+    assert not Experiment(configuration_of(adafocal(tmp_path / "cut"))).run.done
+    resumed = training.fit(configuration_of(adafocal(tmp_path / "cut")))[1]
     assert metrics(resumed) == metrics(whole)
     assert (resumed.folder / "metrics.csv").read_text() == (
         whole.folder / "metrics.csv"
@@ -437,8 +459,8 @@ def test_a_loss_that_becomes_nan_ends_the_run_and_says_where(
 ) -> None:
     given = arguments(tmp_path, "--model.loss", "tests.plugin.BecomesNaN", "--model.loss.step", "9")
     with pytest.raises(NonFiniteLoss, match="epoch 1, step 10"):
-        training.fit(given)
-    status = Experiment(given).run.status
+        training.fit(configuration_of(given))
+    status = Experiment(configuration_of(given)).run.status
     assert status["status"] == "failed"
     assert "not finite at epoch 1, step 10" in status["reason"]
     assert main(["fit", *given, "--overwrite", "true"]) == 1
@@ -459,7 +481,9 @@ def test_diverging_training_ends_and_says_where(
 
 
 def test_the_three_moments(tmp_path: Path) -> None:
-    experiment = Experiment(arguments(tmp_path, "--model.loss", "tests.plugin.Recorder"))
+    experiment = Experiment(
+        configuration_of(arguments(tmp_path, "--model.loss", "tests.plugin.Recorder"))
+    )
     experiment.build()
     experiment.trainer.fit(experiment.model, datamodule=experiment.datamodule)
     experiment.trainer.validate(experiment.model, datamodule=experiment.datamodule, verbose=False)
@@ -482,7 +506,7 @@ def test_a_network_is_trained_in_training_mode_whatever_its_constructor_left(
     tmp_path: Path,
 ) -> None:
     short = ["--trainer.limit_train_batches", "2", "--model.backbone", "tests.plugin.AsPretrained"]
-    experiment = Experiment(arguments(tmp_path, *short))
+    experiment = Experiment(configuration_of(arguments(tmp_path, *short)))
     experiment.build()
     experiment.trainer.fit(experiment.model, datamodule=experiment.datamodule)
     modes = experiment.model.backbone.modes
@@ -505,7 +529,7 @@ def test_an_unavailable_set_is_reported_not_fatal(
 
     monkeypatch.setattr(DigitsDataModule, "load_evaluation_set", missing)
     console = Console(record=True, width=100)
-    _, run = training.fit(arguments(tmp_path), console=console)
+    _, run = training.fit(configuration_of(arguments(tmp_path)), console=console)
     assert metrics(run)["unavailable"] == {"photos": "the photographs are not here"}
     assert "not available: photos (the photographs are not here)" in console.export_text()
 
@@ -513,7 +537,7 @@ def test_an_unavailable_set_is_reported_not_fatal(
 def test_the_table_names_bins_and_temperatures(finished: Run, tmp_path: Path) -> None:
     copy(finished, tmp_path)
     console = Console(record=True, width=80)
-    training.fit(arguments(tmp_path), console=console)
+    training.fit(configuration_of(arguments(tmp_path)), console=console)
     text = console.export_text()
     for expected in (
         "with 15 bins",
@@ -529,5 +553,5 @@ def test_the_table_names_bins_and_temperatures(finished: Run, tmp_path: Path) ->
 def test_devices_follow_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    trainer = Experiment([*QUICK, "--trainer.devices", "auto"]).config.trainer
+    trainer = Experiment(configuration_of([*QUICK, "--trainer.devices", "auto"])).config.trainer
     assert (trainer.devices, trainer.strategy, trainer.num_nodes) == (2, "ddp", 2)

@@ -11,6 +11,7 @@ import torch
 import yaml
 from torch import Tensor
 
+from calibench.cli import configuration_of
 from calibench.losses import CalibrationLoss
 from calibench.runs import cell_key
 from calibench.training.experiment import Experiment
@@ -34,7 +35,9 @@ def resolved(*options: str) -> dict[str, object]:
         "tests.training.test_keys.FloatOrInteger",
         *options,
     ]
-    values: dict[str, object] = Experiment(given).resolved["model"]["loss"]["init_args"]
+    values: dict[str, object] = Experiment(configuration_of(given)).resolved["model"]["loss"][
+        "init_args"
+    ]
     return values
 
 
@@ -54,13 +57,19 @@ def test_fit_a_worker_and_a_dry_run_know_a_run_by_one_key(tmp_path: Path) -> Non
     ]  # fmt: skip
     files = ["--config", "digits_lt", "--config", str(overlay)]
     loss = ["--config", "losses/cross_entropy"]
-    key = "from calibench.training.experiment import Experiment; import sys; print(Experiment(sys.argv[1:]).cell.key)"
+    key = "import json, sys; print(Experiment(json.loads(sys.argv[1])).cell.key)"
     dry_run = ["sweep", "digits_lt", *files[2:], "--losses", "cross_entropy", "--seeds", "1", "--dry-run"]  # fmt: skip
-    run = Experiment([*files, *loss, *options]).run
+    config = configuration_of([*files, *loss, *options])
+    run = Experiment(config).run
     run.write_status("done")
     verbs = [
         [sys.executable, "-m", "calibench", "fit", *files, *loss, *options, "--print_config"],
-        [sys.executable, "-c", f"import calibench.training.fit; {key}", *files, *loss, *options],
+        [
+            sys.executable,
+            "-c",
+            f"from calibench.training.fit import Experiment; {key}",
+            json.dumps(config),
+        ],
         [sys.executable, "-m", "calibench", *dry_run, *options],
     ]
     started = [subprocess.Popen(verb, stdout=subprocess.PIPE, text=True) for verb in verbs]

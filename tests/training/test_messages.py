@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import calibench
+from calibench.cli import configuration_of
 from calibench.config import UsageError
 from calibench.training import parser as parser_module
 from calibench.training.experiment import Experiment
@@ -53,7 +54,7 @@ def said() -> dict[str, str]:
 
             patch.setattr(parser_module, "one_line", listen)
             with pytest.raises(UsageError):
-                Experiment([*DIGITS, *line.split()])
+                Experiment(configuration_of([*DIGITS, *line.split()]))
             messages[line] = heard[-1]
     return messages
 

@@ -14,6 +14,7 @@ import torch
 
 from calibench import losses
 from calibench.backbones import MLP
+from calibench.cli import configuration_of
 from calibench.data import Batch
 from calibench.distributed import gather_batch, gather_rows, slice_sizes
 from calibench.training.module import ClassificationModule
@@ -213,4 +214,4 @@ def test_gradient_accumulation_is_explained_in_one_line(tmp_path: Path) -> None:
         str(tmp_path),
     ]
     with pytest.warns(UserWarning, match="a batch-coupled loss sees each of them alone"):
-        training.fit([*arguments, "--trainer.enable_progress_bar", "false"])
+        training.fit(configuration_of([*arguments, "--trainer.enable_progress_bar", "false"]))

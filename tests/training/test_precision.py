@@ -15,6 +15,7 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import nn
 
 from calibench.backbones import MLP, SmallCNN
+from calibench.cli import configuration_of
 from calibench.data import DigitsDataModule
 from calibench.losses import CrossEntropyLoss
 from calibench.training import fit as training
@@ -64,7 +65,7 @@ def flat(state: dict[str, torch.Tensor]) -> torch.Tensor:
 
 def trained(root: Path, *switches: str) -> torch.Tensor:
     """The weights after 21 steps."""
-    run = training.fit(arguments(root, *switches))[1]
+    run = training.fit(configuration_of(arguments(root, *switches)))[1]
     return flat(torch.load(run.checkpoints / "last.ckpt", weights_only=True)["state_dict"])
 
 
@@ -81,7 +82,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., torch.Tenso
 
 def distance(switched: torch.Tensor, plain: torch.Tensor, root: Path) -> float:
     """How far apart two runs end, as a share of how far the plain one went."""
-    experiment = Experiment(arguments(root))
+    experiment = Experiment(configuration_of(arguments(root)))
     experiment.build()
     start = flat(experiment.model.state_dict())
     return float((switched - plain).norm() / (plain - start).norm())
@@ -142,7 +143,7 @@ def test_a_run_with_switches_resumes_to_the_same_numbers(
 ) -> None:
     dropout = ["--model.backbone.dropout", "0.3", "--checkpoint_every_n_steps", "3"]
     switches = [*switches, *dropout, "--ckpt_path", "last"]
-    whole = training.fit(arguments(tmp_path / "whole", *switches))[1]
+    whole = training.fit(configuration_of(arguments(tmp_path / "whole", *switches)))[1]
     build = Experiment.build
     with monkeypatch.context() as patch:
         crash = CrashAt("on_train_batch_end", 12)
@@ -152,8 +153,8 @@ def test_a_run_with_switches_resumes_to_the_same_numbers(
             lambda self, callbacks=(), **options: build(self, [*callbacks, crash], **options),
         )
         with pytest.raises(Crash):
-            training.fit(arguments(tmp_path / "cut", *switches))
-    resumed = training.fit(arguments(tmp_path / "cut", *switches))[1]
+            training.fit(configuration_of(arguments(tmp_path / "cut", *switches)))
+    resumed = training.fit(configuration_of(arguments(tmp_path / "cut", *switches)))[1]
     assert metrics(resumed) == metrics(whole)
     for name in ("metrics.csv", "predictions/test.npz"):
         assert (resumed.folder / name).read_bytes() == (whole.folder / name).read_bytes()
@@ -162,13 +163,13 @@ def test_a_run_with_switches_resumes_to_the_same_numbers(
 def test_compilation_is_of_the_backbone_in_training_only(
     graphs: list[torch.Size], tmp_path: Path
 ) -> None:
-    run = training.fit(arguments(tmp_path, *COMPILE))[1]
+    run = training.fit(configuration_of(arguments(tmp_path, *COMPILE)))[1]
     assert [shape[0] for shape in graphs] == [
         64,
         446 - 6 * 64,
     ]  # one graph a shape, none for evaluation
     state = torch.load(run.checkpoints / "last.ckpt", weights_only=True)["state_dict"]
-    experiment = Experiment(arguments(tmp_path))
+    experiment = Experiment(configuration_of(arguments(tmp_path)))
     experiment.build()
     assert state.keys() == experiment.model.state_dict().keys()
 
@@ -192,7 +193,7 @@ def test_channels_last_is_how_weights_and_images_lie() -> None:
 
 def test_switches_that_are_off_do_not_rename_what_there_is(tmp_path: Path) -> None:
     keys = {
-        name: Experiment(arguments(tmp_path, *switches)).cell.key
+        name: Experiment(configuration_of(arguments(tmp_path, *switches))).cell.key
         for name, switches in {
             "plain": [],
             "off": ["--model.channels_last", "false", "--model.compile", "false"],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import main
+from calibench.cli import configuration_of, main
 from calibench.leaderboard import read_results
 from calibench.runs import write_json
 from calibench.training.experiment import Experiment
@@ -43,7 +43,7 @@ def test_a_refused_argument_is_one_line_and_leaves_no_folder(
 
 def test_a_refused_argument_leaves_a_folder_as_it_was(tmp_path: Path) -> None:
     given = [*SMALL, "--model.optimizer.lr", "-1", "--trainer.default_root_dir", str(tmp_path)]
-    run = Experiment(given).run
+    run = Experiment(configuration_of(given)).run
     run.write_status("failed", "another day")
     before = (run.folder / "status.json").read_bytes()
     assert main(["fit", *given]) == 2
@@ -78,7 +78,7 @@ def test_a_trial_counts_nowhere(
     for _ in range(2):  # the second one is not skipped
         assert main(["fit", *given]) == 0
         assert "is a trial (fast_dev_run, or no training step): nothing" in capsys.readouterr().out
-    run = Experiment(given).run
+    run = Experiment(configuration_of(given)).run
     assert not run.done
     assert (run.folder / "predictions" / "test.npz").exists()  # to look at
     read = read_results(tmp_path)

@@ -14,6 +14,7 @@ from rich.console import Console
 from torch import nn
 
 from calibench.backbones import MLP, Backbone, CIFARResNet8, GlobalPoolingCNN, SmallCNN
+from calibench.cli import configuration_of
 from calibench.runs import Predictions
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
@@ -94,13 +95,14 @@ WITHOUT_BATCH_NORM = ("--model.backbone", "MLP", "--model.backbone.in_features",
 
 
 def test_the_number_of_processes_is_in_the_key_where_it_matters_only(tmp_path: Path) -> None:
-    one, two = (Experiment(settings(tmp_path, *more)) for more in ((), TWO))
+    one, two = (Experiment(configuration_of(settings(tmp_path, *more))) for more in ((), TWO))
     assert "processes" not in one.resolved
     assert two.resolved["processes"] == 2
     assert two.cell.key != one.cell.key
     assert two.run_of_one_process.folder == one.run.folder
     plain, split = (
-        Experiment(settings(tmp_path, *WITHOUT_BATCH_NORM, *more)) for more in ((), TWO)
+        Experiment(configuration_of(settings(tmp_path, *WITHOUT_BATCH_NORM, *more)))
+        for more in ((), TWO)
     )
     assert split.cell == plain.cell
 
@@ -115,7 +117,7 @@ def test_one_warning_and_a_caveat_where_processes_matter(
     with pytest.warns(
         UserWarning, match=f"^{BATCH_NORM}. Their number is in the run's key.$"
     ) as said:
-        _, run = fit(settings(tmp_path, "--trainer.limit_train_batches", "2"))
+        _, run = fit(configuration_of(settings(tmp_path, "--trainer.limit_train_batches", "2")))
     assert len(said) == 1
     metrics = json.loads((run.folder / "metrics.json").read_text())
     assert BATCH_NORM in metrics["caveats"]
@@ -130,7 +132,7 @@ def test_one_warning_and_a_caveat_where_processes_matter(
         "--ckpt_path",
         str(run.checkpoints / "last.ckpt"),
     ]
-    predict([*alone, "--output", str(tmp_path / "again")], Console(quiet=True))
+    predict(configuration_of(alone), Console(quiet=True), output=tmp_path / "again")
     assert BATCH_NORM in Predictions.load(tmp_path / "again" / "test.npz").metadata["caveats"]
 
 
@@ -141,7 +143,7 @@ def test_gpus_synchronise_batch_normalisation(
     monkeypatch.setattr(
         "calibench.training.experiment.replicas_of", lambda _: Replicas(2, synchronised)
     )
-    experiment = Experiment(settings(tmp_path))
+    experiment = Experiment(configuration_of(settings(tmp_path)))
     experiment.trainer_class = dict  # what a trainer would be built of
     experiment.build()
     assert experiment.trainer["sync_batchnorm"] is synchronised
@@ -157,5 +159,5 @@ def test_two_processes_with_batch_normalisation_have_a_folder_of_their_own(tmp_p
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(BATCH_NORM) == 1
     (path,) = tmp_path.rglob("metrics.json")
-    assert path.parent == Experiment(settings(tmp_path, *TWO)).run.folder
+    assert path.parent == Experiment(configuration_of(settings(tmp_path, *TWO))).run.folder
     assert BATCH_NORM in json.loads(path.read_text())["caveats"]

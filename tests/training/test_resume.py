@@ -12,7 +12,7 @@ import lightning.pytorch as L
 import pytest
 from lightning.pytorch.callbacks import Callback
 
-from calibench.cli import main
+from calibench.cli import configuration_of, main
 from calibench.runs import Run
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
@@ -34,7 +34,9 @@ def numbers(run: Run) -> tuple[Any, str]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, str]:
     """The numbers of a run that nothing cut short."""
-    return numbers(fit([*SMALL, str(tmp_path_factory.mktemp("whole")), *QUIET])[1])
+    return numbers(
+        fit(configuration_of([*SMALL, str(tmp_path_factory.mktemp("whole")), *QUIET]))[1]
+    )
 
 
 class CtrlC(Callback):
@@ -80,7 +82,10 @@ def interrupted(
 def epochs_of(root: Path, *more: str) -> tuple[list[int], Run]:
     """Fit again; how many epochs were done at each report, the first when it began, and the run."""
     reported: list[int] = []
-    _, run = fit([*SMALL, str(root), *more], report=lambda done, total: reported.append(done))
+    _, run = fit(
+        configuration_of([*SMALL, str(root), *more]),
+        report=lambda done, total: reported.append(done),
+    )
     return reported, run
 
 
@@ -114,7 +119,7 @@ def test_overwrite_starts_anew_and_leaves_nothing_of_before(
     interrupted: Interrupted, whole: tuple[Any, str], tmp_path: Path
 ) -> None:
     anew = ["--overwrite", "true"]
-    fit([*SMALL, str(tmp_path), *QUIET])
+    fit(configuration_of([*SMALL, str(tmp_path), *QUIET]))
     assert "before the first checkpoint" in interrupted(tmp_path, *anew, epoch=1)
     assert interrupted(tmp_path, epoch=3).endswith(
         "the same command goes on, --overwrite true starts anew"
@@ -129,7 +134,7 @@ def test_overwrite_starts_anew_and_leaves_nothing_of_before(
 def test_a_run_that_is_not_done_but_trained_is_only_evaluated(
     whole: tuple[Any, str], tmp_path: Path
 ) -> None:
-    run = fit([*SMALL, str(tmp_path), *QUIET])[1]
+    run = fit(configuration_of([*SMALL, str(tmp_path), *QUIET]))[1]
     (run.folder / "status.json").unlink()
     assert epochs_of(tmp_path)[0] == []
     assert numbers(run) == whole
@@ -171,7 +176,7 @@ def test_a_checkpoint_of_another_network_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [*SMALL, str(tmp_path), *QUIET, "--trainer.max_epochs", "1"]
-    (path,) = fit(given)[1].checkpoints.iterdir()
+    (path,) = fit(configuration_of(given))[1].checkpoints.iterdir()
     assert main(["fit", *given, "--model.backbone.width", "8", "--ckpt_path", str(path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"calibench: error: {path} is of another network or loss than this one")

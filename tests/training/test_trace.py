@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
-from calibench.cli import main
+from calibench.cli import configuration_of, main
 from calibench.config import UsageError
 from calibench.report.content import report_content
 from calibench.runs import Run
@@ -38,7 +38,7 @@ def arguments(root: Path, *more: str) -> list[str]:
 
 
 def fit(root: Path, *more: str) -> Run:
-    return training.fit(arguments(root, *more))[1]
+    return training.fit(configuration_of(arguments(root, *more)))[1]
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,7 @@ def test_two_processes_trace_the_numbers_of_their_own_test(tmp_path: Path) -> No
     two = ["--trainer.devices", "2", "--trainer.strategy", "ddp", "--trainer.accelerator", "cpu"]
     command = [sys.executable, "-m", "calibench", "fit", *arguments(tmp_path, *TRACED, *two)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    run = Experiment(arguments(tmp_path, *two)).run
+    run = Experiment(configuration_of(arguments(tmp_path, *two))).run
     last = curve(run)[-1]
     for row in metrics(run)["rows"]:
         if (row["split"], row["calibrator"]) == ("test", "raw"):

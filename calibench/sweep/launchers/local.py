@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibench.config import UsageError, merge_files, option_value, split_arguments
+from calibench.config import UsageError
 from calibench.processes import cores
 from calibench.sweep.pool import Job, Pool
 
@@ -30,15 +30,7 @@ def visible_gpus() -> list[str]:
 
 def any_wants_gpu(jobs: Sequence[Job]) -> bool:
     """Whether a job's configuration leaves the accelerator open or names one that is not the CPU."""
-    accelerators: dict[tuple[str, ...], str] = {}
-    for job in jobs:
-        files, options = split_arguments(job.arguments)
-        if tuple(files) not in accelerators:
-            trainer = merge_files(files).get("trainer") or {}
-            accelerators[tuple(files)] = trainer.get("accelerator", "auto")
-        if option_value(options, "trainer.accelerator", accelerators[tuple(files)]) != "cpu":
-            return True
-    return False
+    return any((job.config.get("trainer") or {}).get("accelerator") != "cpu" for job in jobs)
 
 
 def local_pool(

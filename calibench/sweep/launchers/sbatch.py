@@ -14,33 +14,30 @@ import yaml
 from calibench.config import ExpectedFailure, UsageError, near_matches, read_yaml
 from calibench.sweep.launchers.bundles import Bundle
 
-_PREFIX = "--slurm."
+_PREFIX = "slurm."
 _OURS = ("nodes", "tasks_per_node", "ntasks_per_node", "num_gpus")  # a cell is one process
 _ATTEMPTS = 20  # how often a job that ran into its time limit is put back into the queue
 
 
-def slurm_options(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Separate `--slurm.KEY VALUE` and `--slurm.KEY=VALUE` from other arguments; values are YAML.
+def slurm_options(
+    options: Sequence[tuple[str, Any]],
+) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
+    """Separate the keys `slurm.KEY` from others; their values, where they are text, are YAML.
 
     Raises:
-        UsageError: If a value is missing or is no YAML.
+        UsageError: If a value is no YAML.
     """
-    options: dict[str, Any] = {}
-    rest: list[str] = []
-    remaining = iter(arguments)
-    for argument in remaining:
-        if not argument.startswith(_PREFIX):
-            rest.append(argument)
-            continue
-        key, equals, text = argument.removeprefix(_PREFIX).partition("=")
-        value = text if equals else next(remaining, None)
-        if value is None:
-            raise UsageError(f"`{argument}` needs a value.")
-        options[key.replace("-", "_")] = _value(key, value)
-    return options, rest
+    slurm = {
+        key.removeprefix(_PREFIX).replace("-", "_"): _value(key.removeprefix(_PREFIX), value)
+        for key, value in options
+        if key.startswith(_PREFIX)
+    }
+    return slurm, [(key, value) for key, value in options if not key.startswith(_PREFIX)]
 
 
-def _value(key: str, text: str) -> Any:
+def _value(key: str, text: Any) -> Any:
+    if not isinstance(text, str):
+        return text
     if key in ("time", "timeout_min"):
         return minutes_of(text)
     try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from calibench.config import Config
 from calibench.runs import read_json, write_json
+from calibench.runs.files import plain
 from calibench.sweep.launchers.bundles import retell
 from calibench.sweep.launchers.queue import ended
 from calibench.sweep.pool import FINAL, Job
@@ -83,13 +86,13 @@ def _lost(tasks: Sequence[Task]) -> Iterator[Job]:
 
 def record(folder: Path, array: str, tasks: Sequence[Task]) -> None:
     """Write down which cells a job array has, so that a later sweep finds them."""
-    cells = [[job.arguments for job in task.jobs] for task in tasks]
+    cells = [[job.config for job in task.jobs] for task in tasks]
     write_json(folder / _RECORD, {"array": array, "cells": cells})
 
 
 def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[Task]:
     """Tasks of earlier submissions below `folder` that are still queued or running and have some of the cells."""
-    wanted = {tuple(job.arguments): job for job in jobs}
+    wanted = {_text(job.config): job for job in jobs}
     for path in sorted(folder.glob(f"*/{_RECORD}")):
         content = read_json(path)
         array, states = content["array"], ended(content["array"])
@@ -97,7 +100,12 @@ def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[Task]:
         if not alive:
             path.rename(path.with_name("ended.json"))
         for number in alive:
-            cells = [tuple(arguments) for arguments in content["cells"][number]]
-            if wanted.keys() & set(cells):
-                theirs = [wanted.get(cell) or Job("", "", 0, list(cell)) for cell in cells]
+            cells = content["cells"][number]
+            if any(_text(config) in wanted for config in cells):
+                theirs = [wanted.get(_text(config)) or Job("", "", 0, config) for config in cells]
                 yield Task(array, number, path.with_name(f"{number}.jsonl"), theirs)
+
+
+def _text(config: Config) -> str:
+    """A configuration as text, the same before and after it is written down."""
+    return json.dumps(plain(config), sort_keys=True, default=str)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from calibench.cli import configuration_of
 from calibench.data import CIFAR10DataModule, CIFAR100DataModule, DataError, Examples, Splits
 from calibench.data.splits import reference_split
 from tests.data import fakes
@@ -321,7 +322,7 @@ def test_a_run_is_scored_against_people(tmp_path: Path) -> None:
         "--trainer.enable_progress_bar=false",
         f"--trainer.default_root_dir={tmp_path}/r",
     ]
-    _, run = training.fit(["--config", "cifar10_lt", *network, *options, *where])
+    _, run = training.fit(configuration_of(["--config", "cifar10_lt", *network, *options, *where]))
     test = Predictions.load(run.predictions("test"))
     np.testing.assert_array_equal(test.posterior, people)
     assert "CIFAR-10H" in test.metadata["posterior"]

@@ -13,7 +13,7 @@ from calibench.sweep.pool import Job
 
 
 def jobs(n: int) -> list[Job]:
-    return [Job("b", "loss", seed, ["--seed_everything", str(seed)]) for seed in range(n)]
+    return [Job("b", "loss", seed, {"seed_everything": seed, "threads": 1}) for seed in range(n)]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def bundle(tmp_path: Path) -> Bundle:
 def test_what_was_cut_off_goes_back_into_the_queue(tmp_path: Path) -> None:
     pytest.importorskip("submitit")
     one = bundle(tmp_path)
-    one.jobs += [Job("b", "loss", 4, [])]
+    one.jobs += [Job("b", "loss", 4, {})]
     states = ["done", "running", "failed", "failed", "waiting"]
     reasons = ["", "", "terminated (SIGTERM)", "the loss is not finite", "process 7"]
     for job, state, reason in zip(one.jobs, states, reasons, strict=True):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from calibench.cli import configuration_of
 from calibench.config import UsageError
 from calibench.sweep.launchers import local
 from calibench.sweep.launchers.local import any_wants_gpu, local_pool, visible_gpus
@@ -18,7 +19,8 @@ ANY = ["--config", "cifar10"]
 
 
 def jobs(*arguments: str, n: int = 9) -> list[Job]:
-    return [Job("b", "loss", seed, list(arguments)) for seed in range(n)]
+    config = configuration_of(arguments)
+    return [Job("b", "loss", seed, config) for seed in range(n)]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import main
+from calibench.cli import main, read_arguments
 from calibench.config import ExpectedFailure, UsageError
 from calibench.sweep.launchers import Slurm, slurm_options
 from calibench.sweep.launchers.queue import ended
@@ -34,19 +34,19 @@ def pretend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pretend:
 
 
 def jobs(n: int) -> list[Job]:
-    return [Job("b", "loss", seed, ["--seed_everything", str(seed)]) for seed in range(n)]
+    return [Job("b", "loss", seed, {"seed_everything": seed, "threads": 1}) for seed in range(n)]
 
 
-def test_options_are_taken_out_of_the_arguments() -> None:
+def test_options_of_slurm_are_told_from_those_of_the_configuration() -> None:
     given = ["--slurm.partition", "gpu", "--threads", "2", "--slurm.time=2:00:00", "--slurm.mem", "16GB",
              "--slurm.gpus-per-node", "2", "--slurm.setup", "[module load cuda]", "--trainer.max_epochs", "3"]  # fmt: skip
-    options, rest = slurm_options(given)
-    assert rest == ["--threads", "2", "--trainer.max_epochs", "3"]
+    options, rest = slurm_options(read_arguments(given).options)
+    assert rest == [("threads", "2"), ("trainer.max_epochs", "3")]
     assert options == {
         "partition": "gpu", "time": 120, "mem": "16GB", "gpus_per_node": 2, "setup": ["module load cuda"],
     }  # fmt: skip
     with pytest.raises(UsageError, match=r"`--slurm\.time` needs a value"):
-        slurm_options(["--slurm.time"])
+        read_arguments(["--slurm.time"])
 
 
 @pytest.mark.parametrize(
