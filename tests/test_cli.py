@@ -109,6 +109,8 @@ CASES = {
     "fit --config digits_lt --model.loss FocalLoss --model.loss.gama 1": "no argument `gama`; did you mean gamma",
     "fit --config ag_news --data.checksum warn": "`data`: AGNewsDataModule has no argument `checksum`\n",
     "fit --config digits_lt --data.imbalance_factor 0.5": "`imbalance_factor`",
+    "fit --config digits_lt --modle.loss X": "unknown option `modle`; did you mean model",
+    "fit --config digits_lt --trainer.max_epochs": "`--trainer.max_epochs` needs a value",
     "fit --config digits_lt --trainer.max_epoch 3": "unknown option `trainer.max_epoch`; did you mean trainer.max_epochs",
     "fit --config cifar10_lt --data.labels wrost": "`data.labels`: clean, aggregate, random1, worst expected, got wrost",
     "fit --config cifar10_lt --data.imbalance_factor abc": "`data.imbalance_factor`: float expected, got abc",

@@ -48,7 +48,6 @@ _LINES = tuple(
             r"(?:\. Got value: (?P<path>[\w.]+))?",
             r"Option '(?P<option>[\w.]+)' is not accepted",
             r"Group '(?P<group>[\w.]+)' does not accept option '(?P<option>[\w.]+)'",
-            r"[Uu]nrecognized arguments: (?P<argument>[^\s=]+).*",
         ),
     )
 )
@@ -141,8 +140,6 @@ def _sentences(facts: _Facts, options: Sequence[str]) -> Iterator[str]:
             ]
             yield ": ".join(filter(None, [*unsaid, others[0]]))
         return
-    if first("argument"):
-        yield unknown_option(first("argument"), options)
     if first("group"):
         yield unknown_option(first("option"), options, first("group"))
     if first("option"):

@@ -80,7 +80,9 @@ def test_neither_loses_the_others_calibrator(
     finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, build = calibrators(finished), training.built
-    second = threading.Thread(target=training.fit, args=[asked(finished, "VectorScaling")])
+    second = threading.Thread(
+        target=training.fit, args=[configuration_of(asked(finished, "VectorScaling"))]
+    )
 
     def build_slowly(settings: Any) -> Any:
         monkeypatch.setattr(training, "built", build)

@@ -63,7 +63,7 @@ def test_ctrl_c_before_the_first_step_leaves_nothing(
     assert capsys.readouterr().err == "calibench: interrupted\n"
     assert not (tmp_path / "results").exists()
     killed = {"status": "running", "pid": 1}  # what an earlier process left stays, too
-    run = Experiment(given).run
+    run = Experiment(configuration_of(given)).run
     write_json(run.folder / "status.json", killed)
     assert main(["fit", *given]) == 130
     assert capsys.readouterr().err == "calibench: interrupted\n"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from calibench.cli import configuration_of
 from calibench.processes import warm_context
 
 
@@ -24,4 +25,4 @@ def _fit(arguments: list[str]) -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, sys.stdout.fileno())
     os.dup2(silence, sys.stderr.fileno())
-    fit(arguments, report=lambda done, total: None)
+    fit(configuration_of(arguments), report=lambda done, total: None)
