@@ -82,6 +82,8 @@ def one_line(message: str, options: Sequence[str] = ()) -> str:
         message: What jsonargparse says.
         options: The options there are.
     """
+    # a whole configuration is one argument, whose key tells nobody anything
+    message = re.sub(r'^Parser key "config":\s*', "", message)
     facts = _facts(message)
     return next(_sentences(facts, options), " ".join(message.split()))
 

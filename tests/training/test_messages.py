@@ -104,6 +104,11 @@ def test_what_is_not_understood_is_the_parsers_own_text(message: str) -> None:
     assert one_line(message) == " ".join(message.split())
 
 
+def test_the_configuration_as_a_whole_is_not_named() -> None:
+    text = "`data`: DigitsDataModule has no argument `embedding`"
+    assert one_line(f'Parser key "config":\n  {text}') == text
+
+
 def test_one_unknown_cause_keeps_its_key() -> None:
     assert one_line('Parser key "a.b":\n  Too blue') == "`a.b`: Too blue"
     assert one_line('Parser key "a.b":\n  a.b is too blue') == "a.b is too blue"
