@@ -1,4 +1,4 @@
-"""A benchmark with many losses and seeds, in warm worker processes on this machine or in SLURM jobs."""
+"""`calibench sweep`: train many losses and seeds, in worker processes on this machine or in SLURM jobs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plan(
     overlays: Sequence[str],
     overrides: Options,
 ) -> list[Job]:
-    """The cells of benchmarks x losses x seeds: those of a suite made on the spot."""
+    """The jobs of benchmarks x losses x seeds, as those of a suite."""
     text = ",".join(map(str, seeds))
     by_label = {_label(loss): loss for loss in losses}
     parts = [Part(name, by_label, text, config=overlays) for name in benchmarks]
@@ -66,7 +66,7 @@ def _eta(jobs: Sequence[Job], size: int) -> str:
 
 
 def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
-    """Cells as a grid, benchmark and loss by seed; rows that are finished give way when it is too high."""
+    """The live table of a sweep: benchmark and loss by seed; finished rows are left out where it is too high."""
     finished = sum(job.state in FINAL for job in jobs)
     running = sum(job.state == "running" for job in jobs)
     title = f"{finished} of {len(jobs)} cells, {running} running, {_eta(jobs, size)} left"
@@ -89,7 +89,7 @@ def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
 
 
 def run_jobs(jobs: Sequence[Job], launcher: Launcher, console: Terminal) -> None:
-    """Run the jobs and show how they do: a live table in a terminal, a line per finished cell in a log."""
+    """Run the jobs and show their progress: a live table in a terminal, a line for each finished job in a log."""
     if not console.is_terminal:
         for job in launcher.run(jobs):
             if job is not None and job.state == "waiting":
@@ -110,7 +110,7 @@ def run_jobs(jobs: Sequence[Job], launcher: Launcher, console: Terminal) -> None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `calibench sweep`."""
+    """Add the arguments of `calibench sweep`."""
     parser.description = """\
 Trains a benchmark with several losses and seeds, skips what is done, and ends with the leaderboard."""
     parser.usage = """\
@@ -214,14 +214,14 @@ def _minutes(text: str) -> float:
 
 
 def check_overrides(overrides: Sequence[tuple[str, Any]], options: Sequence[str]) -> None:
-    """Check that what is left can be keys of a configuration, before any cell is started.
+    """Check that the other options can be keys of a configuration, before any job starts.
 
     Args:
         overrides: Keys and values.
-        options: What `calibench sweep` itself knows.
+        options: The options of `calibench sweep` itself.
 
     Raises:
-        UsageError: If a key cannot.
+        UsageError: If a key cannot be one.
     """
     for key, _ in overrides:
         if "." not in key and key not in _PLAIN_KEYS:
@@ -232,15 +232,15 @@ def check_overrides(overrides: Sequence[tuple[str, Any]], options: Sequence[str]
 
 
 def results_root(overrides: Options) -> Path:
-    """Where the cells' folders go: `trainer.default_root_dir`, else `results`."""
+    """The folder of results: `trainer.default_root_dir`, or else `results`."""
     return Path(dict(overrides).get("trainer.default_root_dir", "results"))
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a sweep; 0 if every cell is done, 1 if some failed.
+    """Run a sweep. Returns the exit status: 0 if every job is done, 1 if some failed.
 
     Args:
-        options: As `add_arguments` says them; `overrides` are keys and values of the configuration, and of SLURM.
+        options: Those of `add_arguments`; `overrides` are keys and values of the configuration and of SLURM.
     """
     slurm, options.overrides = slurm_options(options.overrides)
     _check(options, slurm)
@@ -271,7 +271,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace, slurm: Mapping[str, object]) -> None:
-    """Raise UsageError for options that do not go together."""
+    """Raise a UsageError for options that exclude each other."""
     if options.launcher == "local" and (slurm or options.detach):
         name = "--detach" if options.detach else f"--slurm.{next(iter(slurm))}"
         raise UsageError(f"`{name}` is for `--launcher slurm`.")
@@ -314,7 +314,7 @@ def _print(console: Terminal, lines: Iterable[str]) -> None:
 
 
 def _suites(options: argparse.Namespace) -> dict[str, Suite]:
-    """The suites among what is to be swept, cut down to what was asked for."""
+    """The suites among the given names, restricted to the losses and seeds that were asked for."""
     seeds = options.seeds
     if seeds is not None:
         parse_seeds(seeds)
@@ -339,10 +339,9 @@ def _jobs(options: argparse.Namespace, suites: Iterable[Suite]) -> list[Job]:
 
 
 def _conclude(jobs: Sequence[Job], launcher: Launcher, root: Path) -> int:
-    """The leaderboard of the swept benchmarks, and what failed."""
+    """Print the leaderboard of each benchmark and the failed jobs. Returns the exit status."""
     parser = argparse.ArgumentParser()
     leaderboard.add_arguments(parser)
-    # without a run there is no table
     done = [job for job in jobs if job.state in ("done", "skipped")]
     for benchmark in dict.fromkeys(job.benchmark for job in done):
         leaderboard.run(parser.parse_args([str(root / benchmark)]))

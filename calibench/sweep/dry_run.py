@@ -1,4 +1,4 @@
-"""What `calibench sweep --dry-run` says: the cells, which of them are done, how long the others take."""
+"""Dry run of a sweep: its jobs, which of them are done, and the time that the others will take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calibench.sweep.pool import Job
 
 
 def listing(jobs: Sequence[Job], root: Path, at_a_time: int, how: str) -> Iterator[str]:
-    """One line a cell, then the sum, and the time left when so many run at a time."""
+    """One line for each job, then their number and the time left when `at_a_time` jobs run together."""
     runs = runs_of(jobs, root)
     done = {position for position, run in runs.items() if run.done}
     for position, job in enumerate(jobs):
@@ -26,7 +26,7 @@ def listing(jobs: Sequence[Job], root: Path, at_a_time: int, how: str) -> Iterat
 
 
 def _time(expected: Sequence[float | None], at_a_time: int, how: str) -> str:
-    """The time left."""
+    """The time left in words."""
     known = [seconds for seconds in expected if seconds is not None]
     if len(known) < len(expected):
         return "time unknown until a cell of each benchmark and network is done"

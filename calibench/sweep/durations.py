@@ -1,4 +1,4 @@
-"""How long cells take, from those like them that are done."""
+"""Expected durations of jobs, from similar runs that are done."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from calibench.runs import CorruptRun, Run, read_json
 
 
 def expected_seconds(count: int, runs: Mapping[int, Run]) -> list[float | None]:
-    """What each of `count` cells takes: the mean of the finished ones with the same benchmark and network.
+    """Expected seconds of each of `count` jobs: the mean of finished runs with the same benchmark and network.
 
     Args:
-        count: The number of cells.
+        count: The number of jobs.
         runs: Their run folders by position, as far as known.
 
     Returns:
-        Seconds; 0 for a cell that is done, None where no cell like it is.
+        Seconds; 0 for a job that is done, None if no similar run is.
     """
     done = {position for position, run in runs.items() if run.done}
     took: dict[tuple[str, ...], list[float]] = defaultdict(list)
@@ -34,7 +34,7 @@ def expected_seconds(count: int, runs: Mapping[int, Run]) -> list[float | None]:
 
 
 def _like(runs: Mapping[int, Run], position: int) -> tuple[str, ...]:
-    """Benchmark and network."""
+    """The benchmark and the network of a job, which similar runs share."""
     return runs[position].folder.parts[-5:-3] if position in runs else ()
 
 

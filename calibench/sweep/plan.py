@@ -1,4 +1,4 @@
-"""Which run folder a job's cell has, and whether it is done: resolved only where there are results."""
+"""Run folders of jobs, from which one sees what is done; configurations are resolved only if results exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calibench.sweep.pool import Job
 
 
 def runs_of(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
-    """Folders of jobs, by their positions, of those whose benchmark and loss have results below `root`.
+    """The run folders of jobs, by position, for those whose benchmark and loss have results below `root`.
 
     A key needs the resolved configuration and so torch, which is imported only if there is something to find.
     Jobs that differ in nothing but the seed are resolved once.

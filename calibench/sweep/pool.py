@@ -1,4 +1,4 @@
-"""Warm worker processes that run one cell after another."""
+"""A pool of worker processes, each of which runs one job after another."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from calibench.processes import (
 )
 from calibench.runs import Busy
 
-RETRIED_AFTER = 5.0  # seconds until a cell that another process runs is looked at again
-_GRACE = 10.0  # seconds that a process has to end by itself
+RETRIED_AFTER = 5.0  # seconds until a run that another process trains is tried again
+_GRACE = 10.0  # seconds that a process gets to end by itself
 
 State = Literal["queued", "waiting", "running", "done", "skipped", "failed"]
 FINAL = ("done", "skipped", "failed")
@@ -36,9 +36,9 @@ _SYMBOLS: dict[str, str] = {"queued": "·", "done": "✓", "skipped": "✓ befor
 
 @dataclass
 class Job:
-    """One cell of a sweep: the configuration that `fit` is given, and how far it is.
+    """A planned run of a sweep: its configuration and its progress.
 
-    A cell that another process is running is `waiting`; its reason names that process.
+    A job whose run another process trains is `waiting`; its reason names that process.
     """
 
     benchmark: str
@@ -55,22 +55,22 @@ class Job:
 
     @property
     def row(self) -> str:
-        """The loss, and what tells the job from others of it: `focal gamma=3`."""
+        """The loss, and how the job differs from others with this loss: `focal gamma=3`."""
         return f"{self.loss} {self.variant}".rstrip()
 
     @property
     def label(self) -> str:
-        """`digits_lt focal seed=1`."""
+        """A short name: `digits_lt focal seed=1`."""
         return f"{self.benchmark} {self.row} seed={self.seed}"
 
     @property
     def log_name(self) -> str:
-        """The file of what it prints."""
+        """The name of the log file."""
         return self.label.replace("/", "_").replace(" ", "-") + ".log"
 
     @property
     def text(self) -> str:
-        """What the live table shows."""
+        """The progress as the live table shows it."""
         if self.state == "running":
             return f"{self.epoch}/{self.epochs or '?'}"
         if self.state == "waiting":
@@ -79,11 +79,11 @@ class Job:
 
 
 def _work(connection: Connection, device: str | None) -> None:
-    """A worker: runs the cells it is sent until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    """A worker process: run the jobs that arrive until the connection closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
     end_with_parent()
     for name in [name for name in os.environ if name.startswith("SLURM_")]:
-        del os.environ[name]  # a cell is one process; Lightning would take it for a task of SLURM's
+        del os.environ[name]  # or Lightning would take the process for a task of SLURM
     if device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
     try:
@@ -114,12 +114,12 @@ def _run_cell(connection: Connection, config: Config, log: str) -> None:
             traceback.print_exc()
         connection.send(("end", "failed", " ".join(str(error).split()) or type(error).__name__))
     finally:
-        # A trainer, its module and its data refer to each other: their memory, a GPU's too, would stay on.
+        # A trainer, its module and its data refer to each other, so their memory would not be freed at once.
         gc.collect()
 
 
 def _write_to(log: str) -> None:
-    """Append what this process prints to a file, never through a symbolic link."""
+    """Append the output of this process to a file, but never through a symbolic link."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -128,7 +128,7 @@ def _write_to(log: str) -> None:
 
 @contextmanager
 def _for_the_parent_only(*signals: signal.Signals) -> Iterator[None]:
-    """Processes started inside never see these signals, which SLURM sends to every process of a job."""
+    """Block signals, which SLURM sends to every process of a job, in processes that are started inside."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
@@ -142,18 +142,19 @@ class _Worker:
     connection: Connection
     device: str | None
     job: Job | None = None
-    ending: float | None = None  # since when, as its cell takes too long
+    ending: float | None = None  # when it was told to end, as its job took too long
 
 
 @dataclass
 class Pool:
-    """Warm processes that run jobs one after another; closing it ends them.
+    """A pool of worker processes that run jobs one after another; closing it ends them.
 
     Attributes:
-        size: How many run at a time.
-        logs: Folder of what they print.
-        devices: GPUs, as CUDA_VISIBLE_DEVICES names them, dealt out to the processes in turn; none for all to see all.
-        minutes_per_cell: How long a cell may take; one that takes longer is ended, and failed.
+        size: Number of jobs at a time.
+        logs: Folder of the log files.
+        devices: GPUs, as CUDA_VISIBLE_DEVICES names them, assigned to the processes in turn; if empty, each
+            process sees all.
+        minutes_per_cell: Time limit of a job; one that takes longer is ended and has failed.
     """
 
     size: int
@@ -181,11 +182,11 @@ class Pool:
         return worker
 
     def log(self, job: Job) -> Path:
-        """Where the output of a job goes."""
+        """The log file of a job."""
         return self.logs / job.log_name
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Job | None]:
-        """Run all jobs; yields each job whose state changed, and None when nothing did for a while."""
+        """Run all jobs; yields each job whose state changed, and None after a while without a change."""
         self.logs.mkdir(parents=True, exist_ok=True)
         self.queue = [job for job in jobs if job.state == "queued"]
         yield from self._deal()
@@ -206,16 +207,16 @@ class Pool:
         return [worker for worker in self.workers if worker.job is not None]
 
     def drain(self) -> None:
-        """Start no further job, and wait for none; those that run go on."""
+        """Start no further job; those that run go on."""
         self._drained = True
 
     def _deal(self) -> Iterator[Job]:
-        """Give each free process a job: one of the queue, else one whose turn to wait is over."""
+        """Give each free process a job: one of the queue, or else a waiting one that is due."""
         while len(self._busy) < self.size and not self._drained:
             if self.queue:
                 yield self._give(self._free_worker(), self.queue.pop(0))
             elif self.waiting and self.waiting[0][0] <= time.monotonic():
-                self._give(self._free_worker(), self.waiting.pop(0)[1])  # it waits until it trains
+                self._give(self._free_worker(), self.waiting.pop(0)[1])  # `waiting` until it trains
             else:
                 return
 
@@ -264,7 +265,7 @@ class Pool:
             yield job
 
     def _end_overdue(self) -> None:
-        """End the processes of cells that take too long: politely, then not."""
+        """End the processes of jobs over their time limit, by SIGTERM first and SIGKILL later."""
         now = time.monotonic()
         for worker in self._busy:
             assert worker.job is not None
@@ -275,7 +276,7 @@ class Pool:
                 worker.process.kill()
 
     def close(self) -> None:
-        """End the workers: politely, then not."""
+        """End the workers, by SIGTERM first and SIGKILL later."""
         for worker in self.workers:
             worker.process.terminate()
         for worker in self.workers:

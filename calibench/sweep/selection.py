@@ -1,4 +1,4 @@
-"""`select: val/nll`: the best setting of a grid per loss, by validation only, and how many were tried."""
+"""Selection of the best setting of a grid by a validation metric: `select: val/nll` of a suite."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def selections(suite: Suite, root: Path, overrides: Options = ()) -> list[dict[s
     A setting counts only if every seed of it is done: means over different seeds do not compare.
 
     Returns:
-        One entry each: the names, `criterion`, `tried` (settings compared), `not_done` (settings that were not),
+        For each the names, `criterion`, `tried` (settings compared), `not_done` (settings left out),
         `values` of the best one (None if none is done) and its mean `value`.
     """
     kinds: dict[tuple[str, ...], list[Setting]] = defaultdict(list)
@@ -72,7 +72,7 @@ def _value(run: Run, metric: str) -> float | None:
 
 
 def record_selection(name: str, suite: Suite, root: Path, overrides: Options) -> Iterator[str]:
-    """Write `selections/<suite>.json` below the results and say what was chosen, if the suite selects."""
+    """Write `selections/<suite>.json` and report the chosen settings, if the suite selects."""
     if suite.select is None:
         return
     chosen = selections(suite, root, overrides)

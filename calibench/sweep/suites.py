@@ -1,11 +1,11 @@
-"""Suites: the cells of a comparison as data (benchmarks, networks, losses, seeds, calibrators). No torch.
+"""Suites: comparisons as data (benchmarks, networks, losses, seeds, calibrators); without torch.
 
 A suite is a YAML file of parts. A part names one benchmark and multiplies `backbones`, `losses`, the values in
-`grid` and `seeds`; what stands beside `parts` holds for every part, the values
-in `set` key by key. The keys are the fields of `Part`.
+`grid` and `seeds`; keys beside `parts` hold for every part, those in `set` one by one. The keys are the fields of
+`Part`.
 
-`same_cells_as` names another suite: this one is like it, but for what stands here; `only` picks some of its
-`datasets` and `models` (the labels of `backbones`). So tables of the same runs share one list of cells.
+`same_cells_as` names another suite, from which this one differs only in its own keys; `only` picks some of its
+`datasets` and `models` (the labels of `backbones`). So tables of the same runs share one list of them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _CALIBRATOR = "calibrators."
 
 
 def parse_seeds(text: str) -> list[int]:
-    """`1..3` or `1,5,7` or a mixture, as numbers.
+    """The numbers of seeds that are written as `1..3` or `1,5,7` or a mixture.
 
     Raises:
-        UsageError: If it is neither.
+        UsageError: If the text has another form.
     """
     seeds: list[int] = []
     try:
@@ -55,7 +55,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def parse_losses(names: Sequence[str]) -> list[str]:
-    """Overlay names: `core` and `all` stand for many; every one is checked to exist."""
+    """Names of loss files, of which `core` and `all` stand for several; each is checked to exist."""
     every = [name.removeprefix("losses/") for name in available() if name.startswith("losses/")]
     groups = {"core": list(CORE_LOSSES), "all": every}
     chosen = [loss for name in names for loss in groups.get(name, [name])]
@@ -69,20 +69,20 @@ def parse_losses(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the seeds of a row share.
+    """A setting of a suite: what all seeds of a row share.
 
     Attributes:
         benchmark: Name of the benchmark.
-        dataset: What a paper calls it.
+        dataset: The paper's name of the benchmark.
         backbone: Class of the network; empty for the configuration's own.
-        model: What the suite calls it.
+        model: The suite's label of the network.
         loss: Label of the loss.
-        values: The values taken from the grid, by key.
+        values: The values from the grid, by key.
         files: Configuration files in the order of their merging.
         options: Values of configuration keys, set on top of the files.
         seeds: Its seeds.
         sets: Our names of a paper's out-of-distribution sets.
-        calibrators: Blocks of calibrators that its runs are to have; empty for the benchmark's.
+        calibrators: Blocks of the calibrators of its runs; empty for the benchmark's.
     """
 
     benchmark: str
@@ -99,7 +99,7 @@ class Setting:
 
     @property
     def variant(self) -> str:
-        """What tells it from the settings of the same benchmark and loss: `CIFARResNet50 gamma=3`."""
+        """How it differs from other settings of the same benchmark and loss: `CIFARResNet50 gamma=3`."""
         dataset = self.dataset if self.dataset != self.benchmark else ""
         values = [f"{key.rsplit('.', 1)[-1]}={value}" for key, value in self.values.items()]
         return " ".join(part for part in (dataset, self.backbone, *values) if part)
@@ -109,7 +109,7 @@ class Setting:
         return merge_files(self.files)
 
     def job(self, seed: int, overrides: Options = ()) -> Job:
-        """The cell of one seed, with options on top of the suite's own."""
+        """The job of one seed, with options on top of the suite's own."""
         own = {"seed_everything": seed, "ckpt_path": "last", "trainer.devices": 1}
         config = with_options(self._merged, {**own, **self.options})
         return Job(
@@ -123,16 +123,16 @@ class Setting:
 
 @dataclass(frozen=True)
 class Part:
-    """Cells of one benchmark: the product of its networks, losses, grid values and seeds.
+    """A part of a suite: one benchmark with the product of networks, losses, grid values and seeds.
 
     Attributes:
         benchmark: File or short name.
-        losses: By label: a file, or a list of files and of `{key: value}`, merged in this order. In the name of a
+        losses: For each label a file, or a list of files and of `{key: value}`, merged in this order. In the name of a
             file, `{benchmark}` and `{backbone}` stand for the part's own, as in `focal@{benchmark}/{backbone}`.
         seeds: `1..3` or `1,2,5`.
-        dataset: What a paper calls the benchmark with these options; its own name by default.
+        dataset: The paper's name of the benchmark with these options; by default its own name.
         config: Further files, merged before the loss.
-        backbones: By short name: classes, or blocks of a class and its arguments; empty for the configuration's own.
+        backbones: For each label a class, or a block of a class and its arguments; empty for the configuration's own.
         set: Values of configuration keys.
         grid: Lists of values of configuration keys; each combination is a row of its own. `calibrators.NAME.ARGUMENT`
             varies an argument of a calibrator, within one run.
@@ -153,11 +153,11 @@ class Part:
 
     @property
     def named_dataset(self) -> str:
-        """What a paper calls its benchmark."""
+        """The paper's name of the benchmark."""
         return self.dataset or find(self.benchmark).stem
 
     def settings(self) -> Iterator[Setting]:
-        """Its rows."""
+        """The settings of the part, each a row of the comparison."""
         path = find(self.benchmark)
         keys = [key for key in self.grid if not key.startswith(_CALIBRATOR)]
         calibrators = self._calibrators()
@@ -187,14 +187,14 @@ _PART_KEYS = [one.name for one in fields(Part)]
 
 
 def _backbone_name(given: Any) -> str:
-    """The class, or the name that a run's folder has of a model of timm."""
+    """The class of a backbone, or the name of a timm model, as in a run folder."""
     if not isinstance(given, Mapping):
         return str(given)
     return str(given.get("init_args", {}).get("name", given["class_path"]))
 
 
 def _loss(given: Any, **names: str) -> tuple[list[str], dict[str, Any]]:
-    """Files and options of a loss."""
+    """The files and options of a loss."""
     steps = given if isinstance(given, list) else [given]
     files: list[str] = []
     options: dict[str, Any] = {}
@@ -212,7 +212,7 @@ def _loss(given: Any, **names: str) -> tuple[list[str], dict[str, Any]]:
 def _varied(
     calibrators: Sequence[Mapping[str, Any]], key: str, values: Sequence[Any]
 ) -> Iterator[Mapping[str, Any]]:
-    """The calibrators, the one that the key names once for each value."""
+    """The calibrators, with the one that the key names repeated for each value."""
     name, _, argument = key.removeprefix(_CALIBRATOR).partition(".")
     named = [calibrator["class_path"].rsplit(".", 1)[-1] for calibrator in calibrators]
     if name not in named or not argument:
@@ -225,15 +225,15 @@ def _varied(
 
 @dataclass(frozen=True)
 class Suite:
-    """Parts, by what the best of a grid is chosen, and how all this differs from a paper's.
+    """A suite: its parts, the metric that selects from a grid, and differences from the paper's protocol.
 
     Attributes:
         parts: The parts.
         select: A metric of the validation split (`val/nll`), or None.
-        missing: Why a paper's data set has no cells here, by what the paper calls it.
-        note: What a reader of its results must know.
-        differs: How its protocol differs from the paper's, by data set, network or loss, as the paper's numbers call
-            them (`cifar10_c` for an out-of-distribution set), or `all`.
+        missing: Why a data set of the paper is not here, by the paper's name of it.
+        note: A note for readers of its results.
+        differs: How its protocol differs from the paper's, by data set, network or loss in the words of the paper's
+            numbers (`cifar10_c` for an out-of-distribution set), or `all`.
     """
 
     parts: Sequence[Part]
@@ -244,21 +244,21 @@ class Suite:
 
     @property
     def remarks(self) -> list[str]:
-        """What its files say beside the cells, one line each."""
+        """Note, differences from the paper and missing data sets, one line each."""
         note = [self.note] if self.note else []
         differing = [f"protocol differs, {name}: {text}" for name, text in self.differs.items()]
         absent = [f"not here: {dataset}, {reason}" for dataset, reason in self.missing.items()]
         return [*note, *differing, *absent]
 
     def differences(self, *names: str) -> list[str]:
-        """How its protocol differs from the paper's for a data set, a network, a loss."""
+        """Differences of the protocol from the paper's for a data set, a network or a loss."""
         return [text for name, text in self.differs.items() if name in (_EVERYTHING, *names)]
 
     def differing(self, own: Mapping[str, str]) -> Suite:
-        """The suite with more differences from the paper; of those it had, the ones that are of its cells.
+        """The suite with further differences from the paper; of its earlier ones, those that concern its parts stay.
 
         Raises:
-            UsageError: If one of `own` names nothing that the suite has.
+            UsageError: If one of `own` concerns nothing in the suite.
         """
         known = [_EVERYTHING]
         for part in self.parts:
@@ -272,7 +272,7 @@ class Suite:
     def only(
         self, *, datasets: Sequence[str] | None = None, models: Sequence[str] | None = None
     ) -> Suite:
-        """The cells of some data sets, as a paper calls them, and networks, by their labels."""
+        """The suite restricted to some data sets, by the paper's names, and networks, by label."""
         parts = [
             replace(
                 part,
@@ -287,11 +287,11 @@ class Suite:
         return replace(self, parts=parts, missing=missing)
 
     def settings(self) -> list[Setting]:
-        """All rows."""
+        """The settings of all parts."""
         return [setting for part in self.parts for setting in part.settings()]
 
     def jobs(self, overrides: Options = ()) -> list[Job]:
-        """The cells, part by part and seed by seed, so that what finishes first is comparable."""
+        """The jobs, part by part and seed by seed, so that those that finish first can be compared."""
         jobs = []
         for part in self.parts:
             rows = list(part.settings())
@@ -301,7 +301,7 @@ class Suite:
     def restricted(
         self, *, losses: Sequence[str] | None, seeds: str | None, overlays: Sequence[str] = ()
     ) -> Suite:
-        """A part of the suite: some losses (by label), other seeds, further files before the loss.
+        """The suite restricted to some losses (by label), with other seeds or further files before the loss.
 
         Raises:
             UsageError: If no part has one of the losses.
@@ -323,7 +323,7 @@ class Suite:
 
 
 def is_suite(path: Path) -> bool:
-    """Whether a file is a suite, not a benchmark."""
+    """Whether a file is a suite and not a benchmark."""
     return not {"parts", "losses", "same_cells_as"}.isdisjoint(load(str(path)))
 
 
@@ -331,7 +331,7 @@ def load_suite(name: str) -> Suite:
     """Read a suite, given by path or short name.
 
     Raises:
-        UsageError: If it is none, or names something that does not exist.
+        UsageError: If the file is no suite, or names something that does not exist.
     """
     content = load(name, folders=("suites", ""))
     known = [*_SUITE_KEYS, *_PART_KEYS]
@@ -366,7 +366,7 @@ def _like_another(content: Mapping[str, Any]) -> Suite:
 
 
 def _fields(settings: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a part as its file gives them: losses by label, the seeds as text, `set` over `settings`."""
+    """The fields of a part from its file: losses by label, seeds as text, and `set` merged over `settings`."""
     given = {**content, "set": {**settings, **content.get("set", {})}}
     if isinstance(given.get("losses"), list):
         given["losses"] = {loss: loss for loss in given["losses"]}

@@ -1,1 +1,1 @@
-"""One run: from a configuration to a trained network, its logits and its run folder."""
+"""Training of one run: from a configuration to a trained network, its logits and its run folder."""

@@ -1,4 +1,4 @@
-"""How a run begins: what is refused before it, which checkpoint it goes on from, and when its folder is made."""
+"""The beginning of a run: checks of its options, its first checkpoint, and the moment its folder is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calibench.training.checkpoints import given_checkpoint, read_checkpoint
 from calibench.training.experiment import Experiment
 from calibench.training.messages import one_line
 
-# What an option must be at least; nobody else looks, and a run would end in the midst of it, or train on nonsense.
+# Smallest values of options that nothing else checks: a run would end in the middle, or train on nonsense.
 _AT_LEAST = {
     "threads": 1,
     "checkpoint_every_n_steps": 0,
@@ -28,7 +28,7 @@ _AT_LEAST = {
 
 
 def check_options(config: Any) -> None:
-    """Raise UsageError for values with which no run comes to its end."""
+    """Raise a UsageError for option values with which no run can finish."""
     for name, least in _AT_LEAST.items():
         value = config[name]
         if value is not None and value < least:
@@ -40,16 +40,16 @@ def check_options(config: Any) -> None:
             )
 
 
-def first_checkpoint(experiment: Experiment, run: Run, *, told: bool) -> str | None:
-    """The checkpoint to start from: the one that is asked for, else the run's own last one; None to start anew.
+def first_checkpoint(experiment: Experiment, run: Run, *, warn: bool) -> str | None:
+    """The checkpoint to start from: the given one, or else the run's own last one; None to start anew.
 
     Args:
-        experiment: What is asked for.
-        run: The run folder.
-        told: Whether to warn of a damaged one, in place of which the run starts anew.
+        experiment: The experiment.
+        run: Its run folder.
+        warn: Whether to warn of a damaged checkpoint, without which the run starts anew.
 
     Raises:
-        UsageError: If the one that is asked for is not there.
+        UsageError: If the given one does not exist.
     """
     asked, own = experiment.config.ckpt_path, run.checkpoints / "last.ckpt"
     if asked not in (None, "last"):
@@ -59,19 +59,19 @@ def first_checkpoint(experiment: Experiment, run: Run, *, told: bool) -> str | N
     try:
         read_checkpoint(own)
     except CorruptRun as error:
-        if told:
+        if warn:
             warnings.warn(f"{error}; the run starts anew.", stacklevel=2)
         return None
     return str(own)
 
 
 class Beginning(Callback):
-    """Writes `running` and config.yaml when all that can be refused was accepted, right before the first step.
+    """Writes status.json and config.yaml right before the first step, when everything was accepted.
 
     Args:
         run: The run folder.
         config: The resolved configuration as YAML.
-        anew: Whether to remove the checkpoints of an earlier training, so that nothing goes on from them.
+        anew: Whether to remove the checkpoints of an earlier training, from which nothing must go on.
     """
 
     def __init__(self, run: Run, config: str, *, anew: bool) -> None:
@@ -79,7 +79,7 @@ class Beginning(Callback):
         self.over = False
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Write them."""
+        """Write the two files."""
         self.over = True
         if not trainer.is_global_zero:
             return
@@ -91,14 +91,14 @@ class Beginning(Callback):
 
 @contextmanager
 def refusals(beginning: Beginning, checkpoint: str | None) -> Iterator[None]:
-    """Say in one line what the data, the checkpoint, the optimiser or the schedule refuse before training begins.
+    """Turn errors of data, checkpoint, optimiser or schedule before training begins into one-line UsageErrors.
 
     Args:
-        beginning: Knows whether it has begun.
-        checkpoint: What the run starts from.
+        beginning: Knows whether training has begun.
+        checkpoint: The checkpoint from which the run starts.
 
     Raises:
-        UsageError: In place of their error.
+        UsageError: In place of such an error.
     """
     try:
         yield

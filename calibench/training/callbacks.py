@@ -1,4 +1,4 @@
-"""What is kept of a training run: the curve, the logits, the seconds; and what ends it."""
+"""Callbacks of a run: training curve, predictions, seconds, progress, and guards that end it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from calibench.training.module import ClassificationModule, NonFiniteLoss
 
 
 class TrainingCurve(Checkpoint):
-    """Writes metrics.csv, one row an epoch, and keeps its rows in the checkpoint, so a resume loses none.
+    """Writes metrics.csv, one row for each epoch; the checkpoint keeps the rows, so that a resume loses none.
 
-    A Checkpoint only by type: Lightning runs those after the module has logged the epoch, in their order, so this
-    one stands before the one that saves.
+    It is a Checkpoint by type only: Lightning calls these last, after the module has logged the epoch, and in their
+    order, so this one comes before the one that saves.
 
     Args:
         path: The CSV file.
-        extra: Columns that nothing is to monitor; read at every epoch's end.
+        extra: Further columns, read at the end of every epoch; no callback can monitor them.
     """
 
     def __init__(self, path: Path, extra: Mapping[str, float] | None = None) -> None:
@@ -42,7 +42,7 @@ class TrainingCurve(Checkpoint):
         return {"rows": self.rows}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the rows up again."""
+        """Restore the rows."""
         self.rows = state_dict["rows"]
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -72,36 +72,36 @@ class TrainingCurve(Checkpoint):
 
 
 class ClaimGuard(Callback):
-    """Ends a run whose folder another process took over, before what comes after this callback writes there.
+    """Ends a run whose folder another process took over, before later callbacks write into it.
 
     Args:
-        claim: The folder.
+        claim: The claim on the folder.
     """
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Look at the end of an epoch; raises LostClaim."""
+        """Check the claim at the end of an epoch; raises LostClaim."""
         self.claim.check()
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Look before the logits are written; raises LostClaim."""
+        """Check the claim before the logits are written; raises LostClaim."""
         self.claim.check()
 
     def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Look before the logits are written; raises LostClaim."""
+        """Check the claim before the logits are written; raises LostClaim."""
         self.claim.check()
 
 
 class NaNGuard(Callback):
-    """Ends the run when the training loss is NaN or infinite, and says at which epoch and step.
+    """Ends the run when the training loss is NaN or infinite, and reports the epoch and the step.
 
-    A loss is looked at after every step on a CPU. On a GPU the losses are kept and looked at together, every
-    `every_n_steps` steps and at the end of an epoch: no step waits for the host or launches a kernel for it.
+    On a CPU the loss is checked after every step. On a GPU the losses are kept and checked together, every
+    `every_n_steps` steps and at the end of an epoch, so that no step waits for the host or launches a kernel.
 
     Args:
-        every_n_steps: How often to look on devices where looking costs a synchronisation.
+        every_n_steps: Steps between checks on devices where a check costs a synchronisation.
     """
 
     def __init__(self, every_n_steps: int = 50) -> None:
@@ -112,7 +112,7 @@ class NaNGuard(Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, *args: Any
     ) -> None:
-        """Look at a step's loss; where that costs, remember it and look if it is time."""
+        """Check the loss of a step; on a GPU keep it, and check all that were kept if it is time."""
         loss = outputs["loss"]
         if loss.device.type == "cpu":
             _check_finite(float(loss), trainer.current_epoch, trainer.global_step)
@@ -123,7 +123,7 @@ class NaNGuard(Callback):
             self._check(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Look before the epoch's checkpoint is written."""
+        """Check the losses before the epoch's checkpoint is written."""
         self._check(trainer)
 
     def _check(self, trainer: L.Trainer) -> None:
@@ -140,7 +140,7 @@ def _check_finite(loss: float, epoch: int, step: int) -> None:
 
 
 class Timing(Callback):
-    """Seconds of each training epoch, validation included; those before a resume are kept apart."""
+    """Measures the seconds of each epoch with its validation; those before a resume are in `earlier`."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -152,7 +152,7 @@ class Timing(Callback):
         return {"seconds": [*self.earlier, *self.seconds]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the seconds of the epochs before the resume over."""
+        """Restore the seconds of the epochs before the resume."""
         self.earlier = state_dict["seconds"]
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -160,7 +160,7 @@ class Timing(Callback):
         self._start = time.perf_counter()
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Stop it."""
+        """Stop the clock."""
         self.seconds.append(time.perf_counter() - self._start)
 
 
@@ -168,14 +168,14 @@ class EpochReport(Callback):
     """Calls a function with (epochs done, epochs in all) at the start and after every epoch.
 
     Args:
-        report: What to call.
+        report: The function.
     """
 
     def __init__(self, report: Callable[[int, int], None]) -> None:
         self.report = report
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Report where a run begins or resumes."""
+        """Report the epoch at which a run begins or resumes."""
         self.report(trainer.current_epoch, trainer.max_epochs or 0)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -184,11 +184,11 @@ class EpochReport(Callback):
 
 
 class SavePredictions(Callback):
-    """Writes the logits of `validate`, `test` and `predict` as one .npz per split and set, in dataset order.
+    """Writes the logits of `validate`, `test` and `predict`, one .npz file for each split and set, in dataset order.
 
     Args:
-        folder: Where the files go.
-        metadata: What to write beside the logits, besides what the data module says.
+        folder: Folder of the files.
+        metadata: Further metadata, besides that of the data module.
     """
 
     def __init__(self, folder: Path, metadata: dict[str, Any] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints that are whole after any crash, and from which a run resumes bit for bit."""
+"""Checkpoints: written atomically, checked when read, and exact, so that a resumed run gives the same bits."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from calibench.runs import check_archive, corrupt_if_it_fails, write_atomically
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """The content of a checkpoint, whose tensors stay in the file until they are looked at.
+    """Read a checkpoint; its tensors stay in the file until they are used.
 
     Raises:
-        CorruptRun: If it is damaged: its checksums are compared, which torch alone does not do.
+        CorruptRun: If it is damaged, by its checksums, which torch does not compare.
     """
     with corrupt_if_it_fails(f"{path} is not a whole checkpoint"):
         check_archive(path)
@@ -29,21 +29,21 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def given_checkpoint(path: str) -> str:
-    """The file that `--ckpt_path` names; raises UsageError if it is not there."""
+    """The file that `--ckpt_path` names; raises a UsageError if it does not exist."""
     if not Path(path).is_file():
         raise UsageError(f"`--ckpt_path {path}`: no such file.")
     return path
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Writes a checkpoint beside its place, flushes it, and renames it: a crash leaves the old one whole.
+    """Writes checkpoints atomically, so that a crash leaves the old one whole.
 
-    What it reads is compared with its checksums first.
+    Before it reads a checkpoint it compares the checksums.
     """
 
     def load_checkpoint(self, path: Any, *args: Any, **options: Any) -> dict[str, Any]:
         """Read the checkpoint at `path`; raises CorruptRun if it is damaged."""
-        if not Path(path).is_file():  # nothing, or no local file
+        if not Path(path).is_file():  # it does not exist, or is not local
             return super().load_checkpoint(path, *args, **options)
         with corrupt_if_it_fails(f"{path} is not a whole checkpoint"):
             check_archive(Path(path))
@@ -59,14 +59,14 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 class LastCheckpoint(ModelCheckpoint):
-    """Keeps `last.ckpt` at every epoch's end, from which a killed run resumes bit for bit.
+    """Writes `last.ckpt` at the end of every epoch, from which a killed run resumes to the same bits.
 
-    A ModelCheckpoint, so that `--ckpt_path last` finds it.
+    It is a ModelCheckpoint, so that `--ckpt_path last` finds it.
 
     Args:
         dirpath: Folder of the checkpoints.
-        every_n_steps: Also save every so many steps within an epoch (0: never). An epoch's last batch is left
-            out: Lightning resumes from such a checkpoint by skipping a validation and a whole epoch.
+        every_n_steps: Steps between further checkpoints within an epoch (0: none). There is none after the last batch
+            of an epoch: resuming from it, Lightning would skip a validation and a whole epoch.
     """
 
     def __init__(self, dirpath: Path, every_n_steps: int = 0) -> None:
@@ -74,21 +74,21 @@ class LastCheckpoint(ModelCheckpoint):
             dirpath, filename="last", enable_version_counter=False, save_on_train_epoch_end=True
         )
         self.every_n_steps = every_n_steps
-        if not every_n_steps:  # Lightning leaves a hook out that is None
+        if not every_n_steps:  # Lightning does not call a hook that is None
             self.on_train_batch_end = None  # type: ignore[assignment,method-assign]
 
     def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
-        """Save within an epoch, if asked to."""
+        """Save within an epoch, if it is time."""
         due = trainer.global_step % self.every_n_steps == 0
         if due and not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
             self._save_topk_checkpoint(trainer, self._monitor_candidates(trainer))
 
 
 class SeededSteps(Callback):
-    """Makes what a training step draws (dropout) a function of the seed, the process, the epoch and the batch.
+    """Seeds each training step (dropout) by the run's seed, the process, the epoch and the batch.
 
-    Then there is no random state to save: a resumed run draws what the uninterrupted one drew, on any device and in
-    every process.
+    So there is no random state to save: a resumed run draws the same numbers as an uninterrupted one, on any device
+    and in every process.
 
     Args:
         seed: The run's seed.
@@ -100,13 +100,12 @@ class SeededSteps(Callback):
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Seed the generators of the CPU and of the module's device; nothing waits for it."""
+        """Seed the generators of the CPU and of the module's device, without a synchronisation."""
         sequence = np.random.SeedSequence(
             (self.seed, trainer.global_rank, trainer.current_epoch, batch_idx)
         )
         seed = int(sequence.generate_state(1)[0])
-        torch.default_generator.manual_seed(
-            seed
-        )  # torch.manual_seed would take half a millisecond without CUDA
+        # torch.manual_seed would take half a millisecond on a machine without CUDA.
+        torch.default_generator.manual_seed(seed)
         if pl_module.device.type == "cuda":
             torch.cuda.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Where and with what a run was made: versions, device, commit, command, time, memory."""
+"""The environment of a run: versions, device, commit, command, time and memory."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from calibench import __version__
 def environment(
     trainer: L.Trainer, *, wall_seconds: float, epoch_seconds: Sequence[float]
 ) -> dict[str, Any]:
-    """What environment.json says of a finished run.
+    """The content of environment.json of a finished run.
 
     Args:
         trainer: The trainer that ran it.
-        wall_seconds: From the first line of the run to its last, without what was before a resume but its epochs.
-        epoch_seconds: Seconds of each epoch, of which the median is given.
+        wall_seconds: Seconds of the run; of the time before a resume only its epochs.
+        epoch_seconds: Seconds of each epoch; the file holds their median.
     """
     device = trainer.strategy.root_device
     packages = (

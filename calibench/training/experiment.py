@@ -1,4 +1,4 @@
-"""From a configuration to a trainer, a module, a data module and an evaluation."""
+"""Experiment: the trainer, module, data module and evaluation that a configuration describes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DEFAULT_ROOT = "results"
 
 
 def _quiet() -> None:
-    """Keep Lightning's tips and device lines, and the warnings that are about our own choices, off the terminal."""
+    """Silence Lightning's tips and device lines, and its warnings about our own choices."""
     for name in ("lightning.pytorch.utilities.rank_zero", "lightning.fabric.utilities.seed"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for text in (
@@ -57,7 +57,7 @@ def _quiet() -> None:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Say in one line what a constructor refuses."""
+    """Turn errors of constructors into one-line UsageErrors."""
     try:
         yield
     except (ValueError, TypeError, ImportError, MisconfigurationException) as error:
@@ -65,18 +65,17 @@ def _refusals() -> Iterator[None]:
 
 
 class Experiment(LightningCLI):
-    """A resolved configuration, and the objects it describes once `build` is called.
+    """A resolved configuration, and the objects that it describes once `build` was called.
 
-    The parser sees one configuration, and every verb uses the same parser, so the config.yaml of a run works with all
-    of them.
+    Every verb uses the same parser, so the config.yaml of a run works with all of them.
 
     Args:
         config: Merged files and options, as `calibench.config.configuration` gives them.
-        questions: What the parser answers and exits (`--print_config`, `--model.loss.help FocalLoss`).
+        questions: Options that the parser answers and then exits (`--print_config`, `--model.loss.help FocalLoss`).
 
     Raises:
         TypeError: If the configuration is no mapping.
-        UsageError: For any mistake in it, in one line.
+        UsageError: For a mistake in it, in one line.
         SystemExit: After the answer to a question.
     """
 
@@ -85,9 +84,9 @@ class Experiment(LightningCLI):
             raise TypeError(
                 f"`config` must be a dict, as calibench.config.configuration gives it, got {type(config).__name__}."
             )
-        load_plugins()  # of what is installed, so before the current folder counts
+        load_plugins()  # those of installed packages, so before the current folder is on the path
         if "" not in sys.path and os.getcwd() not in sys.path:
-            # a console script lacks the current folder; classes of one's own may lie there
+            # A console script lacks the current folder, in which a user's own classes may be.
             sys.path.insert(0, os.getcwd())
         _quiet()
         self.merged = config
@@ -111,9 +110,9 @@ class Experiment(LightningCLI):
         )
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Parse what was given (the stock method warns when it is not the process's own command line)."""
+        """Parse the given arguments; the stock method warns if they are not the process's own."""
         known = {action.dest.partition(".")[0] for action in parser._actions}
-        for key in self.merged:  # an unknown key without content would pass in silence
+        for key in self.merged:  # the parser accepts an unknown key without content
             if key not in known:
                 raise UsageError(unknown_option(key, sorted(known)))
         self.config = parser.parse_args(args)
@@ -164,11 +163,11 @@ class Experiment(LightningCLI):
         )
 
     def instantiate_classes(self) -> None:
-        """Nothing yet: see `build`."""
+        """Do nothing yet; `build` does."""
 
     @property
     def resolved(self) -> dict[str, Any]:
-        """The configuration with every default spelled out, as plain data; `processes` where their number matters."""
+        """The configuration with every default, as plain data, and `processes` if their number changes the result."""
         resolved: dict[str, Any] = json.loads(
             self.parser.dump(self.config, format="json", skip_none=False)
         )
@@ -178,15 +177,15 @@ class Experiment(LightningCLI):
         return resolved
 
     def yaml(self) -> str:
-        """The resolved configuration as a YAML that runs."""
+        """The resolved configuration as YAML, from which the run can be repeated."""
         return str(self.parser.dump(self.config, skip_none=False))
 
     @property
     def trace(self) -> Trace:
-        """What the run records beside its result.
+        """The trace: what the run records beside its result.
 
         Raises:
-            UsageError: If its arguments are refused.
+            UsageError: If its arguments are wrong.
         """
         try:
             return Trace(**vars(self.config.trace))
@@ -198,28 +197,28 @@ class Experiment(LightningCLI):
         """The processes that train the run.
 
         Raises:
-            UsageError: If the devices are not there.
+            UsageError: If the devices do not exist.
         """
         with _refusals():
             return replicas_of(self.config.trainer)
 
     @cached_property
     def caveats(self) -> list[str]:
-        """Why the processes of the run give another result than one would; to know it, the network is built."""
+        """Reasons why several processes give another result than one; to find them, the network is built."""
         if self.replicas.count == 1:
             return []
         return self.replicas.caveats(self._get(self._built, "model").backbone)
 
     @cached_property
     def _built(self) -> Any:
-        """The objects that the configuration describes, but for the trainer."""
+        """The objects that the configuration describes, except the trainer."""
         torch.set_num_threads(self.config.threads)
         with _refusals():
             return self.parser.instantiate_classes(self.config)
 
     @property
     def cell(self) -> Cell:
-        """What the run is of."""
+        """The identity of the run."""
         if not isinstance(self.config.seed_everything, int) or isinstance(
             self.config.seed_everything, bool
         ):
@@ -228,12 +227,12 @@ class Experiment(LightningCLI):
 
     @property
     def run(self) -> Run:
-        """The folder of the run, under `trainer.default_root_dir`."""
+        """The run folder, below `trainer.default_root_dir`."""
         return self._run_of(self.cell)
 
     @property
     def run_of_one_process(self) -> Run:
-        """The folder of the same run by one process; up to version 0.1.0 it was that of any number of processes."""
+        """The run folder for one process; up to version 0.1.0 it was that for any number of processes."""
         return self._run_of(Cell.of({**self.resolved, "processes": None}))
 
     def _run_of(self, cell: Cell) -> Run:
@@ -243,8 +242,8 @@ class Experiment(LightningCLI):
         """Build trainer, module and data module.
 
         Args:
-            callbacks: Added to those of the configuration.
-            **trainer_options: Arguments of the trainer that win over the configuration's.
+            callbacks: Callbacks besides those of the configuration.
+            **trainer_options: Arguments of the trainer that override the configuration's.
 
         Raises:
             UsageError: If a constructor refuses its arguments.
@@ -260,15 +259,15 @@ class Experiment(LightningCLI):
 
     @property
     def evaluation_settings(self) -> dict[str, Any]:
-        """What is to be evaluated, with every default spelled out."""
+        """The settings of the evaluation, with every default."""
         return spelled_out(self.resolved["evaluation"])
 
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
-        """The trainer, with checkpoints written atomically."""
+        """The trainer, which writes checkpoints atomically."""
         trainer = self._get(self.config_init, "trainer")
         plugins = trainer.get("plugins") or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
-        # one process has nothing to synchronise, and its key keeps what the configuration says
+        # One process has nothing to synchronise, and its key keeps the configuration's value.
         synchronised = (
             {"sync_batchnorm": self.replicas.synchronised} if self.replicas.count > 1 else {}
         )

@@ -1,4 +1,4 @@
-"""`calibench export`: a trained network and its calibrator as one program that runs with torch alone."""
+"""`calibench export`: a trained network and a calibrator as one program that needs torch only."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ to use it, with torch alone:
 
 The file also holds `calibench.json`: class names, calibrator, shape and type of the inputs."""
 
-# Mean difference of probabilities between the program and the modules it was made from. The largest would say less:
-# a step of an isotonic map or a histogram turns a logit's rounding into another probability.
+# Largest mean difference of probabilities between the program and its modules. A largest difference would tell less:
+# at a step of an isotonic map or a histogram, the rounding of a logit gives another probability.
 TOLERANCE = 1e-5
 NOTES = "calibench.json"
 
@@ -44,7 +44,7 @@ class CalibratedModel(nn.Module):
     """A network followed by its calibrator (this package).
 
     Args:
-        backbone: From inputs to logits.
+        backbone: A network from inputs to logits.
         calibrator: A fitted calibrator.
     """
 
@@ -80,11 +80,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Export a run; 0.
+    """Export a run. Returns the exit status, 0.
 
     Raises:
         UsageError: If the folder is not a finished run's, or there is no such calibrator.
-        ExpectedFailure: If a file of the run is damaged, or the program does not agree with the modules.
+        ExpectedFailure: If a file of the run is damaged, or the program differs from the modules.
     """
     calibrator = calibrator_named(options.calibrator)
     source = Run(options.run)
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.run} is not the folder of a finished run.")
     val = Predictions.load(source.predictions("val"))
     fit_calibrator(calibrator, val)
-    # A buffer each: torch.export warns of parameters that are views of one storage.
+    # Give each buffer its own storage, as torch.export warns of views of a shared one.
     calibrator.load_state_dict(calibrator.state_dict())
     backbone, inputs = trained_network(source, trusted=options.trust)
     model = CalibratedModel(backbone, calibrator).eval()
@@ -109,23 +109,23 @@ def run(options: argparse.Namespace) -> int:
 
 
 def trained_network(source: Run, *, trusted: bool = False) -> tuple[nn.Module, Tensor]:
-    """The network of a run with the weights that were evaluated, and some of its validation inputs.
+    """The network of a run with the evaluated weights, and a batch of its validation inputs.
 
     Args:
         source: The run.
-        trusted: Whether to build also what its configuration names of other packages than ours, torch and Lightning:
-            a run may be a stranger's, and to build a class is to run it.
+        trusted: Whether to build classes of packages other than calibench, torch and Lightning that its configuration
+            names: a run may be a stranger's, and building a class runs its code.
 
     Raises:
-        UsageError: If the checkpoint is gone, or a class is refused.
-        ExpectedFailure: If it does not hold the network's weights.
+        UsageError: If the checkpoint is missing, or a class is refused.
+        ExpectedFailure: If the checkpoint does not hold the network's weights.
     """
     file = source.folder / "config.yaml"
     if not trusted:
-        _check_known(file, load(str(file)))  # before anything is imported for it
+        _check_known(file, load(str(file)))  # before anything is imported
     experiment = Experiment(configuration([str(file)]))
     if not trusted:
-        _check_known(file, experiment.resolved)  # with what it drew in from other files
+        _check_known(file, experiment.resolved)  # now with the files that it includes
     which = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
     path = source.checkpoints / f"{which}.ckpt"
     if not path.is_file():
@@ -149,17 +149,19 @@ def _check_known(file: Path, config: object) -> None:
 
 
 def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:
-    """The program of a model, for any number of rows, after checking it against the model.
+    """The program of a model for any number of rows, which was checked against the model.
 
     Args:
-        model: In evaluation mode.
-        inputs: Some of its inputs, (N, ...), N >= 1.
-        notes: What goes into the file beside it, as JSON.
+        model: The model, in evaluation mode.
+        inputs: Some inputs, (N, ...), N >= 1.
+        notes: Content of a JSON file that is put beside it.
 
     Raises:
         ExpectedFailure: If the model cannot be exported, or the program gives other probabilities.
     """
-    two = inputs[:1].expand(2, *inputs.shape[1:])  # one row would be taken for a constant
+    two = inputs[:1].expand(
+        2, *inputs.shape[1:]
+    )  # torch takes a dimension of size 1 for a constant
     rows = torch.export.Dim("rows")
     try:
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""`calibench fit`: train, collect logits, evaluate them, write the run folder."""
+"""`calibench fit`: train a run, save its logits, evaluate them, write the run folder."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from calibench.training.checkpoints import LastCheckpoint, SeededSteps
 from calibench.training.environment import environment
 from calibench.training.experiment import Experiment
 from calibench.training.interruption import interruptible
-from calibench.training.nodes import deaths_told
+from calibench.training.nodes import deaths_reported
 from calibench.training.progress import EpochProgress
 
 Outcome = Literal["done", "skipped"]
@@ -65,21 +65,21 @@ def fit(
 ) -> tuple[Outcome, Run]:
     """Train one run, collect its logits, evaluate them, and write the run folder.
 
-    A run that is done is not trained again; if it is asked for with other calibrators or bins, its saved logits
-    are evaluated anew. A run that was cut short goes on from its last checkpoint, to the same numbers. A trial
-    (`fast_dev_run`, or a run without a training step) is written too, but never done, so that nothing counts it.
+    A run that is done is not trained again; if other calibrators or bins are asked for, its saved logits are evaluated
+    again. A run that was cut short goes on from its last checkpoint, to the same numbers. A trial (`fast_dev_run`, or
+    a run without a training step) is written too, but is never done, so that nothing counts it.
 
     Args:
         config: Merged files and options, as `calibench.config.configuration` gives them.
         report: Called with (epochs done, epochs in all); without it a progress bar is shown.
-        console: Where the table goes; nowhere if None.
+        console: Prints the table; None for no table.
 
     Returns:
         Whether the run was trained now, and its folder.
 
     Raises:
         UsageError: For a mistake in the configuration.
-        Busy: If another process has the run.
+        Busy: If another process holds the run.
         LostClaim: If another process took the run over.
     """
     experiment = Experiment(config)
@@ -109,7 +109,7 @@ _SAID: dict[str, str] = {
 
 
 def _leads() -> bool:
-    """Whether this process is the only one of the run, or the first."""
+    """Whether this process is the first of the run, or the only one."""
     return bool(rank_zero_only.rank == 0)  # type: ignore[attr-defined]
 
 
@@ -119,9 +119,9 @@ def _finished(experiment: Experiment, run: Run) -> bool:
 
 @contextmanager
 def _failure_recorded(experiment: Experiment, run: Run, claim: Claim | None) -> Iterator[None]:
-    """Write into status.json why the run ended early, if it had begun or failed to begin, and is still this process's.
+    """Record in status.json why the run failed, if this process still holds it.
 
-    What was refused, or interrupted before it began, leaves the folder as it was.
+    A run that was refused, or interrupted before it began, leaves the folder as it was.
     """
     try:
         yield
@@ -133,7 +133,7 @@ def _failure_recorded(experiment: Experiment, run: Run, claim: Claim | None) -> 
             error.add_note(_way_on(experiment, run))
         ours = claim is not None and claim.kept
         if ours and (begun or not (ended or isinstance(error, UsageError))):
-            with suppress(OSError):  # the run's own error is the one to tell
+            with suppress(OSError):  # the run's own error matters more
                 run.write_status("failed", _reason(error))
         raise
 
@@ -146,7 +146,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _way_on(experiment: Experiment, run: Run) -> str:
-    """Where a run was interrupted, and what takes it up again."""
+    """Where a run was interrupted, and by which command it goes on."""
     trainer, config = experiment.trainer, experiment.config
     epoch, epochs = trainer.current_epoch + 1, trainer.max_epochs
     where = f"at epoch {epoch} of {epochs}" if epoch <= (epochs or epoch) else "at the evaluation"
@@ -163,9 +163,9 @@ def _train(
     claim: Claim | None,
     report: Callable[[int, int], None] | None,
 ) -> Literal["done", "trial"]:
-    """Train, evaluate and write everything but the status, which is returned."""
+    """Train, evaluate and write everything but the status. Returns the status."""
     config = experiment.config
-    start = first_checkpoint(experiment, run, told=_leads())
+    start = first_checkpoint(experiment, run, warn=_leads())
     beginning = Beginning(run, experiment.yaml(), anew=config.overwrite and start is None)
     started, timing = time.perf_counter(), Timing()
     last = LastCheckpoint(run.checkpoints, config.checkpoint_every_n_steps)
@@ -176,7 +176,9 @@ def _train(
         beginning,
         SeededSteps(config.seed_everything),
         NaNGuard(),
-        *([ClaimGuard(claim)] if claim is not None else []),  # before what writes
+        *(
+            [ClaimGuard(claim)] if claim is not None else []
+        ),  # before the callbacks that write files
         timing,
         save,
         TrainingCurve(run.folder / "metrics.csv", trace.values),
@@ -187,10 +189,10 @@ def _train(
     shown: dict[str, Any] = {}
     if report is not None:
         callbacks.append(EpochReport(report))
-        shown = {"enable_progress_bar": False}  # the caller shows how far it is
+        shown = {"enable_progress_bar": False}  # the caller shows the progress
     elif config.trainer.enable_progress_bar is not False:
         callbacks.append(EpochProgress())
-    with interruptible() as interruption, deaths_told(lambda: experiment.trainer):
+    with interruptible() as interruption, deaths_reported(lambda: experiment.trainer):
         experiment.build([*callbacks, interruption], **shown)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         module.caveats = experiment.caveats
@@ -201,7 +203,7 @@ def _train(
         with refusals(beginning, start):
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
         trial = bool(config.trainer.fast_dev_run) or trainer.global_step == 0
-        # Now: to load the best checkpoint below is to load its callbacks' states as well.
+        # Before the best checkpoint is loaded, which brings its callbacks' states with it.
         earlier, seconds = sum(timing.earlier), [*timing.earlier, *timing.seconds]
         path = best[0].best_model_path if best and not trial else None
         trainer.validate(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)
@@ -273,12 +275,12 @@ def _write_metrics(
 
 
 def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:
-    """Evaluate the saved logits of a finished run if calibrators or bins are asked for that it was not evaluated with.
+    """Evaluate the saved logits of a finished run again, if calibrators, metrics or bins are asked for that it lacks.
 
-    What it was evaluated with before stays, also what another process adds at the same time.
+    Earlier numbers stay, also those that another process adds at the same time.
 
     Raises:
-        Busy: If another process has the run, and either this one is not patient or that one trains it.
+        Busy: If another process holds the run, and this one is not patient or that one trains it.
     """
     if _missing(experiment, run) is None:
         return
@@ -295,7 +297,7 @@ def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:
 def _missing(
     experiment: Experiment, run: Run
 ) -> tuple[dict[str, Any], dict[str, str], bool] | None:
-    """What metrics.json is to be evaluated with, the sets it lacks, and whether it was a fast run; None if it stays."""
+    """The settings of the new evaluation, the unavailable sets and `fast_dev_run`; None if metrics.json has all."""
     asked = experiment.evaluation_settings
     try:
         before = read_json(run.folder / "metrics.json")
@@ -309,7 +311,7 @@ def _missing(
 
 
 def _saved(run: Run) -> dict[str, Predictions]:
-    """The logits of every set of a run, val and test first."""
+    """The predictions of every set of a run, val and test first."""
     paths = sorted((run.folder / "predictions").glob("*.npz"))
     sets = {path.stem: Predictions.load(path) for path in paths}
     missing = {"val", "test"} - set(sets)
@@ -323,7 +325,7 @@ def _saved(run: Run) -> dict[str, Predictions]:
 
 @contextmanager
 def _in_turn(run: Run, patient: bool) -> Iterator[Claim]:
-    """As `Run.claimed`; with patience after the other processes that evaluate the run, of which each takes seconds."""
+    """`Run.claimed`, but with `patient` it waits for other processes that evaluate the run, which takes seconds."""
     with ExitStack() as stack:
         told = False
         while True:

@@ -44,11 +44,11 @@ def predict(
     """Write the logits of a checkpoint on every split and set as .npz files.
 
     Args:
-        config: What the run was trained with.
-        console: Where the names of the files go.
+        config: The configuration of the run.
+        console: Prints the names of the files.
         output: Folder of the files.
-        calibrator: Name of a calibrator that is fitted on the validation logits: the probabilities after it, and the
-            calibrator itself, go into a folder of this name below.
+        calibrator: Name of a calibrator that is fitted on the validation logits; calibrated probabilities and the
+            calibrator itself are written into a subfolder of this name.
     """
     output = Path(output)
     fitted = calibrator_named(calibrator) if calibrator else None
@@ -64,7 +64,7 @@ def predict(
 
 
 def _calibrate(calibrator: Calibrator, sets: Mapping[str, Predictions], folder: Path) -> None:
-    """Fit a calibrator on the validation logits; write it, and the probabilities of every set."""
+    """Fit a calibrator on the validation logits; write it and the calibrated probabilities of every set."""
     fit_calibrator(calibrator, sets["val"])
     save_calibrator(calibrator, folder / "calibrator.pt")
     for name, predictions in sets.items():
@@ -77,7 +77,7 @@ def _run(
     callbacks: Sequence[Callback] = (),
     **options: bool,
 ) -> Values:
-    """Call a verb of the trainer on the checkpoint; what it returns on the first process, nothing on others."""
+    """Call a verb of the trainer on the checkpoint. Returns its values in the first process, none in others."""
     with interruptible() as interruption:
         experiment = Experiment(config)
         path = _checkpoint(experiment)
@@ -94,15 +94,15 @@ def _run(
 
 
 def _checkpoint(experiment: Experiment) -> str:
-    """The checkpoint asked for; without one, or with `last`, the run folder's own.
+    """The given checkpoint; without one, or with `last`, that of the run folder.
 
     Raises:
-        UsageError: If it is not there.
+        UsageError: If it does not exist.
     """
     path = experiment.config.ckpt_path
     if path not in (None, "last"):
         return given_checkpoint(path)
-    # how many processes look at a network has nothing to do with how many trained it
+    # The number of processes that evaluate a network need not be that of those which trained it.
     own = [run.checkpoints / "last.ckpt" for run in (experiment.run, experiment.run_of_one_process)]
     found = [path for path in own if path.is_file()]
     if not found:

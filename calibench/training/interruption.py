@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: what ended a run, told as what it was."""
+"""Interruption of a run by Ctrl-C, SIGTERM or SIGHUP, reported as what it was."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calibench.processes import unwinding
 
 
 class Interruption(Callback):
-    """Remembers what ended a run: Lightning turns Ctrl-C and SIGTERM into exit codes of its own."""
+    """Remembers the exception that ended a run, as Lightning turns Ctrl-C and SIGTERM into its own exit codes."""
 
     def __init__(self) -> None:
         self.exception: BaseException | None = None
@@ -26,11 +26,11 @@ class Interruption(Callback):
 
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Let SIGTERM and SIGHUP unwind like Ctrl-C; give the callback that tells what ended a run inside the trainer."""
+    """Let SIGTERM and SIGHUP unwind as Ctrl-C does; yields the callback for the trainer."""
     interruption = Interruption()
     with unwinding():
         try:
             yield interruption
-        except SystemExit as error:  # Lightning's answer to Ctrl-C
+        except SystemExit as error:  # Lightning raises it for Ctrl-C
             ctrl_c = isinstance(interruption.exception, KeyboardInterrupt)
             raise (KeyboardInterrupt if ctrl_c else error) from None

@@ -1,7 +1,7 @@
-"""jsonargparse's messages as one line that names the key, what was expected, what came, and near matches.
+"""Error messages of jsonargparse in one line: the key, what was expected, what came, and near matches.
 
-It has no other way to say what was wrong than English text. The text is read line by line: if a line is not understood
-(another version may word it differently), the user gets jsonargparse's own text.
+Its errors carry nothing but English text. The text is read line by line; if a line is not understood (another version
+may word it differently), the user gets jsonargparse's own text.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from calibench.backbones import Backbone
 from calibench.calibrators import Calibrator
 from calibench.config import near_matches, short_name
 from calibench.data import ClassificationDataModule
+from calibench.evaluation.loaded import descendants
 from calibench.losses import CalibrationLoss
 
-# The classes a configuration names, by the key that names them: what a misspelt name is compared with.
+# Base classes by the key that names a subclass; a misspelt name is compared with the subclasses.
 _FAMILIES = {
     "loss": CalibrationLoss,
     "backbone": Backbone,
@@ -76,7 +77,7 @@ class _Facts:
 
 
 def one_line(message: str, options: Sequence[str] = ()) -> str:
-    """What a message says in one line, with near matches for a wrong name; its own text if it is not understood.
+    """A message in one line, with near matches for a wrong name; its own text if it is not understood.
 
     Args:
         message: What jsonargparse says.
@@ -133,7 +134,7 @@ def _lines(message: str) -> Iterator[tuple[int, str]]:
 
 
 def _sentences(facts: _Facts, options: Sequence[str]) -> Iterator[str]:
-    """What can be said of the facts, the most telling first; nothing if some are not understood."""
+    """Sentences about the facts, the most precise first; none if some are not understood."""
     key, first = facts.key, facts.first
     if others := facts.found.get("other"):
         if len(others) == 1 and key and set(facts.found) <= {"other", "path"}:
@@ -174,12 +175,5 @@ def _family(key: str) -> dict[str, type]:
     """The classes that may stand at a dotted key, by short name; longest match from the right."""
     for part in reversed(key.split(".")):
         if part in _FAMILIES:
-            return {cls.__name__: cls for cls in _subclasses(_FAMILIES[part])}
+            return {cls.__name__: cls for cls in descendants(_FAMILIES[part])}
     return {}
-
-
-def _subclasses(base: type) -> Iterator[type]:
-    subclass: type
-    for subclass in base.__subclasses__():
-        yield subclass
-        yield from _subclasses(subclass)

@@ -1,4 +1,4 @@
-"""A backbone, a loss and an optimiser as one LightningModule; nothing in it is specific to a loss."""
+"""LightningModule of a backbone, a loss and an optimiser; nothing in it is specific to a loss."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from calibench.training.set_metrics import SetMetrics
 
 
 class NonFiniteLoss(ExpectedFailure):
-    """The training loss became NaN or infinite; the text says where."""
+    """The training loss became NaN or infinite; the message says where."""
 
 
 class Outputs(NamedTuple):
@@ -67,7 +67,7 @@ class ClassificationModule(L.LightningModule):
     Args:
         backbone: The network, inputs to logits (N, num_classes).
         loss: The training loss.
-        num_classes: K; on the command line the data module says it.
+        num_classes: K; on the command line it is that of the data module.
         optimizer: Builds the optimiser from the parameters (default: SGD, lr 0.1, momentum 0.9, weight decay
             5e-4, as in Mukhoti et al. 2020).
         lr_scheduler: Builds the learning-rate schedule, stepped once an epoch.
@@ -106,7 +106,7 @@ class ClassificationModule(L.LightningModule):
         self.val_metrics = calibration_metrics(num_classes, n_bins=self.n_bins, prefix="val/")
         self.test_metrics = nn.ModuleList()
         self.outputs: dict[str, Outputs] = {}
-        self.caveats: list[str] = []  # of its training; they go with the checkpoint
+        self.caveats: list[str] = []  # caveats of its training, which checkpoints keep
         self._chunks: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
         self._epoch_loss = _WeightedMean()
 
@@ -118,9 +118,9 @@ class ClassificationModule(L.LightningModule):
         return logits
 
     def evaluated(self, inputs: Tensor) -> Tensor:
-        """Logits (N, K) without gradient as evaluation takes them: float32 at least, neither autocast nor compiled.
+        """Logits (N, K) for evaluation: without gradient, in at least float32, neither autocast nor compiled.
 
-        So the evaluation within `fit` gives the numbers that `test` gives of the checkpoint.
+        So the evaluation within `fit` gives the same numbers as `test` of the checkpoint.
         """
         stance = torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
         with without_autocast(inputs), stance:
@@ -137,9 +137,9 @@ class ClassificationModule(L.LightningModule):
         }
 
     def setup(self, stage: str) -> None:
-        """Give the loss the class counts, and the backbone what its inputs are.
+        """Pass the class counts to the loss, and facts about its inputs to the backbone.
 
-        For every stage, and before a checkpoint is loaded: the shape of a loss's buffers may depend on them.
+        This is done for every stage, and before a checkpoint is loaded, as the shape of buffers may depend on them.
         """
         self.loss.on_fit_start(self.trainer.datamodule.class_counts)  # type: ignore[attr-defined]
         if (tokens := self.trainer.datamodule.tokens) is not None:  # type: ignore[attr-defined]
@@ -147,7 +147,7 @@ class ClassificationModule(L.LightningModule):
         if stage == "fit":
             self.train()  # Lightning keeps the mode that constructors leave, and from_pretrained leaves eval
         if stage == "fit" and self.compiled:
-            # A graph that adapts to shapes would be another one after a resume than before it.
+            # A graph that adapts to shapes could change by a resume.
             self.backbone.compile(dynamic=False)
         if stage == "test":
             sets = self.trainer.datamodule.evaluation_sets  # type: ignore[attr-defined]
@@ -162,7 +162,7 @@ class ClassificationModule(L.LightningModule):
     # --- training ---
 
     def on_train_start(self) -> None:
-        """Say what gradient accumulation means for a loss."""
+        """Warn of what gradient accumulation means for a batch-coupled loss."""
         batches = self.trainer.accumulate_grad_batches
         if batches > 1:
             rank_zero_warn(
@@ -182,7 +182,7 @@ class ClassificationModule(L.LightningModule):
         try:
             with without_autocast(logits):
                 loss: Tensor = self.loss(logits, target)
-        except ValueError as error:  # a loss may look at its input where that is free
+        except ValueError as error:  # a loss checks its input where that costs nothing
             raise self._explained(error, logits) from error
         self._epoch_loss.add(loss.detach(), batch.size)
         # Lightning divides by the number of accumulated batches; a sum is not divided.
@@ -203,7 +203,7 @@ class ClassificationModule(L.LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clip as the trainer says; fused optimisers under mixed precision too."""
+        """Clip gradients as the trainer does, and those of fused optimisers under mixed precision too."""
         if not gradient_clip_val:
             return
         clip = super().configure_gradient_clipping
@@ -217,12 +217,12 @@ class ClassificationModule(L.LightningModule):
         self._epoch_loss = _WeightedMean()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the caveats, and the running sums of the loss: a resume within an epoch logs the same mean."""
+        """Save the caveats, and the running sums of the loss, so that a resume within an epoch logs the same mean."""
         checkpoint["caveats"] = self.caveats
         checkpoint["loss_sums"] = (self._epoch_loss.total.cpu(), self._epoch_loss.rows)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take the caveats and the running sums up again."""
+        """Restore the caveats and the running sums."""
         self.caveats = list(dict.fromkeys([*self.caveats, *checkpoint.get("caveats", [])]))
         self._epoch_loss = _WeightedMean(*checkpoint.get("loss_sums", ()))
 
@@ -234,7 +234,7 @@ class ClassificationModule(L.LightningModule):
         self.val_metrics.update_logits(logits, batch.target)
 
     def on_validation_epoch_end(self) -> None:
-        """Log the metrics, and give the loss its moment."""
+        """Log the metrics, and pass the validation set to the loss."""
         self.outputs = self._gathered()
         self.log_dict(self.val_metrics.compute())
         self.val_metrics.reset()
@@ -263,7 +263,7 @@ class ClassificationModule(L.LightningModule):
             metrics.reset()
 
     def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """Collect the logits of `val`, `test` and every OOD and shift set; returns this process's."""
+        """Collect the logits of `val`, `test` and every OOD and shift set. Returns those of this process."""
         return self._keep(["val", *self.trainer.datamodule.test_names][dataloader_idx], batch)  # type: ignore[attr-defined]
 
     def on_predict_epoch_end(self) -> None:
@@ -276,7 +276,7 @@ class ClassificationModule(L.LightningModule):
         return logits
 
     def _gathered(self) -> dict[str, Outputs]:
-        """What was kept, from all processes, each example once and in dataset order."""
+        """The collected logits and targets of all processes, each example once and in dataset order."""
         outputs = {}
         for name, chunks in self._chunks.items():
             parts = (torch.cat(part) for part in zip(*chunks, strict=True))

@@ -1,4 +1,4 @@
-"""Who started the processes of one run: Lightning itself, torchrun, or SLURM's srun."""
+"""The processes of one run, which Lightning itself, torchrun or SLURM's srun started."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from calibench.config import ExpectedFailure
 from calibench.processes import cause_of_death
 
 _STARTED_BY = os.getppid()
-_DEATH_IS_NOTICED = 3.0  # seconds after its connections break
+_DEATH_IS_NOTICED = 3.0  # seconds to wait for an exit code after a connection broke
 
 
 def process_grid() -> tuple[int, int]:
-    """(nodes, processes on each) that torchrun or srun started; (1, 1) if neither started more than this one."""
+    """(nodes, processes on each) that torchrun or srun started; (1, 1) if there is this process only."""
     given = os.environ
     if "LOCAL_WORLD_SIZE" in given:
         local = int(given["LOCAL_WORLD_SIZE"])
         return int(given.get("WORLD_SIZE", local)) // local, local
-    # only srun sets it; what a batch script starts without srun is alone
+    # Only srun sets this; a batch script without srun starts one process.
     if "SLURM_STEP_ID" in given:
         nodes = int(given["SLURM_STEP_NUM_NODES"])
         return nodes, int(given["SLURM_STEP_NUM_TASKS"]) // nodes
@@ -34,9 +34,9 @@ def process_grid() -> tuple[int, int]:
 
 
 def follow(trainer: Any) -> None:
-    """Take a trainer's devices and nodes from who started it, where its configuration leaves them open or says one.
+    """Set a trainer's devices and nodes to those that torchrun or srun started, unless the configuration names others.
 
-    One device for each process, as `auto` is on a CPU, would be independent runs.
+    Otherwise `auto`, one device on a CPU, would make each process a run of its own.
     """
     nodes, processes = process_grid()
     if nodes * processes == 1:
@@ -66,15 +66,15 @@ def cluster_plugins(given: Sequence[Any]) -> list[ClusterEnvironment]:
 
 
 @contextmanager
-def deaths_told(trainer: Callable[[], Any]) -> Iterator[None]:
-    """Tell in one line that another process of the run died, in place of what the broken connection to it says.
+def deaths_reported(trainer: Callable[[], Any]) -> Iterator[None]:
+    """Report in one line that another process of the run died, in place of the error of the broken connection.
 
     Args:
-        trainer: Gives the trainer, once there is one.
+        trainer: Function that gives the trainer, once it exists.
 
     Raises:
-        ExpectedFailure: In the first process, or in one that nobody watches any more.
-        SystemExit: In another process: the first one, or torchrun or srun, tells.
+        ExpectedFailure: In the first process, or in one whose parent died.
+        SystemExit: In another process, for which the first one, torchrun or srun reports.
     """
     try:
         yield
@@ -87,7 +87,7 @@ def deaths_told(trainer: Callable[[], Any]) -> Iterator[None]:
 
 
 def _death(processes: Sequence[Any]) -> str:
-    """Which of the processes died, and of what; they may take a moment."""
+    """Which of the processes died, and of what; waits a moment for an exit code."""
     end = time.monotonic() + _DEATH_IS_NOTICED
     while time.monotonic() < end:
         for rank, process in enumerate(processes, start=1):

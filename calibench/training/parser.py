@@ -1,4 +1,4 @@
-"""The parser of configurations: integers stay integers, and a mistake is one line."""
+"""Parser of configurations: integers stay integers, and an error is one line."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def _integers_first(kind: Any) -> Any:
 
 
 class Parser(LightningArgumentParser):
-    """Says what is wrong in one line, where the stock parser prints its whole usage first."""
+    """Reports an error in one line, where the stock parser prints its whole usage first."""
 
     def add_class_arguments(self, *args: Any, **kwargs: Any) -> list[str]:
-        """Add the arguments of a class, the trainer's or of one that a configuration names; integers stay integers."""
+        """Add the arguments of a class, for which the literal 1 stays an integer where a type allows both."""
         added: list[str] = super().add_class_arguments(*args, **kwargs)
         for action in self._actions:
             if hasattr(action, "_typehint"):
@@ -37,8 +37,8 @@ class Parser(LightningArgumentParser):
         return added
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Raise a UsageError with the cause."""
-        if not self.exit_on_error:  # a nested parser: its caller goes on with the exception
+        """Raise a UsageError that names the cause."""
+        if not self.exit_on_error:  # a nested parser, whose caller handles the exception
             super().error(message, ex)
         options = [option for action in self._actions for option in action.option_strings]
         raise UsageError(one_line(message, options)) from ex

@@ -1,4 +1,4 @@
-"""What mixed precision is for, and what is kept out of it; gradient clipping under it."""
+"""Mixed precision: what is kept out of it, and gradient clipping under it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torch import Tensor
 def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
     """A context without autocast on the device of `like`.
 
-    Mixed precision is for the network's training. A loss is computed in float32, and so is evaluation: bfloat16 logits
-    have eight bits, which would tie confidences that differ and show up as miscalibration.
+    Mixed precision is for the training of the network. Losses and evaluation use float32: bfloat16 logits have eight
+    bits, so different confidences would tie, and this would look like miscalibration.
     """
     kind = like.device.type
     if not torch.is_autocast_enabled(kind):
@@ -25,7 +25,7 @@ def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
 
 
 def unscales_itself(trainer: L.Trainer, optimizer: torch.optim.Optimizer) -> bool:
-    """Whether the optimiser is a fused one under mixed precision, whose gradients stock Lightning refuses to clip."""
+    """Whether a fused optimiser divides by the loss scale itself, so that stock Lightning refuses to clip."""
     mixed = isinstance(trainer.precision_plugin, MixedPrecision)
     return mixed and getattr(optimizer, "_step_supports_amp_scaling", False)
 

@@ -1,4 +1,4 @@
-"""The progress bar of a training run."""
+"""Progress bar of a training run."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from calibench.printing.terminal import Terminal
 
 
 class EpochProgress(ProgressBar):
-    """One bar for the whole training in a terminal; a line every tenth of it in a log file.
+    """One bar for the whole training in a terminal, or ten lines in a log file.
 
-    It reads nothing from the device between epochs, so it costs a step next to nothing.
+    It reads nothing from the device within an epoch, so it costs a step next to nothing.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class EpochProgress(ProgressBar):
         self._moved = 0.0
 
     def disable(self) -> None:
-        """Show nothing (Lightning calls it on every process but the first)."""
+        """Show nothing; Lightning calls this in every process but the first."""
         self._enabled = False
 
     def enable(self) -> None:
@@ -72,7 +72,7 @@ class EpochProgress(ProgressBar):
         )
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Show the epoch's figures."""
+        """Show the metrics of the epoch."""
         if not self._enabled:
             return
         done, total = trainer.current_epoch + 1, trainer.max_epochs or 0

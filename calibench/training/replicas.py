@@ -1,4 +1,4 @@
-"""The processes of one data-parallel run, and what makes them train to other numbers than one process would."""
+"""Replicas: the processes of a data-parallel run, and why their result can differ from that of one process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Replicas:
     """The processes of one run, each with a copy of the network.
 
     Attributes:
-        count: How many there are.
+        count: Number of processes.
         synchronised: Whether they share the statistics of batch normalisation, which torch can do on GPUs only.
     """
 
@@ -25,7 +25,7 @@ class Replicas:
     synchronised: bool
 
     def caveats(self, backbone: Backbone) -> list[str]:
-        """Why the result of this network is not the one that one process gives; empty if it is."""
+        """Reasons why the result for this network differs from that of one process; empty if it does not."""
         if self.count == 1:
             return []
         causes = []
@@ -45,11 +45,11 @@ def replicas_of(trainer: Any) -> Replicas:
     """The processes that a trainer's configuration starts.
 
     Raises:
-        MisconfigurationException: The devices are not there.
+        MisconfigurationException: The devices do not exist.
     """
     if trainer.devices in (1, "1") and trainer.num_nodes == 1:
         return Replicas(1, False)
-    # Lightning's own reading of `auto`, lists and texts; nothing is started before a trainer runs something
+    # Lightning itself interprets `auto`, lists and texts; a trainer that runs nothing starts no process.
     planned = L.Trainer(
         accelerator=trainer.accelerator if isinstance(trainer.accelerator, str) else "auto",
         devices=trainer.devices,

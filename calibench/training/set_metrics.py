@@ -1,4 +1,4 @@
-"""The metrics of one labelled, shifted or out-of-distribution set while a run is evaluated."""
+"""Metrics of one labelled, shifted or out-of-distribution set during the evaluation of a run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from calibench.metrics import OutOfDistribution, calibration_metrics
 
 
 class SetMetrics(nn.Module):
-    """The metrics of one set: the benchmark's where it has labels, OOD scores where it is outside.
+    """The metrics of one set: the benchmark's if it is labelled, OOD scores if it is out of distribution.
 
-    Where the class distributions of the set (N, K) are known, also those against them.
+    If its class distributions (N, K) are known, the metrics against them are added.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class SetMetrics(nn.Module):
         scores = OOD_SCORES if kind in ("ood", "shift") else ()
         self.outside = {score: OutOfDistribution(score=score) for score in scores}
         self.known = [] if posterior is None else [(PosteriorScores(), posterior)]
-        # Registered, so that they move with the module.
+        # They are registered so that they move with the module.
         plain = [*self.outside.values(), *(metric for metric, _ in self.known)]
         self.registered = nn.ModuleList([*self.labelled, *plain])
 

@@ -1,4 +1,4 @@
-"""What a run records beside its result for a paper's curves; off by default, and without effect on any number."""
+"""Trace of a run: test metrics and checkpoints over epochs, for a paper's curves; without effect on any number."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ PREFIX = "test_not_for_selection"
 class Trace:
     """Test metrics after every epoch, and checkpoints of named epochs.
 
-    Nothing can select by the test metrics: they are columns `test_not_for_selection/...` of metrics.csv alone, which
-    neither a monitor nor a suite's `select` can name.
+    Nothing can select by these test metrics: they are in metrics.csv only, as columns `test_not_for_selection/...`,
+    which neither a monitor nor a suite's `select` can name.
 
     Args:
         test_metrics: Score the test set after every epoch.
@@ -44,7 +44,7 @@ class Trace:
         self.values: dict[str, float] = {}
 
     def callbacks(self, folder: Path) -> list[Callback]:
-        """What records it; checkpoints go into `folder`."""
+        """The callbacks that record the trace; checkpoints are written into `folder`."""
         chosen: list[Callback] = []
         if self.test_metrics:
             chosen.append(TestMetrics(self.values))
@@ -57,17 +57,17 @@ class TestMetrics(Callback):
     """Scores the test set after every epoch.
 
     Args:
-        values: Where the numbers go, by column of metrics.csv.
+        values: Receives the numbers, by column of metrics.csv.
     """
 
-    __test__ = False  # no test, whatever pytest thinks of its name
+    __test__ = False  # or pytest would collect it for its name
 
     def __init__(self, values: dict[str, float]) -> None:
         self.values = values
         self._loader: ResidentLoader | None = None
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Score it as `test` does; the module, its loss and the random state are left as they are."""
+        """Score the test set as `test` does; module, loss and random state stay as they are."""
         assert isinstance(pl_module, ClassificationModule)
         if self._loader is None:
             data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
@@ -87,28 +87,28 @@ class TestMetrics(Callback):
 
 
 def _steps(limit: float, loader: ResidentLoader) -> int:
-    """Batches that `test` would take: Lightning's limits are numbers of them, or shares."""
+    """Number of batches that `test` would take: Lightning's limits are numbers or shares."""
     return limit if isinstance(limit, int) else int(limit * len(loader))
 
 
 class NamedCheckpoints(Checkpoint):
     """Keeps the checkpoints of some epochs, from which a run can be tested or resumed.
 
-    A Checkpoint by type: Lightning runs those last, in their order, so this one stands behind the training curve.
+    It is a Checkpoint by type: Lightning calls these last, in their order, so this one comes after the training curve.
 
     Args:
         folder: Folder of the checkpoints.
-        epochs: After which epochs; the first is 1.
+        epochs: The epochs after which to save; the first is 1.
     """
 
     def __init__(self, folder: Path, epochs: Sequence[int]) -> None:
         self.folder, self.epochs = folder, tuple(epochs)
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Refuse an epoch that will not come.
+        """Refuse epochs after the end of the run.
 
         Raises:
-            UsageError: The run ends before it.
+            UsageError: The run ends before one of them.
         """
         last = trainer.max_epochs or -1
         late = [epoch for epoch in self.epochs if epoch > last > 0]
@@ -118,7 +118,7 @@ class NamedCheckpoints(Checkpoint):
             )
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Save, if this is one of them."""
+        """Save after one of the epochs."""
         epoch = trainer.current_epoch + 1
         if epoch in self.epochs and not trainer.fast_dev_run:  # type: ignore[attr-defined]
             trainer.save_checkpoint(self.folder / f"epoch={epoch}.ckpt", weights_only=False)

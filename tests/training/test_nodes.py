@@ -20,7 +20,7 @@ from lightning.fabric.plugins.environments import LightningEnvironment, SLURMEnv
 
 from calibench.config import ExpectedFailure
 from calibench.training import nodes
-from calibench.training.nodes import cluster_plugins, deaths_told, follow, process_grid
+from calibench.training.nodes import cluster_plugins, deaths_reported, follow, process_grid
 from tests.waiting import patience, started, wait_for
 
 TORCHRUN = {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}
@@ -89,7 +89,7 @@ def told(error: Exception, *, rank: int = 0, processes: Sequence[Any] = ()) -> N
     """Raise an error in a process of a run that started the others, if any."""
     launcher = SimpleNamespace(procs=processes)
     trainer = SimpleNamespace(global_rank=rank, strategy=SimpleNamespace(launcher=launcher))
-    with deaths_told(lambda: trainer):
+    with deaths_reported(lambda: trainer):
         raise error
 
 

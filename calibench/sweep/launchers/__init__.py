@@ -1,4 +1,4 @@
-"""Where the cells of a sweep run: worker processes of this machine, or jobs of SLURM."""
+"""Launchers of a sweep: worker processes on this machine, or SLURM jobs."""
 
 from __future__ import annotations
 

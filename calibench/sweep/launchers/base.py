@@ -1,4 +1,4 @@
-"""What the verb `sweep` needs of a launcher."""
+"""The interface of a launcher."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from calibench.sweep.pool import Job
 
 
 class Launcher(Protocol):
-    """Runs cells somewhere and tells how far they are."""
+    """Runs jobs somewhere and reports their progress."""
 
     @property
     def size(self) -> int:
-        """How many cells run at a time."""
+        """Number of jobs at a time."""
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Job | None]:
-        """Run all jobs; yields each job whose state changed, and None when nothing did for a while."""
+        """Run all jobs; yields each job whose state changed, and None after a while without a change."""
 
     def log(self, job: Job) -> Path:
-        """Where the output of a job goes."""
+        """The log file of a job."""
 
     def close(self) -> None:
-        """Stop."""
+        """Release the processes, or leave SLURM's to go on."""

@@ -1,4 +1,4 @@
-"""Cells that share a SLURM job."""
+"""Bundles of jobs that share a SLURM job, and the events that a bundle reports."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 from calibench.sweep.launchers.local import local_pool
 from calibench.sweep.pool import Job
 
-_TOLD = ("state", "epoch", "epochs", "seconds", "reason")
+_REPORTED = ("state", "epoch", "epochs", "seconds", "reason")
 
 
 def bundled(
     jobs: Sequence[Job], seconds: Sequence[float | None], *, minutes: float, at_a_time: int
 ) -> list[list[Job]]:
-    """Cut a list of cells, in order, into bundles that take about `minutes` each.
+    """Cut a list of jobs, in order, into bundles that take about `minutes` each.
 
     Args:
-        jobs: The cells.
-        seconds: What each is expected to take alone; None where nobody knows: such a cell counts as a whole bundle.
-        minutes: What a bundle should take at most; a longer cell has one of its own.
-        at_a_time: How many cells of a bundle run at once, so that it takes the sum divided by this.
+        jobs: The jobs.
+        seconds: Expected seconds of each alone; a job for which they are None counts as a whole bundle.
+        minutes: Largest time of a bundle; a longer job gets a bundle of its own.
+        at_a_time: Number of jobs of a bundle that run together, by which its time is divided.
     """
     room = 60 * minutes * at_a_time
     bundles: list[list[Job]] = []
@@ -43,13 +43,14 @@ def bundled(
 
 @dataclass
 class Bundle:
-    """What one SLURM job does: runs cells, several at a time, and appends what happens to a file.
+    """The work of one SLURM job: run several jobs, some of them together, and append events to a file.
 
-    submitit pickles it, calls it, and at a pre-emption or time-out asks `checkpoint` what to put back into the queue.
+    submitit pickles the bundle and calls it; at a pre-emption or time-out it puts the result of `checkpoint` back into
+    the queue.
 
     Attributes:
-        jobs: The cells.
-        logs: Folder of what they print.
+        jobs: The jobs.
+        logs: Folder of the log files.
         events: File of JSON lines that the submitter reads.
         at_a_time: As for `local_pool`.
         cells_per_gpu: As for `local_pool`.
@@ -64,7 +65,7 @@ class Bundle:
     minutes_per_cell: float = math.inf
 
     def __call__(self) -> None:
-        """Run the cells that are neither done nor failed."""
+        """Run the jobs that are neither done nor failed."""
         pool = local_pool(
             self.jobs,
             self.logs,
@@ -72,36 +73,36 @@ class Bundle:
             cells_per_gpu=self.cells_per_gpu,
             minutes_per_cell=self.minutes_per_cell,
         )
-        # scancel and a time-out send it to the cells as well, which end; no other one must start in their place
+        # scancel and a time-out also end the running jobs; no other job must start in their place
         signal.signal(signal.SIGTERM, lambda *_: pool.drain())
         try:
             for job in pool.run(self.jobs):
                 if job is not None:
-                    self._tell(job)
+                    self._report(job)
         finally:
             pool.close()
 
     def checkpoint(self) -> Any:
-        """What is left, for submitit to put back into the queue: cut-off cells go on from their last checkpoint."""
+        """The bundle for submitit's queue; jobs that were cut short go on from their last checkpoints."""
         from submitit.helpers import DelayedSubmission
 
         for job in self.jobs:
             if job.state in ("running", "waiting") or job.reason.startswith("terminated"):
                 job.state, job.reason = "queued", ""
-                self._tell(job)
+                self._report(job)
         return DelayedSubmission(self)
 
-    def _tell(self, job: Job) -> None:
-        told = {name: getattr(job, name) for name in _TOLD}
-        line = json.dumps({"cell": self.jobs.index(job), **told}) + "\n"
-        with suppress(OSError), self.events.open("a") as file:  # training goes on without
+    def _report(self, job: Job) -> None:
+        event = {name: getattr(job, name) for name in _REPORTED}
+        line = json.dumps({"cell": self.jobs.index(job), **event}) + "\n"
+        with suppress(OSError), self.events.open("a") as file:  # training goes on without the file
             file.write(line)
 
 
-def retell(line: str, jobs: Sequence[Job]) -> Job:
-    """Bring the job that a line of a bundle's events is about up to date; returns it."""
-    told = json.loads(line)
-    job = jobs[int(told["cell"])]
-    for name in _TOLD:
-        setattr(job, name, told[name])
+def update(jobs: Sequence[Job], line: str) -> Job:
+    """Update the job that an event is about, from a line of a bundle's file. Returns the job."""
+    event = json.loads(line)
+    job = jobs[int(event["cell"])]
+    for name in _REPORTED:
+        setattr(job, name, event[name])
     return job

@@ -1,4 +1,4 @@
-"""Cells on this machine: on its cores, or several on each of its GPUs."""
+"""Launcher of this machine: jobs on its cores, or some on each of its GPUs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibench.sweep.pool import Job, Pool
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs of this process, by their names in CUDA_VISIBLE_DEVICES: those it lists, else all of nvidia-smi."""
+    """The GPUs that this process may use: those in CUDA_VISIBLE_DEVICES, or else all of nvidia-smi."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [name for name in chosen.split(",") if name.strip() not in ("", "-1")]
@@ -41,14 +41,14 @@ def local_pool(
     cells_per_gpu: int | None,
     minutes_per_cell: float = math.inf,
 ) -> Pool:
-    """Worker processes for the jobs; each sees one GPU if the jobs want one and the machine has some.
+    """A pool of worker processes for jobs; each sees one GPU if the jobs use GPUs and the machine has some.
 
     Args:
-        jobs: The cells.
-        logs: Folder of what they print.
-        at_a_time: Cells at a time; by default `cells_per_gpu` (1) on each GPU, or one on each core.
-        cells_per_gpu: Cells at a time on one GPU.
-        minutes_per_cell: How long a cell may take; one that takes longer is ended, and failed.
+        jobs: The jobs.
+        logs: Folder of the log files.
+        at_a_time: Number of jobs at a time; by default `cells_per_gpu` (1) on each GPU, or one on each core.
+        cells_per_gpu: Number of jobs at a time on one GPU.
+        minutes_per_cell: Time limit of a job; one that takes longer is ended and has failed.
 
     Raises:
         UsageError: If `cells_per_gpu` is given and no GPU is visible, or the jobs want none.

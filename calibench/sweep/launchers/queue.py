@@ -1,4 +1,4 @@
-"""What SLURM says of its jobs."""
+"""States of SLURM jobs, from `squeue`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _OVER = (
 
 
 def ended(array: str) -> Callable[[int], str]:
-    """Which tasks of a job array are over.
+    """The tasks of a job array that are over.
 
-    Asks `squeue`, which every cluster answers; `sacct` needs an accounting database. SLURM forgets there what ended
-    minutes ago: such a task is over as well.
+    This asks `squeue`, which every cluster has; `sacct` needs an accounting database. `squeue` forgets tasks that
+    ended minutes ago; they count as over.
 
     Args:
         array: Number of the array, or of a single job, whose only task is 0.
 
     Returns:
-        From the number of a task to the state in which it ended, or an empty text if it did not, or nobody knows.
+        A function from the number of a task to the state in which it ended; an empty text if it did not, or is unknown.
 
     Raises:
         ExpectedFailure: If there is no `squeue`.

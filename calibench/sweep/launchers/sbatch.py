@@ -1,4 +1,4 @@
-"""The SLURM job array of a sweep, by submitit."""
+"""SLURM job array of a sweep, by submitit."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from calibench.config import ExpectedFailure, UsageError, near_matches, read_yam
 from calibench.sweep.launchers.bundles import Bundle
 
 _PREFIX = "slurm."
-_OURS = ("nodes", "tasks_per_node", "ntasks_per_node", "num_gpus")  # a cell is one process
+_OURS = ("nodes", "tasks_per_node", "ntasks_per_node", "num_gpus")  # a run is one process
 _ATTEMPTS = 20  # how often a job that ran into its time limit is put back into the queue
 
 
 def slurm_options(
     options: Sequence[tuple[str, Any]],
 ) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
-    """Separate the keys `slurm.KEY` from others; their values, where they are text, are YAML.
+    """Separate options `slurm.KEY` from others; a value that is text is read as YAML.
 
     Raises:
         UsageError: If a value is no YAML.
@@ -75,10 +75,10 @@ def gpus_asked_for(options: Mapping[str, Any]) -> int:
 
 
 class Array:
-    """A job array that runs bundles, or its script.
+    """A job array that runs bundles.
 
     Args:
-        folder: Where submitit keeps the script, the pickled bundles and what the jobs print; on a shared file system.
+        folder: Folder on a shared file system for submitit's script, the pickled bundles and the jobs' output.
         options: submitit's parameters of a SLURM job (`partition`, `time`, `gpus_per_node`, `account`, ...).
         minutes: Time limit if the options name none.
 
@@ -108,7 +108,7 @@ class Array:
         for key in options:
             if key not in known:
                 raise UsageError(f"no option `--slurm.{key}`{near_matches(key, known)}")
-        # `16GB`, which submitit would take for a number
+        # submitit would take `16GB` for a number
         plain = {"mem": options["mem"]} if "mem" in options else {}
         others = {key: value for key, value in options.items() if key != "mem"}
         try:
@@ -121,7 +121,7 @@ class Array:
         """Submit one task for each bundle; returns the number of the array.
 
         Raises:
-            ExpectedFailure: If SLURM refuses; the text is its own.
+            ExpectedFailure: If SLURM refuses; the message is its own.
         """
         utils = importlib.import_module("submitit.core.utils")
         try:
@@ -132,7 +132,7 @@ class Array:
         return str(jobs[0].job_id).partition("_")[0]
 
     def script(self, tasks: int) -> str:
-        """The sbatch script of an array of so many tasks."""
+        """The sbatch script of an array with this number of tasks."""
         if tasks > 1:
             self._executor.parameters["map_count"] = tasks
         command = self._executor._submitit_command_str

@@ -1,4 +1,4 @@
-"""Cells in SLURM jobs, watched from where they were submitted."""
+"""Launcher of SLURM: jobs in a job array, watched by the process that submitted it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from calibench.sweep.pool import Job
 
 @dataclass
 class Slurm:
-    """Runs cells in a SLURM job array: a `Launcher`.
+    """Runs jobs in a SLURM job array: a `Launcher`.
 
-    Cells that are done are looked at here, as a local sweep does. Cells of an earlier sweep whose SLURM jobs are still
-    queued or running are not submitted again but watched.
+    Jobs that are done are checked on this machine, as in a local sweep. Jobs that an earlier sweep submitted and that
+    are still queued or running are watched and not submitted again.
 
     Attributes:
         root: The results folder, on a file system that the nodes share.
         options: submitit's parameters of a SLURM job, by name.
-        minutes_per_job: How long a job should take at most; short cells share a job.
-        at_a_time: Cells of a job that run at once; by default what its GPUs hold, or its `cpus_per_task`.
-        cells_per_gpu: Cells that share a GPU; a job then has one GPU unless the options say more.
-        minutes_per_cell: How long a cell may take; one that takes longer is ended, and failed.
+        minutes_per_job: Largest expected time of a SLURM job; short runs share one.
+        at_a_time: Number of runs at a time in a SLURM job; by default what its GPUs hold, or its `cpus_per_task`.
+        cells_per_gpu: Number of runs that share a GPU; a SLURM job then has one GPU unless the options say more.
+        minutes_per_cell: Time limit of a run; one that takes longer is ended and has failed.
     """
 
     root: Path
@@ -59,15 +59,15 @@ class Slurm:
 
     @property
     def size(self) -> int:
-        """How many cells run now."""
+        """Number of jobs that run now."""
         return sum(job.state == "running" for task in self._tasks for job in task.jobs)
 
     def log(self, job: Job) -> Path:
-        """Where the output of a job goes."""
+        """The log file of a job."""
         return self.root.absolute() / "logs" / job.log_name
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Job | None]:
-        """Submit the cells and watch them; yields each that changed, and None when none did for a while."""
+        """Submit the jobs and watch them; yields each that changed, and None after a while without a change."""
         done = self.submit(jobs)
         if done:
             here = local_pool(done, self.root / "logs", at_a_time=1, cells_per_gpu=None)
@@ -78,7 +78,7 @@ class Slurm:
         yield from watch(self._tasks)
 
     def submit(self, jobs: Sequence[Job]) -> list[Job]:
-        """Submit the cells that are neither done nor in a SLURM job already; returns those that are done."""
+        """Submit the jobs that are neither done nor in a SLURM job already. Returns those that are done."""
         self._tasks = list(recorded(self._folder, jobs))
         watched = {id(job) for task in self._tasks for job in task.jobs}
         bundles, done = self._bundles([job for job in jobs if id(job) not in watched])
@@ -87,12 +87,12 @@ class Slurm:
         return done
 
     def script(self, jobs: Sequence[Job]) -> tuple[int, str]:
-        """How many SLURM jobs the cells that are not done make, and the script that starts them."""
+        """The number of SLURM jobs for what is not done, and the script that starts them."""
         bundles, _ = self._bundles(jobs)
         return len(bundles), self._array(self._folder / "TIME").script(len(bundles))
 
     def close(self) -> None:
-        """Say which jobs go on without the one who submitted them."""
+        """Report which SLURM jobs go on after this process."""
         arrays = dict.fromkeys(task.array for task in self._tasks if not task.over)
         for array in arrays:
             say(
@@ -105,7 +105,7 @@ class Slurm:
         return self.root.absolute() / "logs" / "slurm"
 
     def _bundles(self, jobs: Sequence[Job]) -> tuple[list[list[Job]], list[Job]]:
-        """The cells that are not done, by the SLURM job they share; and those that are."""
+        """The jobs that are not done, by the SLURM job that they share, and those that are."""
         runs = runs_of(jobs, self.root)
         seconds = expected_seconds(len(jobs), runs)
         done = [position in runs and runs[position].done for position in range(len(jobs))]
@@ -119,7 +119,7 @@ class Slurm:
         return bundles, [job for job, over in zip(jobs, done, strict=True) if over]
 
     def _array(self, folder: Path) -> Array:
-        # twice the aim: what is expected is a mean, and a job that runs into the limit goes on in a second one
+        # Twice the expected time, which is a mean; a job that runs into the limit goes on in a second one.
         return Array(folder, self._asked, minutes=ceil(2 * self.minutes_per_job))
 
     def _submit(self, bundles: Sequence[list[Job]]) -> None:

@@ -1,4 +1,4 @@
-"""SLURM jobs as their submitter sees them: cells that report to a file, and a queue that says what ended."""
+"""Watching of SLURM jobs: the events that bundles write to files, and the states in the queue."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from calibench.config import Config
 from calibench.runs import read_json, write_json
 from calibench.runs.files import plain
-from calibench.sweep.launchers.bundles import retell
+from calibench.sweep.launchers.bundles import update
 from calibench.sweep.launchers.queue import ended
 from calibench.sweep.pool import FINAL, Job
 
-ASKED_EVERY = 15.0  # seconds between two questions to SLURM
+ASKED_EVERY = 15.0  # seconds between two calls of `squeue`
 _RECORD = "submission.json"
 
 
@@ -26,9 +26,9 @@ class Task:
     Attributes:
         array: Number of the array.
         number: Its own number within it.
-        events: The file that its cells report to.
-        jobs: Its cells.
-        read: How much of the file is read.
+        events: The file to which its bundle reports.
+        jobs: Its jobs.
+        read: Number of bytes of the file that were read.
     """
 
     array: str
@@ -39,23 +39,23 @@ class Task:
 
     @property
     def over(self) -> bool:
-        """Whether each of its cells is done or failed."""
+        """Whether all of its jobs are done or failed."""
         return all(job.state in FINAL for job in self.jobs)
 
     def news(self) -> Iterator[Job]:
-        """Bring the cells up to date; yields those that changed."""
+        """Update the jobs from new events; yields those that changed."""
         if not self.events.exists():
             return
         with self.events.open("rb") as file:
             file.seek(self.read)
             while (line := file.readline()).endswith(b"\n"):
                 self.read += len(line)
-                job = retell(line.decode(), self.jobs)
+                job = update(self.jobs, line.decode())
                 job.started = time.monotonic() - job.seconds
                 yield job
 
     def give_up(self, state: str) -> Iterator[Job]:
-        """Its SLURM job is over: what is not finished failed."""
+        """Mark the unfinished jobs as failed, as their SLURM job is over; yields them."""
         yield from self.news()
         for job in self.jobs:
             if job.state not in FINAL:
@@ -65,7 +65,7 @@ class Task:
 
 
 def watch(tasks: Sequence[Task]) -> Iterator[Job | None]:
-    """Until every cell is done or failed; yields each that changed, and None when none did for a while."""
+    """Watch until every job is done or failed; yields each that changed, and None after a while without a change."""
     asked = time.monotonic()
     while left := [task for task in tasks if not task.over]:
         yield from (job for task in left for job in task.news())
@@ -85,13 +85,13 @@ def _lost(tasks: Sequence[Task]) -> Iterator[Job]:
 
 
 def record(folder: Path, array: str, tasks: Sequence[Task]) -> None:
-    """Write down which cells a job array has, so that a later sweep finds them."""
+    """Record the configurations of a job array's runs, so that a later sweep finds them."""
     cells = [[job.config for job in task.jobs] for task in tasks]
     write_json(folder / _RECORD, {"array": array, "cells": cells})
 
 
 def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[Task]:
-    """Tasks of earlier submissions below `folder` that are still queued or running and have some of the cells."""
+    """Tasks of earlier submissions below `folder` that are queued or running and have some of the jobs."""
     wanted = {_text(job.config): job for job in jobs}
     for path in sorted(folder.glob(f"*/{_RECORD}")):
         content = read_json(path)
@@ -107,5 +107,5 @@ def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[Task]:
 
 
 def _text(config: Config) -> str:
-    """A configuration as text, the same before and after it is written down."""
+    """A configuration as text that is the same before and after it was written to a file."""
     return json.dumps(plain(config), sort_keys=True, default=str)

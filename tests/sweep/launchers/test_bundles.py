@@ -60,7 +60,7 @@ def test_the_submitter_reads_what_the_bundle_tells(tmp_path: Path) -> None:
     task = Task("7", 0, there.events, here)
     assert list(task.news()) == []
     there.jobs[1].state, there.jobs[1].epoch, there.jobs[1].epochs = "running", 2, 30
-    there._tell(there.jobs[1])
+    there._report(there.jobs[1])
     assert list(task.news()) == [here[1]]
     assert here[1].text == "2/30"
     with there.events.open("a") as file:
@@ -79,4 +79,4 @@ def test_the_submitter_reads_what_the_bundle_tells(tmp_path: Path) -> None:
 def test_a_full_disk_stops_no_cell(tmp_path: Path) -> None:
     one = bundle(tmp_path)
     one.events = Path("/dev/full")
-    one._tell(one.jobs[0])
+    one._report(one.jobs[0])
