@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -192,19 +193,19 @@ def test_two_nodes_of_one_process_each_train_what_one_process_trains(tmp_path: P
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    nodes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", rank,
-             "--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port", port,
-             "-m", "calibench", *FIT, *where("nodes")],
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )
+    commands = [
+        [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", rank,
+         "--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port", port,
+         "-m", "calibench", *FIT, *where("nodes")]
         for rank in "01"
     ]  # fmt: skip
-    said = [node.communicate(timeout=400)[0] for node in nodes]
+    with ExitStack() as stack:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        nodes = [stack.enter_context(started(command, **pipes)) for command in commands]
+        said = [node.communicate(timeout=patience(120))[0] for node in nodes]
     assert [node.returncode for node in nodes] == [0, 0], said
     alone = [sys.executable, "-m", "calibench", *FIT, *where("alone")]
-    subprocess.run(alone, check=True, capture_output=True, timeout=300)
+    subprocess.run(alone, check=True, capture_output=True, timeout=patience(120))
     (environment,) = (tmp_path / "nodes").rglob("environment.json")
     assert json.loads(environment.read_text())["processes"] == 2
     assert_same(tmp_path / "nodes", tmp_path / "alone")
