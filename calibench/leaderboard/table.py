@@ -215,7 +215,7 @@ def build_table(
     _rank(rows, sort)
     table = Table(*place, shown, sort, rows, implied, variant=variant)
     table.notes += [*_other_bins(records, table), *_left_out(records, implied), *_caveats(records)]
-    table.notes += versions.notes(rows)
+    table.notes += versions.notes({row.label: row.records for row in rows})
     return table
 
 

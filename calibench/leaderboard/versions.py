@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calibench.leaderboard.records import Problem, Record
-
-if TYPE_CHECKING:
-    from calibench.leaderboard.table import Row
 
 Versions = tuple[tuple[str, str], ...]
 """Name and version of each part; the data's version is their fingerprint."""
@@ -58,16 +55,17 @@ def same_version(runs: Sequence[Record | Problem]) -> list[Record | Problem]:
     ]
 
 
-def notes(rows: Sequence[Row]) -> Iterator[str]:
-    """One line for each combination of versions that made some runs of a table, but not most."""
-    records = [record for row in rows for record in row.records.values()]
-    others, usual = unlike(records)
+def notes(rows: Mapping[str, Mapping[int, Record]]) -> Iterator[str]:
+    """One line for each combination of versions that made some runs of a table, but not most.
+
+    Args:
+        rows: The runs of each row by seed, by the row's label.
+    """
+    others, usual = unlike([record for seeds in rows.values() for record in seeds.values()])
     for versions in sorted(set(others.values())):
         found = {
-            row.label: [
-                seed for seed, record in row.records.items() if others.get(id(record)) == versions
-            ]
-            for row in rows
+            label: [seed for seed, run in seeds.items() if others.get(id(run)) == versions]
+            for label, seeds in rows.items()
         }
         runs = {label: seeds for label, seeds in found.items() if seeds}
         named = [
