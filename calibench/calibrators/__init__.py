@@ -14,6 +14,7 @@ from calibench.calibrators.histogram import HistogramBinning
 from calibench.calibrators.isotonic import IRM, IsotonicCalibration, IsotonicTopLabel
 from calibench.calibrators.sigmoid import BetaCalibration, PlattScaling
 from calibench.calibrators.spline import SplineCalibration
+from calibench.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
 from calibench.calibrators.temperature import TemperatureScaling
 
 __all__ = [
@@ -32,6 +33,8 @@ __all__ = [
     "ParameterizedTemperatureScaling",
     "PlattScaling",
     "SplineCalibration",
+    "StructuredMatrixScaling",
+    "StructuredVectorScaling",
     "TemperatureScaling",
     "VectorScaling",
 ]

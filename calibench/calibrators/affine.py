@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -54,7 +52,48 @@ class Affine(Calibrator):
         return self._scores(self._features(logits)).log_softmax(dim=1)
 
 
-class VectorScaling(Affine):
+class DiagonalAffine(Affine):
+    """An affine map with one weight and one bias for each class, fitted by penalised likelihood with L-BFGS."""
+
+    @abstractmethod
+    def _start(self, logits: Tensor, target: Tensor) -> float:
+        """The weight of every class from which the search begins, its bias being 0."""
+
+    def _penalty(self, n: int, k: int) -> Penalty:
+        """The penalty of (w, b), stacked to (2, K), that is added to the mean NLL of N examples; none by default."""
+        return Penalty(torch.zeros(2, 1))
+
+    def _scores(self, features: Tensor) -> Tensor:
+        return features * self.weight + self.bias
+
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        features, scale = self._features(logits), self._start(logits, target)
+        start = torch.stack(
+            [features.new_full(features.shape[1:], scale), torch.zeros_like(features[0])]
+        )
+        penalty = self._penalty(*features.shape).to(features)
+        factor = _diagonal_factor(features, scale, penalty)
+
+        def moved(parameters: Tensor) -> Tensor:
+            return start + torch.einsum("kij,jk->ik", factor, parameters)
+
+        def objective(parameters: Tensor) -> tuple[float, Tensor]:
+            both = moved(parameters)
+            value, gradient = diagonal_nll(features, target, *both)
+            more, more_gradient = penalty(both)
+            return value + more, torch.einsum("kij,ik->jk", factor, gradient + more_gradient)
+
+        (found,) = lbfgs_minimum(
+            in_lists(objective), [torch.zeros_like(start)], max_iter=VECTOR_ITERATIONS
+        )
+        self.weight, self.bias = moved(found).clone().unbind()
+
+    def parameters_dict(self) -> dict[str, float | list[float]]:
+        """`{"weight": [...], "bias": [...]}`."""
+        return {"weight": self.weight.tolist(), "bias": self.bias.tolist()}
+
+
+class VectorScaling(DiagonalAffine):
     """Vector scaling, softmax(w * z + b) with one w and b a class (Guo et al. 2017, section 4.2).
 
     The maximum-likelihood solution by L-BFGS in float64, from temperature scaling's. A weight may
@@ -68,27 +107,8 @@ class VectorScaling(Affine):
         bias: b, (K,).
     """
 
-    def _scores(self, features: Tensor) -> Tensor:
-        return features * self.weight + self.bias
-
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
-        scale = 1 / nll_temperature(logits, target)
-        start = torch.stack([logits.new_full(logits.shape[1:], scale), torch.zeros_like(logits[0])])
-        factor = _diagonal_factor(logits, scale)
-
-        def moved(parameters: Tensor) -> Tensor:
-            return start + torch.einsum("kij,jk->ik", factor, parameters)
-
-        def objective(parameters: Sequence[Tensor]) -> tuple[float, Sequence[Tensor]]:
-            value, gradient = diagonal_nll(logits, target, *moved(parameters[0]))
-            return value, [torch.einsum("kij,ik->jk", factor, gradient)]
-
-        (found,) = lbfgs_minimum(objective, [torch.zeros_like(start)], max_iter=VECTOR_ITERATIONS)
-        self.weight, self.bias = moved(found).clone().unbind()
-
-    def parameters_dict(self) -> dict[str, float | list[float]]:
-        """`{"weight": [...], "bias": [...]}`."""
-        return {"weight": self.weight.tolist(), "bias": self.bias.tolist()}
+    def _start(self, logits: Tensor, target: Tensor) -> float:
+        return 1 / nll_temperature(logits, target)
 
 
 class FullAffine(Affine):
@@ -101,16 +121,16 @@ class FullAffine(Affine):
     max_iter = MATRIX_ITERATIONS
 
     @abstractmethod
-    def _penalty(self, k: int) -> Penalty:
-        """The penalty that is added to the mean NLL of K classes."""
+    def _penalty(self, n: int, k: int) -> Penalty:
+        """The penalty that is added to the mean NLL of N examples and K classes."""
 
     def _scores(self, features: Tensor) -> Tensor:
         return features @ self.weight.T + self.bias
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
-        features, k = self._features(logits), logits.shape[1]
-        penalty = self._penalty(k)
-        penalty = replace(penalty, factors=penalty.factors.to(features))
+        features = self._features(logits)
+        k = features.shape[1]
+        penalty = self._penalty(*features.shape).to(features)
         start = torch.cat([torch.eye(k), torch.zeros(k, 1)], dim=1).to(features)
         factor = _full_factor(features, penalty)
 
@@ -125,8 +145,7 @@ class FullAffine(Affine):
 
             def product(direction: Tensor) -> Tensor:
                 direction = direction @ factor.T
-                # The penalty is a quadratic form: its gradient is its Hessian's product.
-                return (of_likelihood(direction) + penalty(direction)[1]) @ factor
+                return (of_likelihood(direction) + penalty.hessian_product(direction)) @ factor
 
             return product
 
@@ -175,11 +194,11 @@ class MatrixScaling(FullAffine):
         self.reg_lambda, self.reg_mu = reg_lambda, reg_mu
         self.max_iter = positive_integer("max_iter", max_iter)
 
-    def _penalty(self, k: int) -> Penalty:
+    def _penalty(self, n: int, k: int) -> Penalty:
         return published(k, self.reg_lambda, self.reg_mu)
 
 
-def _diagonal_factor(features: Tensor, scale: float) -> Tensor:
+def _diagonal_factor(features: Tensor, scale: float, penalty: Penalty) -> Tensor:
     """Inverse Cholesky factors of the 2 x 2 blocks of the Hessian at w = scale, (K, 2, 2)."""
     moments = features.new_zeros(3, features.shape[1])
     for rows in torch.split(features, rows_per_block(features)):
@@ -189,7 +208,7 @@ def _diagonal_factor(features: Tensor, scale: float) -> Tensor:
         moments += torch.stack([variance.sum(0), first.sum(0), (first * rows).sum(0)])
     zeroth, first, second = moments / len(features)
     hessian = torch.stack([torch.stack([second, first]), torch.stack([first, zeroth])])
-    return _inverse_factor(hessian.permute(2, 0, 1))
+    return _inverse_factor(hessian.permute(2, 0, 1) + 2 * penalty.factors.squeeze(1).diag())
 
 
 def _full_factor(features: Tensor, penalty: Penalty) -> Tensor:

@@ -55,7 +55,7 @@ class DirichletCalibration(FullAffine):
         self.reg_lambda, self.reg_mu = reg_lambda, reg_mu
         self.variant = variant
 
-    def _penalty(self, k: int) -> Penalty:
+    def _penalty(self, n: int, k: int) -> Penalty:
         return PENALTIES[self.variant](k, self.reg_lambda, self.reg_mu)
 
     def _features(self, logits: Tensor) -> Tensor:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+
+
+ZERO = torch.zeros(1)
 
 
 @dataclass(frozen=True)
@@ -16,19 +19,30 @@ class Penalty:
         factors: Factor of each entry's square, (K, K + 1).
         from_last_row: Square the differences of the rows from the last one, which give the same
             softmax.
+        centre: Entries from which differences are squared, of any shape that fits `factors`.
     """
 
     factors: Tensor
     from_last_row: bool = False
+    centre: Tensor = ZERO
+
+    def to(self, like: Tensor) -> Penalty:
+        """The same penalty with the dtype and the device of `like`."""
+        return replace(self, factors=self.factors.to(like), centre=self.centre.to(like))
 
     def __call__(self, matrix: Tensor) -> tuple[float, Tensor]:
         """Value and gradient at a matrix (K, K + 1)."""
-        entries = matrix - matrix[-1] if self.from_last_row else matrix
-        half = self.factors * entries
-        gradient = 2 * half
+        entries = matrix - self.centre
+        gradient = self.hessian_product(entries)
+        return float((gradient * entries).sum()) / 2, gradient
+
+    def hessian_product(self, direction: Tensor) -> Tensor:
+        """The constant Hessian of this quadratic form times a direction, (K, K + 1)."""
+        rows = direction - direction[-1] if self.from_last_row else direction
+        product = 2 * self.factors * rows
         if self.from_last_row:
-            gradient[-1] -= gradient.sum(dim=0)
-        return float((half * entries).sum()), gradient
+            product[-1] -= product.sum(dim=0)
+        return product
 
 
 def off_diagonal(k: int, on_weights: float, on_biases: float) -> Tensor:

@@ -47,6 +47,9 @@ class TemperatureScaling(Calibrator):
             ones; it depends on `n_bins`. `"brier"`: the optimum of the Brier score (Zhang et al.
             2020, `mse`).
         n_bins: Bins of the ECE objective.
+        mixture: Mix the scaled probabilities with the uniform ones, (1 - c) p + c / K with
+            c = 1 / (n + 1) for n calibration examples (Berta et al. 2026), which bounds the NLL
+            where the network is certain and, rarely, wrong.
 
     Degenerate sets: where the objective has no finite optimum (every prediction right, or none
     better than chance) T is the bound it tends to; where it is flat (equal logits, saturated right
@@ -58,6 +61,7 @@ class TemperatureScaling(Calibrator):
 
     Attributes:
         temperature: T, a float64 scalar.
+        uniform_share: c, a float64 scalar, with `mixture` only.
 
     Raises:
         ValueError: If `objective` is unknown or `n_bins` is not a positive integer.
@@ -65,9 +69,14 @@ class TemperatureScaling(Calibrator):
 
     preserves_accuracy = True
     temperature: Tensor
+    uniform_share: Tensor
 
     def __init__(
-        self, *, objective: Literal["nll", "ece", "brier"] = "nll", n_bins: int = 15
+        self,
+        *,
+        objective: Literal["nll", "ece", "brier"] = "nll",
+        n_bins: int = 15,
+        mixture: bool = False,
     ) -> None:
         super().__init__()
         solvers: dict[str, Callable[[Tensor, Tensor], float]] = {
@@ -78,17 +87,29 @@ class TemperatureScaling(Calibrator):
         self.objective = objective
         self.n_bins = n_bins
         self._solve = one_of("objective", objective, solvers)
+        self.mixture = mixture
         self.register_buffer("temperature", None)
+        if mixture:
+            self.register_buffer("uniform_share", None)
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         self.temperature = logits.new_tensor(self._solve(logits, target))
+        if self.mixture:
+            self.uniform_share = logits.new_tensor(1 / (len(logits) + 1))
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return (logits / self.temperature).log_softmax(dim=1)
+        scaled = (logits / self.temperature).log_softmax(dim=1)
+        return mixed_with_uniform(scaled, self.uniform_share) if self.mixture else scaled
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
-        """`{"temperature": T}`."""
-        return {"temperature": float(self.temperature)}
+        """`{"temperature": T}`, and `"uniform_share"` with `mixture`."""
+        return {name: float(value) for name, value in self.named_buffers()}
+
+
+def mixed_with_uniform(log_prob: Tensor, share: Tensor) -> Tensor:
+    """Logarithms of (1 - c) p + c / K, for log-probabilities (N, K) and a share c in (0, 1)."""
+    uniform = share.log() - math.log(log_prob.shape[1])
+    return torch.logaddexp(log_prob + torch.log1p(-share), uniform)
 
 
 def nll_temperature(logits: Tensor, target: Tensor) -> float:

@@ -16,6 +16,8 @@ from calibench.calibrators import (
     MatrixScaling,
     ParameterizedTemperatureScaling,
     SplineCalibration,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
 )
 
 WRONG: list[tuple[type[Calibrator], dict[str, Any], str]] = [
@@ -41,6 +43,8 @@ WRONG: list[tuple[type[Calibrator], dict[str, Any], str]] = [
     (ParameterizedTemperatureScaling, {"width": 0}, "`width` must be a positive integer, got 0"),
     (SplineCalibration, {"n_knots": 1}, "`n_knots` must be an integer >= 2, got 1"),
     (SplineCalibration, {"variant": "x"}, "`variant` must be one of 'published', 'reference'"),
+    (StructuredMatrixScaling, {"lambda_off_diagonal": -1.0}, "`lambda_off_diagonal` must be a"),
+    (StructuredVectorScaling, {"tau": -1.0}, "`tau` must be a finite number >= 0, got -1.0"),
 ]
 
 

@@ -1,0 +1,124 @@
+"""Structured scaling: penalised vector and matrix scaling after temperature scaling (Berta et al. 2026)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from calibench.arguments import non_negative
+from calibench.calibrators.affine import Affine, DiagonalAffine, FullAffine
+from calibench.calibrators.penalties import Penalty, off_diagonal
+from calibench.calibrators.temperature import TemperatureScaling
+
+
+class Structured(Affine):
+    """An affine map of the log-probabilities of temperature scaling, drawn towards the identity.
+
+    The penalty is ridge: a group of m squared parameters has the factor lambda m^rho / n^tau for n examples.
+
+    Args:
+        lambda_intercept: Factor of the biases b.
+        lambda_diagonal: Factor of what the diagonal of W departs from 1.
+        rho: Exponent of the number of parameters of a group.
+        tau: Exponent of the number of examples.
+
+    Raises:
+        ValueError: If an argument is negative.
+    """
+
+    def __init__(
+        self,
+        *,
+        lambda_intercept: float = 1.0,
+        lambda_diagonal: float = 1.0,
+        rho: float = 1.0,
+        tau: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.lambda_intercept = non_negative("lambda_intercept", lambda_intercept)
+        self.lambda_diagonal = non_negative("lambda_diagonal", lambda_diagonal)
+        self.rho, self.tau = non_negative("rho", rho), non_negative("tau", tau)
+        self.first = TemperatureScaling(mixture=True)
+
+    def _features(self, logits: Tensor) -> Tensor:
+        return self.first.log_prob(logits)
+
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        self.first.fit(logits, target)
+        super()._fit(logits, target)
+
+    def _scale(self, parameters: int, examples: int) -> float:
+        return float(parameters**self.rho / examples**self.tau)
+
+
+class StructuredVectorScaling(Structured, DiagonalAffine):
+    """Structured vector scaling (SVS), softmax((1 + v) x + b) (Berta et al. 2026).
+
+    x are the logarithms of the probabilities of `TemperatureScaling(mixture=True)`; v and b minimise the mean NLL plus
+    (K / n) (|b|^2 + |v|^2), a convex problem that is solved to the optimum in float64. The argmax can change.
+
+    Args:
+        lambda_intercept: Factor of |b|^2.
+        lambda_diagonal: Factor of |v|^2.
+        rho: Exponent of K.
+        tau: Exponent of n.
+
+    Attributes:
+        weight: 1 + v, (K,).
+        bias: b, (K,).
+
+    Raises:
+        ValueError: If an argument is negative.
+    """
+
+    def _start(self, logits: Tensor, target: Tensor) -> float:
+        return 1.0
+
+    def _penalty(self, n: int, k: int) -> Penalty:
+        factors = torch.tensor([[self.lambda_diagonal], [self.lambda_intercept]])
+        return Penalty(factors.double() * self._scale(k, n), centre=torch.tensor([[1.0], [0.0]]))
+
+
+class StructuredMatrixScaling(Structured, FullAffine):
+    """Structured matrix scaling (SMS), softmax((I + diag v + M) x + b) (Berta et al. 2026).
+
+    x are the logarithms of the probabilities of `TemperatureScaling(mixture=True)`, M has no diagonal; v, M and b
+    minimise the mean NLL plus (K / n) (|b|^2 + |v|^2) + (K (K - 1) / n) |M|^2, a convex problem that is solved to the
+    optimum in float64. The argmax can change.
+
+    Args:
+        lambda_intercept: Factor of |b|^2.
+        lambda_diagonal: Factor of |v|^2.
+        lambda_off_diagonal: Factor of |M|^2.
+        rho: Exponent of the number of parameters of a group, K or K (K - 1).
+        tau: Exponent of n.
+
+    Attributes:
+        weight: I + diag v + M, (K, K), rows are outputs.
+        bias: b, (K,).
+
+    Raises:
+        ValueError: If an argument is negative.
+    """
+
+    def __init__(
+        self,
+        *,
+        lambda_intercept: float = 1.0,
+        lambda_diagonal: float = 1.0,
+        lambda_off_diagonal: float = 1.0,
+        rho: float = 1.0,
+        tau: float = 1.0,
+    ) -> None:
+        super().__init__(
+            lambda_intercept=lambda_intercept, lambda_diagonal=lambda_diagonal, rho=rho, tau=tau
+        )
+        self.lambda_off_diagonal = non_negative("lambda_off_diagonal", lambda_off_diagonal)
+
+    def _penalty(self, n: int, k: int) -> Penalty:
+        of_each, of_pairs = self._scale(k, n), self._scale(k * (k - 1), n)
+        factors = off_diagonal(
+            k, self.lambda_off_diagonal * of_pairs, self.lambda_intercept * of_each
+        )
+        factors.fill_diagonal_(self.lambda_diagonal * of_each)
+        return Penalty(factors, centre=torch.eye(k, k + 1))
