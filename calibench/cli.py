@@ -23,7 +23,7 @@ from calibench.config import (
     near_matches,
     read_yaml,
 )
-from calibench.printing import say
+from calibench.tables.output import say
 
 OVERVIEW = """\
 usage: calibench VERB ...
@@ -184,7 +184,7 @@ def _training(verb: str, arguments: list[str]) -> int:
     given = read_arguments(arguments)
     own = {key: value for key, value in given.options if verb == "predict" and key in _OF_PREDICT}
     config = configuration(given.files, [pair for pair in given.options if pair[0] not in own])
-    from calibench.printing.terminal import Terminal
+    from calibench.tables.console import Terminal
     from calibench.training import infer
     from calibench.training.experiment import Experiment
     from calibench.training.fit import fit

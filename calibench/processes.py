@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -103,19 +102,6 @@ def _begin(start: Callable[[], None] | None) -> None:
     end_with_parent()
     if start is not None:
         start()
-
-
-def watched(results: Iterator[R], total: int, title: str) -> Iterator[R]:
-    """The same results, with a bar on stderr; none where that is no terminal, or for one result."""
-    if total < 2 or not sys.stderr.isatty():
-        yield from results
-        return
-    from rich.progress import Progress
-
-    from calibench.printing.terminal import Terminal
-
-    with Progress(console=Terminal(stderr=True), transient=True) as bar:
-        yield from bar.track(results, total=total, description=title)
 
 
 @contextmanager

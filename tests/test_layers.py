@@ -18,9 +18,9 @@ cli
 analyses > reproduce > sweep | report
 training | plots
 leaderboard | doctor
-evaluation > store > runs > tables | data
+evaluation > store > runs | data > tables
 losses | metrics | calibrators | backbones | published | statistics
-catalogue > config > processes > binning | distributed | printing | arguments | scores | state
+catalogue > config > processes > binning | distributed | arguments | tensors
 """
 LIGHTNING = {"cli", "analyses", "sweep", "training", "data"}
 

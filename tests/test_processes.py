@@ -15,7 +15,6 @@ from calibench.processes import (
     cores,
     spread,
     unwinding,
-    watched,
 )
 from tests.waiting import started, wait_for
 
@@ -48,19 +47,6 @@ def test_one_process_or_one_item_stays_here(items: range, processes: int) -> Non
 def test_an_error_in_another_process_is_raised_here() -> None:
     with pytest.raises(ZeroDivisionError):
         list(spread(inverse, [1, 0, 2], processes=2))
-
-
-def test_a_bar_is_for_a_terminal_only(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert list(watched(iter("abc"), 3, "reading")) == ["a", "b", "c"]
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    assert list(watched(iter("abc"), 3, "reading")) == ["a", "b", "c"]
-    assert "reading" in capsys.readouterr().err
-    assert list(watched(iter("a"), 1, "reading")) == ["a"]
-    assert capsys.readouterr().err == ""
 
 
 def test_cores_are_those_of_this_process() -> None:

@@ -22,8 +22,8 @@ from calibench.data.cache import cached_by_key
 from calibench.data.images.pickled import read_pickle
 from calibench.evaluation.settings import built, spelled_out
 from calibench.plots.calibrated import fitted_from
-from calibench.printing.terminal import Terminal
 from calibench.runs import Run, write_json
+from calibench.tables.console import Terminal
 from calibench.training.fit import fit
 from tests.evaluation.examples import saved
 from tests.run_folders import write_predictions, write_run

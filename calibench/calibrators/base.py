@@ -8,8 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from calibench.scores import check_class_indices, check_scores, check_target
-from calibench.state import MovedNotCast
+from calibench.tensors import MovedNotCast, check_class_indices, check_scores, check_target
 
 
 class Calibrator(MovedNotCast, ABC):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from calibench.config import near_matches
 from calibench.data.source import DataError, Source, data_root, md5, sources
-from calibench.printing import say
+from calibench.tables.output import say
 
 DESCRIPTION = """\
 Lists the datasets, fetches one, or compares its files with the official checksums."""

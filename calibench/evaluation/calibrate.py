@@ -20,7 +20,6 @@ from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.command import labelled_as
 from calibench.evaluation.files import FILES_HELP, SCORES, Reader, check_fittable
 from calibench.evaluation.scoring import fit_calibrator
-from calibench.printing import say
 from calibench.runs import (
     FORMAT,
     Predictions,
@@ -28,6 +27,7 @@ from calibench.runs import (
     corrupt_if_it_fails,
     write_output,
 )
+from calibench.tables.output import say
 
 DESCRIPTION = """\
 Fits a calibrator on validation logits and writes it to a file, or applies such a file to logits."""

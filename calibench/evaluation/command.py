@@ -23,7 +23,6 @@ from calibench.evaluation.files import FILES_HELP, SCORES, Reader, check_fittabl
 from calibench.evaluation.further_metrics import blocks_named
 from calibench.evaluation.scoring import Row
 from calibench.evaluation.sheet import CSV_COLUMNS, sheets
-from calibench.printing.terminal import Terminal
 from calibench.processes import cores
 from calibench.runs import (
     FORMAT,
@@ -32,6 +31,7 @@ from calibench.runs import (
     json_bytes,
     write_output,
 )
+from calibench.tables.console import Terminal
 from calibench.tables.csv_text import csv_text
 from calibench.tables.key import RAW
 from calibench.tables.markdown import markdown

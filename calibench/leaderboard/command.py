@@ -18,11 +18,11 @@ from calibench.leaderboard.records import Results
 from calibench.leaderboard.resampling import TESTS
 from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Table, build_tables
-from calibench.printing import say
 from calibench.processes import cores
 from calibench.published import PAPERS
 from calibench.runs import write_output
 from calibench.tables.key import VAL, Key
+from calibench.tables.output import say
 from calibench.tables.titles import METRICS
 
 DESCRIPTION = """\

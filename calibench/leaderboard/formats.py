@@ -128,7 +128,7 @@ def write(tables: Sequence[Table], lines: Lines, file: TextIO, format: str) -> N
     if format in _TEXTS:
         file.write(_TEXTS[format](tables, lines))
         return
-    from calibench.printing.terminal import Terminal  # rich, which a pipe of CSV does not need
+    from calibench.tables.console import Terminal  # rich, which a pipe of CSV does not need
     from calibench.tables.terminal import show
 
     console = Terminal(file=file)

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.scores import check_class_indices, check_scores, check_target
-from calibench.state import MovedNotCast
+from calibench.tensors import MovedNotCast, check_class_indices, check_scores, check_target
 
 
 class CalibrationLoss(MovedNotCast, ABC):

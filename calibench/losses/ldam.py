@@ -7,7 +7,7 @@ from torch import Tensor
 from calibench.arguments import positive
 from calibench.losses.class_counts import ClassCountLoss
 from calibench.losses.softmax import cross_entropy_loss
-from calibench.scores import at_least_float32
+from calibench.tensors import at_least_float32
 
 
 def ldam_loss(logits: Tensor, target: Tensor, *, margins: Tensor, scale: float = 30.0) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 from calibench.arguments import non_negative
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.softmax import cross_entropy_loss
-from calibench.scores import at_least_float32
+from calibench.tensors import at_least_float32
 
 
 def margin_loss(

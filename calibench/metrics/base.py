@@ -10,8 +10,13 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from calibench.arguments import positive_integer
-from calibench.scores import at_least_float32, check_class_indices, check_scores, check_target
-from calibench.state import MovedNotCast
+from calibench.tensors import (
+    MovedNotCast,
+    at_least_float32,
+    check_class_indices,
+    check_scores,
+    check_target,
+)
 
 IS_REFERENCE = {"exact": False, "reference": True}  # values of `variant`
 

@@ -29,7 +29,7 @@ from calibench.metrics.proper_scores import (
 from calibench.metrics.row_block import RowBlock
 from calibench.metrics.smooth import SmoothCalibrationError
 from calibench.metrics.top_label import TopLabelMetric
-from calibench.scores import at_least_float32
+from calibench.tensors import at_least_float32
 
 # What every run is evaluated by, in the order of a table.
 PANEL: tuple[type[CalibrationMetric], ...] = (

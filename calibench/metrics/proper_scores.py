@@ -14,7 +14,7 @@ from calibench.metrics.base import (
     checked,
 )
 from calibench.metrics.probabilities import log_softmax
-from calibench.scores import check_class_indices
+from calibench.tensors import check_class_indices
 
 
 def _true_class(values: Tensor, target: Tensor) -> Tensor:

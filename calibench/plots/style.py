@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from calibench.printing import printable
+from calibench.tables.output import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from calibench.arguments import positive_integer
-from calibench.printing import say
 from calibench.processes import cores
 from calibench.runs import write_output
+from calibench.tables.output import say
 
 DESCRIPTION = """\
 Writes one self-contained HTML page of a folder of runs: sortable and filterable tables, reliability

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from calibench.printing.terminal import Terminal
 from calibench.published import PAPERS
 from calibench.reproduce.numbers import Reproduction, reproduction
 from calibench.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
+from calibench.tables.console import Terminal
 from calibench.tables.csv_text import csv_text
 from calibench.tables.terminal import show
 

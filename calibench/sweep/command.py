@@ -14,15 +14,15 @@ from rich.live import Live
 
 from calibench import leaderboard
 from calibench.config import Options, UsageError, find, near_matches
-from calibench.printing import say
-from calibench.printing.terminal import Terminal
 from calibench.processes import unwinding
 from calibench.sweep.dry_run import listing
 from calibench.sweep.launchers import Launcher, Slurm, local_pool, slurm_options
 from calibench.sweep.pool import FINAL, Job, Pool
 from calibench.sweep.selection import record_selection
 from calibench.sweep.suites import Part, Suite, is_suite, load_suite, parse_losses, parse_seeds
+from calibench.tables.console import Terminal
 from calibench.tables.grid import Grid, Heading
+from calibench.tables.output import say
 from calibench.tables.terminal import Printed
 
 _PLAIN_KEYS = ("threads", "evaluated_checkpoint", "checkpoint_every_n_steps")

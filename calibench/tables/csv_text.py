@@ -7,7 +7,9 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from calibench.printing import csv_field
+from calibench.tables.output import printable
+
+_FORMULA = ("=", "+", "-", "@")
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
@@ -17,3 +19,23 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows({name: csv_field(value) for name, value in row.items()} for row in rows)
     return buffer.getvalue()
+
+
+def csv_field(value: Any) -> Any:
+    """A value for a CSV file that no spreadsheet takes for a formula.
+
+    A text that begins with `=`, `+`, `-` or `@` gets an apostrophe in front, as spreadsheets themselves write such a
+    text; a number, also as text, stays what it is.
+    """
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

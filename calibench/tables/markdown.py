@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from calibench.printing import printable
 from calibench.tables.grid import Entry, Grid
+from calibench.tables.output import printable
 
 
 def markdown(grid: Grid) -> str:

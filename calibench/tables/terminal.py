@@ -13,8 +13,8 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment, Segments
 
-from calibench.printing import printable
 from calibench.tables.grid import Entry, Grid, Heading, grouped
+from calibench.tables.output import printable
 
 PIPE_WIDTH = 100
 LABEL_WIDTH = 13

@@ -14,8 +14,8 @@ from calibench.calibrators import Calibrator
 from calibench.config import ExpectedFailure, UsageError, configuration, foreign_class, load
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.scoring import fit_calibrator
-from calibench.printing import say
 from calibench.runs import Predictions, Run, corrupt_if_it_fails, write_output
+from calibench.tables.output import say
 from calibench.training.checkpoints import read_checkpoint
 from calibench.training.experiment import Experiment
 

@@ -17,8 +17,6 @@ from calibench.config import Config, UsageError
 from calibench.evaluation import Report
 from calibench.evaluation.further_metrics import described
 from calibench.evaluation.settings import built, spelled_out, united
-from calibench.printing import say
-from calibench.printing.terminal import Terminal
 from calibench.processes import Terminated
 from calibench.runs import (
     FORMAT,
@@ -31,6 +29,8 @@ from calibench.runs import (
     settings,
     write_json,
 )
+from calibench.tables.console import Terminal
+from calibench.tables.output import say
 from calibench.tables.run import run_table
 from calibench.tables.terminal import show
 from calibench.training.beginning import (

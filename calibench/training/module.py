@@ -20,7 +20,7 @@ from calibench.distributed import gather_batch, gather_rows, slice_sizes, world
 from calibench.evaluation import log_probabilities
 from calibench.losses import CalibrationLoss
 from calibench.metrics import calibration_metrics
-from calibench.scores import at_least_float32
+from calibench.tensors import at_least_float32
 from calibench.training.precision import (
     clip_fused,
     unscales_itself,

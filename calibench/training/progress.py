@@ -17,8 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from calibench.printing import say
-from calibench.printing.terminal import Terminal
+from calibench.tables.console import Terminal
+from calibench.tables.output import say
 
 
 class EpochProgress(ProgressBar):

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from rich.text import Text
 
 import calibench
 from calibench.cli import main
-from calibench.printing import csv_field, printable, say
-from calibench.printing.terminal import Terminal
+from calibench.tables.console import Terminal
+from calibench.tables.csv_text import csv_field
+from calibench.tables.output import printable, say, watched
 from tests.evaluation.examples import saved
 from tests.run_folders import write_predictions, write_run
 
@@ -90,12 +92,25 @@ def test_a_line_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "a\\nwarning: all is well\n\\x1b[31mred\\x1b[2J\n"
 
 
+def test_a_bar_is_for_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert list(watched(iter("abc"), 3, "reading")) == ["a", "b", "c"]
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    assert list(watched(iter("abc"), 3, "reading")) == ["a", "b", "c"]
+    assert "reading" in capsys.readouterr().err
+    assert list(watched(iter("a"), 1, "reading")) == ["a"]
+    assert capsys.readouterr().err == ""
+
+
 def test_nothing_is_printed_by_another_way() -> None:
-    """`print`, a stock rich console and a bar's column that reads markup are left to calibench.printing."""
+    """`print`, a stock rich console and a bar's column that reads markup are left to tables/."""
     root = Path(calibench.__file__).parent
     found = []
     for path in root.rglob("*.py"):
-        if path.is_relative_to(root / "printing"):
+        if path.parent == root / "tables":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):

@@ -1,14 +1,16 @@
-"""What is printed is text: names from files and folders cannot move a cursor, be markup, or be a formula."""
+"""What is printed is text: names from files and folders cannot move a cursor or be markup."""
 
 from __future__ import annotations
 
 import re
 import sys
-from typing import Any, TextIO
+from collections.abc import Iterator
+from typing import TextIO, TypeVar
+
+T = TypeVar("T")
 
 # Control characters, marks that turn the direction of writing, line and paragraph separators, halves of a character.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_FORMULA = ("=", "+", "-", "@")
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -25,26 +27,6 @@ def _shown(character: str, keep: str) -> str:
     return character if character in keep else ascii(character)[1:-1]
 
 
-def csv_field(value: Any) -> Any:
-    """A value for a CSV file that no spreadsheet takes for a formula.
-
-    A text that begins with `=`, `+`, `-` or `@` gets an apostrophe in front, as spreadsheets themselves write such a
-    text; a number, also as text, stays what it is.
-    """
-    if not isinstance(value, str):
-        return value
-    text = printable(value)
-    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def say(*lines: str, to: TextIO | None = None) -> None:
     """Print lines of text.
 
@@ -54,3 +36,16 @@ def say(*lines: str, to: TextIO | None = None) -> None:
     """
     for line in lines:
         print(printable(line), file=to or sys.stdout, flush=to is not None)
+
+
+def watched(results: Iterator[T], total: int, title: str) -> Iterator[T]:
+    """The same results, with a bar on stderr; none where that is no terminal, or for one result."""
+    if total < 2 or not sys.stderr.isatty():
+        yield from results
+        return
+    from rich.progress import Progress
+
+    from calibench.tables.console import Terminal
+
+    with Progress(console=Terminal(stderr=True), transient=True) as bar:
+        yield from bar.track(results, total=total, description=title)

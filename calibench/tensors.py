@@ -1,9 +1,12 @@
-"""Scores (N, K) and targets (N,) of a classifier: their checks and their precision."""
+"""Scores (N, K) and targets (N,) of a classifier: their checks, and the precision that they and states keep."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Self
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def at_least_float32(scores: Tensor) -> Tensor:
@@ -44,3 +47,19 @@ def check_class_indices(target: Tensor, num_classes: int) -> None:
         raise ValueError(
             f"`target` must lie in [0, {num_classes}), got values from {low} to {high}."
         )
+
+
+class MovedNotCast(nn.Module):
+    """A module whose buffers keep their dtype when a parent is cast, as `bf16-true` training casts it.
+
+    `nn.Module.to(dtype)` casts floating buffers: float64 sums of a metric become bfloat16, for good. What remembers
+    numbers inherits from this class beside (and before) its own base.
+    """
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Self:
+        def move(tensor: Tensor) -> Tensor:
+            moved = fn(tensor)
+            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
+
+        super()._apply(move, *args, **kwargs)  # type: ignore[no-untyped-call]
+        return self
