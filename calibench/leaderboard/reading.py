@@ -19,8 +19,8 @@ from calibench.leaderboard.records import Problem, Record, Results, Settings
 from calibench.leaderboard.versions import Versions, package_versions
 from calibench.processes import spread
 from calibench.runs import Cell, CorruptRun, read_json
+from calibench.tables.bar import watched
 from calibench.tables.key import RAW, Key
-from calibench.tables.output import watched
 from calibench.tables.titles import learn
 
 RUNS_A_PROCESS = 1000  # with fewer, starting another process takes longer than it saves

@@ -19,8 +19,8 @@ from calibench.leaderboard.table import Row, Table, Value, build_tables
 from calibench.processes import prepared, spread
 from calibench.report.pictures import curves, pictures, short, use_one_core
 from calibench.runs import CorruptRun, read_json
+from calibench.tables.bar import watched
 from calibench.tables.key import RAW, TEST, VAL
-from calibench.tables.output import watched
 from calibench.tables.titles import METRICS
 
 Json = dict[str, Any]

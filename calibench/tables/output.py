@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
-from typing import TextIO, TypeVar
-
-T = TypeVar("T")
+from typing import TextIO
 
 # Control characters, marks that turn the direction of writing, line and paragraph separators, halves of a character.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -36,16 +33,3 @@ def say(*lines: str, to: TextIO | None = None) -> None:
     """
     for line in lines:
         print(printable(line), file=to or sys.stdout, flush=to is not None)
-
-
-def watched(results: Iterator[T], total: int, title: str) -> Iterator[T]:
-    """The same results, with a bar on stderr; none where that is no terminal, or for one result."""
-    if total < 2 or not sys.stderr.isatty():
-        yield from results
-        return
-    from rich.progress import Progress
-
-    from calibench.tables.console import Terminal
-
-    with Progress(console=Terminal(stderr=True), transient=True) as bar:
-        yield from bar.track(results, total=total, description=title)

@@ -17,9 +17,10 @@ from rich.text import Text
 
 import calibench
 from calibench.cli import main
+from calibench.tables.bar import watched
 from calibench.tables.console import Terminal
 from calibench.tables.csv_text import csv_field
-from calibench.tables.output import printable, say, watched
+from calibench.tables.output import printable, say
 from tests.evaluation.examples import saved
 from tests.run_folders import write_predictions, write_run
 
