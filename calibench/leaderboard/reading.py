@@ -19,6 +19,7 @@ from calibench.leaderboard.records import Problem, Record, Results, Settings
 from calibench.leaderboard.versions import Versions, package_versions
 from calibench.processes import spread
 from calibench.runs import Cell, CorruptRun, read_json
+from calibench.statistics import Verdict
 from calibench.tables.bar import watched
 from calibench.tables.key import RAW, Key
 from calibench.tables.titles import learn
@@ -158,7 +159,7 @@ class _Reader:
         self.results.problems.append(Problem(cell, folder, reason, warn=False, expected=False))
 
     def _record(self, cell: Cell, folder: str, content: Mapping[str, Any]) -> Record:
-        values = self._values(content["rows"])
+        values, verdicts = self._values(content["rows"])
         environment = self._environment(folder)
         values |= _costs(environment)
         versions = package_versions(environment)
@@ -173,6 +174,7 @@ class _Reader:
             self._shared_settings(cell, content),
             str(content.get("fingerprint")),
             values,
+            verdicts,
             content.get("unavailable") or {},
             tuple(content.get("caveats") or ()),
             self._versions.setdefault(versions, versions),  # one object for all runs
@@ -189,8 +191,10 @@ class _Reader:
                 )
             return {}
 
-    def _values(self, rows: Iterable[Mapping[str, Any]]) -> dict[Key, float]:
-        keys, values = self._keys, {}
+    def _values(
+        self, rows: Iterable[Mapping[str, Any]]
+    ) -> tuple[dict[Key, float], dict[Key, Verdict]]:
+        keys, values, verdicts = self._keys, {}, {}
         for row in rows:
             get = row.get
             place = (
@@ -203,7 +207,10 @@ class _Reader:
             if wanted is not None:
                 value = row["value"]
                 values[wanted] = math.nan if value is None else float(value)
-        return values
+                verdict = Verdict.of(row)
+                if verdict is not None:
+                    verdicts[wanted] = verdict
+        return values, verdicts
 
     def _shared_settings(self, cell: Cell, content: Mapping[str, Any]) -> Settings:
         """The settings, one object for all runs of a key; raises CorruptRun if they do not give that key."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calibench.runs import Cell
+from calibench.statistics import Verdict
 from calibench.tables.key import Key
 
 Settings = Mapping[str, Any]
@@ -22,6 +23,7 @@ class Record:
         settings: What decides its numbers.
         fingerprint: A hash of its data.
         values: Its numbers.
+        verdicts: Floor and p-value of those that are calibration errors; of a run of calibench 0.1 there are none.
         unavailable: Sets that could not be had, with the reason.
         caveats: What a reader must know of its numbers, one line each.
         versions: Name and version of the packages that made it; see `versions.PACKAGES`.
@@ -32,6 +34,7 @@ class Record:
     settings: Settings
     fingerprint: str
     values: Mapping[Key, float]
+    verdicts: Mapping[Key, Verdict]
     unavailable: Mapping[str, str]
     caveats: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]

@@ -16,7 +16,7 @@ from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.labels import row_labels
 from calibench.leaderboard.records import Problem, Record, Results, Settings
 from calibench.leaderboard.variants import row_variants
-from calibench.statistics import mean_std
+from calibench.statistics import Verdict, mean_std, verdict_over_seeds
 from calibench.tables.key import RAW, TEST, Key
 
 
@@ -43,6 +43,7 @@ class Value:
         given: Mean and standard deviation of a published number, which comes without seeds.
         n_bins: Number of bins of a binned metric.
         p_value: Holm-adjusted p-value of "worse than the best of the column"; None if it was not tested.
+        verdict: Floor and p-value of a calibration error, over all its seeds; None if some seed has none.
     """
 
     seeds: Mapping[int, float]
@@ -50,6 +51,12 @@ class Value:
     given: tuple[float, float] | None = None
     n_bins: int | None = None
     p_value: float | None = None
+    verdict: Verdict | None = None
+
+    @property
+    def marked(self) -> bool:
+        """Whether it is marked by a small circle: a calibration error not above its floor at 5 %."""
+        return self.verdict is not None and self.verdict.marked
 
     @cached_property
     def _mean_std(self) -> tuple[float, float]:
@@ -274,7 +281,15 @@ def _most_frequent(counts: Counter[str]) -> list[str]:
 def _value(row: Row, keys: Sequence[Key]) -> Value:
     values = {seed: value_at(record, keys) for seed, record in row.records.items()}
     known = {seed: value for seed, value in values.items() if not math.isnan(value)}
-    return Value(known, n_bins=keys[0].n_bins if keys else None)
+    verdict = _verdict([row.records[seed] for seed in known], keys)
+    return Value(known, n_bins=keys[0].n_bins if keys else None, verdict=verdict)
+
+
+def _verdict(records: Sequence[Record], keys: Sequence[Key]) -> Verdict | None:
+    """The verdict on a mean over runs of one number; None unless each run has one."""
+    found = [record.verdicts.get(key) for record in records for key in keys]
+    known = [verdict for verdict in found if verdict is not None]
+    return verdict_over_seeds(known) if known and len(known) == len(records) else None
 
 
 def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
