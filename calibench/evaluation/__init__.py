@@ -1,24 +1,29 @@
 """Evaluation of saved logits: every metric, raw and after each calibrator, which is fitted on validation only."""
 
-from calibench.evaluation.ensemble import deep_ensemble
-from calibench.evaluation.evaluation import Evaluation, Report, default_calibrators
-from calibench.evaluation.gaps import post_processing_gap, temperature_gap
-from calibench.evaluation.posterior import (
-    PosteriorConfidence,
-    PosteriorScores,
-    posterior_confidence,
-    posterior_values,
-)
-from calibench.evaluation.scoring import (
-    OOD_SCORES,
-    Row,
-    evaluate,
-    evaluate_ood,
-    fit_calibrator,
-    log_probabilities,
-    update_metrics,
-)
-from calibench.tables.key import RAW
+from typing import TYPE_CHECKING
+
+from calibench.lazily import lazy
+
+if TYPE_CHECKING:
+    from calibench.evaluation.ensemble import deep_ensemble
+    from calibench.evaluation.evaluation import Evaluation, Report, default_calibrators
+    from calibench.evaluation.gaps import post_processing_gap, temperature_gap
+    from calibench.evaluation.posterior import (
+        PosteriorConfidence,
+        PosteriorScores,
+        posterior_confidence,
+        posterior_values,
+    )
+    from calibench.evaluation.scoring import (
+        OOD_SCORES,
+        Row,
+        evaluate,
+        evaluate_ood,
+        fit_calibrator,
+        log_probabilities,
+        update_metrics,
+    )
+    from calibench.tables.key import RAW
 
 __all__ = [
     "OOD_SCORES",
@@ -40,3 +45,5 @@ __all__ = [
     "temperature_gap",
     "update_metrics",
 ]
+
+lazy(__name__)

@@ -16,6 +16,7 @@ from calibench.catalogue import classes
 from calibench.config import UsageError, near_matches
 from calibench.evaluation.loaded import loaded_class
 from calibench.evaluation.scoring import Row, name_and_bins, unsynchronised, update_metrics
+from calibench.lazily import load
 from calibench.metrics import CalibrationMetric
 from calibench.runs import Predictions
 
@@ -28,6 +29,7 @@ def metric_class(name: str) -> type[Metric]:
     Raises:
         UsageError: If there is none; the message lists near matches.
     """
+    load(metrics)
     found = loaded_class(Metric if "." in name else CalibrationMetric, name)
     if found is None:
         raise UsageError(

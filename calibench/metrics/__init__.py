@@ -1,48 +1,53 @@
 """Metrics of calibrated classification: torchmetrics classes and functions of the same names."""
 
-from calibench.metrics.adaptive import AdaptiveCalibrationError, adaptive_calibration_error
-from calibench.metrics.adaptive_classwise import (
-    AdaptiveClasswiseCalibrationError,
-    ThresholdedAdaptiveCalibrationError,
-    adaptive_classwise_calibration_error,
-    thresholded_adaptive_calibration_error,
-)
-from calibench.metrics.base import CalibrationMetric
-from calibench.metrics.brier_decomposition import BrierDecomposition, brier_decomposition
-from calibench.metrics.calibration_error import CalibrationError, calibration_error
-from calibench.metrics.class_errors import (
-    ConfusionMatrix,
-    GroupError,
-    PerClassError,
-    confusion_matrix,
-    group_error,
-    per_class_error,
-)
-from calibench.metrics.classwise import ClasswiseCalibrationError, classwise_calibration_error
-from calibench.metrics.collection import CalibrationMetrics, calibration_metrics
-from calibench.metrics.debiased import DebiasedCalibrationError, debiased_calibration_error
-from calibench.metrics.error_rate import ErrorRate, error_rate
-from calibench.metrics.kolmogorov_smirnov import (
-    KolmogorovSmirnovCalibrationError,
-    kolmogorov_smirnov_calibration_error,
-)
-from calibench.metrics.lipschitz import LipschitzCalibrationError, lipschitz_calibration_error
-from calibench.metrics.ood import OutOfDistribution, out_of_distribution
-from calibench.metrics.over_under import (
-    OverconfidenceError,
-    UnderconfidenceError,
-    overconfidence_error,
-    underconfidence_error,
-)
-from calibench.metrics.probabilities import log_softmax, probabilities, softmax
-from calibench.metrics.proper_scores import (
-    BrierScore,
-    NegativeLogLikelihood,
-    brier_score,
-    negative_log_likelihood,
-)
-from calibench.metrics.selective import RiskCoverage, risk_coverage
-from calibench.metrics.smooth import SmoothCalibrationError, smooth_calibration_error
+from typing import TYPE_CHECKING
+
+from calibench.lazily import lazy
+
+if TYPE_CHECKING:
+    from calibench.metrics.adaptive import AdaptiveCalibrationError, adaptive_calibration_error
+    from calibench.metrics.adaptive_classwise import (
+        AdaptiveClasswiseCalibrationError,
+        ThresholdedAdaptiveCalibrationError,
+        adaptive_classwise_calibration_error,
+        thresholded_adaptive_calibration_error,
+    )
+    from calibench.metrics.base import CalibrationMetric
+    from calibench.metrics.brier_decomposition import BrierDecomposition, brier_decomposition
+    from calibench.metrics.calibration_error import CalibrationError, calibration_error
+    from calibench.metrics.class_errors import (
+        ConfusionMatrix,
+        GroupError,
+        PerClassError,
+        confusion_matrix,
+        group_error,
+        per_class_error,
+    )
+    from calibench.metrics.classwise import ClasswiseCalibrationError, classwise_calibration_error
+    from calibench.metrics.collection import CalibrationMetrics, calibration_metrics
+    from calibench.metrics.debiased import DebiasedCalibrationError, debiased_calibration_error
+    from calibench.metrics.error_rate import ErrorRate, error_rate
+    from calibench.metrics.kolmogorov_smirnov import (
+        KolmogorovSmirnovCalibrationError,
+        kolmogorov_smirnov_calibration_error,
+    )
+    from calibench.metrics.lipschitz import LipschitzCalibrationError, lipschitz_calibration_error
+    from calibench.metrics.ood import OutOfDistribution, out_of_distribution
+    from calibench.metrics.over_under import (
+        OverconfidenceError,
+        UnderconfidenceError,
+        overconfidence_error,
+        underconfidence_error,
+    )
+    from calibench.metrics.probabilities import log_softmax, probabilities, softmax
+    from calibench.metrics.proper_scores import (
+        BrierScore,
+        NegativeLogLikelihood,
+        brier_score,
+        negative_log_likelihood,
+    )
+    from calibench.metrics.selective import RiskCoverage, risk_coverage
+    from calibench.metrics.smooth import SmoothCalibrationError, smooth_calibration_error
 
 __all__ = [
     "AdaptiveCalibrationError",
@@ -92,3 +97,5 @@ __all__ = [
     "thresholded_adaptive_calibration_error",
     "underconfidence_error",
 ]
+
+lazy(__name__)

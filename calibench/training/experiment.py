@@ -19,12 +19,14 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
+from calibench import data
 from calibench.catalogue import load_plugins
 from calibench.config import Config, UsageError
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import import_metrics
 from calibench.evaluation.settings import spelled_out
+from calibench.lazily import load
 from calibench.runs import Cell, Run
 from calibench.training.checkpoints import AtomicCheckpointIO
 from calibench.training.messages import one_line, unknown_option
@@ -84,6 +86,7 @@ class Experiment(LightningCLI):
             raise TypeError(
                 f"`config` must be a dict, as calibench.config.configuration gives it, got {type(config).__name__}."
             )
+        load(data)  # a class is found by its name once it is imported
         load_plugins()  # those of installed packages, so before the current folder is on the path
         if "" not in sys.path and os.getcwd() not in sys.path:
             # A console script lacks the current folder, in which a user's own classes may be.

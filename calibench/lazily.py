@@ -1,0 +1,53 @@
+"""Lazy imports of a package's names: what a package exports is imported when it is used.
+
+So a command line that is wrong, or a file that is missing, is refused before torch or Lightning is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+class _LazyPackage(ModuleType):
+    """A package that imports what stands in its `if TYPE_CHECKING:` block when it is asked for."""
+
+    _homes: dict[str, str]
+
+    def __getattr__(self, name: str) -> Any:
+        homes = vars(self).setdefault("_homes", dict(_imports(Path(str(self.__file__)))))
+        if name not in homes:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(homes[name]), name)
+        setattr(self, name, value)
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # A function's name may be its module's, too, which the import of the module would put in its place.
+        if not (isinstance(value, ModuleType) and name in self.__all__):
+            super().__setattr__(name, value)
+
+
+def lazy(package: str) -> None:
+    """Make a package lazy: its names are those that its `if TYPE_CHECKING:` block imports."""
+    sys.modules[package].__class__ = _LazyPackage
+
+
+def load(package: ModuleType) -> None:
+    """Import everything that a lazy package exports, so that its classes are known by their names."""
+    for name in package.__all__:
+        getattr(package, name)
+
+
+def _imports(file: Path) -> Iterator[tuple[str, str]]:
+    """Names and the modules that they are of, in the blocks `if TYPE_CHECKING:` of a file."""
+    for block in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(block, ast.If) and getattr(block.test, "id", "") == "TYPE_CHECKING":
+            for node in block.body:
+                if isinstance(node, ast.ImportFrom):
+                    yield from ((alias.name, str(node.module)) for alias in node.names)
