@@ -25,12 +25,18 @@ if TYPE_CHECKING:
     )
     from calibench.metrics.classwise import ClasswiseCalibrationError, classwise_calibration_error
     from calibench.metrics.collection import CalibrationMetrics, calibration_metrics
+    from calibench.metrics.corp import CorpDecomposition, corp_decomposition
     from calibench.metrics.debiased import DebiasedCalibrationError, debiased_calibration_error
     from calibench.metrics.error_rate import ErrorRate, error_rate
+    from calibench.metrics.kernel import (
+        SquaredKernelCalibrationError,
+        squared_kernel_calibration_error,
+    )
     from calibench.metrics.kolmogorov_smirnov import (
         KolmogorovSmirnovCalibrationError,
         kolmogorov_smirnov_calibration_error,
     )
+    from calibench.metrics.kuiper import KuiperCalibrationError, kuiper_calibration_error
     from calibench.metrics.lipschitz import LipschitzCalibrationError, lipschitz_calibration_error
     from calibench.metrics.ood import OutOfDistribution, out_of_distribution
     from calibench.metrics.over_under import (
@@ -48,6 +54,8 @@ if TYPE_CHECKING:
     )
     from calibench.metrics.selective import RiskCoverage, risk_coverage
     from calibench.metrics.smooth import SmoothCalibrationError, smooth_calibration_error
+    from calibench.metrics.spiegelhalter import SpiegelhalterZ, spiegelhalter_z
+    from calibench.metrics.sweep import SweepCalibrationError, sweep_calibration_error
 
 __all__ = [
     "AdaptiveCalibrationError",
@@ -59,10 +67,12 @@ __all__ = [
     "CalibrationMetrics",
     "ClasswiseCalibrationError",
     "ConfusionMatrix",
+    "CorpDecomposition",
     "DebiasedCalibrationError",
     "ErrorRate",
     "GroupError",
     "KolmogorovSmirnovCalibrationError",
+    "KuiperCalibrationError",
     "LipschitzCalibrationError",
     "NegativeLogLikelihood",
     "OutOfDistribution",
@@ -70,6 +80,9 @@ __all__ = [
     "PerClassError",
     "RiskCoverage",
     "SmoothCalibrationError",
+    "SpiegelhalterZ",
+    "SquaredKernelCalibrationError",
+    "SweepCalibrationError",
     "ThresholdedAdaptiveCalibrationError",
     "UnderconfidenceError",
     "adaptive_calibration_error",
@@ -80,10 +93,12 @@ __all__ = [
     "calibration_metrics",
     "classwise_calibration_error",
     "confusion_matrix",
+    "corp_decomposition",
     "debiased_calibration_error",
     "error_rate",
     "group_error",
     "kolmogorov_smirnov_calibration_error",
+    "kuiper_calibration_error",
     "lipschitz_calibration_error",
     "log_softmax",
     "negative_log_likelihood",
@@ -94,6 +109,9 @@ __all__ = [
     "risk_coverage",
     "smooth_calibration_error",
     "softmax",
+    "spiegelhalter_z",
+    "squared_kernel_calibration_error",
+    "sweep_calibration_error",
     "thresholded_adaptive_calibration_error",
     "underconfidence_error",
 ]

@@ -48,7 +48,7 @@ class CalibrationMetric(MovedNotCast, Metric):
     name: str
     title: ClassVar[str]
     percent: ClassVar[bool] = True
-    parts: ClassVar[Mapping[str, Mapping[str, str | bool]]] = {}
+    parts: Mapping[str, Mapping[str, str | bool]] = {}
     variants: ClassVar[Mapping[str, Mapping[str, str | bool]]] = {}
     of_labelled_sets: ClassVar[bool] = True
 
@@ -69,9 +69,13 @@ class CalibrationMetric(MovedNotCast, Metric):
             super().__setattr__(name, value)
 
     def take_variant_name(self, *options: str) -> None:
-        """Take the name that values with these arguments have in files; unknown ones change nothing."""
+        """Take the name, and its parts the names, that values with these arguments have in files, if there are such."""
         said = self.variants.get(" ".join(options), {})
         self.name = str(said.get("name", self.name))
+        self.parts = {
+            part: {**own, **self.variants.get(" ".join([*options, part]), {})}
+            for part, own in self.parts.items()
+        }
 
     def add_sum(self, name: str, *shape: int) -> None:
         """Register a float64 state of zeros that is summed over processes."""

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from calibench.arguments import one_of, positive_integer
 from calibench.binning import equal_mass_bin
-from calibench.metrics.adaptive_classwise import columns, pack_classes
-from calibench.metrics.base import checked, top_label
-from calibench.metrics.per_example import PerExampleMetric
-from calibench.metrics.top_label import pack, unpack
+from calibench.metrics.adaptive_classwise import columns
+from calibench.metrics.base import checked
+from calibench.metrics.packed_columns import KINDS, PackedColumnsMetric
+from calibench.metrics.top_label import unpack
 
 
 def _bins(packed: Tensor, n_bins: int) -> Tensor:
@@ -51,16 +51,6 @@ def absolute_error(bins: Tensor) -> Tensor:
 ESTIMATORS: dict[int, Callable[[Tensor], Tensor]] = {1: absolute_error, 2: squared_error}
 
 
-def _top_label_column(preds: Tensor, target: Tensor) -> Tensor:
-    return pack(*top_label(preds, target)).unsqueeze(1)
-
-
-KINDS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "top_label": _top_label_column,
-    "marginal": pack_classes,
-}
-
-
 def debiased_error(packed: Tensor, p: int, n_bins: int) -> Tensor:
     """(mean over columns of the debiased error^p)^(1/p) of packed columns (N, C)."""
     estimator = one_of("p", p, ESTIMATORS)
@@ -78,7 +68,7 @@ def debiased_calibration_error(
     return debiased_error(packed, p, positive_integer("n_bins", n_bins))
 
 
-class DebiasedCalibrationError(PerExampleMetric):
+class DebiasedCalibrationError(PackedColumnsMetric):
     """Debiased calibration error over bins of equal mass (Kumar et al. 2019).
 
     p = 2: the square root of sum_b n_b / N [(conf_b - acc_b)^2 - acc_b (1 - acc_b) / (n_b - 1)],
@@ -109,29 +99,15 @@ class DebiasedCalibrationError(PerExampleMetric):
         }
     )
 
-    packed: list[Tensor]
-    columns: Tensor
-
     def __init__(
         self, p: int = 2, kind: str = "top_label", n_bins: int = 15, **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(kind, **kwargs)
         one_of("p", p, ESTIMATORS)
         self.p = p
-        self.kind = one_of("kind", kind, KINDS)
         self.take_variant_name(kind, str(p))
         self.n_bins = positive_integer("n_bins", n_bins)
-        # Flat, because a process without data does not know the number of columns.
-        self.add_rows("packed", torch.int32)
-        self.add_state("columns", torch.ones((), dtype=torch.int64), dist_reduce_fx="max")
-
-    def update(self, preds: Tensor, target: Tensor) -> None:
-        """Add a batch: probabilities (N, K) and class indices (N,)."""
-        columns = self.kind(*self.receive(preds, target))
-        self.columns = torch.full_like(self.columns, columns.shape[1])
-        self.append("packed", columns.flatten())
 
     def compute(self) -> Tensor:
         """The debiased calibration error, a float64 scalar."""
-        packed = self.rows("packed")
-        return debiased_error(packed.view(-1, int(self.columns)), self.p, self.n_bins)
+        return debiased_error(self.packed_columns(), self.p, self.n_bins)

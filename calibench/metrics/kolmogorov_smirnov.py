@@ -9,15 +9,20 @@ from calibench.metrics.per_example import sort_rows
 from calibench.metrics.top_label import TopLabelMetric, checked_top_label, pack, unpack
 
 
+def cumulative_gaps(packed: Tensor) -> Tensor:
+    """1/N sum_{c_i <= q} (c_i - a_i) at each example's confidence q, ascending, (N,) float64; 0 before the last tie."""
+    confidence, correct = unpack(sort_rows(packed))
+    gaps = (confidence.double() - correct.double()).cumsum(0) / len(packed)
+    last_of_its_value = torch.ones_like(correct)
+    last_of_its_value[:-1] = confidence[1:] > confidence[:-1]
+    return gaps.where(last_of_its_value, 0)
+
+
 def kolmogorov_smirnov_error(packed: Tensor) -> Tensor:
     """KS calibration error of packed examples; NaN without examples."""
     if len(packed) == 0:
         return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
-    confidence, correct = unpack(sort_rows(packed))
-    drift = (confidence.double() - correct.double()).cumsum(0).abs() / len(packed)
-    last_of_its_value = torch.ones_like(correct)
-    last_of_its_value[:-1] = confidence[1:] > confidence[:-1]
-    return drift.where(last_of_its_value, 0).max()
+    return cumulative_gaps(packed).abs().max()
 
 
 def kolmogorov_smirnov_calibration_error(preds: Tensor, target: Tensor) -> Tensor:

@@ -26,17 +26,22 @@ def expected_errors(packed: Tensor) -> Tensor:
 
 
 def risk_coverage_rates(packed: Tensor, risk: float) -> dict[str, Tensor]:
-    """AURC, excess AURC and coverage at a risk of packed examples; NaN without examples."""
+    """AURC, excess AURC, coverage at a risk and AUGRC of packed examples; NaN without examples."""
     n = len(packed)
     if n == 0:
         nothing = torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
-        return dict.fromkeys(("aurc", "excess_aurc", "coverage_at_risk"), nothing)
+        return dict.fromkeys(("aurc", "excess_aurc", "coverage_at_risk", "augrc"), nothing)
     k = torch.arange(1, n + 1, dtype=torch.float64, device=packed.device)
     errors = expected_errors(packed)
     aurc = (errors / k).mean()
     best = ((k - (n - errors[-1])).clamp(min=0) / k).mean()
     accepted = torch.where(errors <= risk * k * (1 + 1e-12), k, 0)
-    return {"aurc": aurc, "excess_aurc": aurc - best, "coverage_at_risk": accepted.max() / n}
+    return {
+        "aurc": aurc,
+        "excess_aurc": aurc - best,
+        "coverage_at_risk": accepted.max() / n,
+        "augrc": (errors.sum() - errors[-1] / 2) / n**2,  # by trapezia, from no coverage on
+    }
 
 
 def check_risk(risk: float) -> float:
@@ -47,7 +52,7 @@ def check_risk(risk: float) -> float:
 
 
 def risk_coverage(preds: Tensor, target: Tensor, risk: float = 0.05) -> dict[str, Tensor]:
-    """AURC, excess AURC and coverage at a risk; see `RiskCoverage`."""
+    """AURC, excess AURC, coverage at a risk and AUGRC; see `RiskCoverage`."""
     return risk_coverage_rates(pack(*checked_top_label(preds, target)), check_risk(risk))
 
 
@@ -63,7 +68,8 @@ class RiskCoverage(TopLabelMetric):
     `compute` returns a dict of float64 scalars in [0, 1]: `aurc`, the mean of risk(k) over k = 1
     ... N; `excess_aurc`, that less the AURC of the best order with the same errors;
     `coverage_at_risk`, the largest k / N with risk(k) <= risk (0 if there is none; higher is
-    better). NaN without examples. State: 4 bytes an example.
+    better); `augrc`, the area under the generalised risk, the share of examples that are accepted
+    and wrong, over the coverage (Traub et al. 2024). NaN without examples. State: 4 bytes an example.
     """
 
     name = "aurc"
@@ -81,6 +87,7 @@ class RiskCoverage(TopLabelMetric):
                 "title": "coverage at risk",
                 "higher_is_better": True,
             },
+            "augrc": {"name": "augrc", "title": "AUGRC", "higher_is_better": False},
         }
     )
 
@@ -91,5 +98,5 @@ class RiskCoverage(TopLabelMetric):
         self.risk = check_risk(risk)
 
     def compute(self) -> dict[str, Tensor]:
-        """The three rates, see the class."""
+        """The rates, see the class."""
         return risk_coverage_rates(self.rows("packed"), self.risk)

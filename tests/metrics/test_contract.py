@@ -22,7 +22,8 @@ from tests.metrics.cases import CASES, K, assert_same, batch, computed, flat
 
 PER_EXAMPLE = {  # largest state in bytes an example
     "adaptive": 5, "adaptive_reference": 5, "smooth": 5, "smooth_logit": 5, "lipschitz": 5, "ks": 5,
-    "debiased": 5, "debiased_1": 5, "risk_coverage": 5,
+    "debiased": 5, "debiased_1": 5, "risk_coverage": 5, "ece_sweep": 5, "kuiper": 5, "corp": 5,
+    "corp_marginal": 4 * K, "skce": 4 * K,
     "ace": 4 * K, "tace": 4 * K, "debiased_marginal": 4 * K,
 }  # fmt: skip
 every = pytest.mark.parametrize("name", CASES)
@@ -55,7 +56,7 @@ def test_few_examples(name: str) -> None:
         build, function = CASES[name]
         value = computed(build(), batch(n))
         assert_same(value, function(*batch(n)))
-        undefined = name in ("per_class", "groups") or name == "debiased_1"
+        undefined = name in ("per_class", "groups", "debiased_1") or (name == "skce" and n == 1)
         assert undefined or value.isfinite().all()
 
 
@@ -85,6 +86,8 @@ def test_one_class_and_two(name: str) -> None:
     perfect = torch.zeros_like(value)
     if name == "risk_coverage":
         perfect[2] = 1  # full coverage
+    if name in ("spiegelhalter", "skce"):
+        perfect[1] = 1  # p-value
     if name == "confusion":
         perfect[0] = 20
     if name == "groups":
@@ -137,7 +140,7 @@ def test_all_confidences_equal(name: str) -> None:
     target = torch.arange(100) % K
     value = computed(CASES[name][0](), (preds, target))
     assert value.isfinite().all()
-    gap = {"ece", "ece_20", "rmsce", "mce", "adaptive", "lipschitz", "ks"}
+    gap = {"ece", "ece_20", "ece_sweep", "rmsce", "mce", "adaptive", "lipschitz", "ks", "kuiper"}
     if name in gap:
         assert float(value) == pytest.approx(0.4, abs=1e-6)
     if name == "adaptive_reference":
@@ -330,6 +333,9 @@ def test_tolerance_of_row_sums_follows_the_type(dtype: torch.dtype, off: float) 
         ),
         (lambda: M.ThresholdedAdaptiveCalibrationError(3, threshold=1), "`threshold` must lie in"),
         (lambda: M.RiskCoverage(2), "`risk` must lie in"),
+        (lambda: M.CorpDecomposition("all"), "`kind` must be one of"),
+        (lambda: M.SquaredKernelCalibrationError(0), "`bandwidth` must be a finite number > 0"),
+        (lambda: M.SquaredKernelCalibrationError(block_size=1), "`block_size` must be an integer"),
         (lambda: M.GroupError([]), "`class_counts` must be"),
         (lambda: M.GroupError([3, 4], (20, 100)), "`thresholds` must be"),
     ],
@@ -438,7 +444,11 @@ def test_every_metric_says_what_tables_call_it_in_literals() -> None:
 def test_no_two_metrics_share_a_name_in_files_whatever_their_arguments() -> None:
     """Values of other arguments are other values, which files keep apart by name (bins have a field of their own)."""
     metrics = [build() for case, (build, _) in CASES.items() if case != "ece_20"]
-    names = [metric.name for metric in metrics]
+    names = [
+        part.get("name", f"{metric.name}_{of}")
+        for metric in metrics
+        for of, part in (metric.parts or {"": {"name": metric.name}}).items()
+    ]
     assert len(set(names)) == len(names)
     assert {metric.name for metric in metrics if not metric.parts} <= METRICS.keys()
     assert METRICS["mce"].label == "MCE %"

@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 
 from calibench import metrics as M
 from tests.metrics.cases import batch
@@ -45,6 +46,19 @@ def test_without_ties() -> None:
 def test_extremes() -> None:
     preds, target = pairs([0.9, 0.8, 0.7], [1, 1, 1])
     right = {name: float(value) for name, value in M.risk_coverage(preds, target).items()}
-    assert right == {"aurc": 0, "excess_aurc": 0, "coverage_at_risk": 1}
+    assert right == {"aurc": 0, "excess_aurc": 0, "coverage_at_risk": 1, "augrc": 0}
     wrong = {name: float(value) for name, value in M.risk_coverage(preds, 1 - target).items()}
-    assert wrong == {"aurc": 1, "excess_aurc": 0, "coverage_at_risk": 0}
+    assert wrong == {"aurc": 1, "excess_aurc": 0, "coverage_at_risk": 0, "augrc": 0.5}
+
+
+def test_augrc_is_its_form_by_auroc_and_accuracy() -> None:
+    preds, target = batch(1003)
+    confidence, wrong = preds.amax(1), preds.argmax(1) != target
+    accuracy = 1 - wrong.double().mean().item()
+    auroc = roc_auc_score(
+        wrong.logical_not(), confidence
+    )  # of being right, as failure detection has it
+    expected = (1 - auroc) * accuracy * (1 - accuracy) + (
+        1 - accuracy
+    ) ** 2 / 2  # Traub et al. 2024, eq. 7
+    assert float(M.risk_coverage(preds, target)["augrc"]) == pytest.approx(expected, abs=1e-12)

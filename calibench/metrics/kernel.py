@@ -1,0 +1,133 @@
+"""Squared kernel calibration error: a distance of the whole predicted distribution, without bins."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibench.arguments import integer_from, positive
+from calibench.metrics.adaptive_classwise import pack_classes
+from calibench.metrics.base import checked
+from calibench.metrics.packed_columns import PackedColumnsMetric
+from calibench.metrics.top_label import unpack
+
+_ENTRIES = 1 << 22  # of the matrix of pairs that are held at once
+_REPLICATES = 200
+
+
+def pairs(probs: Tensor, residuals: Tensor, rows: slice, bandwidth: float) -> Tensor:
+    """h_ij = k(p_i, p_j) (e_i - p_i)'(e_j - p_j) for some i and all j, 0 where i = j: (n, K) x 2 -> (rows, n)."""
+    kernel = (torch.cdist(probs[rows], probs) / -bandwidth).exp_()
+    products = kernel.mul_(residuals[rows] @ residuals.T)
+    products.diagonal(rows.start).zero_()
+    return products
+
+
+def estimate_and_p(probs: Tensor, residuals: Tensor, bandwidth: float) -> Tensor:
+    """The unbiased estimate over all pairs, and its p-value by a bootstrap of the degenerate U-statistic, (2,)."""
+    n = len(probs)
+    generator = torch.Generator(probs.device).manual_seed(0)
+    drawn = torch.randint(n, (_REPLICATES, n), generator=generator, device=probs.device)
+    counts = torch.zeros(_REPLICATES, n, dtype=probs.dtype, device=probs.device)
+    weights = counts.scatter_add_(1, drawn, torch.ones_like(counts)).sub_(1).T
+    total, replicates = probs.new_zeros(()), probs.new_zeros(_REPLICATES)
+    step = max(1, _ENTRIES // n)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        products = pairs(probs, residuals, rows, bandwidth)
+        total += products.sum()
+        replicates += (weights[rows] * (products @ weights)).sum(0)
+    # Rounding must not decide between values that are equal.
+    above = (replicates >= total - 1e-12 * total.abs()).sum()
+    return torch.stack([total / (n * (n - 1)), (1 + above) / (1 + _REPLICATES)])
+
+
+def block_estimate_and_p(probs: Tensor, residuals: Tensor, bandwidth: float, size: int) -> Tensor:
+    """The mean of the unbiased estimates within blocks of rows, and its p-value under a normal distribution, (2,)."""
+    blocks = zip(probs.split(size), residuals.split(size), strict=True)
+    means = [
+        pairs(p, r, slice(0, len(p)), bandwidth).sum() / (size * (size - 1))
+        for p, r in blocks
+        if len(p) == size
+    ]
+    each = torch.stack(means) if means else probs.new_full((1,), torch.nan)
+    mean = each.mean()
+    z = mean / (each.std() / len(each) ** 0.5)
+    return torch.stack([mean, torch.where(mean == 0, 1.0, torch.erfc(z / 2**0.5) / 2)])
+
+
+def kernel_error(packed: Tensor, bandwidth: float, block_size: int | None) -> dict[str, Tensor]:
+    """Squared kernel calibration error of packed p_k (N, K); NaN below two examples."""
+    found = torch.full((2,), torch.nan, dtype=torch.float64, device=packed.device)
+    if len(packed) > 1:
+        probs, outcome = (part.double() for part in unpack(packed))
+        if block_size is None:
+            order = _order(packed)  # so that the bootstrap does not depend on the order of the rows
+            found = estimate_and_p(probs[order], (outcome - probs)[order], bandwidth)
+        else:
+            found = block_estimate_and_p(probs, outcome - probs, bandwidth, block_size)
+    return dict(zip(("skce", "p"), found, strict=True))
+
+
+def _order(packed: Tensor) -> Tensor:
+    order = torch.arange(len(packed), device=packed.device)
+    for column in packed.unbind(1):
+        order = order[column[order].argsort(stable=True)]
+    return order
+
+
+def _block(size: int | None) -> int | None:
+    return None if size is None else integer_from("block_size", size, 2)
+
+
+def squared_kernel_calibration_error(
+    preds: Tensor, target: Tensor, bandwidth: float = 1.0, block_size: int | None = None
+) -> dict[str, Tensor]:
+    """Squared kernel calibration error and its p-value; see `SquaredKernelCalibrationError`."""
+    packed = pack_classes(*checked(preds, target))
+    return kernel_error(packed, positive("bandwidth", bandwidth), _block(block_size))
+
+
+class SquaredKernelCalibrationError(PackedColumnsMetric):
+    """Squared kernel calibration error, SKCE, unbiased (Widmann et al. 2019, table 1).
+
+    SKCE = 2 / (n (n - 1)) sum_{i<j} k(p_i, p_j) (e_{y_i} - p_i)'(e_{y_j} - p_j) with the exponential kernel k(p, q) =
+    exp(-|p - q| / bandwidth): 0 in expectation for a network that is calibrated in the strongest sense, so an estimate
+    can be negative.
+
+    Args:
+        bandwidth: Of the kernel; probabilities of two classes that are certain lie 2^0.5 apart.
+        block_size: None: all pairs, n^2 (K + 200) steps. B: the mean over blocks of B consecutive rows, n B K steps,
+            with more variance, and dependent on the order of the rows.
+        **kwargs: See `CalibrationMetric`.
+
+    `compute` returns a dict of float64 scalars: `skce` and `p`, the p-value of perfect calibration: by 200 bootstrap
+    replicates of the degenerate U-statistic (Arcones and Gine 1992) for all pairs, by the normal distribution for
+    blocks. NaN below two examples, and for blocks where there is none. State: **all probabilities**, 4 K bytes an
+    example.
+    """
+
+    name = "skce"
+    title = "SKCE"
+    percent = False
+    parts = MappingProxyType(
+        {
+            "skce": {"name": "skce", "title": "SKCE", "higher_is_better": False},
+            "p": {"name": "skce_p", "title": "SKCE p"},
+        }
+    )
+    higher_is_better = None
+
+    def __init__(
+        self, bandwidth: float = 1.0, block_size: int | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__("marginal", **kwargs)
+        self.bandwidth = positive("bandwidth", bandwidth)
+        self.block_size = _block(block_size)
+
+    def compute(self) -> dict[str, Tensor]:
+        """The estimate and its p-value, see the class."""
+        return kernel_error(self.packed_columns(), self.bandwidth, self.block_size)
