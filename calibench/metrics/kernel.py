@@ -56,7 +56,8 @@ def block_estimate_and_p(probs: Tensor, residuals: Tensor, bandwidth: float, siz
     ]
     each = torch.stack(means) if means else probs.new_full((1,), torch.nan)
     mean = each.mean()
-    z = mean / (each.std() / len(each) ** 0.5)
+    variance = (each - mean).square().sum() / (len(each) - 1)  # NaN of a single block
+    z = mean / (variance / len(each)).sqrt()
     return torch.stack([mean, torch.where(mean == 0, 1.0, torch.erfc(z / 2**0.5) / 2)])
 
 
