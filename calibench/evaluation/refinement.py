@@ -1,0 +1,42 @@
+"""Refinement: the proper score that is left once a network is recalibrated (Berta et al. 2025)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from calibench.evaluation.crossfit import recalibrated
+from calibench.evaluation.scoring import log_probabilities
+from calibench.metrics import brier_score
+
+SCORES = ("nll", "brier")
+
+
+def scores(log_probs: Tensor, target: Tensor) -> dict[str, float]:
+    """Mean NLL and Brier score of log-probabilities (N, K) and targets (N,)."""
+    nll = -log_probs.gather(1, target.unsqueeze(1)).mean()
+    return {"nll": float(nll), "brier": float(brier_score(log_probs.exp(), target))}
+
+
+def refinement(
+    logits: Tensor, target: Tensor, *, folds: int = 5, in_sample: bool = False
+) -> dict[str, float]:
+    """Refinement and calibration parts of the NLL and the Brier score.
+
+    The refinement is the score after recalibration by temperature scaling with a uniform mixture, each example by a
+    temperature that was fitted on the other folds; the calibration part is the score less the refinement. It is
+    negative where the recalibration does harm.
+
+    Args:
+        logits: Logits or log-probabilities, shape (N, K), N >= 2.
+        target: Class indices, shape (N,).
+        folds: Number of stratified folds.
+        in_sample: Fit and score on the same examples, as `probmetrics` does with its splits `all`.
+
+    Returns:
+        `nll_refinement`, `nll_calibration`, `brier_refinement`, `brier_calibration`.
+    """
+    raw = scores(log_probabilities(logits.double()), target)
+    left = scores(recalibrated(logits, target, folds=folds, in_sample=in_sample), target)
+    return {f"{name}_refinement": left[name] for name in SCORES} | {
+        f"{name}_calibration": raw[name] - left[name] for name in SCORES
+    }

@@ -1,0 +1,135 @@
+"""Refinement, variational error and conformal sets: other people's numbers, and known truth."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from calibench.calibrators import TemperatureScaling
+from calibench.evaluation.conformal import conformal_sets, threshold
+from calibench.evaluation.crossfit import recalibrated, stratified_folds
+from calibench.evaluation.refinement import refinement
+from calibench.evaluation.variational import variational_error
+from tests.calibrators.test_real_logits import load
+
+
+def drawn(n: int, k: int, *, seed: int = 0, sharper: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits, targets, and the distributions from which the targets were drawn."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(n, k, generator=generator, dtype=torch.float64)
+    truth = logits.softmax(1)
+    target = torch.multinomial(truth, 1, generator=generator).squeeze(1)
+    return sharper * logits, target, truth
+
+
+def test_in_sample_values_are_the_public_implementations(shared: Path) -> None:
+    folder = shared / "data" / "calibration-logits"
+    if not folder.is_dir():
+        pytest.skip("no real logits")
+    numbers = json.loads((shared / "reference" / "structured.json").read_text())
+    for key, expected in numbers.items():
+        if not key.startswith("dev/"):
+            continue
+        logits, target = load(folder / key.removeprefix("dev/"))
+        order = np.random.RandomState(0).permutation(len(target))
+        test = order[len(order) // 2 :]
+        found = refinement(logits[test], target[test], in_sample=True)
+        for ours, theirs in (("nll", "logloss"), ("brier", "brier")):
+            want = expected["refinement"][f"refinement_{theirs}_ts-mix_all"]
+            assert found[f"{ours}_refinement"] == pytest.approx(want, abs=1e-4), key
+            want = expected["refinement"][f"calib-err_{theirs}_ts-mix_all"]
+            assert found[f"{ours}_calibration"] == pytest.approx(want, abs=1e-4), key
+
+
+def test_temperature_changes_the_calibration_part_alone() -> None:
+    logits, target, _ = drawn(3000, 5)
+    calm, sharp = refinement(logits, target), refinement(3 * logits, target)
+    for name in ("nll", "brier"):
+        assert sharp[f"{name}_refinement"] == pytest.approx(calm[f"{name}_refinement"], abs=1e-9)
+        assert abs(calm[f"{name}_calibration"]) < 0.003  # calibrated already
+        assert sharp[f"{name}_calibration"] > 0.05
+
+
+def test_no_example_is_recalibrated_by_a_fit_that_saw_it() -> None:
+    logits, target, _ = drawn(60, 3, sharper=2.0)
+    found = recalibrated(logits, target, folds=4)
+    fold = stratified_folds(target, 4)
+    for which in range(4):
+        others = fold != which
+        expected = TemperatureScaling(mixture=True).fit(logits[others], target[others])
+        torch.testing.assert_close(found[~others], expected.log_prob(logits[~others]))
+
+
+def test_folds_are_stratified_and_serve_rare_classes() -> None:
+    target = torch.tensor([0] * 50 + [1] * 9 + [2])
+    fold = stratified_folds(target, 5)
+    counts = torch.zeros(5, 3).index_put_((fold, target), torch.ones(60), accumulate=True)
+    assert (counts.amax(0) - counts.amin(0) <= 1).all()
+    assert torch.equal(fold.bincount(), torch.full((5,), 12))
+
+
+def test_zeros_of_a_calibrator_and_two_examples_are_scored() -> None:
+    log_probs = torch.tensor([[0.0, -torch.inf], [-torch.inf, 0.0]])
+    assert np.isfinite(list(refinement(log_probs, torch.tensor([0, 1])).values())).all()
+    with pytest.raises(ValueError, match="two examples at least, got 1"):
+        refinement(log_probs[:1], torch.tensor([0]))
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_variational_error_is_below_the_true_one_and_near_it(p: int) -> None:
+    found, true = [], []
+    for seed in range(20):
+        logits, target, truth = drawn(2000, 4, seed=seed, sharper=1.7)
+        found.append(variational_error(logits, target, p=p)["error"])
+        true.append((truth - logits.softmax(1)).norm(p=p, dim=1).mean().item())
+    error = np.std(found) / 20**0.5
+    assert np.mean(found) <= np.mean(true) + 3 * error
+    assert np.mean(found) >= np.mean(true) - 0.01 - 3 * error  # the best map is a temperature
+
+
+def test_variational_error_of_a_calibrated_network_is_none() -> None:
+    found = [variational_error(*drawn(1000, 4, seed=seed)[:2])["error"] for seed in range(40)]
+    assert np.mean(found) <= 3 * np.std(found) / 40**0.5
+
+
+def test_variational_parts_say_which_way() -> None:
+    logits, target, _ = drawn(4000, 2, sharper=2.0)
+    parts = variational_error(logits, target)
+    assert parts["error"] == pytest.approx(parts["over"] + parts["under"], abs=1e-12)
+    assert parts["over"] == pytest.approx(
+        parts["under"], abs=1e-9
+    )  # of two classes one is too high
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+def test_conformal_sets_cover_what_they_promise(alpha: float) -> None:
+    found = []
+    for seed in range(100):
+        logits, target, _ = drawn(600, 5, seed=seed, sharper=2.0)  # whatever the calibration
+        probs = logits.softmax(1)
+        found.append(
+            conformal_sets((probs[:200], target[:200]), (probs[200:], target[200:]), alpha=alpha)
+        )
+    for name in ("lac", "aps", "raps"):
+        coverage = np.array([one[f"{name}_coverage"] for one in found])
+        error = coverage.std() / 10
+        assert coverage.mean() >= 1 - alpha - 3 * error
+        assert coverage.mean() <= 1 - alpha + 1 / 201 + 3 * error
+        assert all(one[f"{name}_worst_class_coverage"] <= one[f"{name}_coverage"] for one in found)
+
+
+def test_conformal_threshold_and_sets_by_hand() -> None:
+    assert threshold(torch.tensor([0.1, 0.4, 0.2, 0.3]), 0.5) == pytest.approx(0.3)  # the third
+    assert threshold(torch.tensor([0.1]), 0.1) == float("inf")
+    val = torch.tensor([[0.7, 0.2, 0.1]]), torch.tensor([0])
+    test = torch.tensor([[0.6, 0.3, 0.1], [0.8, 0.1, 0.1]]), torch.tensor([1, 0])
+    found = conformal_sets(val, test, alpha=0.5)
+    assert found["lac_coverage"] == 0.5  # p >= 0.7 only
+    assert found["lac_size"] == 0.5
+    assert found["aps_size"] == 0.5  # totals up to 0.7: the class of 0.6
+    assert found["lac_worst_class_coverage"] == 0
