@@ -56,8 +56,9 @@ def _definitions(room: Path) -> dict[str, ast.ClassDef]:
     }
 
 
-def _is_abstract(node: ast.ClassDef) -> bool:
-    methods = (item for item in node.body if isinstance(item, ast.FunctionDef))
+def is_abstract(node: ast.AST) -> bool:
+    """Whether a class has an abstract method of its own."""
+    methods = (item for item in getattr(node, "body", []) if isinstance(item, ast.FunctionDef))
     decorators = (decorator for method in methods for decorator in method.decorator_list)
     return any(
         isinstance(decorator, ast.Name) and decorator.id == "abstractmethod"
@@ -82,7 +83,7 @@ def classes(room: str) -> dict[str, str]:
         for name in sorted(_exported(_PACKAGE / room))
         if name in defined
         and _descends(name, CONTRACTS[room], defined)
-        and not _is_abstract(defined[name])
+        and not is_abstract(defined[name])
     )
     return {name: (ast.get_docstring(defined[name]) or "").partition("\n")[0] for name in chosen}
 
@@ -143,7 +144,7 @@ def of_the_current_folder(kind: str) -> dict[str, str]:
         own = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         defined = _definitions(_PACKAGE / kind) | own
         for name, node in own.items():
-            if _descends(name, CONTRACTS[kind], defined) and not _is_abstract(node):
+            if _descends(name, CONTRACTS[kind], defined) and not is_abstract(node):
                 line = (ast.get_docstring(node) or "").partition("\n")[0]
                 found[f"{path.stem}.{name}"] = line or "in the current folder"
     return found

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
 import yaml
@@ -184,6 +185,7 @@ def _training(verb: str, arguments: list[str]) -> int:
     given = read_arguments(arguments)
     own = {key: value for key, value in given.options if verb == "predict" and key in _OF_PREDICT}
     config = configuration(given.files, [pair for pair in given.options if pair[0] not in own])
+    _check(config, given.questions)
     from calibench.tables.console import Terminal
     from calibench.training import infer
     from calibench.training.experiment import Experiment
@@ -196,6 +198,17 @@ def _training(verb: str, arguments: list[str]) -> int:
     }  # fmt: skip
     functions[verb](config, console=Terminal(), **own)
     return 0
+
+
+def _check(config: Config, questions: Sequence[str]) -> None:
+    """Refuse what is wrong before anything slow is imported; a question about a class needs no whole configuration."""
+    from calibench import mistakes
+
+    if not any(question.startswith("--") and "help" in question for question in questions):
+        mistakes.check(config)
+    for option, name in pairwise(questions):
+        if option.endswith(".help") and not name.startswith("--"):
+            mistakes.check_name(option.removeprefix("--").removesuffix(".help"), name)
 
 
 def _sweep(arguments: list[str]) -> int:

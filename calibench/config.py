@@ -71,10 +71,13 @@ def available() -> dict[str, Path]:
 
 
 def near_matches(name: str, names: Iterable[str]) -> str:
-    """`; did you mean a, b?` for the names close to a wrong one, or an empty string."""
+    """`; did you mean a, b?` for the names close to a wrong one or holding it, or an empty string."""
     spelled = {candidate.lower(): candidate for candidate in names}
-    close = difflib.get_close_matches(name.lower(), spelled, n=3, cutoff=0.5)
-    return f"; did you mean {', '.join(spelled[match] for match in close)}?" if close else ""
+    wrong = name.lower()
+    close = difflib.get_close_matches(wrong, spelled, n=3, cutoff=0.5)
+    holding = sorted((one for one in spelled if wrong in one and len(wrong) > 2), key=len)
+    matches = list(dict.fromkeys([*close, *holding]))[:3]
+    return f"; did you mean {', '.join(spelled[match] for match in matches)}?" if matches else ""
 
 
 def find(name: str, *, folders: Sequence[str] = _FOLDERS) -> Path:

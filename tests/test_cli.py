@@ -107,7 +107,7 @@ CASES = {
     "fit --config digits_lt --model.loss FocalLoss": "gamma",
     "fit --config digits_lt --model.loss FocalLoss --model.loss.gamma -1": "`gamma` must be",
     "fit --config digits_lt --model.loss FocalLoss --model.loss.gama 1": "no argument `gama`; did you mean gamma",
-    "fit --config ag_news --data.checksum warn": "`data`: AGNewsDataModule has no argument `checksum`\n",
+    "fit --config ag_news --data.checksum warn": "`data`: AGNewsDataModule has no argument `checksum`; there are batch_size, ",
     "fit --config digits_lt --data.imbalance_factor 0.5": "`imbalance_factor`",
     "fit --config digits_lt --modle.loss X": "unknown option `modle`; did you mean model",
     "fit --config digits_lt --trainer.max_epochs": "`--trainer.max_epochs` needs a value",

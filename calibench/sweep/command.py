@@ -14,6 +14,7 @@ from rich.live import Live
 
 from calibench import leaderboard
 from calibench.config import Options, UsageError, find, near_matches
+from calibench.mistakes import check
 from calibench.processes import unwinding
 from calibench.sweep.dry_run import listing
 from calibench.sweep.launchers import Launcher, Slurm, local_pool, slurm_options
@@ -247,6 +248,7 @@ def run(options: argparse.Namespace) -> int:
     suites = _suites(options)
     jobs = _jobs(options, suites.values())
     remarks = [remark for suite in suites.values() for remark in suite.remarks]
+    _check_jobs(jobs)
     if not jobs:
         raise UsageError(f"the suite has no cells to run. {' '.join(remarks)}".rstrip())
     console = Terminal()
@@ -283,6 +285,13 @@ def _check(options: argparse.Namespace, slurm: Mapping[str, object]) -> None:
             raise UsageError(
                 f"`--{key}`: a cell of a sweep is one process on one device; `calibench fit` runs one on several."
             )
+
+
+def _check_jobs(jobs: Sequence[Job]) -> None:
+    """Raise a UsageError for a mistake in one of the configurations, before any job starts."""
+    rows = {(job.benchmark, job.loss, job.variant): job.config for job in jobs}
+    for config in rows.values():
+        check(config)
 
 
 def _launcher(

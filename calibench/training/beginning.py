@@ -12,8 +12,9 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 
 from calibench.config import ExpectedFailure, UsageError
+from calibench.mistakes import given_checkpoint
 from calibench.runs import CorruptRun, Run
-from calibench.training.checkpoints import given_checkpoint, read_checkpoint
+from calibench.training.checkpoints import read_checkpoint
 from calibench.training.experiment import Experiment
 from calibench.training.messages import one_line
 

@@ -12,7 +12,6 @@ import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
-from calibench.config import UsageError
 from calibench.runs import check_archive, corrupt_if_it_fails, write_atomically
 
 
@@ -26,13 +25,6 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         check_archive(path)
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     return content
-
-
-def given_checkpoint(path: str) -> str:
-    """The file that `--ckpt_path` names; raises a UsageError if it does not exist."""
-    if not Path(path).is_file():
-        raise UsageError(f"`--ckpt_path {path}`: no such file.")
-    return path
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import lightning.pytorch as L
 import torch
@@ -26,10 +26,12 @@ from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import import_metrics
 from calibench.evaluation.settings import spelled_out
+from calibench.keys import KEYS
 from calibench.lazily import load
+from calibench.mistakes import unknown_option
 from calibench.runs import Cell, Run
 from calibench.training.checkpoints import AtomicCheckpointIO
-from calibench.training.messages import one_line, unknown_option
+from calibench.training.messages import one_line
 from calibench.training.module import ClassificationModule
 from calibench.training.nodes import cluster_plugins, follow
 from calibench.training.parser import Parser
@@ -124,42 +126,10 @@ class Experiment(LightningCLI):
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add calibench's own keys."""
-        parser.add_argument(
-            "--benchmark",
-            type=str,
-            default="custom",
-            help="Name of the benchmark (default: the first file's).",
-        )
+        for name, key in KEYS.items():
+            parser.add_argument(f"--{name}", type=key.type, default=key.default, help=key.help)
         parser.add_class_arguments(Evaluation, "evaluation")
         parser.add_class_arguments(Trace, "trace", instantiate=False)
-        parser.add_argument(
-            "--evaluated_checkpoint", type=Literal["last", "best_error", "best_nll"], default="last",
-            help="Which checkpoint is evaluated: the last epoch's, or the one with the best validation error or NLL.",
-        )  # fmt: skip
-        parser.add_argument(
-            "--checkpoint_every_n_steps",
-            type=int,
-            default=0,
-            help="Also checkpoint within epochs (0: never).",
-        )
-        parser.add_argument(
-            "--threads",
-            type=int,
-            default=1,
-            help="CPU threads of this run; more change the last bits.",
-        )
-        parser.add_argument(
-            "--overwrite",
-            type=bool,
-            default=False,
-            help="Start anew although the run is done, or was cut short.",
-        )
-        parser.add_argument(
-            "--ckpt_path",
-            type=str | None,
-            default=None,
-            help="Checkpoint file to start from (default: the run folder's last one).",
-        )
         parser.link_arguments("data.num_classes", "model.num_classes", apply_on="instantiate")
         parser.link_arguments(
             "data.num_classes", "model.backbone.init_args.num_classes", apply_on="instantiate"

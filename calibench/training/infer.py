@@ -14,10 +14,10 @@ from calibench.config import Config, UsageError
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrate import save_calibrator, save_probabilities
 from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.mistakes import given_checkpoint
 from calibench.runs import Predictions
 from calibench.tables.console import Terminal
 from calibench.training.callbacks import SavePredictions
-from calibench.training.checkpoints import given_checkpoint
 from calibench.training.experiment import Experiment
 from calibench.training.interruption import interruptible
 

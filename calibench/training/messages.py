@@ -6,29 +6,16 @@ may word it differently), the user gets jsonargparse's own text.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-import torch
-
-from calibench.backbones import Backbone
-from calibench.calibrators import Calibrator
-from calibench.config import near_matches, short_name
-from calibench.data import ClassificationDataModule
-from calibench.evaluation.loaded import descendants
-from calibench.losses import CalibrationLoss
-
-# Base classes by the key that names a subclass; a misspelt name is compared with the subclasses.
-_FAMILIES = {
-    "loss": CalibrationLoss,
-    "backbone": Backbone,
-    "data": ClassificationDataModule,
-    "calibrators": Calibrator,
-    "optimizer": torch.optim.Optimizer,
-    "lr_scheduler": torch.optim.lr_scheduler.LRScheduler,
-}
+from calibench.config import short_name
+from calibench.families import family_of_key
+from calibench.keys import LINKED
+from calibench.mistakes import expected, no_argument, unknown_option
+from calibench.signatures import Absent
 
 # What a line of a message can be. The groups are the facts; a line without any leads to others or repeats them.
 _LINES = tuple(
@@ -89,20 +76,6 @@ def one_line(message: str, options: Sequence[str] = ()) -> str:
     return next(_sentences(facts, options), " ".join(message.split()))
 
 
-def unknown_option(name: str, options: Sequence[str], where: str = "") -> str:
-    """One line about an option that does not exist.
-
-    Args:
-        name: What was given, with or without dashes.
-        options: The options there are.
-        where: The group it was looked for in.
-    """
-    dashes = "--" if name.startswith("--") else ""
-    full = f"{where}.{name}" if where else name
-    known = [dashes + option.lstrip("-") for option in options]
-    return f"unknown option `{full}`{near_matches(full, known)}"
-
-
 def _facts(message: str) -> _Facts:
     """The facts of a message; of the members of a union, those of the first that has a key of its own."""
     facts, depth = _Facts(), 0
@@ -148,32 +121,25 @@ def _sentences(facts: _Facts, options: Sequence[str]) -> Iterator[str]:
     if first("option"):
         yield _unknown_argument(first("option"), key, short_name(first("path")))
     if first("lost") and first("path"):
-        yield f"`{key}`: no class `{first('path')}`{_near(first('path'), key)} ({first('lost')})"
+        yield _no_class(key, first("path"), first("lost"))
     if first("type") and first("value"):
-        allowed = " or ".join(kind.replace("'", "") for kind in facts.found["type"])
-        yield f"`{key}`: {allowed} expected, got {first('value')}"
+        kinds = [kind.replace("'", "") for kind in facts.found["type"]]
+        yield expected(key, kinds, first("value"))
     if first("name"):
-        yield f"`{key}`: no class `{first('name')}`{_near(first('name'), key)}"
+        yield _no_class(key, first("name"))
 
 
 def _unknown_argument(name: str, key: str, owner: str) -> str:
-    family = _family(key)
-    known = {
-        argument
-        for cls in ([family[owner]] if owner in family else family.values())
-        for base in cls.__mro__  # what `**options` passes on
-        for argument in inspect.signature(base).parameters
-    }
-    return f"`{key}`: {owner or 'it'} has no argument `{name}`{near_matches(name, sorted(known))}"
+    family, known = family_of_key(key), None
+    if family is not None:
+        with suppress(Absent):
+            found = family.find(owner)
+            known = family.arguments(found) if found is not None else None
+    return no_argument(key, owner, name, set(known or ()) - set(LINKED))
 
 
-def _near(name: str, key: str) -> str:
-    return near_matches(short_name(name), _family(key))
-
-
-def _family(key: str) -> dict[str, type]:
-    """The classes that may stand at a dotted key, by short name; longest match from the right."""
-    for part in reversed(key.split(".")):
-        if part in _FAMILIES:
-            return {cls.__name__: cls for cls in descendants(_FAMILIES[part])}
-    return {}
+def _no_class(key: str, path: str, reason: str = "") -> str:
+    family = family_of_key(key)
+    if family is not None:
+        return family.no_class(key, path, reason)
+    return f"`{key}`: no class `{path}`{f' ({reason})' if reason else ''}"

@@ -1,0 +1,133 @@
+"""Families of classes that a configuration may name: the names there are, and the arguments of each, unimported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from calibench.catalogue import (
+    CONTRACTS,
+    classes,
+    is_abstract,
+    of_the_current_folder,
+    plugins,
+)
+from calibench.config import near_matches, short_name
+from calibench.signatures import Absent, Argument, Found, arguments, definition, exported
+
+
+@dataclass(frozen=True)
+class Family:
+    """The classes of one kind.
+
+    Attributes:
+        annotations: How the types of arguments call them.
+        keys: What arguments that take one are called.
+        package: The package that exports them.
+        kind: What `calibench list` calls them; empty if it does not list them.
+        first: Arguments that the caller adds in front.
+    """
+
+    annotations: Sequence[str]
+    keys: Sequence[str]
+    package: str
+    kind: str = ""
+    first: int = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The names that a configuration may use; neither abstract classes nor private ones."""
+        if not self.kind:
+            return [name for name in exported(self.package) if name not in _BASES]
+        others = [entry.name for entry in plugins(self.kind)]
+        return [*classes(self.kind), *others, *of_the_current_folder(self.kind)]
+
+    def find(self, path: str) -> Found | None:
+        """The class behind a name or an import path; None if the source does not tell.
+
+        Raises:
+            Absent: If there is none for certain.
+        """
+        if "." in path:
+            return definition(path)
+        if path in exported(self.package) and path not in _BASES:
+            found = definition(f"{self.package}.{path}")
+            if found is None or not is_abstract(found.node):
+                return found
+        elif self.kind and plugins(self.kind):  # a plug-in may bring more classes than it names
+            return None
+        raise Absent("")
+
+    def arguments(self, found: Found) -> dict[str, Argument] | None:
+        """The arguments that a configuration may give to a class of the family."""
+        every = arguments(found)
+        if every is None:
+            return None
+        return dict(list(every.items())[self.first :])
+
+    def no_class(self, key: str, path: str, reason: str = "", names: Sequence[str] = ()) -> str:
+        """One line about a name or an import path that is no class.
+
+        Args:
+            key: The dotted key at which it stands.
+            path: What was given.
+            reason: What Python would say of it.
+            names: The names in the module of the path.
+        """
+        public = [name for name in names if name[0].isupper() and name not in _BASES]
+        near = near_matches(short_name(path), public or self.names)
+        why = f" ({reason})" if reason else ""
+        return f"`{key}`: no class `{path}`{near}{why}{'' if near else self._remedy(reason)}"
+
+    def _remedy(self, reason: str) -> str:
+        if reason.startswith("No module"):
+            return ": install it, or run where its file is"
+        return (
+            f" (see `calibench list {self.kind}`)"
+            if self.kind
+            else f"; there are {', '.join(self.names)}"
+        )
+
+
+# Base classes among what torch and Lightning export.
+_BASES = ("Optimizer", "LRScheduler", "Callback", "Checkpoint", "Logger", "Profiler", "ProgressBar")
+
+_KEYS: Mapping[str, Sequence[str]] = {
+    "losses": ("loss", "losses"),
+    "backbones": ("backbone",),
+    "calibrators": ("calibrators", "calibrator"),
+    "data": ("data",),
+}
+FAMILIES = (
+    *(Family((CONTRACTS[kind],), keys, f"calibench.{kind}", kind) for kind, keys in _KEYS.items()),
+    Family(("OptimizerCallable", "Optimizer"), ("optimizer",), "torch.optim", first=1),
+    Family(
+        ("LRSchedulerCallable", "LRScheduler"),
+        ("lr_scheduler",),
+        "torch.optim.lr_scheduler",
+        first=1,
+    ),
+    Family(("Callback",), ("callbacks",), "lightning.pytorch.callbacks"),
+    Family(("Logger",), ("logger",), "lightning.pytorch.loggers"),
+)
+
+
+def family_of_type(annotation: ast.expr | None) -> Family | None:
+    """The family that a type names."""
+    words = (
+        {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)}
+        if annotation
+        else set()
+    )
+    return next((one for one in FAMILIES if words & set(one.annotations)), None)
+
+
+def family_of_key(key: str) -> Family | None:
+    """The family of the classes that stand at a dotted key, by its last part that tells."""
+    for part in reversed(key.split(".")):
+        name = part.partition("[")[0]
+        for family in FAMILIES:
+            if name in family.keys:
+                return family
+    return None

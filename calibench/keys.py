@@ -1,0 +1,50 @@
+"""Keys of a run's configuration: calibench's own, and the classes whose arguments the groups of others are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of its own, in no group.
+
+    Attributes:
+        type: Its type.
+        default: Its default.
+        help: What it is for, in a sentence.
+    """
+
+    type: Any
+    default: Any
+    help: str
+
+
+KEYS = {
+    "benchmark": Key(str, "custom", "Name of the benchmark (default: the first file's)."),
+    "evaluated_checkpoint": Key(
+        Literal["last", "best_error", "best_nll"],
+        "last",
+        "Which checkpoint is evaluated: the last epoch's, or the one with the best validation error or NLL.",
+    ),
+    "checkpoint_every_n_steps": Key(int, 0, "Also checkpoint within epochs (0: never)."),
+    "threads": Key(int, 1, "CPU threads of this run; more change the last bits."),
+    "overwrite": Key(bool, False, "Start anew although the run is done, or was cut short."),
+    "ckpt_path": Key(
+        str | None,
+        None,
+        "Checkpoint file to start from (default: the run folder's last one).",
+    ),
+}
+SEED = "seed_everything"
+
+# The groups, by the class whose arguments they hold.
+GROUPS = {
+    "trainer": "lightning.pytorch.trainer.trainer.Trainer",
+    "model": "calibench.training.module.ClassificationModule",
+    "evaluation": "calibench.evaluation.evaluation.Evaluation",
+    "trace": "calibench.training.trace.Trace",
+}
+# Arguments that the program fills in.
+LINKED = ("num_classes",)

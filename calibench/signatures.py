@@ -1,0 +1,241 @@
+"""Signatures of classes, read from their source: nothing is imported, so a wrong name is found in no time."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+
+Definition = ast.ClassDef | ast.FunctionDef
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a class.
+
+    Attributes:
+        name: Its name.
+        annotation: Its type, as written.
+        required: Whether it has no default.
+    """
+
+    name: str
+    annotation: ast.expr | None
+    required: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """A class or function in the source.
+
+    Attributes:
+        node: Its definition.
+        module: The dotted name of the module that defines it.
+    """
+
+    node: Definition
+    module: str
+
+
+class Absent(Exception):
+    """The source shows that there is no such module or name.
+
+    Args:
+        reason: As Python would say it.
+        names: The names there are.
+    """
+
+    def __init__(self, reason: str, names: Sequence[str] = ()) -> None:
+        super().__init__(reason)
+        self.names = names
+
+
+def definition(path: str) -> Found | None:
+    """The definition behind an import path, `torch.optim.SGD`; None if the source does not tell.
+
+    Raises:
+        Absent: If there is none for certain.
+    """
+    module, _, name = path.rpartition(".")
+    if find_module(module.partition(".")[0]) is None:
+        raise Absent(f"No module named '{module.partition('.')[0]}'")
+    return _named(module, name) if find_module(module) is not None else None
+
+
+def exported(module: str) -> list[str]:
+    """The public classes that a module lists in its `__all__`."""
+    for node in _body(module):
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if getattr(target, "id", "") == "__all__" and isinstance(node.value, ast.List | ast.Tuple):  # type: ignore[attr-defined]
+            names = [str(ast.literal_eval(element)) for element in node.value.elts]  # type: ignore[attr-defined]
+            return [name for name in names if name[0].isupper()]
+    return []
+
+
+def arguments(found: Found) -> dict[str, Argument] | None:
+    """The arguments of a class or function by name; None if the source does not tell them all.
+
+    What `**options` passes on is taken to be any argument of the base classes that is not passed by name.
+    """
+    if isinstance(found.node, ast.FunctionDef):
+        return None if found.node.args.kwarg else _of_function(found.node, skip=0)
+    own: dict[str, Argument] = {}
+    passed: set[str] = set()
+    for base in _lineage(found):
+        if base is None:
+            return None
+        init = _method(base.node, "__init__")
+        if init is None and _is_dataclass(base.node):
+            return own | _fields(base.node)
+        if init is not None:
+            its = _of_function(init, skip=1)
+            own = {name: its[name] for name in its if name not in passed} | own
+            passed |= _passed_up(init)
+            if init.args.kwarg is None:
+                return own
+    return own
+
+
+def find_module(name: str) -> ModuleSpec | None:
+    """Where a module is, also one of the current folder; the packages that it is in are not imported."""
+    return _find(name, str(Path.cwd()))
+
+
+@cache
+def _find(name: str, folder: str) -> ModuleSpec | None:
+    parent, _, _ = name.rpartition(".")
+    if parent:
+        above = _find(parent, folder)
+        places = above.submodule_search_locations if above is not None else None
+        return PathFinder.find_spec(name, places) if places else None
+    try:
+        return find_spec(name) or PathFinder.find_spec(name, [folder])
+    except (ValueError, ImportError):
+        return None
+
+
+def _body(module: str) -> list[ast.stmt]:
+    spec = find_module(module)
+    return _parsed(Path(spec.origin)) if spec is not None and spec.origin else []
+
+
+@cache
+def _parsed(file: Path) -> list[ast.stmt]:
+    try:
+        return ast.parse(file.read_text(encoding="utf-8")).body if file.suffix == ".py" else []
+    except (OSError, SyntaxError, ValueError):
+        return []
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, also those that stand under a condition."""
+    for node in body:
+        yield node
+        for part in ("body", "orelse", "handlers", "finalbody"):
+            if isinstance(node, ast.If | ast.Try | ast.With | ast.ExceptHandler):
+                yield from _statements(getattr(node, part, []))
+
+
+def _named(module: str, name: str, depth: int = 8) -> Found | None:
+    body = _body(module)
+    names: list[str] = []
+    certain = bool(body) and depth > 0
+    for node in _statements(body):
+        if isinstance(node, Definition) and node.name == name:
+            return Found(node, module)
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return _named(_origin(module, node), alias.name, depth - 1) if depth else None
+            certain &= all(alias.name != "*" for alias in node.names)
+        names += _bound(node)
+    if not certain or name in names or _makes_names(body) or find_module(f"{module}.{name}"):
+        return None
+    public = [one for one in names if not one.startswith("_")]
+    raise Absent(f"module '{module}' has no attribute '{name}'", public)
+
+
+def _origin(module: str, node: ast.ImportFrom) -> str:
+    """The full name of the module that a statement imports from."""
+    if not node.level:
+        return str(node.module)
+    spec = find_module(module)
+    is_package = spec is not None and spec.submodule_search_locations is not None
+    parts = module.split(".")[: len(module.split(".")) - node.level + is_package]
+    return ".".join([*parts, *([node.module] if node.module else [])])
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    """The names that a statement of a module binds."""
+    if isinstance(node, Definition | ast.AsyncFunctionDef):
+        return [node.name]
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+    return [
+        part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)
+    ]
+
+
+def _makes_names(body: Sequence[ast.stmt]) -> bool:
+    """Whether a module may have names that no statement shows: `__getattr__`, `globals()`."""
+    return any(getattr(node, "name", "") == "__getattr__" for node in body) or any(
+        isinstance(part, ast.Name) and part.id in ("globals", "setattr", "vars")
+        for node in body
+        if not isinstance(node, Definition)
+        for part in ast.walk(node)
+    )
+
+
+def _lineage(found: Found) -> Iterator[Found | None]:
+    """A class and its base classes, depth first; None in place of one that is not found."""
+    yield found
+    assert isinstance(found.node, ast.ClassDef)
+    for base in found.node.bases:
+        name = base.id if isinstance(base, ast.Name) else None
+        try:
+            above = _named(found.module, name) if name else None
+        except Absent:
+            above = None
+        if above is not None and isinstance(above.node, ast.ClassDef):
+            yield from _lineage(above)
+        elif name not in ("ABC", "object", "Module", "Generic"):
+            yield None
+
+
+def _method(node: Definition, name: str) -> ast.FunctionDef | None:
+    methods = (item for item in node.body if isinstance(item, ast.FunctionDef))
+    return next((item for item in methods if item.name == name), None)
+
+
+def _passed_up(init: ast.FunctionDef) -> set[str]:
+    """The arguments that a constructor itself gives to the next one, `super().__init__(name=...)`."""
+    calls = (node for node in ast.walk(init) if isinstance(node, ast.Call))
+    up = [call for call in calls if ast.unparse(call.func) == "super().__init__"]
+    return {keyword.arg for call in up for keyword in call.keywords if keyword.arg is not None}
+
+
+def _is_dataclass(node: Definition) -> bool:
+    return any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def _fields(node: Definition) -> dict[str, Argument]:
+    fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
+    return {
+        field.target.id: Argument(field.target.id, field.annotation, field.value is None)
+        for field in fields
+        if isinstance(field.target, ast.Name) and "ClassVar" not in ast.unparse(field.annotation)
+    }
+
+
+def _of_function(node: ast.FunctionDef, *, skip: int) -> dict[str, Argument]:
+    positional = [*node.args.posonlyargs, *node.args.args]
+    without = len(positional) - len(node.args.defaults)
+    given = [(arg, place < without) for place, arg in enumerate(positional)][skip:]
+    keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    given += [(arg, default is None) for arg, default in keywords]
+    return {arg.arg: Argument(arg.arg, arg.annotation, required) for arg, required in given}
