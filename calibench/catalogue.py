@@ -163,6 +163,24 @@ def _header(path: Path) -> str:
     return re.split(r"(?<=[a-z0-9)])\. (?=[A-Z])", sentence, maxsplit=1)[0].rstrip(".")
 
 
+def check_listed(kind: str, name: str) -> None:
+    """Check the name of a class that a command line gives, without importing it.
+
+    An import path, and any name where a plug-in is installed, are left to those who import.
+
+    Raises:
+        UsageError: If there is no class of this kind and name.
+    """
+    if "." not in name and name not in classes(kind) and not plugins(kind):
+        raise UsageError(unlisted(kind, name))
+
+
+def unlisted(kind: str, name: str) -> str:
+    """One line about a name that no class of a kind has."""
+    near = near_matches(name, classes(kind)) or f" (see `calibench list {kind}`)"
+    return f"there is no {kind.removesuffix('s')} `{name}`{near}"
+
+
 def entries(kind: str) -> dict[str, str]:
     """What `calibench list KIND` prints.
 

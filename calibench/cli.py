@@ -24,7 +24,7 @@ from calibench.config import (
     near_matches,
     read_yaml,
 )
-from calibench.tables.output import say
+from calibench.tables.output import loading, say
 
 OVERVIEW = """\
 usage: calibench VERB ...
@@ -184,12 +184,17 @@ def _training(verb: str, arguments: list[str]) -> int:
         return 0 if arguments else 2
     given = read_arguments(arguments)
     own = {key: value for key, value in given.options if verb == "predict" and key in _OF_PREDICT}
+    if "calibrator" in own:
+        from calibench.catalogue import check_listed
+
+        check_listed("calibrators", own["calibrator"])
     config = configuration(given.files, [pair for pair in given.options if pair[0] not in own])
     _check(config, given.questions)
-    from calibench.tables.console import Terminal
-    from calibench.training import infer
-    from calibench.training.experiment import Experiment
-    from calibench.training.fit import fit
+    with loading():
+        from calibench.tables.console import Terminal
+        from calibench.training import infer
+        from calibench.training.experiment import Experiment
+        from calibench.training.fit import fit
 
     if given.questions:
         Experiment(config, given.questions)  # answers and exits
@@ -233,9 +238,9 @@ ROOMS = {
     "report": "calibench.report",
     "plot": "calibench.plots.command",
     "data": "calibench.data.command",
-    "evaluate": "calibench.evaluation.command",
-    "calibrate": "calibench.evaluation.calibrate",
-    "export": "calibench.training.export",
+    "evaluate": "calibench.evaluation.options",
+    "calibrate": "calibench.evaluation.calibrate_options",
+    "export": "calibench.training.export_options",
 }
 
 

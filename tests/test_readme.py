@@ -110,10 +110,10 @@ def test_a_calibrator_in_three_lines() -> None:
 def test_options_in_commands_on_logits_exist() -> None:
     import argparse
 
-    from calibench.evaluation import calibrate, command
-    from calibench.training import export
+    from calibench.evaluation import calibrate_options, options
+    from calibench.training import export_options
 
-    rooms = {"evaluate": command, "calibrate": calibrate, "export": export}
+    rooms = {"evaluate": options, "calibrate": calibrate_options, "export": export_options}
     lines = re.findall(rf"^calibench ({'|'.join(rooms)}) ([^#\n]*)", README, re.MULTILINE)
     assert {verb for verb, _ in lines} == set(rooms)
     for verb, rest in lines:

@@ -1,4 +1,4 @@
-"""`calibench calibrate`: fit a calibrator on saved logits, save it, and apply it to other logits."""
+"""Calibrator files: fit a calibrator on saved logits, save it, and apply it to other logits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from calibench.catalogue import classes
 from calibench.config import near_matches
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.command import labelled_as
-from calibench.evaluation.files import FILES_HELP, SCORES, Reader, check_fittable
+from calibench.evaluation.files import Reader, check_fittable
 from calibench.evaluation.scoring import fit_calibrator
 from calibench.runs import (
     FORMAT,
@@ -29,58 +29,18 @@ from calibench.runs import (
 )
 from calibench.tables.output import say
 
-DESCRIPTION = """\
-Fits a calibrator on validation logits and writes it to a file, or applies such a file to logits."""
-
-EPILOG = f"""\
-examples:
-  calibench calibrate --val val.npz --calibrator TemperatureScaling --output cal.pt
-  calibench calibrate --apply cal.pt --input test.npz --output probs.npz
-  calibench evaluate --val val.npz --test test.npz        which calibrator? all of them, compared
-
-{FILES_HELP}
-
-The output of --apply holds `probs` (N, K) float32 and `target`, and what the input said of itself. A calibrator file
-holds the class's name, its arguments and what was fitted; reading one runs no code (weights_only). In Python:
-
-  from calibench.evaluation.calibrate import load_calibrator
-  probs = load_calibrator("cal.pt")(logits)"""
-
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
 _ATTRIBUTES = {"parameters": "family"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `calibench calibrate`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("--val", metavar="FILE", help="fit on these predictions")
-    parser.add_argument(
-        "--calibrator",
-        default="TemperatureScaling",
-        metavar="NAME",
-        help="a name of `calibench list calibrators` (default: TemperatureScaling)",
-    )
-    parser.add_argument("--apply", type=Path, metavar="CALIBRATOR", help="apply this file")
-    parser.add_argument("--input", metavar="FILE", help="the predictions that --apply calibrates")
-    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--scores", choices=SCORES, help="what CSV and .npy files hold")
-    parser.add_argument(
-        "--clip", type=float, default=0.0, help="smallest probability that is read (default: 0)"
-    )
-
-
-def run(options: argparse.Namespace) -> int:
-    """Fit or apply; 0.
+def fit_or_apply(options: argparse.Namespace) -> int:
+    """Fit or apply, as checked options say. Returns the exit status, 0.
 
     Raises:
-        ValueError: For a mistake in the arguments or files.
-        FileNotFoundError: If a file is not there.
+        ValueError: For a mistake in the files.
     """
-    fitting, applying = options.val is not None, options.apply is not None
-    if fitting == applying or (options.input is not None) != applying:
-        raise ValueError("give either `--val FILE`, or `--apply CALIBRATOR` and `--input FILE`.")
     read = Reader(options.scores, options.clip)
-    said = _fit(read, options) if fitting else _apply(read, options)
+    said = _fit(read, options) if options.val is not None else _apply(read, options)
     say(f"{options.output}  {said}")
     return 0
 

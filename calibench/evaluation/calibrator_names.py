@@ -7,19 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from calibench.calibrators import Calibrator
-from calibench.catalogue import classes
-from calibench.config import UsageError, near_matches
+from calibench.catalogue import classes, unlisted
+from calibench.config import UsageError
 from calibench.evaluation.loaded import loaded_class
-
-DEFAULT = (
-    "TemperatureScaling",
-    "AdaptiveTemperatureScaling",
-    "EnsembleTemperatureScaling",
-    "VectorScaling",
-    "HistogramBinning",
-    "IsotonicCalibration",
-    "SplineCalibration",
-)
+from calibench.evaluation.options import DEFAULT
 
 
 def calibrator_named(name: str) -> Calibrator:
@@ -30,8 +21,7 @@ def calibrator_named(name: str) -> Calibrator:
     """
     cls = loaded_class(Calibrator, name)
     if cls is None or inspect.isabstract(cls):
-        known = classes("calibrators")
-        raise UsageError(f"there is no calibrator `{name}`{near_matches(name, known)}")
+        raise UsageError(unlisted("calibrators", name))
     calibrator: Calibrator = cls()
     return calibrator
 

@@ -1,4 +1,4 @@
-"""`calibench evaluate`: every metric of saved logits, raw and after each calibrator."""
+"""`calibench evaluate`, once its options are checked: every metric of saved logits, raw and after each calibrator."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from calibench.arguments import integer_from, positive_integer
 from calibench.catalogue import load_plugins
 from calibench.evaluation.bootstrap import summarised
-from calibench.evaluation.calibrator_names import DEFAULT, calibrators_named
+from calibench.evaluation.calibrator_names import calibrators_named
 from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import Evaluation, Watch
-from calibench.evaluation.files import FILES_HELP, SCORES, Reader, check_fittable
+from calibench.evaluation.files import Reader, check_fittable
 from calibench.evaluation.further_metrics import blocks_named
 from calibench.evaluation.scoring import Row
 from calibench.evaluation.sheet import CSV_COLUMNS, sheets
-from calibench.processes import cores
 from calibench.runs import (
     FORMAT,
     Predictions,
@@ -36,86 +34,6 @@ from calibench.tables.csv_text import csv_text
 from calibench.tables.key import RAW
 from calibench.tables.markdown import markdown
 from calibench.tables.terminal import show
-
-DESCRIPTION = """\
-Scores saved logits of any framework: error, NLL, Brier score and calibration errors of the test set, raw and after
-each calibrator. Calibrators are fitted on the validation set only. Every number has a 95 % bootstrap interval over
-test examples; bold are the best value and those that the same resamples cannot tell from it."""
-
-EPILOG = f"""\
-examples:
-  calibench evaluate --val val.npz --test test.npz
-  calibench evaluate --val val.csv --test test.csv --calibrators TemperatureScaling VectorScaling
-  calibench evaluate --val val_logits.npy:val_labels.npy --test logits.npy:labels.npy --output report.md
-  calibench evaluate --val val.npz --test test.npz --ood svhn=svhn.npz --shift fog5=fog5.npz --output report.json
-  calibench evaluate --val val.npz --test test.npz --posterior cifar-10h/cifar10h-probs.npy
-  calibench evaluate --val a/val.npz b/val.npz --test a/test.npz b/test.npz       a deep ensemble of two
-
-{FILES_HELP}
-
-calibrators by default:
-  {", ".join(DEFAULT[:4])},
-  {", ".join(DEFAULT[4:])}
-(`calibench list calibrators` names all). Intervals are of the resampled set's own metric, but for smECE, which keeps
-the whole set's kernel width; AUPR and FPR@95 have none. A finite sample makes a calibration error too large; the
-interval corrects that, so it can lie below the number. An infinite NLL is shown as inf: histogram and isotonic
-calibration can give an exact 0."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `calibench evaluate`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "--val", nargs="+", required=True, metavar="FILE", help="validation predictions"
-    )
-    parser.add_argument("--test", nargs="+", required=True, metavar="FILE", help="test predictions")
-    each = "NAME=FILE, for an ensemble NAME=FILE,FILE,..."
-    parser.add_argument(
-        "--ood", nargs="+", default=[], metavar="SET", help=f"out-of-distribution sets: {each}"
-    )
-    parser.add_argument(
-        "--shift", nargs="+", default=[], metavar="SET", help=f"labelled shifted sets: {each}"
-    )
-    parser.add_argument(
-        "--posterior",
-        metavar="FILE",
-        help=".npy (N, K): known class distributions of the test examples, many annotators' say",
-    )
-    parser.add_argument(
-        "--calibrators",
-        nargs="+",
-        default=["default"],
-        metavar="NAME",
-        help="names, default, all or none",
-    )
-    parser.add_argument(
-        "--metrics",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="further metrics: names of `calibench list metrics`, import paths of torchmetrics classes, or all",
-    )
-    parser.add_argument(
-        "--n_bins",
-        nargs="+",
-        type=int,
-        default=[15, 20],
-        help="(default: 15 20; tables: the first)",
-    )
-    parser.add_argument(
-        "--bootstrap", type=int, default=1000, help="resamples, 0 for none (default: 1000)"
-    )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=cores(),
-        help="calibrators at a time (default: cores)",
-    )
-    parser.add_argument("--scores", choices=SCORES, help="what CSV and .npy files hold")
-    parser.add_argument(
-        "--clip", type=float, default=0.0, help="smallest probability that is read (default: 0)"
-    )
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help=".json, .md or .csv")
 
 
 @dataclass(frozen=True)
@@ -169,25 +87,21 @@ class Result:
         }
 
 
-REPORTS: dict[str, Callable[[Result], bytes]] = {
+# The kinds of `calibench.evaluation.options.REPORTS`.
+_WRITERS: dict[str, Callable[[Result], bytes]] = {
     ".json": lambda result: json_bytes(result.content()),
     ".md": lambda result: result.markdown().encode(),
     ".csv": lambda result: csv_text(CSV_COLUMNS, result.rows).encode(),
 }
 
 
-def run(options: argparse.Namespace) -> int:
+def evaluate_files(options: argparse.Namespace) -> int:
     """Evaluate, print the tables and write the report. Returns the exit status, 0.
 
     Raises:
         ValueError: For a mistake in the arguments or files, before anything is computed.
-        FileNotFoundError: If a file is not there.
     """
     output: Path | None = options.output
-    if output and output.suffix not in REPORTS:
-        raise ValueError(f"`--output {output}`: a file {', '.join(REPORTS)} is expected.")
-    integer_from("--bootstrap", options.bootstrap, 0)
-    positive_integer("--jobs", options.jobs)
     load_plugins("metrics", "calibrators")
     further = blocks_named(options.metrics)
     chosen = calibrators_named(options.calibrators)
@@ -198,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
         show(sheet, console, pipe_width=None)
     console.print(result.footer, soft_wrap=True)
     if output:
-        write_output(output, REPORTS[output.suffix](result))
+        write_output(output, _WRITERS[output.suffix](result))
         console.print(f"{output} is written.", soft_wrap=True)
     return 0
 

@@ -51,20 +51,32 @@ class Reader:
             CorruptRun: If it cannot be read or holds something else.
             ValueError: If its format is unknown.
         """
-        path = Path(text.partition(":")[0] if ".npy:" in text else text)
-        suffix = path.suffix.lower()
-        if suffix not in _READERS:
-            raise ValueError(
-                f"`{text}`: a file .npz, .csv or .npy is expected{near_matches(suffix, _READERS)}"
-            )
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
+        suffix = check_file(text)
         with corrupt_if_it_fails(text):
             return _READERS[suffix](self, text)
 
     def logits(self, values: Floats, default: str) -> Floats:
         """Logits from the scores in a file, which are of the kind `default` if the user names none."""
         return SCORES[self.scores or default](values, self.clip)
+
+
+def check_file(text: str) -> str:
+    """Check that a file, or a pair `logits.npy:labels.npy`, is there and of a known kind. Returns its suffix.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If its format is unknown.
+    """
+    paths = [Path(part) for part in (text.split(":") if ".npy:" in text else [text])]
+    suffix = paths[0].suffix.lower()
+    if suffix not in _READERS:
+        raise ValueError(
+            f"`{text}`: a file .npz, .csv or .npy is expected{near_matches(suffix, _READERS)}"
+        )
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}")
+    return suffix
 
 
 def check_fittable(val: Predictions) -> None:

@@ -64,6 +64,14 @@ class Wanted:
 EVERYTHING = Wanted()
 
 
+def check_folder(results: Path) -> None:
+    """Raise a FileNotFoundError unless there is such a folder of runs."""
+    if not results.is_dir():
+        raise FileNotFoundError(
+            f"no folder {results}: `calibench fit` and `calibench sweep` write one, `results` by default"
+        )
+
+
 def read_results(results: Path, *, wanted: Wanted = EVERYTHING, processes: int = 1) -> Results:
     """Read every run folder below `results`.
 
@@ -76,8 +84,7 @@ def read_results(results: Path, *, wanted: Wanted = EVERYTHING, processes: int =
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run.
     """
-    if not results.is_dir():
-        raise FileNotFoundError(f"no folder {results}")
+    check_folder(results)
     folders = list(run_folders(results.resolve()))
     parts = [folders[i : i + RUNS_A_PART] for i in range(0, len(folders), RUNS_A_PART)]
     processes = min(processes, len(folders) // RUNS_A_PROCESS)

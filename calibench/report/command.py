@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 
 from calibench.arguments import positive_integer
+from calibench.leaderboard.reading import check_folder
 from calibench.processes import cores
 from calibench.runs import write_output
-from calibench.tables.output import say
+from calibench.tables.output import loading, say
 
 DESCRIPTION = """\
 Writes one self-contained HTML page of a folder of runs: sortable and filterable tables, reliability
@@ -43,10 +44,10 @@ def write_report(
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, or `bins` is not positive.
     """
-    from calibench.report.content import report_content
-    from calibench.report.page import render_page
-
     positive_integer("bins", bins)
+    with loading():
+        from calibench.report.content import report_content
+        from calibench.report.page import render_page
     name = title or f"calibench: {results.resolve().name}"
     content = report_content(results, title=name, n_bins=bins, processes=processes)
     write_output(output, render_page(content).encode())
@@ -84,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, or an argument is wrong.
     """
+    check_folder(args.results)
     write_report(args.results, args.output, title=args.title, bins=args.bins, processes=cores())
     say(f"{args.output} ({args.output.stat().st_size / 1e6:.1f} MB)")
     return 0

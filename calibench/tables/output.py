@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 # Control characters, marks that turn the direction of writing, line and paragraph separators, halves of a character.
@@ -33,3 +35,16 @@ def say(*lines: str, to: TextIO | None = None) -> None:
     """
     for line in lines:
         print(printable(line), file=to or sys.stdout, flush=to is not None)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Say `loading ...` while what is inside imports torch, which takes seconds; on a terminal only."""
+    shown = sys.stderr.isatty() and "torch" not in sys.modules
+    if shown:
+        print("loading ...", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`calibench export`: a trained network and a calibrator as one program that needs torch only."""
+"""Export: a trained network and a calibrator as one program that needs torch only."""
 
 from __future__ import annotations
 
@@ -18,21 +18,6 @@ from calibench.runs import Predictions, Run, corrupt_if_it_fails, write_output
 from calibench.tables.output import say
 from calibench.training.checkpoints import read_checkpoint
 from calibench.training.experiment import Experiment
-
-DESCRIPTION = """\
-Writes the network of a finished run and a calibrator, fitted on the run's validation logits, as one torch.export
-program: inputs as the network takes them (normalised, any number of rows) to calibrated probabilities."""
-
-EPILOG = """\
-examples:
-  calibench export results/digits_lt/SmallCNN/FocalLoss/1a2b3c4d5e/seed=1 -o model.pt2
-  calibench export RUN --calibrator VectorScaling -o model.pt2
-
-to use it, with torch alone:
-  import torch
-  probs = torch.export.load("model.pt2").module()(inputs)
-
-The file also holds `calibench.json`: class names, calibrator, shape and type of the inputs."""
 
 # Largest mean difference of probabilities between the program and its modules. A largest difference would tell less:
 # at a step of an isotonic map or a histogram, the rounding of a logit gives another probability.
@@ -59,37 +44,15 @@ class CalibratedModel(nn.Module):
         return probs
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `calibench export`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a finished run")
-    parser.add_argument(
-        "--calibrator",
-        default="TemperatureScaling",
-        metavar="NAME",
-        help="a name of `calibench list calibrators` (default: TemperatureScaling)",
-    )
-    parser.add_argument(
-        "--trust",
-        action="store_true",
-        help="build classes of your own that the run's config.yaml names",
-    )
-    parser.add_argument(
-        "--output", "-o", type=Path, default=Path("model.pt2"), help="(default: model.pt2)"
-    )
-
-
-def run(options: argparse.Namespace) -> int:
+def export(options: argparse.Namespace) -> int:
     """Export a run. Returns the exit status, 0.
 
     Raises:
-        UsageError: If the folder is not a finished run's, or there is no such calibrator.
+        UsageError: If there is no such calibrator, or the checkpoint is missing.
         ExpectedFailure: If a file of the run is damaged, or the program differs from the modules.
     """
     calibrator = calibrator_named(options.calibrator)
     source = Run(options.run)
-    if not source.done:
-        raise UsageError(f"{options.run} is not the folder of a finished run.")
     val = Predictions.load(source.predictions("val"))
     fit_calibrator(calibrator, val)
     # Give each buffer its own storage, as torch.export warns of views of a shared one.

@@ -169,7 +169,7 @@ MISTAKES = {
     "--val {val} --test {test} --output report.txt": "report.txt`: a file .json, .md, .csv is expected",
     "--val {val} --test {test} --bootstrap -1": "`--bootstrap` must be an integer >= 0",
     "--val {val} --test {test} --jobs 0": "`--jobs` must be a positive integer",
-    "--val {val} --test {test} --n_bins 0": "`n_bins` must be a positive integer",
+    "--val {val} --test {test} --n_bins 0": "`--n_bins` must be a positive integer",
     "--val {val} --test {test} --ood {far}": "takes NAME=FILE",
     "--val {val} --test {test} --shift fog={far}": "without a label",
     "--val {val} {val} --test {test}": "one a member is needed",

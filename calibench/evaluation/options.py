@@ -1,0 +1,148 @@
+"""Options of `calibench evaluate`, and the checks of what they name, for which torch is not imported."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from calibench.arguments import integer_from, positive_integer
+from calibench.catalogue import check_listed
+from calibench.config import UsageError
+from calibench.evaluation.files import FILES_HELP, SCORES, check_file
+from calibench.processes import cores
+from calibench.tables.output import loading
+
+DEFAULT = (
+    "TemperatureScaling",
+    "AdaptiveTemperatureScaling",
+    "EnsembleTemperatureScaling",
+    "VectorScaling",
+    "HistogramBinning",
+    "IsotonicCalibration",
+    "SplineCalibration",
+)
+GROUPS = ("default", "all", "none")
+REPORTS = (".json", ".md", ".csv")
+
+DESCRIPTION = """\
+Scores saved logits of any framework: error, NLL, Brier score and calibration errors of the test set, raw and after
+each calibrator. Calibrators are fitted on the validation set only. Every number has a 95 % bootstrap interval over
+test examples; bold are the best value and those that the same resamples cannot tell from it."""
+
+EPILOG = f"""\
+examples:
+  calibench evaluate --val val.npz --test test.npz
+  calibench evaluate --val val.csv --test test.csv --calibrators TemperatureScaling VectorScaling
+  calibench evaluate --val val_logits.npy:val_labels.npy --test logits.npy:labels.npy --output report.md
+  calibench evaluate --val val.npz --test test.npz --ood svhn=svhn.npz --shift fog5=fog5.npz --output report.json
+  calibench evaluate --val val.npz --test test.npz --posterior cifar-10h/cifar10h-probs.npy
+  calibench evaluate --val a/val.npz b/val.npz --test a/test.npz b/test.npz       a deep ensemble of two
+
+{FILES_HELP}
+
+calibrators by default:
+  {", ".join(DEFAULT[:4])},
+  {", ".join(DEFAULT[4:])}
+(`calibench list calibrators` names all). Intervals are of the resampled set's own metric, but for smECE, which keeps
+the whole set's kernel width; AUPR and FPR@95 have none. A finite sample makes a calibration error too large; the
+interval corrects that, so it can lie below the number. An infinite NLL is shown as inf: histogram and isotonic
+calibration can give an exact 0."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `calibench evaluate`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument(
+        "--val", nargs="+", required=True, metavar="FILE", help="validation predictions"
+    )
+    parser.add_argument("--test", nargs="+", required=True, metavar="FILE", help="test predictions")
+    each = "NAME=FILE, for an ensemble NAME=FILE,FILE,..."
+    parser.add_argument(
+        "--ood", nargs="+", default=[], metavar="SET", help=f"out-of-distribution sets: {each}"
+    )
+    parser.add_argument(
+        "--shift", nargs="+", default=[], metavar="SET", help=f"labelled shifted sets: {each}"
+    )
+    parser.add_argument(
+        "--posterior",
+        metavar="FILE",
+        help=".npy (N, K): known class distributions of the test examples, many annotators' say",
+    )
+    parser.add_argument(
+        "--calibrators",
+        nargs="+",
+        default=["default"],
+        metavar="NAME",
+        help="names, default, all or none",
+    )
+    parser.add_argument(
+        "--metrics",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="further metrics: names of `calibench list metrics`, import paths of torchmetrics classes, or all",
+    )
+    parser.add_argument(
+        "--n_bins",
+        nargs="+",
+        type=int,
+        default=[15, 20],
+        help="(default: 15 20; tables: the first)",
+    )
+    parser.add_argument(
+        "--bootstrap", type=int, default=1000, help="resamples, 0 for none (default: 1000)"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=cores(),
+        help="calibrators at a time (default: cores)",
+    )
+    parser.add_argument("--scores", choices=SCORES, help="what CSV and .npy files hold")
+    parser.add_argument(
+        "--clip", type=float, default=0.0, help="smallest probability that is read (default: 0)"
+    )
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help=".json, .md or .csv")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check what the options name, then evaluate. Returns the exit status, 0.
+
+    Raises:
+        ValueError: For a mistake in the arguments or files.
+        FileNotFoundError: If a file is not there.
+    """
+    check(options)
+    with loading():
+        from calibench.evaluation.command import evaluate_files
+    return evaluate_files(options)
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise for a number that is too small, a name that does not exist, or a file that is not there."""
+    if options.output and options.output.suffix not in REPORTS:
+        raise UsageError(f"`--output {options.output}`: a file {', '.join(REPORTS)} is expected.")
+    integer_from("--bootstrap", options.bootstrap, 0)
+    positive_integer("--jobs", options.jobs)
+    for number in options.n_bins:
+        positive_integer("--n_bins", number)
+    for name in options.calibrators:
+        if name not in GROUPS:
+            check_listed("calibrators", name)
+    for name in options.metrics:
+        if name != "all":
+            check_listed("metrics", name)
+    for path in [*options.val, *options.test, *_paths(options)]:
+        check_file(path)
+
+
+def _paths(options: argparse.Namespace) -> list[str]:
+    """The files of the OOD and shift sets."""
+    sets = [("ood", text) for text in options.ood] + [("shift", text) for text in options.shift]
+    paths: list[str] = []
+    for kind, text in sets:
+        name, equals, files = text.partition("=")
+        if not (name and equals and files):
+            raise UsageError(f"`--{kind}` takes NAME=FILE with a new NAME each, got `{text}`.")
+        paths += files.split(",")
+    return paths
