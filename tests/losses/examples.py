@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import calibench.losses as L
+from tests.examples import examples
 
 K = 6
 
@@ -22,53 +23,9 @@ def exported_classes() -> list[type[L.CalibrationLoss]]:
 
 
 def fresh_losses() -> dict[str, L.CalibrationLoss]:
-    """Each loss and variant as constructed."""
-    return {
-        "AdaFocalLoss": L.AdaFocalLoss(n_bins=5),
-        "BSCEGRALoss": L.BSCEGRALoss(gamma=4.0),
-        "BSCEGRALoss elementwise": L.BSCEGRALoss(gamma=3.0, form="elementwise"),
-        "BalancedSoftmaxLoss": L.BalancedSoftmaxLoss(),
-        "BrierLoss": L.BrierLoss(),
-        "BrierWeightedLoss": L.BrierWeightedLoss(gamma=2.0),
-        "BrierWeightedLoss 0.5": L.BrierWeightedLoss(gamma=0.5, beta=1.5),
-        "BrierWeightedLoss elementwise": L.BrierWeightedLoss(gamma=0.5, form="elementwise"),
-        "CrossEntropyLoss": L.CrossEntropyLoss(),
-        "DCALoss": L.DCALoss(),
-        "DualFocalGRALoss": L.DualFocalGRALoss(gamma=5.0),
-        "DualFocalGRALoss reference": L.DualFocalGRALoss(gamma=5.0, variant="reference"),
-        "DualFocalLoss": L.DualFocalLoss(gamma=5.0),
-        "DualFocalLoss second_largest": L.DualFocalLoss(gamma=0.5, runner_up="second_largest"),
-        "DualFocalLoss highest_other": L.DualFocalLoss(gamma=3.0, runner_up="highest_other"),
-        "ECEWeightedLoss": L.ECEWeightedLoss(n_bins=5),
-        "FLSDGRALoss": L.FLSDGRALoss(),
-        "FLSDLoss": L.FLSDLoss(),
-        "FocalCalibrationLoss": L.FocalCalibrationLoss(gamma=3.0, weight=0.5),
-        "FocalCalibrationLoss l1": L.FocalCalibrationLoss(gamma=3.0, weight=0.5, norm="l1"),
-        "FocalGRALoss": L.FocalGRALoss(gamma=3.0),
-        "FocalLoss": L.FocalLoss(gamma=2.6),
-        "FocalLoss 0.5": L.FocalLoss(gamma=0.5),
-        "FocalLoss schedule": L.FocalLoss(gamma=5.0, schedule=[(1, 3.0), (2, 2.0)]),
-        "GenerativeCrossEntropy": L.GenerativeCrossEntropy(),
-        "GenerativeCrossEntropy smoothed": L.GenerativeCrossEntropy(smoothing=0.05),
-        "GenerativeFocalLoss": L.GenerativeFocalLoss(),
-        "GenerativeFocalLoss ratio": L.GenerativeFocalLoss(gamma=0.5, focal_on="ratio"),
-        "GenerativeFocalLoss ce": L.GenerativeFocalLoss(gamma=-1.5, focal_on="ce"),
-        "InverseFocalLoss": L.InverseFocalLoss(gamma=2.0),
-        "LDAMLoss": L.LDAMLoss(),
-        "LabelSmoothingLoss": L.LabelSmoothingLoss(),
-        "LabelSmoothingLoss off_target": L.LabelSmoothingLoss(mode="off_target"),
-        "LogitAdjustedLoss": L.LogitAdjustedLoss(tau=1.5),
-        "MDCALoss": L.MDCALoss(base=L.FocalLoss(gamma=1.0)),
-        "MMCELoss": L.MMCELoss(),
-        "MMCELoss narrow": L.MMCELoss(weight=4.0, kernel_width=0.01),
-        "MarginLoss": L.MarginLoss(margin=2.0),
-        "WeightedMMCELoss": L.WeightedMMCELoss(),
-        "WeightedMMCELoss reference": L.WeightedMMCELoss(variant="reference"),
-        "WeightedSum": L.WeightedSum(
-            losses=[L.CrossEntropyLoss(), L.AdaFocalLoss(n_bins=5), L.LogitAdjustedLoss()],
-            weights=[1.0, 0.5, -0.1],
-        ),
-    }
+    """Each loss and variant as constructed: the `EXAMPLES` of the test files, else the class without arguments."""
+    build = {cls.__name__: cls for cls in exported_classes()} | examples("losses")
+    return {name: build[name]() for name in sorted(build)}
 
 
 def batch(

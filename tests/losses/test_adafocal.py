@@ -17,6 +17,11 @@ from tests.losses.examples import batch
 REFERENCE = Path(__file__).parent.parent / "reference"
 STATE = json.loads((REFERENCE / "losses_state.json").read_text())
 
+# By name: what builds an example for the contract tests.
+EXAMPLES = {
+    "AdaFocalLoss": lambda: AdaFocalLoss(n_bins=5),
+}
+
 
 @pytest.fixture(scope="module")
 def arrays() -> dict[str, np.ndarray]:

@@ -9,6 +9,11 @@ import calibench.losses as L
 from calibench.losses.class_counts import ClassCountLoss
 from tests.losses.examples import K, batch
 
+# By name: what builds an example for the contract tests.
+EXAMPLES = {
+    "LogitAdjustedLoss": lambda: L.LogitAdjustedLoss(tau=1.5),
+}
+
 LOSSES = [L.LogitAdjustedLoss(tau=1.3), L.BalancedSoftmaxLoss(), L.LDAMLoss()]
 COUNTS = torch.tensor([500, 200, 90, 40, 15, 7])
 

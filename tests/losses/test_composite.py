@@ -9,6 +9,15 @@ from torch import Tensor
 import calibench.losses as L
 from tests.losses.examples import batch, live
 
+# By name: what builds an example for the contract tests.
+EXAMPLES = {
+    "MDCALoss": lambda: L.MDCALoss(base=L.FocalLoss(gamma=1.0)),
+    "WeightedSum": lambda: L.WeightedSum(
+        losses=[L.CrossEntropyLoss(), L.AdaFocalLoss(n_bins=5), L.LogitAdjustedLoss()],
+        weights=[1.0, 0.5, -0.1],
+    ),
+}
+
 
 class Recorder(L.CalibrationLoss):
     """Notes which moments reach it."""

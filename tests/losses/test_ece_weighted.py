@@ -15,6 +15,11 @@ from tests.losses.examples import batch
 REFERENCE = Path(__file__).parent.parent / "reference"
 ECE_CE = json.loads((REFERENCE / "losses_state.json").read_text())["ece_ce"]
 
+# By name: what builds an example for the contract tests.
+EXAMPLES = {
+    "ECEWeightedLoss": lambda: ECEWeightedLoss(n_bins=5),
+}
+
 
 @pytest.fixture(scope="module")
 def arrays() -> dict[str, np.ndarray]:

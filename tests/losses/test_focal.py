@@ -12,6 +12,17 @@ from calibench.losses.dual_focal import below_target, highest_other, second_larg
 from calibench.losses.flsd import flsd_gamma
 from calibench.losses.focal import power
 
+# By name: what builds an example for the contract tests.
+EXAMPLES = {
+    "DualFocalLoss": lambda: L.DualFocalLoss(gamma=5.0),
+    "DualFocalLoss second_largest": lambda: L.DualFocalLoss(gamma=0.5, runner_up="second_largest"),
+    "DualFocalLoss highest_other": lambda: L.DualFocalLoss(gamma=3.0, runner_up="highest_other"),
+    "FocalLoss": lambda: L.FocalLoss(gamma=2.6),
+    "FocalLoss 0.5": lambda: L.FocalLoss(gamma=0.5),
+    "FocalLoss schedule": lambda: L.FocalLoss(gamma=5.0, schedule=[(1, 3.0), (2, 2.0)]),
+    "InverseFocalLoss": lambda: L.InverseFocalLoss(gamma=2.0),
+}
+
 
 def test_schedule_holds_from_its_epoch_on_and_survives_a_checkpoint() -> None:
     loss = L.FocalLoss(gamma=5.0, schedule=[(100, 3.0), (250, 1.0)])

@@ -17,6 +17,13 @@ from calibench.losses import (
 )
 from tests.losses.examples import K, batch, value_and_grad
 
+# By name: what builds an example for the contract tests.
+EXAMPLES = {
+    "GenerativeCrossEntropy smoothed": lambda: GenerativeCrossEntropy(smoothing=0.05),
+    "GenerativeFocalLoss ratio": lambda: GenerativeFocalLoss(gamma=0.5, focal_on="ratio"),
+    "GenerativeFocalLoss ce": lambda: GenerativeFocalLoss(gamma=-1.5, focal_on="ce"),
+}
+
 GCE = GenerativeCrossEntropy()
 
 

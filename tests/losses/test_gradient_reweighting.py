@@ -10,6 +10,15 @@ import calibench.losses as L
 from calibench.losses.softmax import residual
 from tests.losses.examples import batch, live, value_and_grad
 
+# By name: what builds an example for the contract tests.
+EXAMPLES = {
+    "BSCEGRALoss": lambda: L.BSCEGRALoss(gamma=4.0),
+    "BSCEGRALoss elementwise": lambda: L.BSCEGRALoss(gamma=3.0, form="elementwise"),
+    "DualFocalGRALoss": lambda: L.DualFocalGRALoss(gamma=5.0),
+    "DualFocalGRALoss reference": lambda: L.DualFocalGRALoss(gamma=5.0, variant="reference"),
+    "FocalGRALoss": lambda: L.FocalGRALoss(gamma=3.0),
+}
+
 LOGITS, TARGET = batch(40)
 PROBS = LOGITS.softmax(dim=1)
 OWN = PROBS.gather(1, TARGET[:, None]).squeeze(1)

@@ -8,6 +8,17 @@ import torch
 import calibench.losses as L
 from tests.losses.examples import K, batch, value_and_grad
 
+# By name: what builds an example for the contract tests.
+EXAMPLES = {
+    "BrierWeightedLoss": lambda: L.BrierWeightedLoss(gamma=2.0),
+    "BrierWeightedLoss 0.5": lambda: L.BrierWeightedLoss(gamma=0.5, beta=1.5),
+    "BrierWeightedLoss elementwise": lambda: L.BrierWeightedLoss(gamma=0.5, form="elementwise"),
+    "FocalCalibrationLoss": lambda: L.FocalCalibrationLoss(gamma=3.0, weight=0.5),
+    "FocalCalibrationLoss l1": lambda: L.FocalCalibrationLoss(gamma=3.0, weight=0.5, norm="l1"),
+    "LabelSmoothingLoss off_target": lambda: L.LabelSmoothingLoss(mode="off_target"),
+    "MarginLoss": lambda: L.MarginLoss(margin=2.0),
+}
+
 Pair = tuple[L.CalibrationLoss, L.CalibrationLoss]
 CE = L.CrossEntropyLoss()
 

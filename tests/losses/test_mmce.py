@@ -16,6 +16,12 @@ from calibench.losses import (
 from calibench.losses.mmce import REFERENCE
 from tests.losses.examples import batch, value_and_grad
 
+# By name: what builds an example for the contract tests.
+EXAMPLES = {
+    "MMCELoss narrow": lambda: MMCELoss(weight=4.0, kernel_width=0.01),
+    "WeightedMMCELoss reference": lambda: WeightedMMCELoss(variant="reference"),
+}
+
 WEIGHTED = [
     WeightedMMCELoss(weight=3.0, variant="published"),
     WeightedMMCELoss(weight=3.0, variant="reference"),
