@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -11,70 +13,41 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from calibench import metrics as M
+from tests.examples import examples
 
 K = 5
-COUNTS = [500, 150, 100, 30, 5]
 
-# name: (the class, ready to be built; the function; what the class makes of one batch, as the function does)
-CASES: dict[str, tuple[Callable[..., Metric], Callable[..., Any]]] = {
-    "ece": (M.CalibrationError, M.calibration_error),
-    "ece_20": (partial(M.CalibrationError, 20), partial(M.calibration_error, n_bins=20)),
-    "rmsce": (partial(M.CalibrationError, norm="l2"), partial(M.calibration_error, norm="l2")),
-    "mce": (partial(M.CalibrationError, norm="max"), partial(M.calibration_error, norm="max")),
-    "adaptive": (M.AdaptiveCalibrationError, M.adaptive_calibration_error),
-    "adaptive_reference": (
-        partial(M.AdaptiveCalibrationError, variant="reference"),
-        partial(M.adaptive_calibration_error, variant="reference"),
-    ),
-    "classwise": (partial(M.ClasswiseCalibrationError, K), M.classwise_calibration_error),
-    "classwise_reference": (
-        partial(M.ClasswiseCalibrationError, K, variant="reference"),
-        partial(M.classwise_calibration_error, variant="reference"),
-    ),
-    "ace": (
-        partial(M.AdaptiveClasswiseCalibrationError, K),
-        M.adaptive_classwise_calibration_error,
-    ),
-    "tace": (
-        partial(M.ThresholdedAdaptiveCalibrationError, K),
-        M.thresholded_adaptive_calibration_error,
-    ),
-    "smooth": (M.SmoothCalibrationError, M.smooth_calibration_error),
-    "smooth_logit": (
-        partial(M.SmoothCalibrationError, "logit"),
-        partial(M.smooth_calibration_error, kernel="logit"),
-    ),
-    "lipschitz": (M.LipschitzCalibrationError, M.lipschitz_calibration_error),
-    "ks": (M.KolmogorovSmirnovCalibrationError, M.kolmogorov_smirnov_calibration_error),
-    "debiased": (M.DebiasedCalibrationError, M.debiased_calibration_error),
-    "debiased_1": (
-        partial(M.DebiasedCalibrationError, 1),
-        partial(M.debiased_calibration_error, p=1),
-    ),
-    "debiased_marginal": (
-        partial(M.DebiasedCalibrationError, kind="marginal"),
-        partial(M.debiased_calibration_error, kind="marginal"),
-    ),
-    "ece_sweep": (M.SweepCalibrationError, M.sweep_calibration_error),
-    "kuiper": (M.KuiperCalibrationError, M.kuiper_calibration_error),
-    "spiegelhalter": (M.SpiegelhalterZ, M.spiegelhalter_z),
-    "corp": (M.CorpDecomposition, M.corp_decomposition),
-    "corp_marginal": (
-        partial(M.CorpDecomposition, "marginal"),
-        partial(M.corp_decomposition, kind="marginal"),
-    ),
-    "skce": (M.SquaredKernelCalibrationError, M.squared_kernel_calibration_error),
-    "overconfidence": (M.OverconfidenceError, M.overconfidence_error),
-    "underconfidence": (M.UnderconfidenceError, M.underconfidence_error),
-    "brier": (M.BrierScore, M.brier_score),
-    "brier_parts": (partial(M.BrierDecomposition, K), M.brier_decomposition),
-    "nll": (M.NegativeLogLikelihood, M.negative_log_likelihood),
-    "risk_coverage": (M.RiskCoverage, M.risk_coverage),
-    "error": (M.ErrorRate, M.error_rate),
-    "confusion": (partial(M.ConfusionMatrix, K), M.confusion_matrix),
-    "per_class": (partial(M.PerClassError, K), M.per_class_error),
-    "groups": (partial(M.GroupError, COUNTS), partial(M.group_error, class_counts=COUNTS)),
-}
+Case = tuple[Callable[..., Metric], Callable[..., Any]]
+"""A metric class, ready to be built, and its function."""
+
+
+def exported_classes() -> list[type[M.CalibrationMetric]]:
+    """The metrics of `calibench.metrics.__all__` that can be built."""
+    values = [getattr(M, name) for name in M.__all__]
+    metrics = [v for v in values if inspect.isclass(v) and issubclass(v, M.CalibrationMetric)]
+    return [metric for metric in metrics if not inspect.isabstract(metric)]
+
+
+def function_of(metric: type) -> Callable[..., Any]:
+    """The function of a class: `error_rate` of `ErrorRate`."""
+    found: Callable[..., Any] = getattr(
+        M, re.sub("(?<=[a-z])(?=[A-Z])", "_", metric.__name__).lower()
+    )
+    return found
+
+
+@cache
+def cases() -> dict[str, Case]:
+    """Every metric of one set by its name, and the `EXAMPLES` of the test files: (class, arguments) by name."""
+    of_two_sets = M.OutOfDistribution
+    plain = {cls.name: (cls, {}) for cls in exported_classes() if cls is not of_two_sets}
+    return {name: _case(*example) for name, example in (plain | examples("metrics")).items()}
+
+
+def _case(metric: type, arguments: dict[str, Any]) -> Case:
+    counted = "num_classes" in inspect.signature(metric).parameters
+    build = partial(metric, **({"num_classes": K} if counted else {}), **arguments)
+    return build, partial(function_of(metric), **arguments)
 
 
 def batch(

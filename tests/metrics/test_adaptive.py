@@ -11,6 +11,11 @@ from calibench import metrics as M
 from tests.metrics.cases import batch
 from tests.metrics.test_calibration_error import pairs
 
+# By name: class and arguments of an example for the contract tests.
+EXAMPLES = {
+    "adaptive_ece_reference": (M.AdaptiveCalibrationError, {"variant": "reference"}),
+}
+
 
 def test_ties_do_not_depend_on_the_order() -> None:
     """torch-uncertainty 0.13 says 0.160 sorted and 0.030 shuffled; the truth is 0."""

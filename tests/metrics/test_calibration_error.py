@@ -10,6 +10,15 @@ import torch
 from calibench import metrics as M
 from tests.metrics.cases import batch
 
+# By name: class and arguments of an example for the contract tests.
+EXAMPLES = {
+    "ece_20": (M.CalibrationError, {"n_bins": 20}),
+    "rmsce": (M.CalibrationError, {"norm": "l2"}),
+    "mce": (M.CalibrationError, {"norm": "max"}),
+    "debiased_ece_l1": (M.DebiasedCalibrationError, {"p": 1}),
+    "debiased_ece_marginal": (M.DebiasedCalibrationError, {"kind": "marginal"}),
+}
+
 
 def pairs(confidence: list[float], correct: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Binary probabilities with these confidences (>= 1/2) in class 0, and targets."""

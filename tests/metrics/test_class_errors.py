@@ -10,6 +10,11 @@ from calibench import metrics as M
 from calibench.metrics.class_errors import class_groups
 from tests.metrics.cases import batch
 
+# By name: class and arguments of an example for the contract tests.
+EXAMPLES = {
+    "group_error": (M.GroupError, {"class_counts": [500, 150, 100, 30, 5]}),
+}
+
 
 def test_scikit_learn() -> None:
     preds, target = batch(300)

@@ -8,6 +8,11 @@ import torch
 from calibench import metrics as M
 from tests.metrics.cases import batch
 
+# By name: class and arguments of an example for the contract tests.
+EXAMPLES = {
+    "classwise_ece_reference": (M.ClasswiseCalibrationError, {"variant": "reference"}),
+}
+
 
 def brute_force(preds: torch.Tensor, target: torch.Tensor, n_bins: int) -> float:
     edges = torch.linspace(0, 1, n_bins + 1).double()

@@ -6,7 +6,6 @@ import copy
 import inspect
 import io
 import pickle
-import re
 from collections.abc import Callable
 from functools import partial
 
@@ -15,17 +14,24 @@ import torch
 
 from calibench import catalogue
 from calibench import metrics as M
+from calibench.metrics.adaptive_classwise import ClassColumnsMetric
 from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.collection import PANEL
+from calibench.metrics.packed_columns import KINDS, PackedColumnsMetric
+from calibench.metrics.per_example import PerExampleMetric
 from calibench.tables.titles import METRICS
-from tests.metrics.cases import CASES, K, assert_same, batch, computed, flat
+from tests.metrics.cases import (
+    K,
+    assert_same,
+    batch,
+    cases,
+    computed,
+    exported_classes,
+    flat,
+    function_of,
+)
 
-PER_EXAMPLE = {  # largest state in bytes an example
-    "adaptive": 5, "adaptive_reference": 5, "smooth": 5, "smooth_logit": 5, "lipschitz": 5, "ks": 5,
-    "debiased": 5, "debiased_1": 5, "risk_coverage": 5, "ece_sweep": 5, "kuiper": 5, "corp": 5,
-    "corp_marginal": 4 * K, "skce": 4 * K,
-    "ace": 4 * K, "tace": 4 * K, "debiased_marginal": 4 * K,
-}  # fmt: skip
+CASES = cases()
 every = pytest.mark.parametrize("name", CASES)
 
 
@@ -56,7 +62,9 @@ def test_few_examples(name: str) -> None:
         build, function = CASES[name]
         value = computed(build(), batch(n))
         assert_same(value, function(*batch(n)))
-        undefined = name in ("per_class", "groups", "debiased_1") or (name == "skce" and n == 1)
+        undefined = name in ("class_error", "group_error", "debiased_ece_l1") or (
+            name == "skce" and n == 1
+        )
         assert undefined or value.isfinite().all()
 
 
@@ -76,7 +84,9 @@ def test_every_floating_type(name: str) -> None:
 
 def functions_of(name: str, k: int) -> Callable[[torch.Tensor, torch.Tensor], object]:
     """The metric's function for any K."""
-    return partial(M.group_error, class_counts=[100] * k) if name == "groups" else CASES[name][1]
+    return (
+        partial(M.group_error, class_counts=[100] * k) if name == "group_error" else CASES[name][1]
+    )
 
 
 @every
@@ -84,16 +94,16 @@ def test_one_class_and_two(name: str) -> None:
     ones = torch.ones(20, 1)
     value = flat(functions_of(name, 1)(ones, torch.zeros(20, dtype=torch.long)))
     perfect = torch.zeros_like(value)
-    if name == "risk_coverage":
+    if name == "aurc":
         perfect[2] = 1  # full coverage
     if name in ("spiegelhalter", "skce"):
         perfect[1] = 1  # p-value
     if name == "confusion":
         perfect[0] = 20
-    if name == "groups":
+    if name == "group_error":
         perfect[[0, 2, 4, 5]] = torch.nan  # one medium class is the head
     assert_same(value, perfect, atol=1e-3 if "smooth" in name else 1e-12)
-    assert name == "groups" or flat(functions_of(name, 2)(*batch(300, 2))).isfinite().all()
+    assert name == "group_error" or flat(functions_of(name, 2)(*batch(300, 2))).isfinite().all()
 
 
 @every
@@ -118,19 +128,18 @@ def test_small_integers_do_not_overflow() -> None:
 def test_functions_take_the_arguments_of_their_classes_in_the_same_order() -> None:
     for build, _ in CASES.values():
         cls = type(build())
-        name = re.sub("(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
         of_class = list(inspect.signature(cls).parameters)
-        parameters = inspect.signature(getattr(M, name)).parameters
+        parameters = inspect.signature(function_of(cls)).parameters
         assert [*parameters][2:] == [argument for argument in of_class if argument != "kwargs"]
         kinds = {parameter.kind for parameter in parameters.values()}
-        assert kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD}, name
+        assert kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD}, cls
 
 
 @every
 def test_only_one_class_among_the_targets(name: str) -> None:
     preds, _ = batch(300)
     value = computed(CASES[name][0](), (preds, torch.full((300,), 2)))
-    assert name in ("per_class", "groups") or value.isfinite().all()
+    assert name in ("class_error", "group_error") or value.isfinite().all()
 
 
 @every
@@ -140,10 +149,20 @@ def test_all_confidences_equal(name: str) -> None:
     target = torch.arange(100) % K
     value = computed(CASES[name][0](), (preds, target))
     assert value.isfinite().all()
-    gap = {"ece", "ece_20", "ece_sweep", "rmsce", "mce", "adaptive", "lipschitz", "ks", "kuiper"}
+    gap = {
+        "ece",
+        "ece_20",
+        "ece_sweep",
+        "rmsce",
+        "mce",
+        "adaptive_ece",
+        "lipschitz_ce",
+        "ks",
+        "kuiper",
+    }
     if name in gap:
         assert float(value) == pytest.approx(0.4, abs=1e-6)
-    if name == "adaptive_reference":
+    if name == "adaptive_ece_reference":
         assert float(value) == 0  # what the papers' code says
 
 
@@ -251,6 +270,14 @@ def test_gradients_are_not_kept(name: str) -> None:
     )
 
 
+def bytes_an_example(metric: CalibrationMetric) -> int:
+    """How much a metric may keep of each example: nothing, a confidence and a hit, or every p_k."""
+    if not isinstance(metric, PerExampleMetric):
+        return 0
+    marginal = isinstance(metric, PackedColumnsMetric) and metric.kind is KINDS["marginal"]
+    return 4 * K if marginal or isinstance(metric, ClassColumnsMetric) else 5
+
+
 @every
 def test_state_is_small(name: str) -> None:
     metric = CASES[name][0]()
@@ -262,7 +289,7 @@ def test_state_is_small(name: str) -> None:
         for s in (state if isinstance(state, list) else [state])
     ]
     size = sum(tensor.numel() * tensor.element_size() for tensor in held)
-    assert size <= 20_000 * PER_EXAMPLE.get(name, 0) + 8 * 4 * 20 * K
+    assert size <= 20_000 * bytes_an_example(metric) + 8 * 4 * 20 * K
 
 
 BAD = [
@@ -346,7 +373,15 @@ def test_invalid_options(build, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["classwise", "ace", "tace", "brier_parts", "confusion", "per_class"]
+    "name",
+    [
+        "classwise_ece",
+        "adaptive_classwise_ece",
+        "tace",
+        "brier_decomposition",
+        "confusion",
+        "class_error",
+    ],
 )
 def test_the_number_of_classes_is_checked(name: str) -> None:
     build, function = CASES[name]
@@ -385,18 +420,10 @@ def test_first_docstring_line_names_the_source(cls: type) -> None:
     assert line.endswith(").")
 
 
-def test_every_class_has_its_function_and_is_covered_here() -> None:
-    metrics = [
-        cls
-        for cls in classes()
-        if issubclass(cls, CalibrationMetric) and not inspect.isabstract(cls)
-    ]
-    covered = {type(build()) for build, _ in CASES.values()} | {M.OutOfDistribution}
-    assert set(metrics) == covered
+def test_every_class_has_its_function() -> None:
     functions = {name for name in M.__all__ if not inspect.isclass(getattr(M, name))}
-    assert len(
-        functions - {"calibration_metrics", "probabilities", "softmax", "log_softmax"}
-    ) == len(covered)
+    others = {"calibration_metrics", "probabilities", "softmax", "log_softmax"}
+    assert functions == {function_of(cls).__name__ for cls in exported_classes()} | others
 
 
 def on_meta() -> tuple[torch.Tensor, torch.Tensor]:

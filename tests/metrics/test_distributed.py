@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torchmetrics import Metric
 
 from calibench import metrics as M
-from tests.metrics.cases import CASES, K, batch, flat
+from tests.metrics.cases import K, batch, cases, flat
 from tests.processes import run_processes
 
 N = 900
@@ -23,13 +25,21 @@ def shard(rank: int, n: int, kind: str) -> slice:
     return slice(cuts[rank], cuts[rank + 1])
 
 
-def values(rank: int, n: int, kind: str) -> dict[str, Any]:
-    """All metrics of this process's rows, synchronised; and what the process itself holds after."""
+Builders = dict[str, Callable[..., Metric]]
+
+
+def builders() -> Builders:
+    """Every metric, ready to be built; they travel to the processes, which need not import all test files."""
+    return {name: build for name, (build, _) in cases().items()}
+
+
+def values(rank: int, n: int, kind: str, metrics: Builders) -> dict[str, Any]:
+    """The metrics of this process's rows, synchronised; and what the process itself holds after."""
     preds, target = batch(N)
     rows = shard(rank, n, kind)
     logits = preds.log().clamp(min=-60)
     found: dict[str, Any] = {}
-    for name, (build, _) in CASES.items():
+    for name, build in metrics.items():
         metric = build()
         for start in range(rows.start, rows.stop, 128):
             stop = min(start + 128, rows.stop)
@@ -48,14 +58,14 @@ def values(rank: int, n: int, kind: str) -> dict[str, Any]:
     return found
 
 
-def both_kinds(rank: int, n: int) -> dict[str, dict[str, Any]]:
+def both_kinds(rank: int, n: int, metrics: Builders) -> dict[str, dict[str, Any]]:
     """`values` of both ways to share the rows."""
-    return {kind: values(rank, n, kind) for kind in ("uneven", "last")}
+    return {kind: values(rank, n, kind, metrics) for kind in ("uneven", "last")}
 
 
 def assert_equal_to_one_process(n: int) -> None:
-    expected = values(0, 1, "uneven")
-    for process in run_processes(both_kinds, n):
+    expected = values(0, 1, "uneven", builders())
+    for process in run_processes(both_kinds, n, builders()):
         for kind, found in process.items():
             assert found.keys() == expected.keys()
             for name, value in found.items():
@@ -75,8 +85,8 @@ def test_more_processes(n: int) -> None:
 
 def test_one_process_is_the_function() -> None:
     """So the comparison above is not with itself."""
-    found = values(0, 1, "even")
-    for name, (_, function) in CASES.items():
+    found = values(0, 1, "even", builders())
+    for name, (_, function) in cases().items():
         expected = flat(function(*batch(N))).double().tolist()
         assert found[name] == pytest.approx(expected, abs=1e-12, nan_ok=True), name
     assert torch.tensor(found["collection"]["ece"]).isfinite()

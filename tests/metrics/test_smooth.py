@@ -23,6 +23,11 @@ from calibench.metrics.top_label import pack
 from tests.metrics.cases import batch
 from tests.metrics.test_calibration_error import pairs
 
+# By name: class and arguments of an example for the contract tests.
+EXAMPLES = {
+    "smooth_ece_logit": (M.SmoothCalibrationError, {"kernel": "logit"}),
+}
+
 
 def relplots_error(confidence: np.ndarray, correct: np.ndarray, width: float) -> float:
     """smECE at one width as relplot defines it, in numpy."""

@@ -13,6 +13,9 @@ from calibench import metrics as M
 from tests.metrics.cases import batch
 from tests.metrics.test_calibration_error import pairs
 
+# By name: class and arguments of an example for the contract tests.
+EXAMPLES = {"corp_marginal": (M.CorpDecomposition, {"kind": "marginal"})}
+
 
 def drawn(n: int, k: int, *, seed: int, sharper: float = 1.0) -> tuple[Tensor, Tensor]:
     """Probabilities and targets drawn from them; with `sharper` above 1 the probabilities are then overconfident."""
