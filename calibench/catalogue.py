@@ -37,33 +37,34 @@ def _listed(path: Path, variable: str) -> list[str]:
     return []
 
 
-def _exported(room: Path) -> list[str]:
-    """The names in a package's `__all__`."""
-    return _listed(room / "__init__.py", "__all__")
-
-
 def panel() -> list[str]:
     """The metric classes that every run is evaluated by, in the order of a table."""
     return _listed(_PACKAGE / "metrics" / "collection.py", "PANEL")
 
 
 @cache
-def _definitions(room: Path) -> dict[str, ast.ClassDef]:
-    """The classes that a package defines."""
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted(room.rglob("*.py")))
+def _files(room: Path) -> dict[str, ast.Module]:
+    """The source of each module of a package, parsed, by the module's name."""
+    paths = {path.relative_to(_PACKAGE.parent).with_suffix(""): path for path in room.rglob("*.py")}
     return {
-        node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)
+        ".".join(name.parts): ast.parse(path.read_text(encoding="utf-8"))
+        for name, path in sorted(paths.items())
     }
 
 
-def is_abstract(node: ast.AST) -> bool:
-    """Whether a class has an abstract method of its own."""
-    methods = (item for item in getattr(node, "body", []) if isinstance(item, ast.FunctionDef))
-    decorators = (decorator for method in methods for decorator in method.decorator_list)
-    return any(
-        isinstance(decorator, ast.Name) and decorator.id == "abstractmethod"
-        for decorator in decorators
-    )
+@cache
+def _definitions(room: Path) -> dict[str, ast.ClassDef]:
+    """The classes that a package defines."""
+    nodes = (node for file in _files(room).values() for node in file.body)
+    return {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+
+
+def is_abstract(node: ast.ClassDef) -> bool:
+    """Whether a class says that it is a base: by ABC among its own bases, or by an abstract method."""
+    methods = (item for item in node.body if isinstance(item, ast.FunctionDef))
+    decorators = [decorator for method in methods for decorator in method.decorator_list]
+    names = {said.id for said in (*node.bases, *decorators) if isinstance(said, ast.Name)}
+    return bool(names & {"ABC", "abstractmethod"})
 
 
 def _descends(name: str, contract: str, defined: Mapping[str, ast.ClassDef]) -> bool:
@@ -76,20 +77,29 @@ def _descends(name: str, contract: str, defined: Mapping[str, ast.ClassDef]) -> 
 
 
 def classes(room: str) -> dict[str, str]:
-    """The exported classes that fulfil the contract of `losses`, `metrics`, ..., with one line on each."""
+    """The public classes that fulfil the contract of `losses`, `metrics`, ..., with one line on each."""
     defined = _definitions(_PACKAGE / room)
-    chosen = (
-        name
-        for name in sorted(_exported(_PACKAGE / room))
-        if name in defined
+    return {
+        name: (ast.get_docstring(node) or "").partition("\n")[0]
+        for name, node in sorted(defined.items())
+        if not (name.startswith("_") or is_abstract(node))
         and _descends(name, CONTRACTS[room], defined)
-        and not is_abstract(defined[name])
-    )
-    return {name: (ast.get_docstring(defined[name]) or "").partition("\n")[0] for name in chosen}
+    }
+
+
+def defining_modules(room: str) -> dict[str, str]:
+    """The classes of `classes`, each with the module that defines it."""
+    chosen = classes(room)
+    return {
+        node.name: module
+        for module, file in _files(_PACKAGE / room).items()
+        for node in file.body
+        if isinstance(node, ast.ClassDef) and node.name in chosen
+    }
 
 
 def attributes(room: str) -> dict[str, dict[str, Any]]:
-    """The literal class attributes of the exported classes of a room, also those of their bases."""
+    """The literal attributes of the classes of `losses`, `metrics`, ..., also those of their bases."""
     defined = _definitions(_PACKAGE / room)
     return {name: _literals(name, defined) for name in classes(room)}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from calibench.catalogue import (
     CONTRACTS,
     classes,
+    defining_modules,
     is_abstract,
     of_the_current_folder,
     plugins,
@@ -49,15 +50,23 @@ class Family:
         Raises:
             Absent: If there is none for certain.
         """
-        if "." in path:
+        module, _, name = path.rpartition(".")
+        modules = defining_modules(self.kind) if self.kind else {}
+        if name in modules and module in ("", self.package):
+            return definition(f"{modules[name]}.{name}")
+        if module:
             return definition(path)
-        if path in exported(self.package) and path not in _BASES:
-            found = definition(f"{self.package}.{path}")
-            if found is None or not is_abstract(found.node):
-                return found
-        elif self.kind and plugins(self.kind):  # a plug-in may bring more classes than it names
+        if self.kind and plugins(self.kind):  # a plug-in may bring more classes than it names
             return None
+        if not self.kind and name in exported(self.package) and name not in _BASES:
+            return self._concrete(name)
         raise Absent("")
+
+    def _concrete(self, name: str) -> Found | None:
+        found = definition(f"{self.package}.{name}")
+        if found is not None and isinstance(found.node, ast.ClassDef) and is_abstract(found.node):
+            raise Absent("")
+        return found
 
     def arguments(self, found: Found) -> dict[str, Argument] | None:
         """The arguments that a configuration may give to a class of the family."""

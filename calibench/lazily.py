@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -15,15 +15,14 @@ from typing import Any
 
 
 class _LazyPackage(ModuleType):
-    """A package that imports what stands in its `if TYPE_CHECKING:` block when it is asked for."""
+    """A package that imports a name when it is asked for."""
 
-    _homes: dict[str, str]
+    _modules: Mapping[str, str]
 
     def __getattr__(self, name: str) -> Any:
-        homes = vars(self).setdefault("_homes", dict(_imports(Path(str(self.__file__)))))
-        if name not in homes:
+        if name not in self._modules:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name]), name)
+        value = getattr(import_module(self._modules[name]), name)
         setattr(self, name, value)
         return value
 
@@ -33,9 +32,16 @@ class _LazyPackage(ModuleType):
             super().__setattr__(name, value)
 
 
-def lazy(package: str) -> None:
-    """Make a package lazy: its names are those that its `if TYPE_CHECKING:` block imports."""
-    sys.modules[package].__class__ = _LazyPackage
+def lazy(package: str, found: Mapping[str, str] | None = None) -> None:
+    """Make a package lazy.
+
+    Args:
+        package: Its name.
+        found: Names, each with the module that it is of, beside those that its `if TYPE_CHECKING:` block imports.
+    """
+    module = sys.modules[package]
+    vars(module)["_modules"] = dict(_imports(Path(str(module.__file__)))) | dict(found or {})
+    module.__class__ = _LazyPackage
 
 
 def load(package: ModuleType) -> None:

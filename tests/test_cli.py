@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import os
 import re
@@ -14,7 +16,7 @@ from subprocess import PIPE
 
 import pytest
 
-from calibench.catalogue import KINDS, classes, entries
+from calibench.catalogue import CONTRACTS, KINDS, classes, entries
 from calibench.cli import VERBS, configuration_of, main
 from tests.waiting import patience, started, wait_for
 
@@ -89,6 +91,18 @@ def test_list_says_what_there_is_with_its_source(
     for name, line in found.items():
         assert name in out
         assert line, f"{name} has no description"
+
+
+@pytest.mark.parametrize("kind", CONTRACTS)
+def test_what_is_listed_is_what_can_be_built(kind: str) -> None:
+    """The list is read from the source: a base class says that it is one by `ABC`, and the rest is exported."""
+    package = importlib.import_module(f"calibench.{kind}")
+    contract = getattr(package, CONTRACTS[kind])
+    exported = [cls for name in package.__all__ if inspect.isclass(cls := getattr(package, name))]
+    concrete = [
+        cls for cls in exported if issubclass(cls, contract) and not inspect.isabstract(cls)
+    ]
+    assert list(classes(kind)) == sorted(cls.__name__ for cls in concrete)
 
 
 @pytest.mark.parametrize("kind", ["losses", "metrics", "calibrators"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC
+
 import torch
 from torch import Tensor
 
@@ -11,7 +13,7 @@ from calibench.calibrators.penalties import Penalty, off_diagonal
 from calibench.calibrators.temperature import TemperatureScaling
 
 
-class Structured(Affine):
+class Structured(Affine, ABC):
     """An affine map of the log-probabilities of temperature scaling, drawn towards the identity.
 
     The penalty is ridge: a group of m squared parameters has the factor lambda m^rho / n^tau for n examples.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from calibench.arguments import finite
 from calibench.losses.base import CalibrationLoss
 
 
-class CompositeLoss(CalibrationLoss):
+class CompositeLoss(CalibrationLoss, ABC):
     """A loss that holds others and passes the three moments on to each (this package)."""
 
     def __init__(self, parts: Sequence[CalibrationLoss]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable
 from functools import partial
 from types import MappingProxyType
@@ -95,7 +96,7 @@ def thresholded_adaptive_calibration_error(
     return error(packed, positive_integer("n_bins", n_bins), unit_interval("threshold", threshold))
 
 
-class ClassColumnsMetric(PerExampleMetric):
+class ClassColumnsMetric(PerExampleMetric, ABC):
     """The base of metrics that need every p_k of every example: 4 K bytes each (this package)."""
 
     packed: list[Tensor]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
@@ -55,7 +56,7 @@ def calibration_error(
     )
 
 
-class BinnedTopLabelMetric(CalibrationMetric):
+class BinnedTopLabelMetric(CalibrationMetric, ABC):
     """The base of metrics of count, confidence and hits in equal-width bins (this package)."""
 
     sums: Tensor

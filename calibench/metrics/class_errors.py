@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
@@ -89,7 +90,7 @@ def check_thresholds(thresholds: Sequence[int]) -> Sequence[int]:
     return thresholds
 
 
-class ConfusionMetric(CalibrationMetric):
+class ConfusionMetric(CalibrationMetric, ABC):
     """The base of metrics of the confusion matrix: K x K counts (this package)."""
 
     confusion: Tensor

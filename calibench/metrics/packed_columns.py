@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ KINDS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-class PackedColumnsMetric(PerExampleMetric):
+class PackedColumnsMetric(PerExampleMetric, ABC):
     """The base of metrics of each example's top label, or of each p_k with whether k is the target (this package).
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from calibench.metrics.base import CalibrationMetric
 _SMALLEST_BUFFER = 1 << 12
 
 
-class PerExampleMetric(CalibrationMetric):
+class PerExampleMetric(CalibrationMetric, ABC):
     """The base of metrics that need every example's confidence or score (this package).
 
     The rows of a state lie in one buffer that doubles when it is full, and the state is the view of

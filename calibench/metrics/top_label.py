@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ def unpack(packed: Tensor) -> tuple[Tensor, Tensor]:
     return unpack_confidence(packed), packed.bitwise_and(1).bool()
 
 
-class TopLabelMetric(PerExampleMetric):
+class TopLabelMetric(PerExampleMetric, ABC):
     """The base of metrics of every top-label pair, each kept in 4 bytes (this package).
 
     The confidence is kept in float32, the hit in the bit that float32 values in [0, 1] leave free.

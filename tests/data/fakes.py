@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -146,12 +146,3 @@ def cifar10n(root: Path, clean: Sequence[int]) -> dict[str, np.ndarray]:
     (root / "cifar-n").mkdir(parents=True, exist_ok=True)
     np.savez(root / "cifar-n" / "cifar10n.npz", **labels)
     return labels
-
-
-# By data module: what makes its files, and the arguments that fit so few of them.
-IMAGE_SETS: dict[str, tuple[Callable[[Path], None], dict[str, object]]] = {
-    "CIFAR10DataModule": (cifar10, {"checksum": "off", "val_size": 50}),
-    "CIFAR100DataModule": (cifar100, {"checksum": "off", "val_size": 50}),
-    "SVHNDataModule": (svhn, {"checksum": "off", "val_size": 10}),
-    "TinyImageNetDataModule": (tiny_imagenet, {"val_per_class": 1}),
-}

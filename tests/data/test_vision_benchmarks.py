@@ -12,8 +12,9 @@ from calibench.config import Config, available, merge_files
 from calibench.data.images.base import OfficialImageDataModule
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
-from tests.data import fakes
+from tests.examples import examples
 
+IMAGE_SETS = examples("data/images")
 TEXT = {"protocols/fcl_text"}
 PROTOCOLS = sorted({name for name in available() if name.startswith("protocols/")} - TEXT)
 PAPERS = ["protocols/bsce_gra", "protocols/fcl", "protocols/gce"]
@@ -22,7 +23,7 @@ PAPERS = ["protocols/bsce_gra", "protocols/fcl", "protocols/gce"]
 def image_set(benchmark: str) -> str:
     """The class of a benchmark's images; empty where it has none that fakes stand in for."""
     name = str(merge_files([benchmark])["data"].get("class_path"))
-    return name if name in fakes.IMAGE_SETS else ""
+    return name if name in IMAGE_SETS else ""
 
 
 BENCHMARKS = [name for name in available() if "/" not in name and image_set(name)]
@@ -31,7 +32,7 @@ BENCHMARKS = [name for name in available() if "/" not in name and image_set(name
 def arguments(root: Path, *names: str) -> list[str]:
     """The files, with a small network in place of the papers' and a small batch."""
     configs = [argument for name in names for argument in ("--config", name)]
-    few = fakes.IMAGE_SETS[image_set(names[0])][1] | {"root": root, "batch_size": 16}
+    few = IMAGE_SETS[image_set(names[0])][1] | {"root": root, "batch_size": 16}
     return [
         *configs,
         *(f"--data.{name}={value}" for name, value in few.items()),
@@ -49,17 +50,16 @@ def arguments(root: Path, *names: str) -> list[str]:
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fakes of every image set."""
     folder = tmp_path_factory.mktemp("images")
-    for make, _ in fakes.IMAGE_SETS.values():
+    for make, _ in IMAGE_SETS.values():
         make(folder)
     return folder
 
 
-def test_fakes_stand_in_for_every_image_set() -> None:
-    """A new image set has a fake, so its benchmark is run below."""
+def test_every_official_image_set_has_a_fake_and_a_benchmark() -> None:
     ours = [cls for name in data.__all__ if isinstance(cls := getattr(data, name), type)]
     official = {cls.__name__ for cls in ours if issubclass(cls, OfficialImageDataModule)}
-    assert official <= set(fakes.IMAGE_SETS)
-    assert {image_set(name) for name in BENCHMARKS} == set(fakes.IMAGE_SETS)
+    assert official <= set(IMAGE_SETS)
+    assert {image_set(name) for name in BENCHMARKS} == set(IMAGE_SETS)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

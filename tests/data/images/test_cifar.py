@@ -12,6 +12,12 @@ from calibench.data import CIFAR10DataModule, CIFAR100DataModule, DataError, Exa
 from calibench.data.splits import reference_split
 from tests.data import fakes
 
+# By data module: what makes its files, and the arguments that fit so few of them.
+EXAMPLES = {
+    "CIFAR10DataModule": (fakes.cifar10, {"checksum": "off", "val_size": 50}),
+    "CIFAR100DataModule": (fakes.cifar100, {"checksum": "off", "val_size": 50}),
+}
+
 # Fingerprints of the fake CIFAR-10 at imbalance factor 10 and split seed 7, before tails had a seed of their own.
 BEFORE = {"tail_val": "ec6234cf10554fb9", "balanced_val": "9f10bd2efe0e2fe3"}
 OPTIONS = {"checksum": "off", "ood": (), "val_size": 50}

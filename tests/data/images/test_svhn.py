@@ -10,6 +10,9 @@ from scipy.io import savemat
 from calibench.data import DataError, SVHNDataModule
 from tests.data import fakes
 
+# By data module: what makes its files, and the arguments that fit so few of them.
+EXAMPLES = {"SVHNDataModule": (fakes.svhn, {"checksum": "off", "val_size": 10})}
+
 
 def svhn(root: Path, **options) -> SVHNDataModule:
     data = SVHNDataModule(root=str(root), checksum="off", ood=(), val_size=10, **options)

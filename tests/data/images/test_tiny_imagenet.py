@@ -10,6 +10,9 @@ from calibench.data import DataError, TinyImageNetDataModule
 from calibench.data.images import corruptions, tiny_imagenet
 from tests.data import fakes
 
+# By data module: what makes its files, and the arguments that fit so few of them.
+EXAMPLES = {"TinyImageNetDataModule": (fakes.tiny_imagenet, {"val_per_class": 1})}
+
 CLASSES = 8
 
 
