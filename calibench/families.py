@@ -54,9 +54,11 @@ class Family:
         modules = defining_modules(self.kind) if self.kind else {}
         if name in modules and module in ("", self.package):
             return definition(f"{modules[name]}.{name}")
-        if module:
+        if module and not (module == self.package and self.kind and name[:1].isupper()):
             return definition(path)
-        if self.kind and plugins(self.kind):  # a plug-in may bring more classes than it names
+        if (
+            self.kind and not module and plugins(self.kind)
+        ):  # a plug-in may bring more classes than it names
             return None
         if not self.kind and name in exported(self.package) and name not in _BASES:
             return self._concrete(name)
