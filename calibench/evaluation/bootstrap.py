@@ -1,4 +1,4 @@
-"""Bootstrap over test examples (Efron 1979): intervals of the metrics, and which values tie with the best.
+"""Bootstrap over test examples (Efron 1979): intervals of the metrics.
 
 All models and calibrators are scored on the same resampled test sets. A resample is a vector of counts, how often
 each example was drawn, so every metric is computed from counts and per-example numbers; no probabilities are copied.
@@ -15,17 +15,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from calibench.evaluation.best import with_best
 from calibench.evaluation.classwise_resamples import ClasswiseResamples
 from calibench.evaluation.posterior import posterior_values
-from calibench.evaluation.resamples import Resamples, improvement
+from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import OOD_SCORES, Row
 from calibench.evaluation.top_label_resamples import TopLabelResamples, Weighted
 from calibench.metrics.base import first_largest
 from calibench.metrics.ood import SCORES
 from calibench.runs import Predictions
 from calibench.statistics import LEVEL
-from calibench.tables.key import RAW, Key
-from calibench.tables.titles import direction
 
 Floats = npt.NDArray[np.float64]
 Place = tuple[str, int | None]  # a metric of one labelled set, and its number of bins
@@ -175,47 +174,16 @@ def summarised(rows: Iterable[Row]) -> list[Row]:
     """Replace `replicates` by the ends of a 95 % interval, `low` and `high`, and `best`.
 
     The interval is the basic bootstrap interval, 2 value - quantile (as relplot's): a calibration error is larger on
-    resampled sets than on the set itself, and the percentile interval would double that bias. `best` is true of a
-    split's best value of a metric, and of those that the paired bootstrap cannot tell from it (one-sided, 5 %).
-    Rows without replicates, and values that are not finite, have neither; a metric that is no quality has no best.
+    resampled sets than on the set itself, and the percentile interval would double that bias. Rows without
+    replicates, and values that are not finite, have no interval. `best` is that of `with_best`.
     """
-    rows = list(rows)
-    best = _best(rows)
-    return [_summarised(row, best) for row in rows]
+    return [_summarised(row) for row in with_best(rows)]
 
 
-def _key(row: Row) -> Key:
-    """The key that comparable rows share: the metric of a set, whatever the calibrator."""
-    return Key.of({**row, "calibrator": RAW})
-
-
-def _loss(row: Row) -> float:
-    return _sign(row) * float(row["value"])
-
-
-def _sign(row: Row) -> int:
-    """1 where less is better, -1 where more is."""
-    return -direction(row["metric"])
-
-
-def _best(rows: Sequence[Row]) -> dict[Key, Row]:
-    best: dict[Key, Row] = {}
-    for row in rows:
-        if direction(row["metric"]) and "replicates" in row and math.isfinite(row["value"]):
-            leader = best.setdefault(_key(row), row)
-            if _loss(row) < _loss(leader):
-                best[_key(row)] = row
-    return best
-
-
-def _summarised(row: Row, best: Mapping[Key, Row]) -> Row:
+def _summarised(row: Row) -> Row:
     plain = {key: value for key, value in row.items() if key != "replicates"}
     if "replicates" not in row or not math.isfinite(row["value"]):
         return plain
     low, high = np.quantile(row["replicates"], [LEVEL / 2, 1 - LEVEL / 2])
     ends = {"low": max(0.0, 2 * row["value"] - float(high)), "high": 2 * row["value"] - float(low)}
-    leader = best.get(_key(row))
-    if leader is None:
-        return {**plain, **ends}
-    behind = improvement(_sign(row) * (row["replicates"] - leader["replicates"]))
-    return {**plain, **ends, "best": row is leader or behind.p_value > LEVEL}
+    return {**plain, **ends}

@@ -27,7 +27,7 @@ REPORTS = (".json", ".md", ".csv")
 DESCRIPTION = """\
 Scores saved logits of any framework: error, NLL, Brier score and calibration errors of the test set, raw and after
 each calibrator. Calibrators are fitted on the validation set only. Every number has a 95 % bootstrap interval over
-test examples; bold are the best value and those that the same resamples cannot tell from it."""
+test examples; the best calibrator is among the bold ones with 95 % confidence."""
 
 EPILOG = f"""\
 examples:

@@ -13,8 +13,6 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from calibench.statistics import LEVEL
-
 Floats = npt.NDArray[np.floating]
 
 
@@ -55,28 +53,3 @@ def _counts(resamples: Resamples) -> Floats:
     for row in counts:
         row[:] = np.bincount(random.integers(n, size=n), minlength=n)
     return counts
-
-
-@dataclass(frozen=True)
-class Improvement:
-    """Bootstrap result for a difference `other - best`, which is positive where the other is worse.
-
-    Attributes:
-        low: Lower end of the percentile interval.
-        high: Upper end.
-        probability: Share of resamples in which the other is worse; ties count half.
-        p_value: One-sided, of "the other is worse".
-    """
-
-    low: float
-    high: float
-    probability: float
-    p_value: float
-
-
-def improvement(differences: Floats, *, level: float = LEVEL) -> Improvement:
-    """Interval and p-value of a difference from its replicates, (n_resamples,)."""
-    low, high = np.quantile(differences, [level / 2, 1 - level / 2])
-    probability = float((differences > 0).mean() + (differences == 0).mean() / 2)
-    p_value = (1 + int((differences <= 0).sum())) / (1 + len(differences))
-    return Improvement(float(low), float(high), probability, p_value)

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from calibench.leaderboard.against import add_published, paper_columns
+from calibench.leaderboard.bold import mark_best
 from calibench.leaderboard.columns import ANY, COSTS, DEFAULT_COLUMNS, Column
+from calibench.leaderboard.examples import by_examples
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.formats import FORMATS, PROSE, write
 from calibench.leaderboard.reading import Wanted, read_results
 from calibench.leaderboard.records import Results
-from calibench.leaderboard.resampling import TESTS
-from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Table, build_tables
 from calibench.processes import cores
 from calibench.published import PAPERS
@@ -27,8 +27,8 @@ from calibench.tables.titles import METRICS
 
 DESCRIPTION = """\
 Ranks losses on every benchmark and backbone below a folder of runs: mean and standard deviation
-over seeds, raw and after each calibrator. Bold are the best value and those that the seeds cannot
-tell from it. A missing run is named under its table."""
+over seeds, raw and after each calibrator. The best method is among the bold ones with 95 % confidence;
+fewer than three seeds make no bold. A missing run is named under its table."""
 
 EPILOG = """\
 examples:
@@ -71,7 +71,6 @@ def leaderboard(
     metrics: Sequence[str] | None = None,
     sort: str = "nll",
     against: str | None = None,
-    test: str = "auto",
     same_version: bool = False,
     processes: int = 1,
 ) -> Leaderboard:
@@ -84,8 +83,6 @@ def leaderboard(
         sort: The column of the ranks. NLL by default: a proper score, so unlike a calibration error
             it can be won only by better probabilities, and it is fitted to no number of bins.
         against: A paper (`gce`, `fcl`, `bsce_gra`) whose numbers are put beside ours.
-        test: What decides bold: `seeds`, `bootstrap` (see `TESTS`), or `auto`, which is the
-            bootstrap where the runs' prediction files are there and small.
         same_version: Leave out of each table the runs that other versions of calibench, torch or the data made than
             most of it (of equally many, than the newest); without it they are named under the table.
         processes: How many read at a time, if there are runs enough; a script that asks for more
@@ -108,9 +105,9 @@ def leaderboard(
     read = read_results(Path(results), wanted=wanted, processes=processes)
     _check_known(read, [*(asked or ()), by])
     tables = build_tables(read, columns, by, same_version=same_version)
-    tied = TESTS[test](read)
+    examples = by_examples(read)
     for table in tables:
-        mark_ties(table, tied)
+        mark_best(table, examples)
         if against:
             add_published(table, against, asked)
     return Leaderboard(tables, read, [[*footer(table), *_trials(read, table)] for table in tables])
@@ -159,12 +156,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
     parser.add_argument(
-        "--test",
-        choices=TESTS,
-        default="auto",
-        help="what decides bold with fewer than 8 seeds (default: auto)",
-    )
-    parser.add_argument(
         "--compare", action="store_true", help="also compare the losses over all tables by ranks"
     )
     parser.add_argument(
@@ -193,7 +184,6 @@ def run(args: argparse.Namespace) -> int:
         metrics=args.metrics,
         sort=args.sort,
         against=args.against,
-        test=args.test,
         same_version=args.same_version,
         processes=cores(),
     )

@@ -100,13 +100,15 @@ def _content(table: Table, notes: Sequence[str]) -> dict[str, Any]:
         }
         for row in table.rows
     ]
-    return {**_place(table), "sort": str(table.sort), "rows": rows, "notes": list(notes)}
+    detectable = {str(column): value for column, value in table.detectable.items()}
+    ranked = {**_place(table), "sort": str(table.sort), "detectable": detectable}
+    return {**ranked, "rows": rows, "notes": list(notes)}
 
 
 def _seeds(value: Value) -> dict[str, Any]:
     seeds = {str(seed): of_seed for seed, of_seed in value.seeds.items()}
     spread = {"mean": value.mean, "std": value.std}
-    return {**spread, "tied": value.tied, "p_value": value.p_value, "seeds": seeds}
+    return {**spread, "tied": value.tied, "behind": value.behind, "seeds": seeds}
 
 
 def _each(render: Callable[[Grid], str]) -> Callable[[Sequence[Table], Lines], str]:

@@ -39,10 +39,11 @@ class Value:
 
     Attributes:
         seeds: The value of each seed that has one.
-        tied: Whether it is the best of its column or not significantly worse; such values are bold.
+        tied: Whether it may be the best of its column; such values are bold.
         given: Mean and standard deviation of a published number, which comes without seeds.
         n_bins: Number of bins of a binned metric.
-        p_value: Holm-adjusted p-value of "worse than the best of the column"; None if it was not tested.
+        behind: How much worse it is than the best of the others, over the seeds that all share; None if it was not
+            compared.
         verdict: Floor and p-value of a calibration error, over all its seeds; None if some seed has none.
     """
 
@@ -50,7 +51,7 @@ class Value:
     tied: bool = False
     given: tuple[float, float] | None = None
     n_bins: int | None = None
-    p_value: float | None = None
+    behind: float | None = None
     verdict: Verdict | None = None
 
     @property
@@ -123,6 +124,7 @@ class Table:
             and the sets that every run has, over which a mean over sets is taken.
         notes: What a reader must know, one line each.
         variant: How its examples differ from those of other tables of the benchmark; empty if there are none.
+        detectable: The difference from the best that the seeds show in 80 % of such tables, of each column compared.
     """
 
     benchmark: str
@@ -133,6 +135,7 @@ class Table:
     implied: Mapping[str, Implied]
     notes: list[str] = field(default_factory=list)
     variant: str = ""
+    detectable: dict[Column, float] = field(default_factory=dict)
 
     @property
     def data(self) -> str:

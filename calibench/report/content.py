@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from calibench import __version__
+from calibench.leaderboard.bold import mark_best
 from calibench.leaderboard.columns import ANY, COSTS, Column
+from calibench.leaderboard.examples import by_examples
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Record, Results
-from calibench.leaderboard.resampling import TESTS
-from calibench.leaderboard.significance import mark_ties
 from calibench.leaderboard.table import Row, Table, Value, build_tables
 from calibench.processes import prepared, spread
 from calibench.report.pictures import curves, pictures, short, use_one_core
@@ -48,9 +48,9 @@ def report_content(results: Path, *, title: str, n_bins: int = 15, processes: in
     if processes > 1:
         prepared(IMPORTS)
     tables = build_tables(read, _columns(read), Column("nll"))
-    test = TESTS["auto"](read)
+    examples = by_examples(read)
     for table in tables:
-        mark_ties(table, test)
+        mark_best(table, examples)
     numbered = [(table, row) for table in tables for row in table.rows]
     root = results.resolve()
     return {

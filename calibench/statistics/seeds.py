@@ -1,4 +1,4 @@
-"""Statistics over seeds: mean and deviation, paired tests, Holm's correction for many tests.
+"""Statistics over seeds: mean and deviation, the signed-rank test, Holm's correction for many tests.
 
 This is pure Python for short sequences, so that a leaderboard needs neither numpy nor scipy.
 """
@@ -9,10 +9,8 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from calibench.arguments import positive_integer
-
 LEVEL = 0.05
-WILCOXON_SEEDS = 8  # with fewer, after Holm's correction, the signed-rank test can hardly reject
+FEWEST_SEEDS = 3  # with fewer, seeds tell no method from another
 
 
 def mean_std(values: Sequence[float]) -> tuple[float, float]:
@@ -62,45 +60,6 @@ def _rank_sums(ranks: tuple[int, ...]) -> list[int]:
         for total in range(len(counts) - 1, rank - 1, -1):
             counts[total] += counts[total - rank]
     return counts
-
-
-def paired_t(differences: Sequence[float]) -> float:
-    """One-sided paired t-test: small if the differences are positive beyond their spread.
-
-    Args:
-        differences: Paired differences, one per seed; normal if the p-value is to be exact.
-
-    Returns:
-        The p-value; 1 for fewer than two differences, or for differences that are all equal to 0.
-
-    Raises:
-        ValueError: If a difference is not finite.
-    """
-    n = len(_finite(differences))
-    if n < 2:
-        return 1.0
-    mean, std = mean_std(differences)
-    if std == 0:
-        return 0.0 if mean > 0 else 1.0
-    return student_t_tail(mean / (std / math.sqrt(n)), n - 1)
-
-
-def student_t_tail(t: float, degrees: int) -> float:
-    """P(T > t) for Student's t with an integer number of degrees of freedom.
-
-    The finite trigonometric sums of Abramowitz & Stegun (1964), 26.7.3 and 26.7.4.
-    """
-    positive_integer("degrees", degrees)
-    theta = math.atan(t / math.sqrt(degrees))
-    odd = degrees % 2
-    term = math.cos(theta) if odd else 1.0
-    total = term if degrees > 1 else 0.0
-    for k in range(2 + odd, degrees, 2):
-        term *= math.cos(theta) ** 2 * (k - 1) / k
-        total += term
-    inner = math.sin(theta) * total
-    central = (theta + inner) * 2 / math.pi if odd else inner
-    return (1 - central) / 2
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

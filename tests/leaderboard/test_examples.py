@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from calibench.leaderboard import Column, leaderboard
-from calibench.leaderboard.resampling import NAME
+from calibench.leaderboard.bold import OF_NETWORKS, PROMISE
 from calibench.runs import Predictions
 from tests.run_folders import write_run
 
@@ -16,7 +16,7 @@ def write(
     loss: str,
     noise: float,
     *,
-    seeds: int = 2,
+    seeds: int = 1,
     n: int = 300,
     n_bins: Sequence[int] = (15, 20),
 ) -> None:
@@ -35,57 +35,65 @@ def write(
         )
 
 
-def tied(root: Path, test: str = "auto") -> dict[str, bool]:
-    (table,) = leaderboard(root, metrics=["nll"], test=test).tables
+def tied(root: Path) -> dict[str, bool]:
+    (table,) = leaderboard(root, metrics=["nll"]).tables
     return {row.loss: row.values[Column("nll")].tied for row in table.rows}
 
 
-def test_two_seeds_tell_what_the_examples_show(tmp_path: Path) -> None:
+def test_one_seed_compares_the_trained_networks_and_says_so(tmp_path: Path) -> None:
     write(tmp_path, "A", 1.0)
     write(tmp_path, "B", 2.0)
     write(tmp_path, "Close", 1.001)
     assert tied(tmp_path) == {"A": True, "B": False, "Close": True}
-    board = leaderboard(tmp_path)
-    rule = next(line for line in board.lines[0] if line.startswith("bold:"))
-    assert f"paired one-sided {NAME}; t-test over seeds" in rule
-    assert "(ECE % +TS, ECE % +ATS, OOD AUROC %)" in rule
+    lines = leaderboard(tmp_path).lines[0]
+    assert f"bold: {OF_NETWORKS}" in lines
+    without = next(line for line in lines if line.startswith("no bold in "))
+    assert "ECE % +TS, ECE % +ATS, OOD AUROC %: rows share 1 seed" in without
+    assert PROMISE not in " ".join(lines)
 
 
-def test_one_seed_is_tested_over_examples(tmp_path: Path) -> None:
-    write(tmp_path, "A", 1.0, seeds=1)
-    write(tmp_path, "B", 2.0, seeds=1)
+def test_two_seeds_are_no_networks_and_too_few_for_methods(tmp_path: Path) -> None:
+    write(tmp_path, "A", 1.0, seeds=2)
+    write(tmp_path, "B", 2.0, seeds=2)
+    assert tied(tmp_path) == {"A": False, "B": False}
+
+
+def test_three_seeds_need_no_examples(tmp_path: Path) -> None:
+    write(tmp_path, "A", 1.0, seeds=3)
+    write(tmp_path, "B", 2.0, seeds=3)
+    for file in tmp_path.rglob("test.npz"):
+        file.write_bytes(b"x")
+    board = leaderboard(tmp_path, metrics=["nll"])
+    assert not board.warnings
     assert tied(tmp_path) == {"A": True, "B": False}
-    assert NAME in " ".join(leaderboard(tmp_path, metrics=["nll"]).lines[0])
-    assert "not tested" in " ".join(leaderboard(tmp_path, metrics=["nll"], test="seeds").lines[0])
 
 
 def test_other_test_examples_are_not_paired(tmp_path: Path) -> None:
     write(tmp_path, "A", 1.0)
     write(tmp_path, "B", 2.0, n=200)
-    assert NAME not in " ".join(leaderboard(tmp_path, metrics=["nll"]).lines[0])
+    assert OF_NETWORKS not in " ".join(leaderboard(tmp_path, metrics=["nll"]).lines[0])
 
 
-def test_a_corrupt_prediction_file_falls_back_to_seeds(tmp_path: Path) -> None:
+def test_a_corrupt_prediction_file_makes_no_bold_and_is_named(tmp_path: Path) -> None:
     write(tmp_path, "A", 1.0)
     write(tmp_path, "B", 2.0)
     file = next(tmp_path.rglob("B/*/seed=1/predictions/test.npz"))
     file.write_bytes(b"x")
     board = leaderboard(tmp_path, metrics=["nll"])
-    assert NAME not in " ".join(board.lines[0])
+    assert not any(row.values[Column("nll")].tied for row in board.tables[0].rows)
     (warning,) = board.warnings
     assert warning.startswith(f"{file.resolve()} is not a prediction file")
 
 
 def test_the_bins_of_the_table_decide_whichever_they_are(tmp_path: Path) -> None:
-    """Every binned column is tested by the bootstrap, also with a second number of bins that is not 20."""
+    """Every binned column is compared on the examples, also with a second number of bins that is not 20."""
     for loss, noise in (("A", 1.0), ("B", 4.0)):
         write(tmp_path, loss, noise, n_bins=(10, 30))
     columns = ["ece", "ece_30", "classwise_ece_30", "smooth_ece"]
     board = leaderboard(tmp_path, metrics=columns)
     assert any("10 bins: ECE" in line for line in board.lines[0])
-    rule = next(line for line in board.lines[0] if line.startswith("bold:"))
-    assert NAME in rule
-    assert "t-test" not in rule
+    assert f"bold: {OF_NETWORKS}" in board.lines[0]
+    assert not any(line.startswith("no bold") for line in board.lines[0])
 
 
 def test_runs_with_other_bins_are_a_hole_and_named(tmp_path: Path) -> None:

@@ -1,0 +1,142 @@
+"""Comparison of single runs over test examples, from their saved logits: which trained network may be the best."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from calibench.leaderboard.bold import ByExamples, no_examples
+from calibench.leaderboard.columns import Column
+from calibench.leaderboard.records import Record, Results
+from calibench.leaderboard.table import Row
+from calibench.tables.key import RAW, TEST
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from calibench.evaluation.bootstrap import Place
+    from calibench.evaluation.resamples import Floats
+
+AUTOMATIC_BYTES = 100_000_000  # prediction files that a leaderboard reads without being asked
+
+
+def by_examples(read: Results) -> ByExamples:
+    """The comparison over test examples of the runs that were read, if their prediction files are there and small."""
+    small = 0 < total_size(read.records) <= AUTOMATIC_BYTES
+    return Examples(read) if small else no_examples
+
+
+def total_size(records: Iterable[Record]) -> int:
+    """Size in bytes of the runs' prediction files of the test split."""
+    return sum(_size(f"{record.folder}/predictions/test.npz") for record in records)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+class Examples:
+    """The test examples of runs, resampled alike for all of them.
+
+    Args:
+        results: What was read; a file that is corrupt is a warning there.
+        n_resamples: Number of resampled test sets.
+    """
+
+    def __init__(self, results: Results, *, n_resamples: int = 1000) -> None:
+        self._results = results
+        self._n_resamples = n_resamples
+        self._loaded: dict[str, TestSet | None] = {}
+        self._found: dict[tuple[str, Place], Floats] = {}
+
+    def __call__(self, column: Column, rows: Sequence[Row]) -> Sequence[bool] | None:
+        """Which of several rows' only runs may be the best; None where a metric cannot be resampled from raw logits."""
+        import numpy as np
+
+        from calibench.statistics.replicates import best_by_replicates
+
+        runs = [row.records[seed] for row in rows for seed in row.values[column].seeds]
+        place = (column.metric, rows[0].values[column].n_bins)
+        found = self.replicates(column, place, runs)
+        if found is None:
+            return None
+        values = np.array([row.values[column].mean for row in rows])
+        return best_by_replicates(
+            values, np.stack(found), higher_is_better=column.info.direction > 0
+        )
+
+    def replicates(
+        self, column: Column, place: Place, runs: Sequence[Record]
+    ) -> list[Floats] | None:
+        """A column's value of each run on the same resampled test sets, (R,) each; None without such logits."""
+        if column.calibrator != RAW or column.split not in (None, TEST):
+            return None
+        from calibench.evaluation.bootstrap import RESAMPLED
+
+        if column.metric not in RESAMPLED:
+            return None
+        tests = [self._test_set(run) for run in runs]
+        first = tests[0]
+        if first is None or any(
+            test is None or not first.has_the_examples_of(test) for test in tests
+        ):
+            return None
+        return [self._replicates(place, run) for run in runs]
+
+    def _replicates(self, place: Place, record: Record) -> Floats:
+        from calibench.evaluation.bootstrap import replicates
+        from calibench.evaluation.resamples import Resamples
+
+        if (record.folder, place) not in self._found:
+            test = self._test_set(record)
+            assert test is not None  # `replicates` has checked it
+            drawn = Resamples(len(test.target), self._n_resamples)
+            found = replicates(test.log_probs, test.target, [place], drawn)[place]
+            self._found[record.folder, place] = found
+        return self._found[record.folder, place]
+
+    def _test_set(self, record: Record) -> TestSet | None:
+        """A run's predictions of the test set; None without a file, and with a warning if it is corrupt."""
+        if record.folder not in self._loaded:
+            self._loaded[record.folder] = None
+            path = Path(record.folder) / "predictions" / "test.npz"
+            try:
+                self._loaded[record.folder] = TestSet.load(path) if path.exists() else None
+            except ValueError as error:  # CorruptRun
+                self._results.warnings.append(f"{error}; its test examples are not compared")
+        return self._loaded[record.folder]
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Log-probabilities (N, K) of a run and the targets (N,)."""
+
+    log_probs: Tensor
+    target: Tensor
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The test set of a prediction file.
+
+        Raises:
+            FileNotFoundError: If there is none.
+            CorruptRun: If it cannot be read.
+        """
+        import torch
+
+        from calibench.evaluation.scoring import predicted_log_probabilities
+        from calibench.runs import Predictions
+
+        predictions = Predictions.load(path)
+        return cls(predicted_log_probabilities(predictions), torch.from_numpy(predictions.target))
+
+    def has_the_examples_of(self, other: TestSet) -> bool:
+        """Whether two test sets have the same labels in the same order."""
+        same_size = self.target.shape == other.target.shape
+        return same_size and bool((self.target == other.target).all())

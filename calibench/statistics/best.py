@@ -1,0 +1,163 @@
+"""Hsu's multiple comparisons with the best (MCB, 1984): which methods may be the best, of a table of seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.statistics.dunnett import critical_value, visible_shift
+from calibench.statistics.seeds import FEWEST_SEEDS, LEVEL
+from calibench.statistics.spread import OneWay, Spread, TwoWay, spread
+
+Floats = npt.NDArray[np.float64]
+
+_EQUAL = 1e-12  # means that differ by less than this share of them are equal
+
+
+@dataclass(frozen=True)
+class BestComparison:
+    """Which rows may be the best: the best method is among the bold ones with 95 % confidence.
+
+    Attributes:
+        bold: Whether a row may be the best.
+        differences: How much worse a row's mean is than the best of the others', negative if it is ahead; NaN for a row
+            that was not compared, inf for one that is infinitely worse.
+        detectable: The true difference from the best with which a row loses its bold in 80 % of such tables; NaN if
+            nothing was compared.
+        seeds: How many seeds all compared rows share.
+        apart: Rows with a residual deviation of more than twice the others', which have the Welch form.
+    """
+
+    bold: tuple[bool, ...]
+    differences: tuple[float, ...]
+    detectable: float
+    seeds: int
+    apart: tuple[int, ...]
+
+
+def comparison_with_best(
+    values: Sequence[Sequence[float]] | Floats,
+    *,
+    higher_is_better: bool = False,
+    level: float = LEVEL,
+) -> BestComparison:
+    """Compare each row of a table with the best of the others.
+
+    Two-way layout, seed = block: s^2 is the residual mean square with (K - 1)(S - 1) degrees of freedom, and row i is
+    bold unless mean_i - (best mean of the others) > d s sqrt(2 / S), d Dunnett's one-sided value. Rows with
+    more than twice the others' residual deviation have Welch's form (see `spread`). The best method is bold with
+    probability 1 - level, wherever it was looked for; that others are not bold is not promised.
+
+    Args:
+        values: (rows, seeds); a missing run is NaN. Compared are the seeds that all rows share which have any.
+        higher_is_better: Whether more is better.
+        level: Probability with which the best method may miss its bold.
+
+    Returns:
+        No row is bold with fewer than two rows or three shared seeds, nor one that is not finite.
+
+    Raises:
+        ValueError: If `values` is not a table.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2:
+        raise ValueError(f"`values` must be (rows, seeds), got the shape {table.shape}.")
+    present = ~np.isnan(table).all(axis=1)
+    shared = ~np.isnan(table[present]).any(axis=0)
+    table = (-1.0 if higher_is_better else 1.0) * table[:, shared]
+    seeds = int(shared.sum()) if present.any() else 0
+    means = np.full(len(table), math.nan)
+    if seeds:
+        means[present] = table[present].mean(axis=1)
+    finite = np.flatnonzero(np.isfinite(means))
+    if seeds < FEWEST_SEEDS or not len(finite) or present.sum() < 2:
+        return _compared(means, seeds, None, level)
+    return _compared(means, seeds, (TwoWay(table[finite]), finite), level)
+
+
+def comparison_of_means(
+    means: Sequence[float],
+    deviations: Sequence[float],
+    seeds: Sequence[int],
+    *,
+    higher_is_better: bool = False,
+    level: float = LEVEL,
+) -> BestComparison:
+    """Compare rows of which only means and standard deviations over seeds are known.
+
+    As `comparison_with_best`, but unpaired (one-way layout): what seeds do to all rows alike stays in the deviations,
+    so more rows are bold.
+
+    Args:
+        means: Mean of each row, (K,).
+        deviations: Its sample standard deviation, (K,).
+        seeds: How many values it has, (K,).
+        higher_is_better: Whether more is better.
+        level: Probability with which the best method may miss its bold.
+
+    Raises:
+        ValueError: If the arguments differ in length.
+    """
+    if not len(means) == len(deviations) == len(seeds):
+        raise ValueError("`means`, `deviations` and `seeds` must have an entry for each row.")
+    known = np.asarray(seeds) >= FEWEST_SEEDS
+    signed = (-1.0 if higher_is_better else 1.0) * np.asarray(means, dtype=np.float64)
+    signed = np.where(known, signed, math.nan)
+    finite = np.flatnonzero(np.isfinite(signed))
+    fewest = min((int(n) for n in np.asarray(seeds)[known]), default=0)
+    if not len(finite) or np.count_nonzero(known) < 2:
+        return _compared(signed, fewest, None, level)
+    counts = np.asarray(seeds, dtype=np.float64)[finite]
+    layout = OneWay(np.asarray(deviations, dtype=np.float64)[finite], counts)
+    return _compared(signed, fewest, (layout, finite), level)
+
+
+def _compared(
+    means: Floats,
+    seeds: int,
+    layout: tuple[TwoWay | OneWay, npt.NDArray[np.intp]] | None,
+    level: float,
+) -> BestComparison:
+    """The comparison of rows by means (less is better), with the layout of the finite ones and their places."""
+    bold = np.zeros(len(means), dtype=bool)
+    detectable, apart = math.nan, ()
+    if layout is not None and len(layout[1]) == 1:
+        bold[layout[1]] = True  # the others are infinitely worse
+    elif layout is not None:
+        of, rows = layout
+        found = spread(of, len(rows))
+        bold[rows] = _may_be_best(means[rows], found, of.counts, level)
+        detectable = _detectable(found, of.counts, level)
+        apart = tuple(int(rows[row]) for row in found.apart)
+    behind = tuple(_behind(means, row) for row in range(len(means)))
+    return BestComparison(tuple(bold.tolist()), behind, detectable, seeds, apart)
+
+
+def _may_be_best(
+    means: Floats, found: Spread, counts: Floats, level: float
+) -> npt.NDArray[np.bool_]:
+    variances, degrees = found.of_differences(counts)
+    limits = {nu: critical_value(len(means) - 1, nu, level=level) for nu in set(degrees.flat)}
+    limit = np.vectorize(limits.__getitem__, otypes=[float])(degrees)
+    margins = limit * np.sqrt(variances) + _EQUAL * np.abs(means).max()
+    return np.asarray((np.subtract.outer(means, means) <= margins).all(axis=1))
+
+
+def _detectable(found: Spread, counts: Floats, level: float) -> float:
+    """For two pooled rows with the usual number of seeds."""
+    critical = critical_value(len(counts) - 1, found.pooled_degrees, level=level)
+    shift = visible_shift(critical, found.pooled_degrees)
+    return shift * math.sqrt(2 * found.pooled / float(np.median(counts)))
+
+
+def _behind(means: Floats, row: int) -> float:
+    others = np.delete(means, row)
+    others = others[~np.isnan(others)]
+    if math.isnan(means[row]) or not len(others):
+        return math.nan
+    best = others.min()
+    return 0.0 if best == means[row] else float(means[row] - best)
