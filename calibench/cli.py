@@ -76,7 +76,7 @@ calibrator (fitted on val only), and writes results/<benchmark>/<backbone>/<loss
     --trainer.max_epochs 10  --trainer.accelerator gpu  --trainer.devices 2
     --trainer.default_root_dir DIR                      the run's folder goes under DIR
     --evaluation.calibrators+=VectorScaling  --evaluation.n_bins '[15, 20]'
-    --evaluated_checkpoint last|best_error|best_nll
+    --evaluated_checkpoint last|best_error|best_nll|best_refinement
   --trace.test_metrics true  --trace.checkpoints '[50, 150]'   for curves: test metrics of every epoch
                        (not for selection), checkpoints of named epochs; nothing else changes
   --overwrite true     start anew: without it a run that is done is not trained again, and one that was

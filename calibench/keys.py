@@ -24,9 +24,10 @@ class Key:
 KEYS = {
     "benchmark": Key(str, "custom", "Name of the benchmark (default: the first file's)."),
     "evaluated_checkpoint": Key(
-        Literal["last", "best_error", "best_nll"],
+        Literal["last", "best_error", "best_nll", "best_refinement"],
         "last",
-        "Which checkpoint is evaluated: the last epoch's, or the one with the best validation error or NLL.",
+        "Which checkpoint is evaluated: the last epoch's, or the one with the lowest validation error, NLL or NLL after "
+        "a temperature of its own (refinement early stopping).",
     ),
     "checkpoint_every_n_steps": Key(int, 0, "Also checkpoint within epochs (0: never)."),
     "threads": Key(int, 1, "CPU threads of this run; more change the last bits."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from calibench.calibrators import TemperatureScaling
 from calibench.evaluation.crossfit import recalibrated
 from calibench.evaluation.scoring import log_probabilities
 from calibench.metrics import brier_score
@@ -40,3 +41,21 @@ def refinement(
     return {f"{name}_refinement": left[name] for name in SCORES} | {
         f"{name}_calibration": raw[name] - left[name] for name in SCORES
     }
+
+
+def nll_after_temperature(logits: Tensor, target: Tensor) -> float:
+    """Mean NLL after temperature scaling whose exact temperature is cross-fitted over five folds.
+
+    What `evaluated_checkpoint: best_refinement` selects an epoch by (Berta et al. 2025: refinement early stopping).
+
+    Args:
+        logits: Logits, shape (N, K).
+        target: Class indices, shape (N,).
+
+    Returns:
+        The NLL; NaN below two examples, or where a logit is not finite.
+    """
+    if len(target) < 2 or not bool(logits.isfinite().all()):
+        return float("nan")
+    log_probs = recalibrated(logits, target, calibrator=TemperatureScaling())
+    return scores(log_probs, target)["nll"]

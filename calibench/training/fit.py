@@ -54,6 +54,9 @@ from calibench.training.interruption import interruptible
 from calibench.training.nodes import deaths_reported
 from calibench.training.progress import EpochProgress
 
+# What `evaluated_checkpoint` minimises.
+MONITORED = {"best_error": "val/error", "best_nll": "val/nll", "best_refinement": "val/nll_ts"}
+
 Outcome = Literal["done", "skipped"]
 
 
@@ -230,12 +233,11 @@ def _train(
 def _best_checkpoint(choice: str, run: Run) -> list[ModelCheckpoint]:
     if choice == "last":
         return []
-    metric = choice.removeprefix("best_")
     return [
         ModelCheckpoint(
             run.checkpoints,
             filename="best",
-            monitor=f"val/{metric}",
+            monitor=MONITORED[choice],
             mode="min",
             enable_version_counter=False,
         )

@@ -18,6 +18,7 @@ from calibench.config import ExpectedFailure
 from calibench.data import Batch
 from calibench.distributed import gather_batch, gather_rows, slice_sizes, world
 from calibench.evaluation import log_probabilities
+from calibench.evaluation.refinement import nll_after_temperature
 from calibench.losses import CalibrationLoss
 from calibench.metrics import calibration_metrics
 from calibench.tensors import at_least_float32
@@ -234,9 +235,10 @@ class ClassificationModule(L.LightningModule):
         self.val_metrics.update_logits(logits, batch.target)
 
     def on_validation_epoch_end(self) -> None:
-        """Log the metrics, and pass the validation set to the loss."""
+        """Log the metrics and the NLL after temperature scaling, and pass the validation set to the loss."""
         self.outputs = self._gathered()
         self.log_dict(self.val_metrics.compute())
+        self.log("val/nll_ts", nll_after_temperature(*self.outputs["val"]))
         self.val_metrics.reset()
         if self.trainer.state.fn == TrainerFn.FITTING and not self.trainer.sanity_checking:
             self.loss.on_validation_epoch_end(*self.outputs["val"])

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from calibench.cli import configuration_of, main
 from calibench.config import UsageError
+from calibench.evaluation.refinement import nll_after_temperature
 from calibench.runs import Predictions, Run
 from calibench.tables.key import Key
 from calibench.training import fit as training
@@ -391,6 +392,20 @@ def test_the_best_checkpoint_is_evaluated_on_request(tmp_path: Path, monkeypatch
     assert value == pytest.approx(curve["val/nll"].min(), rel=1e-6)
     assert last["epoch"] == 2
     assert len(timed["epoch_seconds"]) == 3  # loading the best checkpoint is no resume
+
+
+def test_refinement_selects_the_epoch_that_is_best_after_its_own_temperature(
+    tmp_path: Path,
+) -> None:
+    several = ["--trainer.max_epochs", "3", "--model.optimizer.lr", "1.5"]
+    run = fit(tmp_path, "--evaluated_checkpoint", "best_refinement", *several)
+    curve = np.genfromtxt(run.folder / "metrics.csv", delimiter=",", names=True, deletechars="")
+    best = torch.load(run.checkpoints / "best.ckpt", weights_only=True)
+    assert best["epoch"] == int(curve["val/nll_ts"].argmin())
+    predictions = Predictions.load(run.predictions("val"))
+    found = nll_after_temperature(*map(torch.from_numpy, (predictions.logits, predictions.target)))
+    assert found == pytest.approx(curve["val/nll_ts"].min(), rel=1e-6)
+    assert (curve["val/nll_ts"] <= curve["val/nll"] + 0.01).all()
 
 
 class Crash(RuntimeError):
