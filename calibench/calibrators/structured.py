@@ -42,6 +42,16 @@ class Structured(Affine, ABC):
         self.rho, self.tau = non_negative("rho", rho), non_negative("tau", tau)
         self.first = TemperatureScaling(mixture=True)
 
+    @property
+    def fitted(self) -> bool:
+        """Whether `fit` has been called, or a fitted state been loaded."""
+        return super().fitted and self.first.fitted
+
+    def parameters_dict(self) -> dict[str, float | list[float]]:
+        """Those of the affine map, and the temperature and uniform share of `first`."""
+        first = self.first.parameters_dict()
+        return super().parameters_dict() | {f"first.{name}": value for name, value in first.items()}
+
     def _features(self, logits: Tensor) -> Tensor:
         return self.first.log_prob(logits)
 
