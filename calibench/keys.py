@@ -26,7 +26,7 @@ KEYS = {
     "evaluated_checkpoint": Key(
         Literal["last", "best_error", "best_nll", "best_refinement"],
         "last",
-        "Which checkpoint is evaluated: the last epoch's, or the one with the lowest validation error, NLL or NLL after "
+        "Which checkpoint is evaluated: the last epoch's, or the one of the lowest validation error, NLL or NLL after "
         "a temperature of its own (refinement early stopping).",
     ),
     "checkpoint_every_n_steps": Key(int, 0, "Also checkpoint within epochs (0: never)."),
