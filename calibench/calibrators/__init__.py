@@ -12,6 +12,7 @@ from calibench.calibrators.experimental import (
 )
 from calibench.calibrators.histogram import HistogramBinning
 from calibench.calibrators.isotonic import IRM, IsotonicCalibration, IsotonicTopLabel
+from calibench.calibrators.mean_replacement import MeanReplacement
 from calibench.calibrators.sigmoid import BetaCalibration, PlattScaling
 from calibench.calibrators.spline import SplineCalibration
 from calibench.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
@@ -30,6 +31,7 @@ __all__ = [
     "IsotonicCalibration",
     "IsotonicTopLabel",
     "MatrixScaling",
+    "MeanReplacement",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
     "SplineCalibration",

@@ -170,14 +170,14 @@ def _auroc(
     return np.concatenate(parts)
 
 
-def summarised(rows: Iterable[Row]) -> list[Row]:
+def summarised(rows: Iterable[Row], num_classes: int | None = None) -> list[Row]:
     """Replace `replicates` by the ends of a 95 % interval, `low` and `high`, and `best`.
 
     The interval is the basic bootstrap interval, 2 value - quantile (as relplot's): a calibration error is larger on
     resampled sets than on the set itself, and the percentile interval would double that bias. Rows without
     replicates, and values that are not finite, have no interval. `best` is that of `with_best`.
     """
-    return [_summarised(row) for row in with_best(rows)]
+    return [_summarised(row) for row in with_best(rows, num_classes)]
 
 
 def _summarised(row: Row) -> Row:

@@ -134,7 +134,8 @@ def _evaluated(
     first = next(iter(models.values()))
     sizes = {name: len(part.target) for name, part in first.items()}
     posterior = str(first["test"].metadata.get("posterior", ""))
-    return Result(options, sizes, posterior, fitted, summarised(rows))
+    found = summarised(rows, first["test"].logits.shape[1])
+    return Result(options, sizes, posterior, fitted, found)
 
 
 _STAGES = ("fit", "score", "resample", "done")
