@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 from calibench.leaderboard.against import add_published, paper_columns
 from calibench.leaderboard.bold import mark_best
@@ -62,7 +63,14 @@ class Leaderboard:
     def warnings(self) -> list[str]:
         """One line for each run that was skipped, and for each file that could not be read."""
         skipped = [f"skipped {p.folder}: {p.reason}" for p in self.results.problems if p.warn]
-        return skipped + self.results.warnings
+        only_trials = [] if self.tables else ["there are only trial runs, which no table counts"]
+        return [*skipped, *self.results.warnings, *only_trials]
+
+    def show(self, file: TextIO, format: str = PROSE) -> None:
+        """Write the tables in one of `FORMATS` to a file, and the warnings to stderr."""
+        for line in self.warnings:
+            say(f"warning: {line}", to=sys.stderr)
+        write(self.tables, self.lines, file, format)
 
 
 def leaderboard(
@@ -187,25 +195,15 @@ def run(args: argparse.Namespace) -> int:
         same_version=args.same_version,
         processes=cores(),
     )
-    for line in board.warnings:
-        say(f"warning: {line}", to=sys.stderr)
-    if not board.tables:
-        say("warning: there are only trial runs, which no table counts", to=sys.stderr)
     written = io.StringIO()
     out = written if args.output else sys.stdout
-    write(board.tables, board.lines, out, args.format)
+    board.show(out, args.format)
     if args.compare:
         file = out if args.format == PROSE else sys.stderr
         by = Column.parse(args.sort)
-        lines = compare_tables(board.tables, by, allow_missing=args.allow_missing)
-        say(*lines, to=file)
+        from calibench.leaderboard.comparison import compare  # imports scipy
+
+        say(*compare(board.tables, by, allow_missing=args.allow_missing).lines(), to=file)
     if args.output:
         write_output(args.output, written.getvalue().encode())
     return 0
-
-
-def compare_tables(tables: Sequence[Table], column: Column, *, allow_missing: bool) -> list[str]:
-    """Lines of the comparison of losses over tables; this imports scipy."""
-    from calibench.leaderboard.comparison import compare
-
-    return compare(tables, column, allow_missing=allow_missing).lines()

@@ -12,10 +12,10 @@ from typing import Any
 
 from rich.live import Live
 
-from calibench import leaderboard
 from calibench.config import Options, UsageError, find, near_matches
+from calibench.leaderboard import leaderboard
 from calibench.mistakes import check
-from calibench.processes import unwinding
+from calibench.processes import cores, unwinding
 from calibench.sweep.dry_run import listing
 from calibench.sweep.launchers import Launcher, Slurm, local_pool, slurm_options
 from calibench.sweep.pool import FINAL, Job, Pool
@@ -349,15 +349,10 @@ def _jobs(options: argparse.Namespace, suites: Iterable[Suite]) -> list[Job]:
 
 def _conclude(jobs: Sequence[Job], launcher: Launcher, root: Path) -> int:
     """Print the leaderboard of each benchmark and the failed jobs. Returns the exit status."""
-    parser = argparse.ArgumentParser()
-    leaderboard.add_arguments(parser)
     done = [job for job in jobs if job.state in ("done", "skipped")]
     for benchmark in dict.fromkeys(job.benchmark for job in done):
-        leaderboard.run(parser.parse_args([str(root / benchmark)]))
+        leaderboard(root / benchmark, processes=cores()).show(sys.stdout)
     failed = [job for job in jobs if job.state == "failed"]
     for job in failed:
-        say(
-            f"calibench: {job.label} failed: {job.reason} (see {launcher.log(job)})",
-            to=sys.stderr,
-        )
+        say(f"calibench: {job.label} failed: {job.reason} (see {launcher.log(job)})", to=sys.stderr)
     return 1 if failed else 0
