@@ -79,6 +79,7 @@ class AdaptiveTemperatureScaling(Calibrator):
     """
 
     preserves_accuracy = True
+    fitted_buffers = reported = ("edges", "temperatures")
     edges: Tensor
     temperatures: Tensor
 
@@ -113,8 +114,6 @@ class AdaptiveTemperatureScaling(Calibrator):
         self.max_temperature = max_temperature
         self.ece_bins = positive_integer("ece_bins", ece_bins)
         self.rule = rule
-        self.register_buffer("edges", None)
-        self.register_buffer("temperatures", None)
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         shifted, correct = below_top(logits), is_correct(logits, target)
@@ -143,10 +142,6 @@ class AdaptiveTemperatureScaling(Calibrator):
         bins = torch.bucketize(_raw_confidence(logits), self.edges)
         temperature = self.temperatures[bins]
         return (logits / temperature.unsqueeze(1)).log_softmax(dim=1)
-
-    def parameters_dict(self) -> dict[str, float | list[float]]:
-        """`{"edges": [...], "temperatures": [...]}`."""
-        return {"edges": self.edges.tolist(), "temperatures": self.temperatures.tolist()}
 
 
 def _raw_confidence(logits: Tensor) -> Tensor:

@@ -32,13 +32,9 @@ class Affine(Calibrator):
         bias: b, (K,).
     """
 
+    fitted_buffers = ("weight", "bias")
     weight: Tensor
     bias: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("weight", None)
-        self.register_buffer("bias", None)
 
     @abstractmethod
     def _scores(self, features: Tensor) -> Tensor:
@@ -54,6 +50,8 @@ class Affine(Calibrator):
 
 class DiagonalAffine(Affine):
     """An affine map with one weight and one bias for each class, fitted by penalised likelihood with L-BFGS."""
+
+    reported = ("weight", "bias")
 
     @abstractmethod
     def _start(self, logits: Tensor, target: Tensor) -> float:
@@ -87,10 +85,6 @@ class DiagonalAffine(Affine):
             in_lists(objective), [torch.zeros_like(start)], max_iter=VECTOR_ITERATIONS
         )
         self.weight, self.bias = moved(found).clone().unbind()
-
-    def parameters_dict(self) -> dict[str, float | list[float]]:
-        """`{"weight": [...], "bias": [...]}`."""
-        return {"weight": self.weight.tolist(), "bias": self.bias.tolist()}
 
 
 class VectorScaling(DiagonalAffine):

@@ -15,14 +15,25 @@ class Calibrator(MovedNotCast, ABC):
     """A map from logits to probabilities, fitted on held-out logits.
 
     A subclass implements `_fit` and `_log_prob`, which get float64 logits; every class can be built
-    without arguments and never owns a network or a loader. What is fitted lives in buffers that are
-    registered as None: they are filled by `fit` or by `load_state_dict`, whatever their shape, they
+    without arguments and never owns a network or a loader. What is fitted lives in buffers, which are
+    None before: they are filled by `fit` or by `load_state_dict`, whatever their shape, they
     move with the module, and they are never cast. Where `preserves_accuracy` is true the base keeps
     the argmax through the rounding to the dtype of the logits as well, ties included.
+
+    Attributes:
+        fitted_buffers: Names of the buffers that are fitted.
+        reported: Those of them that a report shows.
     """
 
     preserves_accuracy: bool = False
     experimental: bool = False
+    fitted_buffers: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in self.fitted_buffers:
+            self.register_buffer(name, None)
 
     @property
     def fitted(self) -> bool:
@@ -65,7 +76,7 @@ class Calibrator(MovedNotCast, ABC):
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
         """What was fitted, as plain numbers for a report, e.g. `{"temperature": 1.7}`."""
-        return {}
+        return {name: getattr(self, name).tolist() for name in self.reported}
 
     @abstractmethod
     def _fit(self, logits: Tensor, target: Tensor) -> None:

@@ -22,13 +22,9 @@ class ConfidenceMap(Calibrator):
         values: Calibrated confidences at the knots, (M,).
     """
 
+    fitted_buffers = ("knots", "values")
     knots: Tensor
     values: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("knots", None)
-        self.register_buffer("values", None)
 
     @abstractmethod
     def _fit_confidence(self, confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:

@@ -45,6 +45,7 @@ class EnsembleTemperatureScaling(Calibrator):
     """
 
     preserves_accuracy = True
+    fitted_buffers = reported = ("temperature", "weights")
     temperature: Tensor
     weights: Tensor
 
@@ -52,8 +53,6 @@ class EnsembleTemperatureScaling(Calibrator):
         super().__init__()
         one_of("objective", objective, OBJECTIVES)
         self.objective = objective
-        self.register_buffer("temperature", None)
-        self.register_buffer("weights", None)
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         fit_temperature, fit_weights = OBJECTIVES[self.objective]
@@ -67,10 +66,6 @@ class EnsembleTemperatureScaling(Calibrator):
             (logits / self.temperature).log_softmax(dim=1) + scaled, logits.log_softmax(dim=1) + raw
         )
         return torch.logaddexp(member, uniform - math.log(logits.shape[1]))
-
-    def parameters_dict(self) -> dict[str, float | list[float]]:
-        """`{"temperature": T, "weights": [scaled, raw, uniform]}`."""
-        return {"temperature": float(self.temperature), "weights": self.weights.tolist()}
 
 
 def brier_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:

@@ -38,13 +38,9 @@ class EntropyTemperatureScaling(Calibrator):
 
     experimental = True
     preserves_accuracy = True
+    fitted_buffers = reported = ("slope", "intercept")
     slope: Tensor
     intercept: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("slope", None)
-        self.register_buffer("intercept", None)
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         shifted, entropy = below_top(logits), _log_entropy(logits)
@@ -61,10 +57,6 @@ class EntropyTemperatureScaling(Calibrator):
     def _log_prob(self, logits: Tensor) -> Tensor:
         temperature = _temperature(_log_entropy(logits), self.slope, self.intercept)
         return (logits / temperature).log_softmax(dim=1)
-
-    def parameters_dict(self) -> dict[str, float | list[float]]:
-        """`{"slope": w, "intercept": b}`."""
-        return {"slope": float(self.slope), "intercept": float(self.intercept)}
 
 
 def _log_entropy(logits: Tensor) -> Tensor:
@@ -107,6 +99,7 @@ class ParameterizedTemperatureScaling(Calibrator):
 
     experimental = True
     preserves_accuracy = True
+    fitted_buffers = ("first", "second", "last")
     first: Tensor
     second: Tensor
     last: Tensor
@@ -116,8 +109,6 @@ class ParameterizedTemperatureScaling(Calibrator):
         self.top_k = positive_integer("top_k", top_k)
         self.width = positive_integer("width", width)
         self.seed = seed
-        for name in ("first", "second", "last"):
-            self.register_buffer(name, None)
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         shifted, features = below_top(logits), self._features(logits)

@@ -75,6 +75,7 @@ class IRM(Calibrator):
     """
 
     preserves_accuracy = True
+    fitted_buffers = ("knots", "values")
     knots: Tensor
     values: Tensor
 
@@ -82,8 +83,6 @@ class IRM(Calibrator):
         super().__init__()
         positive("slope", slope)
         self.slope = slope
-        self.register_buffer("knots", None)
-        self.register_buffer("values", None)
 
     def unnormalised(self, logits: Tensor) -> Tensor:
         """The map's values before they are normalised: logits (N, K) -> (N, K), float64."""

@@ -24,13 +24,9 @@ class OneVsRest(Calibrator):
         values: Values of each class, (K, M'), the last one repeated.
     """
 
+    fitted_buffers = ("knots", "values")
     knots: Tensor
     values: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("knots", None)
-        self.register_buffer("values", None)
 
     @abstractmethod
     def _fit_class(self, score: Tensor, hit: Tensor) -> tuple[Tensor, Tensor]:

@@ -27,14 +27,10 @@ class ClasswiseSigmoid(Calibrator):
         c: Intercepts, (K,).
     """
 
+    fitted_buffers = reported = ("a", "b", "c")
     a: Tensor
     b: Tensor
     c: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        for name in "abc":
-            self.register_buffer(name, None)
 
     @abstractmethod
     def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
@@ -51,10 +47,6 @@ class ClasswiseSigmoid(Calibrator):
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         return self.classwise(logits).log_softmax(dim=1)
-
-    def parameters_dict(self) -> dict[str, float | list[float]]:
-        """`{"a": [...], "b": [...], "c": [...]}`, one number a class."""
-        return {"a": self.a.tolist(), "b": self.b.tolist(), "c": self.c.tolist()}
 
 
 def _log_odds_parts(logits: Tensor) -> tuple[Tensor, Tensor]:

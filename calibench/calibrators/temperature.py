@@ -68,6 +68,7 @@ class TemperatureScaling(Calibrator):
     """
 
     preserves_accuracy = True
+    fitted_buffers = reported = ("temperature",)
     temperature: Tensor
     uniform_share: Tensor
 
@@ -88,9 +89,9 @@ class TemperatureScaling(Calibrator):
         self.n_bins = n_bins
         self._solve = one_of("objective", objective, solvers)
         self.mixture = mixture
-        self.register_buffer("temperature", None)
         if mixture:
             self.register_buffer("uniform_share", None)
+            self.reported = ("temperature", "uniform_share")
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         self.temperature = logits.new_tensor(self._solve(logits, target))
@@ -100,10 +101,6 @@ class TemperatureScaling(Calibrator):
     def _log_prob(self, logits: Tensor) -> Tensor:
         scaled = (logits / self.temperature).log_softmax(dim=1)
         return mixed_with_uniform(scaled, self.uniform_share) if self.mixture else scaled
-
-    def parameters_dict(self) -> dict[str, float | list[float]]:
-        """`{"temperature": T}`, and `"uniform_share"` with `mixture`."""
-        return {name: float(value) for name, value in self.named_buffers()}
 
 
 def mixed_with_uniform(log_prob: Tensor, share: Tensor) -> Tensor:
