@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
@@ -100,21 +101,33 @@ class CalibrationMetric(MovedNotCast, Metric):
             check_probabilities(preds, target)
         return at_least_float32(preds.detach().to(self.device)), target.to(self.device, torch.int64)
 
-    def receive_top_label(
-        self, preds: Tensor, target: Tensor, known: tuple[Tensor, Tensor] | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return `known`, else the top-label pair of the batch, which is checked if `validate_args`."""
-        if known is None:
-            return top_label(*self.receive(preds, target))
-        confidence, correct = known
-        return confidence.to(self.device), correct.to(self.device)
-
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Self:
         try:
             fn(torch.zeros(1, dtype=torch.float64))
         except TypeError:  # no float64 on the device
             return self
         return super()._apply(fn, *args, **kwargs)
+
+
+class MeanMetric(CalibrationMetric, ABC):
+    """The base of metrics that are a mean over examples: a sum and a count (this package)."""
+
+    total: Tensor
+    count: Tensor
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.add_sum("total")
+        self.add_sum("count")
+
+    def add(self, total: Tensor, count: int) -> None:
+        """Add the sum over some examples, and their number."""
+        self.accumulate("total", total)
+        self.accumulate("count", count)
+
+    def compute(self) -> Tensor:
+        """The mean, a float64 scalar."""
+        return self.total / self.count
 
 
 def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from calibench.arguments import one_of, positive_integer
 from calibench.binning import equal_width_bin
-from calibench.metrics.base import IS_REFERENCE, CalibrationMetric
-from calibench.metrics.top_label import checked_top_label
+from calibench.metrics.base import IS_REFERENCE
+from calibench.metrics.top_label import PairMetric, checked_top_label
 
 
 def bin_sums(confidence: Tensor, correct: Tensor, n_bins: int) -> Tensor:
@@ -56,7 +56,7 @@ def calibration_error(
     )
 
 
-class BinnedTopLabelMetric(CalibrationMetric, ABC):
+class BinnedTopLabelMetric(PairMetric, ABC):
     """The base of metrics of count, confidence and hits in equal-width bins (this package)."""
 
     sums: Tensor
@@ -66,20 +66,9 @@ class BinnedTopLabelMetric(CalibrationMetric, ABC):
         self.n_bins = positive_integer("n_bins", n_bins)
         self.add_sum("sums", 3, n_bins)
 
-    def update(
-        self, preds: Tensor, target: Tensor, top_label: tuple[Tensor, Tensor] | None = None
-    ) -> None:
-        """Add a batch.
-
-        Args:
-            preds: Probabilities, shape (N, K).
-            target: Class indices, shape (N,).
-            top_label: `top_label(preds, target)` where it is known already; then `preds` and
-                `target` are not looked at.
-        """
-        self.accumulate(
-            "sums", bin_sums(*self.receive_top_label(preds, target, top_label), self.n_bins)
-        )
+    def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
+        """Add to the bins."""
+        self.accumulate("sums", bin_sums(confidence, correct, self.n_bins))
 
 
 class CalibrationError(BinnedTopLabelMetric):

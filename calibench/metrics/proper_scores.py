@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.base import (
-    CalibrationMetric,
+    MeanMetric,
     check_finite_maximum,
     check_shapes,
     checked,
@@ -42,7 +42,7 @@ def brier_score(preds: Tensor, target: Tensor) -> Tensor:
     return brier_sum(*checked(preds, target)) / len(target)
 
 
-class BrierScore(CalibrationMetric):
+class BrierScore(MeanMetric):
     """Brier score, summed over classes (Brier 1950).
 
     1/N sum_i sum_k (p_ik - 1[y_i = k])^2. Others divide by K, or keep the true class's term only.
@@ -57,22 +57,9 @@ class BrierScore(CalibrationMetric):
     title = "Brier"
     percent = False
 
-    total: Tensor
-    count: Tensor
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.add_sum("total")
-        self.add_sum("count")
-
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: probabilities (N, K) and class indices (N,)."""
-        self.accumulate("total", brier_sum(*self.receive(preds, target)))
-        self.accumulate("count", len(target))
-
-    def compute(self) -> Tensor:
-        """The Brier score, a float64 scalar."""
-        return self.total / self.count
+        self.add(brier_sum(*self.receive(preds, target)), len(target))
 
 
 def negative_log_likelihood(preds: Tensor, target: Tensor, from_logits: bool = False) -> Tensor:
@@ -85,7 +72,7 @@ def negative_log_likelihood(preds: Tensor, target: Tensor, from_logits: bool = F
     return -log_likelihood.sum(dtype=torch.float64) / len(target)
 
 
-class NegativeLogLikelihood(CalibrationMetric):
+class NegativeLogLikelihood(MeanMetric):
     """Negative log-likelihood in nats (Good 1952).
 
     What float32 probabilities lost to underflow cannot be recovered, so give logits or
@@ -104,15 +91,11 @@ class NegativeLogLikelihood(CalibrationMetric):
     title = "NLL"
     percent = False
 
-    total: Tensor
-    count: Tensor
     plot_upper_bound = None
 
     def __init__(self, from_logits: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.from_logits = from_logits
-        self.add_sum("total")
-        self.add_sum("count")
 
     def update(self, preds: Tensor, target: Tensor, log_probs: Tensor | None = None) -> None:
         """Add a batch.
@@ -128,12 +111,7 @@ class NegativeLogLikelihood(CalibrationMetric):
         else:
             log_likelihood = _true_class(log_probs, target) if log_probs.dim() > 1 else log_probs
         total = log_likelihood.detach().to(self.device).sum(dtype=torch.float64)
-        self.accumulate("total", -total)
-        self.accumulate("count", len(target))
-
-    def compute(self) -> Tensor:
-        """The mean negative log-likelihood, a float64 scalar."""
-        return self.total / self.count
+        self.add(-total, len(target))
 
     def _log_likelihood(self, preds: Tensor, target: Tensor) -> Tensor:
         if not self.from_logits:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import checked, top_label
+from calibench.metrics.base import CalibrationMetric, checked, top_label
 from calibench.metrics.per_example import PerExampleMetric
 
 CHUNK = 1 << 14  # examples evaluated at once, so that temporaries stay small
@@ -34,17 +34,8 @@ def unpack(packed: Tensor) -> tuple[Tensor, Tensor]:
     return unpack_confidence(packed), packed.bitwise_and(1).bool()
 
 
-class TopLabelMetric(PerExampleMetric, ABC):
-    """The base of metrics of every top-label pair, each kept in 4 bytes (this package).
-
-    The confidence is kept in float32, the hit in the bit that float32 values in [0, 1] leave free.
-    """
-
-    packed: list[Tensor]
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.add_rows("packed", torch.int32)
+class PairMetric(CalibrationMetric, ABC):
+    """The base of metrics of top-label pairs: the confidence, and whether it is right (this package)."""
 
     def update(
         self, preds: Tensor, target: Tensor, top_label: tuple[Tensor, Tensor] | None = None
@@ -57,4 +48,29 @@ class TopLabelMetric(PerExampleMetric, ABC):
             top_label: `top_label(preds, target)` where it is known already; then `preds` and
                 `target` are not looked at.
         """
-        self.append("packed", pack(*self.receive_top_label(preds, target, top_label)))
+        pair = top_label or self._pair(preds, target)
+        self.add_pairs(*(part.to(self.device) for part in pair))
+
+    @abstractmethod
+    def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
+        """Add pairs, (N,) and (N,) bool."""
+
+    def _pair(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        return top_label(*self.receive(preds, target))
+
+
+class TopLabelMetric(PairMetric, PerExampleMetric, ABC):
+    """The base of metrics of every top-label pair, each kept in 4 bytes (this package).
+
+    The confidence is kept in float32, the hit in the bit that float32 values in [0, 1] leave free.
+    """
+
+    packed: list[Tensor]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.add_rows("packed", torch.int32)
+
+    def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
+        """Keep the pairs."""
+        self.append("packed", pack(confidence, correct))
