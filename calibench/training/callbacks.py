@@ -1,4 +1,4 @@
-"""Callbacks of a run: training curve, predictions, seconds, progress, and guards that end it."""
+"""Callbacks of a run: training curve, seconds, progress, and guards that end it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import lightning.pytorch as L
 import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint
-from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
-from calibench.data import ClassificationDataModule
-from calibench.runs import Claim, Predictions, write_atomically
-from calibench.training.module import ClassificationModule, NonFiniteLoss
+from calibench.runs import Claim, write_atomically
+from calibench.training.module import NonFiniteLoss
 
 
 class TrainingCurve(Checkpoint):
@@ -83,14 +81,6 @@ class ClaimGuard(Callback):
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Check the claim at the end of an epoch; raises LostClaim."""
-        self.claim.check()
-
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Check the claim before the logits are written; raises LostClaim."""
-        self.claim.check()
-
-    def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Check the claim before the logits are written; raises LostClaim."""
         self.claim.check()
 
 
@@ -181,55 +171,3 @@ class EpochReport(Callback):
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Report an epoch."""
         self.report(trainer.current_epoch + 1, trainer.max_epochs or 0)
-
-
-class SavePredictions(Callback):
-    """Writes the logits of `validate`, `test` and `predict`, one .npz file for each split and set, in dataset order.
-
-    Args:
-        folder: Folder of the files.
-        metadata: Further metadata, besides that of the data module.
-    """
-
-    def __init__(self, folder: Path, metadata: dict[str, Any] | None = None) -> None:
-        self.folder = folder
-        self.metadata = metadata or {}
-        self.saved: dict[str, Predictions] = {}
-
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Save after `validate`, not after the validations within `fit`."""
-        if trainer.state.fn == TrainerFn.VALIDATING:
-            self._save(trainer, cast(ClassificationModule, pl_module))
-
-    def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Save the test set and the sets beside it."""
-        self._save(trainer, cast(ClassificationModule, pl_module))
-
-    def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Save every split and set."""
-        self._save(trainer, cast(ClassificationModule, pl_module))
-
-    def _save(self, trainer: L.Trainer, module: ClassificationModule) -> None:
-        if not trainer.is_global_zero:
-            return
-        data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
-        kinds = {"val": "val", "test": "test"} | {
-            name: item.kind for name, item in data.evaluation_sets.items()
-        }
-        for name, outputs in module.outputs.items():
-            metadata = {
-                **self.metadata,
-                "split": name,
-                "kind": kinds[name],
-                "class_names": list(data.class_names),
-                "class_counts": data.class_counts.tolist(),
-                "fingerprint": data.fingerprint,
-                "caveats": [*data.caveats, *module.caveats],
-            }
-            logits, target = outputs.logits.float().cpu().numpy(), outputs.target.cpu().numpy()
-            known = data.test_posterior if name == "test" else None
-            posterior = None if known is None else known.probs[: len(target)].numpy()
-            metadata |= {} if known is None else {"posterior": known.source}
-            predictions = Predictions(logits, target, metadata, posterior=posterior)
-            predictions.save(self.folder / f"{name}.npz")
-            self.saved[name] = predictions

@@ -43,11 +43,11 @@ from calibench.training.callbacks import (
     ClaimGuard,
     EpochReport,
     NaNGuard,
-    SavePredictions,
     Timing,
     TrainingCurve,
 )
 from calibench.training.checkpoints import LastCheckpoint, SeededSteps
+from calibench.training.collected import save_collected
 from calibench.training.environment import environment
 from calibench.training.experiment import Experiment
 from calibench.training.interruption import interruptible
@@ -173,7 +173,6 @@ def _train(
     started, timing = time.perf_counter(), Timing()
     last = LastCheckpoint(run.checkpoints, config.checkpoint_every_n_steps)
     best = _best_checkpoint(config.evaluated_checkpoint, run)
-    save = SavePredictions(run.folder / "predictions")
     trace = experiment.trace
     callbacks: list[Callback] = [
         beginning,
@@ -183,7 +182,6 @@ def _train(
             [ClaimGuard(claim)] if claim is not None else []
         ),  # before the callbacks that write files
         timing,
-        save,
         TrainingCurve(run.folder / "metrics.csv", trace.values),
         *best,
         last,
@@ -209,19 +207,23 @@ def _train(
         # Before the best checkpoint is loaded, which brings its callbacks' states with it.
         earlier, seconds = sum(timing.earlier), [*timing.earlier, *timing.seconds]
         path = best[0].best_model_path if best and not trial else None
-        trainer.validate(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)
-        trainer.test(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)
+        saved: dict[str, Predictions] = {}
+        for verb in (trainer.validate, trainer.test):
+            verb(module, datamodule=data, ckpt_path=path, verbose=False, weights_only=True)
+            if claim is not None:
+                claim.check()
+            saved |= save_collected(trainer, run.folder / "predictions")
         if trainer.is_global_zero:
             wall = time.perf_counter() - started + earlier
             made = environment(trainer, wall_seconds=wall, epoch_seconds=seconds)
             write_json(run.folder / "environment.json", made, sealed=True)
-            evaluated = experiment.evaluation(save.saved, data.unavailable)
+            evaluated = experiment.evaluation(saved, data.unavailable)
             if claim is not None:
                 claim.check()
             _write_metrics(
                 experiment,
                 run,
-                save.saved,
+                saved,
                 evaluated,
                 experiment.evaluation_settings,
                 trial,

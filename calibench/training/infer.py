@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
-from lightning.pytorch.callbacks import Callback
 
 from calibench.calibrators import Calibrator
 from calibench.config import Config, UsageError
@@ -17,7 +16,7 @@ from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.mistakes import given_checkpoint
 from calibench.runs import Predictions
 from calibench.tables.console import Terminal
-from calibench.training.callbacks import SavePredictions
+from calibench.training.collected import save_collected
 from calibench.training.experiment import Experiment
 from calibench.training.interruption import interruptible
 
@@ -26,12 +25,12 @@ Values = Sequence[Mapping[str, float]]
 
 def validate(config: Config, console: Terminal) -> None:
     """Print the validation metrics of a checkpoint."""
-    _print(_run(config, lambda trainer: trainer.validate, verbose=False), console)
+    _print(_run(config, lambda trainer: trainer.validate, verbose=False)[1], console)
 
 
 def test(config: Config, console: Terminal) -> None:
     """Print the metrics of a checkpoint on the test set and the OOD and shift sets."""
-    _print(_run(config, lambda trainer: trainer.test, verbose=False), console)
+    _print(_run(config, lambda trainer: trainer.test, verbose=False)[1], console)
 
 
 def predict(
@@ -52,14 +51,14 @@ def predict(
     """
     output = Path(output)
     fitted = calibrator_named(calibrator) if calibrator else None
-    save = SavePredictions(output)
-    _run(config, lambda trainer: trainer.predict, [save], return_predictions=False)
-    for name, predictions in save.saved.items():
+    trainer, _ = _run(config, lambda trainer: trainer.predict, return_predictions=False)
+    saved = save_collected(trainer, output)
+    for name, predictions in saved.items():
         rows, classes = predictions.logits.shape
         console.print(f"{output / name}.npz  {rows} x {classes}")
-    if calibrator and fitted is not None and save.saved:
+    if calibrator and fitted is not None and saved:
         folder = output / calibrator
-        _calibrate(fitted, save.saved, folder)
+        _calibrate(fitted, saved, folder)
         console.print(f"{folder}  the calibrated probabilities")
 
 
@@ -72,16 +71,13 @@ def _calibrate(calibrator: Calibrator, sets: Mapping[str, Predictions], folder: 
 
 
 def _run(
-    config: Config,
-    verb: Callable[[L.Trainer], Callable[..., Any]],
-    callbacks: Sequence[Callback] = (),
-    **options: bool,
-) -> Values:
-    """Call a verb of the trainer on the checkpoint. Returns its values in the first process, none in others."""
+    config: Config, verb: Callable[[L.Trainer], Callable[..., Any]], **options: bool
+) -> tuple[L.Trainer, Values]:
+    """Call a verb of a trainer on the checkpoint. Returns the trainer, and its values in the first process."""
     with interruptible() as interruption:
         experiment = Experiment(config)
         path = _checkpoint(experiment)
-        experiment.build([*callbacks, interruption])
+        experiment.build([interruption])
         run = verb(experiment.trainer)
         values = run(
             experiment.model,
@@ -90,7 +86,8 @@ def _run(
             weights_only=True,
             **options,
         )
-        return values or [] if experiment.trainer.is_global_zero else []
+        first = experiment.trainer.is_global_zero
+        return experiment.trainer, values or [] if first else []
 
 
 def _checkpoint(experiment: Experiment) -> str:
