@@ -290,9 +290,6 @@ def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
 
 LONG_TAIL_SEED = 1
 
-# Values that were called otherwise when the first results were made; the keys of runs go by the former name.
-_FORMER_NAMES = {("data.init_args.recipe", "tail_val"): "published"}
-
 
 def long_tail_seed(tail_seed: Seed | None, split_seed: Seed) -> Seed:
     """What chooses the images of a long tail: where nothing is said, the split's seed if that is a number, else 1.
@@ -307,19 +304,3 @@ def long_tail_seed(tail_seed: Seed | None, split_seed: Seed) -> Seed:
     if tail_seed is not None:
         return tail_seed
     return LONG_TAIL_SEED if split_seed == "run" else split_seed
-
-
-def with_former_names(flat: Config) -> Config:
-    """A flat configuration whose values have the names that keys are made of."""
-    renamed = {
-        key: former for (key, name), former in _FORMER_NAMES.items() if flat.get(key) == name
-    }
-    return flat | renamed
-
-
-def with_present_names(flat: Config) -> Config:
-    """A flat configuration, of a run made at any time, whose values have today's names."""
-    renamed = {
-        key: name for (key, name), former in _FORMER_NAMES.items() if flat.get(key) == former
-    }
-    return flat | renamed

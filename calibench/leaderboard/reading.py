@@ -13,12 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calibench.config import with_present_names
 from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.records import Problem, Record, Results, Settings
 from calibench.leaderboard.versions import Versions, package_versions
 from calibench.processes import spread
-from calibench.runs import Cell, CorruptRun, read_json
+from calibench.runs import Cell, CorruptRun, read_json, with_present_names
 from calibench.statistics import Verdict
 from calibench.tables.bar import watched
 from calibench.tables.key import RAW, Key

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from calibench.evaluation.scoring import log_probabilities
 from calibench.leaderboard.records import Record
-from calibench.metrics.probabilities import log_softmax
 from calibench.runs import Predictions
 from calibench.tables.key import TEST
 
@@ -56,7 +56,9 @@ class ExampleScores:
         weight[rows, predicted] = 0
         others = weight.sum(axis=1).astype(np.float64)
         spread = -np.einsum("nk,nk->n", weight, below).astype(np.float64)
-        in_float32 = log_softmax(torch.from_numpy(np.asarray(scores, np.float32))).exp().amax(1)
+        in_float32 = (
+            log_probabilities(torch.from_numpy(np.asarray(scores, np.float32))).exp().amax(1)
+        )
         names = metadata.get("class_names") or range(scores.shape[1])
         return cls(
             confidence=1 / (1 + others),

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
-from calibench.config import Config, flatten, long_tail_seed, short_name, with_former_names
+from calibench.config import Config, flatten, long_tail_seed, short_name
 from calibench.runs.files import CorruptRun, read_json, write_atomically, write_json
 from calibench.runs.lock import held
 from calibench.runs.owner import Claim
@@ -39,6 +39,9 @@ WITHOUT_EFFECT = (
 # Options that are newer than the first results; with this value they are no part of a key either.
 ADDED_LATER = {"model.channels_last": False, "model.compile": False}
 
+# Values that were called otherwise when the first results were made; the keys of runs go by the former name.
+_FORMER_NAMES = {("data.init_args.recipe", "tail_val"): "published"}
+
 
 def settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that decide the numbers of a run: its resolved configuration, flat, without those of no effect.
@@ -53,6 +56,22 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
         and value != ADDED_LATER.get(key)
         and not any(key == name or key.startswith(f"{name}.") for name in WITHOUT_EFFECT)
     }
+
+
+def with_former_names(flat: Config) -> Config:
+    """A flat configuration whose values have the names that keys are made of."""
+    renamed = {
+        key: former for (key, name), former in _FORMER_NAMES.items() if flat.get(key) == name
+    }
+    return flat | renamed
+
+
+def with_present_names(flat: Config) -> Config:
+    """A flat configuration, of a run made at any time, whose values have today's names."""
+    renamed = {
+        key: name for (key, name), former in _FORMER_NAMES.items() if flat.get(key) == former
+    }
+    return flat | renamed
 
 
 def _without_idle_tail_seed(flat: Config) -> Config:

@@ -11,7 +11,7 @@ import pytest
 
 from calibench.lazily import load
 
-PACKAGES = ["calibench.data", "calibench.evaluation", "calibench.metrics"]
+PACKAGES = ["calibench.data", "calibench.evaluation", "calibench.metrics", "calibench.runs"]
 
 
 @pytest.mark.parametrize("name", PACKAGES)
