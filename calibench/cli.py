@@ -241,6 +241,7 @@ ROOMS = {
     "evaluate": "calibench.evaluation.options",
     "calibrate": "calibench.evaluation.calibrate_options",
     "export": "calibench.training.export_options",
+    "list": "calibench.tables.listing",
 }
 
 
@@ -268,25 +269,10 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
 
-def _list(arguments: list[str]) -> int:
-    from calibench.catalogue import KINDS, entries
-
-    if not arguments or arguments[0] in ("-h", "--help"):
-        say(f"usage: calibench list {'|'.join(KINDS)}", "")
-        say("Says what there is, one line each with its source.")
-        return 0 if arguments else 2
-    found = entries(arguments[0])
-    width = max(map(len, found), default=0)
-    for name, line in found.items():
-        say(f"{name:{width}}  {line}")
-    return 0
-
-
 VERBS: dict[str, Callable[[list[str]], int]] = {
     **{verb: partial(_training, verb) for verb in TRAINING_HELP},
     "sweep": _sweep,
     **{verb: partial(_room, verb) for verb in ROOMS},
-    "list": _list,
 }
 
 
