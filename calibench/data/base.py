@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibench.arguments import positive_integer
 from calibench.backbones.base import TokenInputs
-from calibench.config import Seed
+from calibench.config import Seed, near_matches
 from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
 from calibench.data.images.augment import Augmentation
 from calibench.data.resident import ResidentLoader, ShuffledLoader, Transform, identity
@@ -191,3 +191,14 @@ class ClassificationDataModule(LightningDataModule, ABC):
 
     def _device(self) -> torch.device:
         return self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
+
+
+def check_sets(names: Sequence[str], known: Iterable[str]) -> None:
+    """Raise a ValueError unless every evaluation set is known."""
+    known = list(known)
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"there is no evaluation set `{name}` here{near_matches(name, known)} "
+                f"(known: {', '.join(known)})."
+            )

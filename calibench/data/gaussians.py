@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from calibench.arguments import integer_from
-from calibench.config import near_matches
-from calibench.data.base import ClassificationDataModule
+from calibench.data.base import ClassificationDataModule, check_sets
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
 
 _RING = (40.0, 50.0)  # radii; the class means lie within 10 * sqrt(2)
@@ -59,11 +58,7 @@ class SyntheticGaussiansDataModule(ClassificationDataModule):
         super().__init__(
             class_names=[f"gaussian {label}" for label in range(num_gaussians)], ood=ood, **common
         )
-        for name in ood:
-            if name != "ring":
-                raise ValueError(
-                    f"the Gaussians have no set `{name}`{near_matches(name, ['ring'])}."
-                )
+        check_sets(ood, ["ring"])
         self._sizes = sizes
         generator = torch.Generator().manual_seed(means_seed)
         self.means = 20 * torch.rand(num_gaussians, 2, generator=generator) - 10

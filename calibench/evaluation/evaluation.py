@@ -71,20 +71,6 @@ class Report:
     calibrators: dict[str, dict[str, Any]]
     unavailable: dict[str, str] = field(default_factory=dict)
 
-    def value(
-        self, metric: str, *, split: str = "test", calibrator: str = RAW, score: str | None = None
-    ) -> float:
-        """One number; KeyError if it is not there."""
-        for row in self.rows:
-            found = (
-                row["metric"] == metric
-                and row["split"] == split
-                and row["calibrator"] == calibrator
-            )
-            if found and row.get("score") in (None, score):
-                return float(row["value"])
-        raise KeyError(f"no {metric} of {split} after {calibrator}")
-
 
 @dataclass
 class Evaluation:

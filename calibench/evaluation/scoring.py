@@ -67,7 +67,6 @@ def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrat
 def evaluate(
     predictions: Predictions,
     calibrator: Calibrator | None = None,
-    metrics: MetricCollection | None = None,
     *,
     n_bins: Sequence[int] = (15, 20),
 ) -> list[Row]:
@@ -76,7 +75,6 @@ def evaluate(
     Args:
         predictions: Logits and targets.
         calibrator: A fitted calibrator; raw probabilities if None.
-        metrics: A collection to use instead of the benchmark's.
         n_bins: Bin counts of the benchmark's binned metrics.
 
     Returns:
@@ -86,29 +84,17 @@ def evaluate(
     log_probs = predicted_log_probabilities(predictions, calibrator)
     label = {"split": predictions.split or "test", "calibrator": _name(calibrator)}
     target = torch.from_numpy(predictions.target)
-    rows = labelled_rows(log_probs, target, metrics, n_bins=n_bins)
+    rows = labelled_rows(log_probs, target, n_bins=n_bins)
     return [{**label, **row} for row in rows + posterior_rows(log_probs, predictions)]
 
 
-def labelled_rows(
-    log_probs: Tensor,
-    target: Tensor,
-    metrics: MetricCollection | None = None,
-    *,
-    n_bins: Sequence[int],
-) -> list[Row]:
+def labelled_rows(log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int]) -> list[Row]:
     """Rows of `evaluate` for log-probabilities (N, K) and targets (N,), without `split` and `calibrator`."""
-    own = metrics is None
-    collection = (
-        calibration_metrics(log_probs.shape[1], n_bins=n_bins)
-        if metrics is None
-        else metrics.clone()
-    )
-    collection.reset()
+    collection = calibration_metrics(log_probs.shape[1], n_bins=n_bins)
     for metric in collection.values():
         unsynchronised(metric)
     # In blocks, or the collection would hold temporaries of the size of all probabilities.
-    size = max(1, _BLOCK // log_probs.shape[1]) if own else max(1, len(target))
+    size = max(1, _BLOCK // log_probs.shape[1])
     for rows, labels in zip(torch.split(log_probs, size), torch.split(target, size), strict=True):
         update_metrics(collection, rows, labels)
     return [
@@ -141,17 +127,13 @@ def posterior_rows(log_probs: Tensor, predictions: Predictions) -> list[Row]:
     return [{"metric": name, "value": float(value)} for name, value in metric.compute().items()]
 
 
-def evaluate_ood(
-    test: Predictions, outside: Predictions, calibrator: Calibrator | None = None
-) -> list[Row]:
-    """Out-of-distribution detection: how well uncertainty tells a set, the positive class, from the test set."""
-    label = {"split": outside.split, "calibrator": _name(calibrator)}
-    sides = (predicted_log_probabilities(part, calibrator) for part in (test, outside))
-    return [{**label, **row} for row in ood_rows(*sides)]
-
-
 def ood_rows(inside: Tensor, outside: Tensor) -> list[Row]:
-    """Rows of `evaluate_ood` for log-probabilities (N, K) and (M, K), without `split` and `calibrator`."""
+    """Rows of out-of-distribution detection: how well uncertainty tells a set, the positive class, from the test set.
+
+    Args:
+        inside: Log-probabilities of the test set, (N, K).
+        outside: Those of the set, (M, K).
+    """
     rows = []
     for score in OOD_SCORES:
         metric = OutOfDistribution(score=score)

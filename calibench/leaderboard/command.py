@@ -150,7 +150,6 @@ def _trials(read: Results, table: Table) -> list[str]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench leaderboard`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "results",
         type=Path,

@@ -44,7 +44,6 @@ kinds:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench plot`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     KINDS.update(load_plugins("plots"))
     parser.add_argument("kind", choices=KINDS, help="what to draw")
     parser.add_argument("results", type=Path, help="folder of runs")

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibench.leaderboard.columns import Column
+from calibench.leaderboard.comparison import compare
 from calibench.leaderboard.table import Row, Table, keys_of, value_at
+from calibench.plots.classes import confusion, draw_confusion
+from calibench.plots.critical_difference import draw_critical_difference
+from calibench.plots.curves import draw_risk_coverage, draw_roc, risk_coverage_curve, roc
+from calibench.plots.style import legend_below, panels
+from calibench.plots.tradeoff import draw_shift, draw_tradeoff
+from calibench.plots.training import draw_curves, training_curves
 from calibench.statistics import LEVEL
 from calibench.tables.key import RAW, TEST, VAL
 
@@ -85,7 +92,6 @@ def _after(calibrator: str) -> str:
 
 def _reliability(request: Request) -> Figure:
     from calibench.plots.reliability import draw_reliability, reliability
-    from calibench.plots.style import legend_below, panels
 
     shown = list(dict.fromkeys([RAW, request.calibrator]))  # raw and calibrated side by side
     drawn = [(row, calibrator) for row in request.rows for calibrator in shown]
@@ -99,9 +105,6 @@ def _reliability(request: Request) -> Figure:
 
 
 def _roc(request: Request) -> Figure:
-    from calibench.plots.curves import draw_roc, roc
-    from calibench.plots.style import legend_below, panels
-
     name = request.ood_set or next(iter(_ood_sets(request.rows[0])), None)
     if name is None:
         raise ValueError(f"{request.table.title} has no out-of-distribution set.")
@@ -124,9 +127,6 @@ def _ood_sets(row: Row) -> Iterator[str]:
 
 
 def _risk_coverage(request: Request) -> Figure:
-    from calibench.plots.curves import draw_risk_coverage, risk_coverage_curve
-    from calibench.plots.style import legend_below, panels
-
     scores = {_title(row): request.scores(row) for row in request.rows}
     curves = {name: risk_coverage_curve(of.confidence, of.correct) for name, of in scores.items()}
     figure, (axes,) = panels(1)
@@ -137,9 +137,6 @@ def _risk_coverage(request: Request) -> Figure:
 
 
 def _confusion(request: Request) -> Figure:
-    from calibench.plots.classes import confusion, draw_confusion
-    from calibench.plots.style import panels
-
     figure, grid = panels(len(request.rows), columns=3)
     for axes, row in zip(grid, request.rows, strict=True):
         scores = request.scores(row)
@@ -150,9 +147,6 @@ def _confusion(request: Request) -> Figure:
 
 
 def _curves(request: Request) -> Figure:
-    from calibench.plots.style import legend_below, panels
-    from calibench.plots.training import draw_curves, training_curves
-
     runs = {
         row.label: [training_curves(Path(record.folder)) for record in row.records.values()]
         for row in request.rows
@@ -168,9 +162,6 @@ def _curves(request: Request) -> Figure:
 
 
 def _tradeoff(request: Request) -> Figure:
-    from calibench.plots.style import legend_below, panels
-    from calibench.plots.tradeoff import draw_tradeoff
-
     error, metric = Column("error"), request.metric
     figure, grid = panels(len(request.tables), columns=3, height=3)
     if len(grid) == 1:
@@ -200,9 +191,6 @@ def _with_bins(request: Request) -> str:
 
 
 def _shift(request: Request) -> Figure:
-    from calibench.plots.style import legend_below, panels
-    from calibench.plots.tradeoff import draw_shift
-
     table, column = request.table, request.metric
     sets = [s for s in _sets_with(table, column) if s not in (TEST, VAL)]
     if not sets:
@@ -231,10 +219,6 @@ def _mean(table: Table, row: Row, column: Column) -> float:
 
 
 def _critical_difference(request: Request) -> Figure:
-    from calibench.leaderboard.comparison import compare
-    from calibench.plots.critical_difference import draw_critical_difference
-    from calibench.plots.style import panels
-
     compared = compare(request.tables, request.metric, allow_missing=request.allow_missing)
     figure, (axes,) = panels(1)
     figure.set_size_inches(7, 1.6 + 0.3 * len(compared.methods))

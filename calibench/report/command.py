@@ -56,7 +56,6 @@ def write_report(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench report`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "results",
         type=Path,

@@ -17,7 +17,7 @@ from calibench.leaderboard import leaderboard
 from calibench.mistakes import check
 from calibench.processes import cores, unwinding
 from calibench.sweep.dry_run import listing
-from calibench.sweep.launchers import Launcher, Slurm, local_pool, slurm_options
+from calibench.sweep.launchers import Slurm, local_pool, slurm_options
 from calibench.sweep.pool import FINAL, Job, Pool
 from calibench.sweep.selection import record_selection
 from calibench.sweep.suites import Part, Suite, is_suite, load_suite, parse_losses, parse_seeds
@@ -89,7 +89,7 @@ def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
     return Grid(title, headings, shown, [f"{more} more rows"] if more else [])
 
 
-def run_jobs(jobs: Sequence[Job], launcher: Launcher, console: Terminal) -> None:
+def run_jobs(jobs: Sequence[Job], launcher: Pool | Slurm, console: Terminal) -> None:
     """Run the jobs and show their progress: a live table in a terminal, a line for each finished job in a log."""
     if not console.is_terminal:
         for job in launcher.run(jobs):
@@ -347,7 +347,7 @@ def _jobs(options: argparse.Namespace, suites: Iterable[Suite]) -> list[Job]:
     return jobs
 
 
-def _conclude(jobs: Sequence[Job], launcher: Launcher, root: Path) -> int:
+def _conclude(jobs: Sequence[Job], launcher: Pool | Slurm, root: Path) -> int:
     """Print the leaderboard of each benchmark and the failed jobs. Returns the exit status."""
     done = [job for job in jobs if job.state in ("done", "skipped")]
     for benchmark in dict.fromkeys(job.benchmark for job in done):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import lightning.pytorch as L
 
@@ -25,12 +24,12 @@ Values = Sequence[Mapping[str, float]]
 
 def validate(config: Config, console: Terminal) -> None:
     """Print the validation metrics of a checkpoint."""
-    _print(_run(config, lambda trainer: trainer.validate, verbose=False)[1], console)
+    _print(_run(config, "validate", verbose=False)[1], console)
 
 
 def test(config: Config, console: Terminal) -> None:
     """Print the metrics of a checkpoint on the test set and the OOD and shift sets."""
-    _print(_run(config, lambda trainer: trainer.test, verbose=False)[1], console)
+    _print(_run(config, "test", verbose=False)[1], console)
 
 
 def predict(
@@ -51,7 +50,7 @@ def predict(
     """
     output = Path(output)
     fitted = calibrator_named(calibrator) if calibrator else None
-    trainer, _ = _run(config, lambda trainer: trainer.predict, return_predictions=False)
+    trainer, _ = _run(config, "predict", return_predictions=False)
     saved = save_collected(trainer, output)
     for name, predictions in saved.items():
         rows, classes = predictions.logits.shape
@@ -70,15 +69,13 @@ def _calibrate(calibrator: Calibrator, sets: Mapping[str, Predictions], folder: 
         save_probabilities(calibrator, predictions, folder / f"{name}.npz")
 
 
-def _run(
-    config: Config, verb: Callable[[L.Trainer], Callable[..., Any]], **options: bool
-) -> tuple[L.Trainer, Values]:
+def _run(config: Config, verb: str, **options: bool) -> tuple[L.Trainer, Values]:
     """Call a verb of a trainer on the checkpoint. Returns the trainer, and its values in the first process."""
     with interruptible() as interruption:
         experiment = Experiment(config)
         path = _checkpoint(experiment)
         experiment.build([interruption])
-        run = verb(experiment.trainer)
+        run = getattr(experiment.trainer, verb)
         values = run(
             experiment.model,
             datamodule=experiment.datamodule,

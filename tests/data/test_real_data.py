@@ -76,7 +76,7 @@ def test_noise_rates_of_human_labels(root: Path, labels, rate: float) -> None:
 
 def test_people_agree_with_the_test_labels(root: Path) -> None:
     data = cifar10(root)
-    agree = data.human_probabilities.argmax(1) == data.splits.test.target
+    agree = data.test_posterior.probs.argmax(1) == data.splits.test.target
     assert float(agree.float().mean()) == pytest.approx(0.9921, abs=5e-5)
 
 

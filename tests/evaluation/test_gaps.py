@@ -15,7 +15,7 @@ from calibench.evaluation import (
     evaluate,
     fit_calibrator,
     post_processing_gap,
-    posterior_confidence,
+    posterior_values,
     temperature_gap,
 )
 from calibench.evaluation.gaps import best_lipschitz_map
@@ -88,21 +88,18 @@ def test_confidence_against_the_posterior_of_gaussians() -> None:
     data = SyntheticGaussiansDataModule(num_gaussians=3, train_per_class=50, test_per_class=200)
     data.setup()
     posterior = data.posterior(data.splits.test.inputs).double()
-    exact = posterior_confidence(posterior, posterior)
-    assert (exact.overconfident, exact.underconfident, exact.excess, exact.shortfall) == (
-        0,
-        0,
-        0,
-        0,
-    )
-    flat = torch.full_like(posterior, 1 / 3)
-    found = posterior_confidence(flat, posterior)
-    assert found.overconfident == 0
-    assert found.shortfall == pytest.approx(float(posterior.amax(1).mean()) - 1 / 3)
+
+    def found(probs: torch.Tensor, eta: torch.Tensor) -> dict[str, float]:
+        values = posterior_values(probs.log(), eta)
+        return {name.removeprefix("posterior_"): float(v.mean()) for name, v in values.items()}
+
+    exact = found(posterior, posterior)
+    assert [exact[n] for n in ("overconfident", "underconfident", "excess", "shortfall")] == [0] * 4
+    flat = found(torch.full_like(posterior, 1 / 3), posterior)
+    assert flat["overconfident"] == 0
+    assert flat["shortfall"] == pytest.approx(float(posterior.amax(1).mean()) - 1 / 3)
     uncertain = posterior[posterior.amax(1) < 0.999]
     sharper = (3 * uncertain.log()).softmax(1)
-    found = posterior_confidence(sharper, uncertain)
-    assert found.overconfident == 1
-    assert found.excess == pytest.approx(float((sharper.amax(1) - uncertain.amax(1)).mean()))
-    with pytest.raises(ValueError, match="must have one shape"):
-        posterior_confidence(posterior, posterior[:5])
+    sharp = found(sharper, uncertain)
+    assert sharp["overconfident"] == 1
+    assert sharp["excess"] == pytest.approx(float((sharper.amax(1) - uncertain.amax(1)).mean()))

@@ -134,7 +134,7 @@ class CIFAR10DataModule(_CIFARDataModule):
 
     50,000 + 10,000 images of 32x32 in 10 classes, in the official pickled batches below
     `cifar-10-batches-py`. CIFAR-10H's human label distributions of the test images (Peterson et al.
-    2019) are in `human_probabilities` where their file is present.
+    2019) are the `test_posterior` where their file is present.
 
     Args:
         labels: Labels of the training split: clean, or the human ones of CIFAR-10N (majority of
@@ -156,11 +156,6 @@ class CIFAR10DataModule(_CIFARDataModule):
         **common: Any,
     ) -> None:
         super().__init__(labels=labels, **common)
-
-    @property
-    def human_probabilities(self) -> Tensor | None:
-        """Human label distributions of the test images (10000, 10); None where there is no file."""
-        return load_human_probabilities(self.root)
 
     def load_posterior(self, test: Examples) -> Posterior | None:
         """CIFAR-10H's label distributions, where their file is present."""

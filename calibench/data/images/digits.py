@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from calibench.config import Seed, near_matches
-from calibench.data.base import ClassificationDataModule
+from calibench.config import Seed
+from calibench.data.base import ClassificationDataModule, check_sets
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images.augment import Normalize
 from calibench.data.images.corruptions import gaussian_noise
@@ -55,12 +55,7 @@ class DigitsDataModule(ClassificationDataModule):
         self.long_tail = LongTail(imbalance_factor, self.split_seed, tail_seed)
         check_fractions(val_fraction, test_fraction)
         self._sets = {"noise": _noise, "photos": _photos}
-        for name in ood:
-            if name not in self._sets:
-                raise ValueError(
-                    f"the digits have no set `{name}`{near_matches(name, self._sets)} "
-                    f"(known: {', '.join(self._sets)})."
-                )
+        check_sets(ood, self._sets)
         self.val_fraction, self.test_fraction = val_fraction, test_fraction
         self.transform = Normalize((_MEAN,), (_STD,), white=1.0)
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from calibench.data.base import check_sets
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.source import DataError
 from calibench.data.splits import check_fractions, hold_out_positions
-from calibench.data.text import sets
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import Corpus, CorpusSplits
 from calibench.data.text.table import TextTable, label_numbers, read_table
@@ -57,7 +57,7 @@ class TextFileDataModule(TextDataModule):
         **common: Any,
     ) -> None:
         check_fractions(val_fraction, test_fraction)
-        sets.check(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
+        check_sets(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
         self.text_columns, self.label_column = tuple(text_columns), label_column
         self._train = self._table(train_file)
         names = sorted(set(self._train.labels))

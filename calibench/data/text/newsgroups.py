@@ -8,9 +8,9 @@ from typing import Any, Literal
 import torch
 
 from calibench.config import near_matches
+from calibench.data.base import check_sets
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.text import newsgroup_files as files
-from calibench.data.text import sets
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import Corpus, CorpusSplits, cut
 
@@ -55,7 +55,7 @@ class NewsgroupsDataModule(TextDataModule):
         max_length: int = 1000,
         **common: Any,
     ) -> None:
-        sets.check(ood, ("ag_news", *(["held_out"] if held_out else [])))
+        check_sets(ood, ("ag_news", *(["held_out"] if held_out else [])))
         for group in held_out:
             if group not in files.GROUPS:
                 raise ValueError(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from calibench.config import near_matches
 from calibench.data.text import ag_news_files, newsgroup_files
 
 
@@ -19,16 +18,6 @@ def _ag_news(root: Path) -> list[str]:
 
 
 _SETS: dict[str, Callable[[Path], list[str]]] = {"newsgroups": _newsgroups, "ag_news": _ag_news}
-
-
-def check(names: Sequence[str], known: Sequence[str] = tuple(_SETS)) -> None:
-    """Raise ValueError unless every set is known."""
-    for name in names:
-        if name not in known:
-            raise ValueError(
-                f"there is no evaluation set `{name}` here{near_matches(name, known)} "
-                f"(known: {', '.join(known)})."
-            )
 
 
 def load(name: str, root: Path) -> list[str]:

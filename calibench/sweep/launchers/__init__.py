@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from calibench.sweep.launchers.base import Launcher
 from calibench.sweep.launchers.local import local_pool
 from calibench.sweep.launchers.sbatch import slurm_options
 from calibench.sweep.launchers.slurm import Slurm
 
-__all__ = ["Launcher", "Slurm", "local_pool", "slurm_options"]
+__all__ = ["Slurm", "local_pool", "slurm_options"]

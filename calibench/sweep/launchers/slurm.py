@@ -24,7 +24,7 @@ from calibench.tables.output import say
 
 @dataclass
 class Slurm:
-    """Runs jobs in a SLURM job array: a `Launcher`.
+    """Runs jobs in a SLURM job array, with the methods of a `Pool`.
 
     Jobs that are done are checked on this machine, as in a local sweep. Jobs that an earlier sweep submitted and that
     are still queued or running are watched and not submitted again.

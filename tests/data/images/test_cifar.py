@@ -9,6 +9,7 @@ import torch
 
 from calibench.cli import configuration_of
 from calibench.data import CIFAR10DataModule, CIFAR100DataModule, DataError, Examples, Splits
+from calibench.data.images.human_labels import load_human_probabilities
 from calibench.data.splits import reference_split
 from tests.data import fakes
 
@@ -192,15 +193,14 @@ def test_human_labels_that_do_not_fit(tmp_path: Path) -> None:
 
 
 def test_human_probabilities(tmp_path: Path) -> None:
-    data = CIFAR10DataModule(root=str(tmp_path))
-    assert data.human_probabilities is None
+    assert load_human_probabilities(tmp_path) is None
     (tmp_path / "cifar-10h").mkdir()
     path = tmp_path / "cifar-10h" / "cifar10h-probs.npy"
     np.save(path, np.full((10_000, 10), 0.1))
-    assert data.human_probabilities.shape == (10_000, 10)
+    assert load_human_probabilities(tmp_path).shape == (10_000, 10)
     np.save(path, np.full((10, 10), 0.1))
     with pytest.raises(DataError, match=r"shape \(10, 10\); \(10000, 10\) is expected"):
-        _ = data.human_probabilities
+        load_human_probabilities(tmp_path)
 
 
 def test_cifar100_uses_fine_labels(root: Path) -> None:
