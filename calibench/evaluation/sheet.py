@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from calibench.evaluation.scoring import Row
 from calibench.tables.grid import Grid, Heading
-from calibench.tables.scores import Measure, Scores, measures
+from calibench.tables.scores import Measure, Scores, detection, measures
 from calibench.tables.titles import POSTERIOR_METRICS, of_a_set
 
 CSV_COLUMNS = (
@@ -21,11 +21,12 @@ def sheets(rows: Sequence[Row]) -> list[Grid]:
     """
     labelled = dict.fromkeys(row["split"] for row in rows if row["metric"] == "nll")
     labelled.pop("val", None)
-    outside = dict.fromkeys(row["split"] for row in rows if row["metric"] == "ood_auroc")
     known = dict.fromkeys(row["split"] for row in rows if row["metric"] == "posterior_kl")
-    far = [Measure(f"AUROC % {name}", name, "ood_auroc", "entropy") for name in outside]
     tables = {
-        split: [*measures(split, of_a_set(rows, split)), *(far if split == "test" else [])]
+        split: [
+            *measures(split, of_a_set(rows, split)),
+            *(detection(rows) if split == "test" else []),
+        ]
         for split in labelled
     } | {f"{split}, against the posterior": measures(split, POSTERIOR_METRICS) for split in known}
     return [_sheet(title, rows, columns) for title, columns in tables.items()]
@@ -38,15 +39,11 @@ def _sheet(title: str, rows: Sequence[Row], columns: Sequence[Measure]) -> Grid:
     several = len({model for model, _ in lines}) > 1
     names = ["model", "calibrator"] if several else ["calibrator"]
     labels = [Heading(name, label=True, left=True) for name in names]
-    return Grid(
-        title,
-        [*labels, *(Heading(column.label) for column in columns)],
+    table = [
         [
-            [
-                *([model] if several else []),
-                calibrator,
-                *(scores.entry(column, calibrator, model) for column in columns),
-            ]
-            for model, calibrator in lines
-        ],
-    )
+            *(line if several else line[1:]),
+            *(scores.entry(column, *line[::-1]) for column in columns),
+        ]
+        for line in lines  # model and calibrator
+    ]
+    return Grid(title, [*labels, *(Heading(column.label) for column in columns)], table)

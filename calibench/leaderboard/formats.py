@@ -67,13 +67,14 @@ def _place(table: Table) -> dict[str, Any]:
     return {name: getattr(table, name) for name in names}
 
 
+def _facts(row: Row) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in ("rank", "loss", "key", "label")}
+
+
 def _numbers(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
     values = {str(column): row.values[column] for column in columns if column in row.values}
     return {
-        "rank": row.rank or "",
-        "loss": row.loss,
-        "key": row.key,
-        "label": row.label,
+        **_facts(row),
         "seeds": " ".join(map(str, row.records)),
         "missing_seeds": " ".join(map(str, row.missing)),
         "tied": " ".join(name for name, value in values.items() if value.tied),
@@ -90,10 +91,7 @@ def tables_json(tables: Sequence[Table], lines: Lines) -> str:
 def _content(table: Table, notes: Sequence[str]) -> dict[str, Any]:
     rows = [
         {
-            "rank": row.rank,
-            "label": row.label,
-            "loss": row.loss,
-            "key": row.key,
+            **_facts(row),
             "seeds": list(row.records),
             "missing": {str(seed): reason for seed, reason in row.missing.items()},
             "cells": {str(column): _seeds(row.values[column]) for column in table.columns},

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from calibench.tables.grid import Entry, Grid, Heading
-from calibench.tables.scores import Measure, Scores, measures
+from calibench.tables.scores import Measure, Scores, detection, measures
 from calibench.tables.titles import POSTERIOR_METRICS, initials, of_a_set
 
 
@@ -33,11 +33,7 @@ def run_table(report: _Report) -> Grid:
 def _measures(rows: Sequence[Mapping[str, Any]]) -> list[Measure]:
     known = {row["metric"] for row in rows}
     posterior = [name for name in POSTERIOR_METRICS if name in known]
-    outside = dict.fromkeys(row["split"] for row in rows if row["metric"] == "ood_auroc")
-    return [
-        *measures("test", [*of_a_set(rows, "test"), *posterior]),
-        *(Measure(f"OOD AUROC % {split}", split, "ood_auroc", "entropy") for split in outside),
-    ]
+    return [*measures("test", [*of_a_set(rows, "test"), *posterior]), *detection(rows)]
 
 
 def _fitted(temperatures: Sequence[Sequence[float]]) -> Iterator[list[str]]:

@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from calibench.tables.grid import Number
 from calibench.tables.titles import metric_info
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A metric of a set as a table shows it.
-
-    Attributes:
-        label: What it is called.
-        split: The set.
-        metric: The metric.
-        score: Uncertainty score of an out-of-distribution metric.
-        percent: Whether it is printed in percent.
-    """
+class Measure(NamedTuple):
+    """A metric of a set in a table: its label, the set, the metric, and the uncertainty score if there is one."""
 
     label: str
     split: str
     metric: str
     score: str | None = None
-    percent: bool = True
 
 
 def measures(split: str, metrics: Sequence[str]) -> list[Measure]:
     """Metrics of a set under their titles."""
-    infos = {metric: metric_info(metric) for metric in metrics}
-    return [Measure(info.label, split, name, percent=info.percent) for name, info in infos.items()]
+    return [Measure(metric_info(name).label, split, name) for name in metrics]
+
+
+def detection(rows: Iterable[Mapping[str, Any]]) -> list[Measure]:
+    """Out-of-distribution AUROC by entropy, for every set that has it."""
+    sets = dict.fromkeys(row["split"] for row in rows if row["metric"] == "ood_auroc")
+    return [Measure(f"OOD AUROC % {name}", name, "ood_auroc", "entropy") for name in sets]
 
 
 class Scores:
@@ -51,19 +45,16 @@ class Scores:
 
     def entry(self, measure: Measure, calibrator: str, model: str | None = None) -> Number:
         """The number with its interval, if it has one; an empty text where there is none."""
-        measured = (measure.split, measure.metric, measure.score)
-        row = self._rows.get((*measured, calibrator, model))
+        row = self._rows.get((*measure[1:], calibrator, model))
         if row is None:
             return Number("")
-        ends = [shown(row[end], percent=measure.percent) for end in ("low", "high") if end in row]
-        value = shown(row["value"], percent=measure.percent)
+        numbers = [row[name] for name in ("value", "low", "high") if name in row]
+        value, *ends = (_shown(number, measure.metric) for number in numbers)
         return Number(value, interval=tuple(ends), best=bool(row.get("best")))
 
 
-def shown(value: float | str | None, *, percent: bool) -> str:
-    """A number as a table prints it: percent with two decimals, anything else with four."""
-    if value is None:
-        return "nan"
-    if isinstance(value, str) or not math.isfinite(value):
-        return str(value)
-    return f"{100 * value:.2f}" if percent else f"{value:.4f}"
+def _shown(value: float | str | None, metric: str) -> str:
+    """Percent with two decimals, anything else with four."""
+    number = math.nan if value is None else float(value)
+    percent = metric_info(metric).percent and math.isfinite(number)
+    return f"{100 * number:.2f}" if percent else f"{number:.4f}"

@@ -32,7 +32,7 @@ _Line = list[Piece]
 _Part = list[_Line]  # of a table
 
 _BLANK: _Line = [Piece("")]
-_END = Piece("\n")
+_GAP, _END = Piece(" "), Piece("\n")
 
 
 def stacked(title: str) -> list[str]:
@@ -158,19 +158,12 @@ class _Drawing:
         return lines
 
     def _line(self, cells: Sequence[_Line]) -> _Line:
-        """One line of each cell, padded; pieces without a style are one with what is beside them."""
-        line, plain = [], ""
+        """One line of each cell, padded, with gaps between them."""
+        line: _Line = []
         for cell, column, width in zip(cells, self._columns, self._widths, strict=True):
-            gap = " " * (width - _length(cell))
-            plain += "" if column.left else gap
-            for piece in cell:
-                if piece.style:
-                    line += [Piece(plain), piece]
-                    plain = ""
-                else:
-                    plain += piece.text
-            plain += f"{gap} " if column.left else " "
-        return [*line, Piece(plain[:-1])]
+            padding = Piece(" " * (width - _length(cell)))
+            line += [*cell, padding, _GAP] if column.left else [padding, *cell, _GAP]
+        return line[:-1]
 
 
 def _title(column: Heading, narrow: bool) -> list[str]:
