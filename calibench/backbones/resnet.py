@@ -16,12 +16,44 @@ from torch import Tensor, nn
 from calibench.backbones.base import Backbone
 
 
-class _Pooled(Backbone, ABC):
-    """Features, average pooling to `pool` x `pool`, one linear layer."""
+class _ResNet(Backbone, ABC):
+    """A 3x3 stem, stages of residual blocks, average pooling to `pool` x `pool`, one linear layer.
 
+    Attributes:
+        depths: Blocks of each stage.
+        planes: Channels of each stage, before a bottleneck's expansion.
+        stem: Channels after the stem.
+        bottlenecks: Whether a block is a bottleneck or has two 3x3 convolutions.
+        padded: Whether shortcuts are without parameters.
+        pool: Side of what is left of an image.
+        he: Whether convolutions are initialised as by He et al., not as by PyTorch.
+    """
+
+    depths: ClassVar[tuple[int, ...]]
+    planes: ClassVar[tuple[int, ...]] = (64, 128, 256, 512)
+    stem: ClassVar[int] = 64
+    bottlenecks: ClassVar[bool] = True
+    padded: ClassVar[bool] = False
     pool: ClassVar[int] = 1
-    features: nn.Module
-    fc: nn.Linear
+    he: ClassVar[bool] = False
+
+    def __init__(self, *, num_classes: int, in_channels: int = 3) -> None:
+        from calibench.backbones import residual
+
+        super().__init__()
+        self.num_classes = num_classes
+        block = residual.Bottleneck if self.bottlenecks else residual.BasicBlock
+        self.features = residual.residual_features(
+            block,
+            stem=self.stem,
+            planes=self.planes,
+            depths=self.depths,
+            in_channels=in_channels,
+            shortcut=residual.PaddedShortcut if self.padded else residual.projection,
+        )
+        self.fc = nn.Linear(self.planes[-1] * block.expansion * self.pool**2, num_classes)
+        if self.he:
+            _initialise_he(self)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (N, num_classes) of images (N, in_channels, H, W)."""
@@ -30,27 +62,7 @@ class _Pooled(Backbone, ABC):
         return logits
 
 
-class _BottleneckResNet(_Pooled, ABC):
-    """Four stages of bottlenecks, 64 to 512 planes, PyTorch's default initialisation."""
-
-    depths: ClassVar[tuple[int, ...]]
-
-    def __init__(self, *, num_classes: int, in_channels: int = 3) -> None:
-        from calibench.backbones.residual import Bottleneck, residual_features
-
-        super().__init__()
-        self.num_classes = num_classes
-        self.features = residual_features(
-            Bottleneck,
-            stem=64,
-            planes=(64, 128, 256, 512),
-            depths=self.depths,
-            in_channels=in_channels,
-        )
-        self.fc = nn.Linear(2048 * self.pool**2, num_classes)
-
-
-class CIFARResNet50(_BottleneckResNet):
+class CIFARResNet50(_ResNet):
     """ResNet-50 with a 3x3 stem for 32x32 images (He et al. 2016; Mukhoti et al. 2020).
 
     23,520,842 parameters with 10 classes, 23,705,252 with 100.
@@ -63,7 +75,7 @@ class CIFARResNet50(_BottleneckResNet):
     depths = (3, 4, 6, 3)
 
 
-class CIFARResNet110(_BottleneckResNet):
+class CIFARResNet110(_ResNet):
     """The calibration papers' ResNet-110: bottlenecks [3, 4, 26, 3] (Mukhoti et al. 2020).
 
     45,864,522 parameters with 10 classes, 46,048,932 with 100; not the 1.7-million-parameter CIFAR
@@ -77,17 +89,7 @@ class CIFARResNet110(_BottleneckResNet):
     depths = (3, 4, 26, 3)
 
 
-class _TinyImageNetResNet(_BottleneckResNet, ABC):
-    """A bottleneck network with 2x2 pooling and He initialisation."""
-
-    pool = 2
-
-    def __init__(self, *, num_classes: int, in_channels: int = 3) -> None:
-        super().__init__(num_classes=num_classes, in_channels=in_channels)
-        _initialise_he(self)
-
-
-class TinyImageNetResNet50(_TinyImageNetResNet):
+class TinyImageNetResNet50(_ResNet):
     """ResNet-50 for 64x64 images: 3x3 stem, 2x2 pooling, 8192 features (Mukhoti et al. 2020).
 
     25,138,952 parameters with 200 classes.
@@ -98,9 +100,10 @@ class TinyImageNetResNet50(_TinyImageNetResNet):
     """
 
     depths = (3, 4, 6, 3)
+    pool, he = 2, True
 
 
-class TinyImageNetResNet110(_TinyImageNetResNet):
+class TinyImageNetResNet110(_ResNet):
     """ResNet-110 [3, 4, 26, 3] for 64x64 images, 2x2 pooling (Mukhoti et al. 2020).
 
     47,482,632 parameters with 200 classes.
@@ -111,9 +114,10 @@ class TinyImageNetResNet110(_TinyImageNetResNet):
     """
 
     depths = (3, 4, 26, 3)
+    pool, he = 2, True
 
 
-class WideResNet26x10(_Pooled):
+class WideResNet26x10(_ResNet):
     """Wide-ResNet-26-10, post-activation: the papers' "28-10" (Mukhoti et al. 2020).
 
     36,481,434 parameters with 10 classes, 36,539,124 with 100 (Zagoruyko and Komodakis 2016). Four
@@ -125,41 +129,11 @@ class WideResNet26x10(_Pooled):
         in_channels: Channels of the images.
     """
 
-    def __init__(self, *, num_classes: int, in_channels: int = 3) -> None:
-        from calibench.backbones.residual import BasicBlock, residual_features
-
-        super().__init__()
-        self.num_classes = num_classes
-        self.features = residual_features(
-            BasicBlock, stem=16, planes=(160, 320, 640), depths=(4, 4, 4), in_channels=in_channels
-        )
-        self.fc = nn.Linear(640, num_classes)
-        _initialise_he(self)
+    depths, stem, planes = (4, 4, 4), 16, (160, 320, 640)
+    bottlenecks, he = False, True
 
 
-class _ThinResNet(_Pooled, ABC):
-    """Three stages of 16, 32 and 64 planes with shortcuts without parameters."""
-
-    depth: ClassVar[int]
-
-    def __init__(self, *, num_classes: int, in_channels: int = 3) -> None:
-        from calibench.backbones.residual import BasicBlock, PaddedShortcut, residual_features
-
-        super().__init__()
-        self.num_classes = num_classes
-        self.features = residual_features(
-            BasicBlock,
-            stem=16,
-            planes=(16, 32, 64),
-            depths=(self.depth,) * 3,
-            in_channels=in_channels,
-            shortcut=PaddedShortcut,
-        )
-        self.fc = nn.Linear(64, num_classes)
-        _initialise_he(self)
-
-
-class CIFARResNet20(_ThinResNet):
+class CIFARResNet20(_ResNet):
     """The CIFAR ResNet-20: 6n + 2 layers with n = 3 (He et al. 2016, section 4.2).
 
     269,722 parameters with 10 classes.
@@ -169,10 +143,12 @@ class CIFARResNet20(_ThinResNet):
         in_channels: Channels of the images.
     """
 
-    depth = 3
+    depths = (3, 3, 3)
+    stem, planes = 16, (16, 32, 64)
+    bottlenecks, padded, he = False, True, True
 
 
-class CIFARResNet8(_ThinResNet):
+class CIFARResNet8(_ResNet):
     """The smallest CIFAR ResNet, 6n + 2 layers with n = 1, for CPUs (He et al. 2016, section 4.2).
 
     75,290 parameters with 10 classes.
@@ -182,7 +158,9 @@ class CIFARResNet8(_ThinResNet):
         in_channels: Channels of the images.
     """
 
-    depth = 1
+    depths = (1, 1, 1)
+    stem, planes = 16, (16, 32, 64)
+    bottlenecks, padded, he = False, True, True
 
 
 def _initialise_he(network: nn.Module) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -46,6 +46,8 @@ class ClassificationDataModule(LightningDataModule, ABC):
         test_transform: Another transform for the test split alone; None for the same.
         augmentation: Random change of stored training inputs, or None.
         decode: Reads the images of splits too large for memory, whose stored inputs are file numbers; else None.
+        loader: Makes the loaders of evaluation.
+        shuffled_loader: Makes the loader of training.
         tokens: What the network's inputs are where they are token numbers, after `setup`; else None.
     """
 
@@ -53,6 +55,8 @@ class ClassificationDataModule(LightningDataModule, ABC):
     test_transform: Transform | None = None
     augmentation: Augmentation | None = None
     decode: Transform | None = None
+    loader: Callable[..., ResidentLoader] = ResidentLoader
+    shuffled_loader: Callable[..., ShuffledLoader] = ShuffledLoader
     tokens: TokenInputs | None = None
     class_counts: Tensor
     fingerprint: str
@@ -140,7 +144,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
 
     def train_dataloader(self) -> ShuffledLoader:
         """Shuffled, augmented batches of the training split."""
-        return ShuffledLoader(
+        return self.shuffled_loader(
             self.splits.train,
             batch_size=self.batch_size,
             seed=run_seed(),
@@ -181,7 +185,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         transform: Transform | None = None,
         decode: Transform | None = None,
     ) -> ResidentLoader:
-        return ResidentLoader(
+        return self.loader(
             examples,
             batch_size=self.batch_size,
             device=self._device(),

@@ -51,7 +51,7 @@ def roc(inside: Floats, outside: Floats, *, points: int | None = None) -> Curve:
     if points is None:
         cuts = np.unique(np.concatenate([inside, outside]))
     else:  # half of the points lie evenly along each axis
-        sides = (side[_thin(len(side), points // 2)] for side in (inside, outside))
+        sides = (side[thinned(len(side), points // 2)] for side in (inside, outside))
         cuts = np.unique(np.concatenate(list(sides)))
     cuts = cuts[::-1]
     x = 1 - np.searchsorted(inside, cuts, side="left") / len(inside)
@@ -84,11 +84,11 @@ def risk_coverage_curve(
     share = np.add.reduceat(wrong, starts, dtype=float) / size
     k = np.arange(1, len(ordered) + 1)
     risk = np.cumsum(np.repeat(share, size)) / k
-    kept = slice(None) if points is None else _thin(len(k), points)
+    kept = slice(None) if points is None else thinned(len(k), points)
     return Curve((k / len(k))[kept], risk[kept], float(risk.mean()))
 
 
-def _thin(n: int, points: int) -> npt.NDArray[np.int64]:
+def thinned(n: int, points: int) -> npt.NDArray[np.int64]:
     """At most `points` of n positions, evenly spaced, with the first and the last."""
     return np.unique(np.linspace(0, n - 1, min(n, points)).round().astype(np.int64))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from calibench.plots.curves import thinned
 from calibench.plots.style import color, line, tidied
 
 if TYPE_CHECKING:
@@ -36,19 +36,11 @@ def training_curves(folder: Path, *, points: int | None = None) -> dict[str, Ser
     curves = {}
     for name, texts in columns.items():
         written = [place for place, text in enumerate(texts) if text and epochs[place]]
-        thin = _thin(len(written), points or len(written))
-        values = [(written[place], float(texts[written[place]])) for place in thin]
+        kept = thinned(len(written), points or len(written)).tolist()
+        values = [(written[place], float(texts[written[place]])) for place in kept]
         if values:
             curves[name] = [(float(epochs[place]), v) for place, v in values if math.isfinite(v)]
     return curves
-
-
-@cache
-def _thin(number: int, points: int) -> tuple[int, ...]:
-    """At most `points` of `number` places, evenly spaced, with the first and the last."""
-    if number <= points:
-        return tuple(range(number))
-    return tuple(round(place * (number - 1) / (points - 1)) for place in range(points))
 
 
 def draw_curves(

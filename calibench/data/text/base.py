@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +15,6 @@ from calibench.arguments import integer_from, positive_integer
 from calibench.backbones.base import TokenInputs
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
-from calibench.data.resident import Transform
-from calibench.data.seeds import run_seed
 from calibench.data.source import data_root
 from calibench.data.text import sets
 from calibench.data.text.corpus import CorpusSplits
@@ -86,14 +85,15 @@ class TextDataModule(ClassificationDataModule, ABC):
         self.root = data_root(root)
         self.vectors, self.embedding = vectors, embedding
         self.fit_on, self.max_length = fit_on, max_length
-        self.margin = margin if padding == "bucket" else None
-        self.bucket_batches = bucket_batches
+        columns = margin if padding == "bucket" else None
+        self.loader = partial(TextLoader, margin=columns)
+        self.shuffled_loader = partial(ShuffledTextLoader, margin=columns, pool=bucket_batches)
         self.tokenizer: Tokenizer = (
             WordTokenizer(vocab_size=vocab_size)
             if tokenizer_file is None
             else SubwordTokenizer(file=tokenizer_file)
         )
-        self.transform: Transform = Tensor.long
+        self.transform = Tensor.long
 
     @abstractmethod
     def load_corpus(self, seed: int) -> CorpusSplits:
@@ -123,32 +123,6 @@ class TextDataModule(ClassificationDataModule, ABC):
         self._count_empty(tokens, f"`{name}`")
         target = torch.full((len(texts),), -1)
         return EvaluationSet(name, "ood", Examples(tokens.padded(self.max_length), target))
-
-    def train_dataloader(self) -> ShuffledTextLoader:
-        """Shuffled batches of the training split, each of texts of similar length."""
-        return ShuffledTextLoader(
-            self.splits.train,
-            margin=self.margin,
-            pool=self.bucket_batches,
-            batch_size=self.batch_size,
-            seed=run_seed(),
-            device=self._device(),
-            transform=self.transform,
-        )
-
-    def _ordered(
-        self,
-        examples: Examples,
-        transform: Transform | None = None,
-        decode: Transform | None = None,
-    ) -> TextLoader:
-        return TextLoader(
-            examples,
-            margin=self.margin,
-            batch_size=self.batch_size,
-            device=self._device(),
-            transform=transform or self.transform,
-        )
 
     def _tokenize(self, corpus: CorpusSplits) -> list[Tokens]:
         texts = [text for part in corpus for text in part.texts]
