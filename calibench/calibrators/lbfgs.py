@@ -19,16 +19,14 @@ def lbfgs_minimum(
     start: Sequence[Tensor],
     *,
     max_iter: int,
-    tolerance: float = 1e-9,
     smooth: bool = True,
 ) -> list[Tensor]:
-    """Parameters where no entry of the gradient is above `tolerance`, or after `max_iter` steps.
+    """Parameters where no entry of the gradient is above 1e-9, or after `max_iter` steps.
 
     Args:
         objective: Value and gradients at the parameters.
         start: Initial parameters, any shapes, float64.
         max_iter: Largest number of iterations: early stopping where there is no finite optimum.
-        tolerance: Largest entry of the gradient at which the search ends.
         smooth: Whether the gradient vanishes at a minimum, which need not be where the objective has kinks.
 
     Warns:
@@ -53,7 +51,7 @@ def lbfgs_minimum(
         "maxfun": 4 * max_iter,
         "maxcor": 20,
         "ftol": 0,
-        "gtol": tolerance,
+        "gtol": 1e-9,
     }
     from scipy.optimize import minimize  # half a second, which only a fit needs
 

@@ -20,16 +20,13 @@ def newton_minimum(
     objective: Callable[[Tensor], tuple[float, Tensor]],
     hessian: Callable[[Tensor], Hessian],
     start: Tensor,
-    *,
-    tolerance: float = 1e-7,
 ) -> Tensor:
-    """The minimum of a convex function, up to a gradient whose norm is below `tolerance`.
+    """The minimum of a convex function, up to a gradient whose norm is below 1e-7.
 
     Args:
         objective: Value and gradient at parameters of the shape of `start`.
         hessian: The Hessian at parameters, as the function that multiplies it with a direction.
         start: Initial parameters, float64.
-        tolerance: Norm of the gradient at which the search ends.
 
     Warns:
         ConvergenceWarning: If the gradient is not small after 500 iterations.
@@ -57,7 +54,7 @@ def newton_minimum(
 
     found = minimize(
         value_and_gradient, array(start), jac=True, hessp=product, method="trust-ncg",
-        options={"gtol": tolerance, "maxiter": ITERATIONS},
+        options={"gtol": 1e-7, "maxiter": ITERATIONS},
     )  # fmt: skip
     warn_unless_converged("the norm of the gradient", float(np.linalg.norm(found.jac)))
     return tensor(found.x)

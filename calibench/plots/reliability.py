@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from calibench.binning import equal_width_bin_of_array
 from calibench.plots.style import GREY, PALETTE, tidied
+from calibench.statistics import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +49,6 @@ def reliability(
     correct: npt.NDArray[np.bool_],
     *,
     n_bins: int = 15,
-    level: float = 0.05,
-    seed: int = 0,
 ) -> Reliability:
     """Compute a reliability diagram.
 
@@ -60,8 +59,6 @@ def reliability(
         confidence: Largest probability of each example, (N,), see `ExampleScores.metric_confidence`.
         correct: Whether the prediction is right, (N,).
         n_bins: Right-closed bins of [0, 1].
-        level: One minus the coverage of the interval.
-        seed: Of the bootstrap.
 
     Raises:
         ValueError: If there is no example, or no bin.
@@ -74,8 +71,8 @@ def reliability(
     with np.errstate(invalid="ignore"):
         mean = np.bincount(bins, confidence, n_bins) / count
         accuracy = np.bincount(bins, correct.astype(float), n_bins) / count
-    drawn = np.random.default_rng(seed).binomial(count, np.nan_to_num(accuracy), (1000, n_bins))
-    low, high = np.quantile(drawn, [level / 2, 1 - level / 2], axis=0) / np.maximum(count, 1)
+    drawn = np.random.default_rng(0).binomial(count, np.nan_to_num(accuracy), (1000, n_bins))
+    low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2], axis=0) / np.maximum(count, 1)
     gap = float(np.nansum(count * np.abs(mean - accuracy)) / count.sum())
     hole = np.where(count, 0.0, np.nan)
     return Reliability(count, mean, accuracy, low + hole, high + hole, gap)

@@ -13,6 +13,8 @@ from calibench.statistics.seeds import LEVEL, average_ranks
 
 Floats = npt.NDArray[np.floating]
 
+RESAMPLES = 2000  # of the data sets
+
 
 @dataclass(frozen=True)
 class RankComparison:
@@ -33,18 +35,11 @@ class RankComparison:
 
 def compare_ranks(
     table: Sequence[Sequence[float]],
-    *,
-    level: float = LEVEL,
-    n_resamples: int = 2000,
-    seed: int = 0,
 ) -> RankComparison:
     """Rank methods on each data set and compare their mean ranks.
 
     Args:
         table: One row per data set, one value per method; less is better; no NaN.
-        level: Of the interval, the Friedman test and the critical difference.
-        n_resamples: Bootstrap resamples of the data sets.
-        seed: Of the bootstrap.
 
     Raises:
         ValueError: If the table is not dense and rectangular with at least two methods.
@@ -54,13 +49,13 @@ def compare_ranks(
         raise ValueError("`table` must be dense: data sets x methods (at least 2), without NaN.")
     n, k = values.shape
     ranks = np.array([average_ranks(row) for row in values.tolist()])
-    drawn = np.random.default_rng(seed).integers(n, size=(n_resamples, n))
-    low, high = np.quantile(ranks[drawn].mean(axis=1), [level / 2, 1 - level / 2], axis=0)
+    drawn = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
+    low, high = np.quantile(ranks[drawn].mean(axis=1), [LEVEL / 2, 1 - LEVEL / 2], axis=0)
     return RankComparison(
         ranks.mean(axis=0).tolist(),
         list(zip(low.tolist(), high.tolist(), strict=True)),
         _friedman(values),
-        critical_difference(k, n, level=level),
+        critical_difference(k, n),
     )
 
 
@@ -73,11 +68,11 @@ def _friedman(values: Floats) -> float:
     return float(friedmanchisquare(*values.T).pvalue)
 
 
-def critical_difference(n_methods: int, n_sets: int, *, level: float = LEVEL) -> float:
+def critical_difference(n_methods: int, n_sets: int) -> float:
     """Nemenyi's critical difference of mean ranks, q sqrt(k (k + 1) / (6 n))."""
     from scipy.stats import studentized_range
 
-    q = studentized_range.ppf(1 - level, n_methods, math.inf) / math.sqrt(2)
+    q = studentized_range.ppf(1 - LEVEL, n_methods, math.inf) / math.sqrt(2)
     return float(q * math.sqrt(n_methods * (n_methods + 1) / (6 * n_sets)))
 
 
