@@ -73,7 +73,7 @@ def test_ring_is_far_from_every_class(gaussians) -> None:
     [
         ({"num_gaussians": 1}, "`num_gaussians` must be an integer >= 2, got 1"),
         ({"train_per_class": 0}, "must be positive integers"),
-        ({"ood": ("rings",)}, "no set `rings`; did you mean ring"),
+        ({"ood": ("rings",)}, "no evaluation set `rings` here; did you mean ring"),
     ],
 )
 def test_arguments_are_checked(options, message) -> None:

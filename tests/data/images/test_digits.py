@@ -113,7 +113,7 @@ def test_photos_without_pillow_are_skipped(monkeypatch: pytest.MonkeyPatch) -> N
         ({"imbalance_factor": 0.5}, "`imbalance_factor` is the largest class over the smallest"),
         ({"val_fraction": 0.6, "test_fraction": 0.4}, "leave a rest to train on"),
         ({"val_fraction": 0.0}, "must be positive"),
-        ({"ood": ("photo",)}, "no set `photo`; did you mean photos"),
+        ({"ood": ("photo",)}, "no evaluation set `photo` here; did you mean photos"),
     ],
 )
 def test_arguments_are_checked(options, message) -> None:
