@@ -185,7 +185,7 @@ def _training(verb: str, arguments: list[str]) -> int:
     given = read_arguments(arguments)
     own = {key: value for key, value in given.options if verb == "predict" and key in _OF_PREDICT}
     if "calibrator" in own:
-        from calibench.catalogue import check_listed
+        from calibench.config.catalogue import check_listed
 
         check_listed("calibrators", own["calibrator"])
     config = configuration(given.files, [pair for pair in given.options if pair[0] not in own])
@@ -207,7 +207,7 @@ def _training(verb: str, arguments: list[str]) -> int:
 
 def _check(config: Config, questions: Sequence[str]) -> None:
     """Refuse what is wrong before anything slow is imported; a question about a class needs no whole configuration."""
-    from calibench import mistakes
+    from calibench.config import mistakes
 
     if not any(question.startswith("--") and "help" in question for question in questions):
         mistakes.check(config)

@@ -16,8 +16,8 @@ from subprocess import PIPE
 
 import pytest
 
-from calibench.catalogue import CONTRACTS, KINDS, classes, entries
 from calibench.cli import VERBS, configuration_of, main
+from calibench.config.catalogue import CONTRACTS, KINDS, classes, entries
 from tests.waiting import patience, started, wait_for
 
 DIGITS = ["fit", "--config", "digits_lt"]

@@ -20,7 +20,7 @@ training | plots
 leaderboard | doctor
 evaluation > store > runs | data > tables
 losses | metrics | calibrators | backbones | published | statistics
-mistakes > families > catalogue > config > processes > binning | distributed | arguments | tensors | lazily | signatures | keys
+config > processes > binning | distributed | arguments | tensors
 """
 LIGHTNING = {"cli", "analyses", "sweep", "training", "data"}
 

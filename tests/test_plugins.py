@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from calibench.catalogue import entries, load_plugins
 from calibench.cli import configuration_of
+from calibench.config.catalogue import entries, load_plugins
 from calibench.training.experiment import Experiment
 
 SOURCE = """

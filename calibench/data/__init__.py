@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from calibench.catalogue import defining_modules
-from calibench.lazily import lazy
+from calibench.config.catalogue import defining_modules
+from calibench.config.lazily import lazy
 
 if TYPE_CHECKING:
     from calibench.data.base import ClassificationDataModule

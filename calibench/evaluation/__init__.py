@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.lazily import lazy
+from calibench.config.lazily import lazy
 
 if TYPE_CHECKING:
     from calibench.evaluation.ensemble import deep_ensemble

@@ -14,8 +14,8 @@ import torch
 
 from calibench import calibrators
 from calibench.calibrators import Calibrator
-from calibench.catalogue import classes
 from calibench.config import near_matches
+from calibench.config.catalogue import classes
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.command import labelled_as
 from calibench.evaluation.files import Reader, check_fittable

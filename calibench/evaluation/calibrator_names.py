@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from calibench.calibrators import Calibrator
-from calibench.catalogue import classes, unlisted
 from calibench.config import UsageError
+from calibench.config.catalogue import classes, unlisted
 from calibench.evaluation.loaded import loaded_class
 from calibench.evaluation.options import DEFAULT
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from calibench.catalogue import load_plugins
+from calibench.config.catalogue import load_plugins
 from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import calibrators_named
 from calibench.evaluation.ensemble import deep_ensemble

@@ -12,11 +12,11 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 from calibench import metrics
-from calibench.catalogue import classes
 from calibench.config import UsageError, near_matches
+from calibench.config.catalogue import classes
+from calibench.config.lazily import load
 from calibench.evaluation.loaded import loaded_class
 from calibench.evaluation.scoring import Row, name_and_bins, unsynchronised, update_metrics
-from calibench.lazily import load
 from calibench.metrics import CalibrationMetric
 from calibench.runs import Predictions
 

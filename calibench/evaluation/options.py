@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from calibench.arguments import integer_from, positive_integer
-from calibench.catalogue import check_listed
 from calibench.config import UsageError
+from calibench.config.catalogue import check_listed
 from calibench.evaluation.files import FILES_HELP, SCORES, check_file
 from calibench.processes import cores
 from calibench.tables.output import loading

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import CalibrationMetric
-from calibench.metrics.top_label import checked_top_label
+from calibench.metrics.top_label import PairMetric, checked_top_label
 
 
 def excess_and_variance(confidence: Tensor, correct: Tensor) -> Tensor:
@@ -33,7 +32,7 @@ def spiegelhalter_z(preds: Tensor, target: Tensor) -> dict[str, Tensor]:
     return z_and_p(excess_and_variance(*checked_top_label(preds, target)))
 
 
-class SpiegelhalterZ(CalibrationMetric):
+class SpiegelhalterZ(PairMetric):
     """Spiegelhalter's Z statistic of the top-label Brier score (Spiegelhalter 1986).
 
     Z = sum_i (a_i - c_i)(1 - 2 c_i) / sqrt(sum_i (1 - 2 c_i)^2 c_i (1 - c_i)) for confidence c_i and hit a_i: the Brier
@@ -64,12 +63,9 @@ class SpiegelhalterZ(CalibrationMetric):
         super().__init__(**kwargs)
         self.add_sum("sums", 3)
 
-    def update(
-        self, preds: Tensor, target: Tensor, top_label: tuple[Tensor, Tensor] | None = None
-    ) -> None:
-        """Add a batch: probabilities (N, K), class indices (N,), and `top_label` of them where it is known already."""
-        pair = self.receive_top_label(preds, target, top_label)
-        self.accumulate("sums", excess_and_variance(*pair))
+    def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
+        """Add to the sums."""
+        self.accumulate("sums", excess_and_variance(confidence, correct))
 
     def compute(self) -> dict[str, Tensor]:
         """Z and its p-value, see the class."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from calibench.catalogue import load_plugins
+from calibench.config.catalogue import load_plugins
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables

@@ -13,8 +13,8 @@ from typing import Any
 from rich.live import Live
 
 from calibench.config import Options, UsageError, find, near_matches
+from calibench.config.mistakes import check
 from calibench.leaderboard import leaderboard
-from calibench.mistakes import check
 from calibench.processes import cores, unwinding
 from calibench.sweep.dry_run import listing
 from calibench.sweep.launchers import Slurm, local_pool, slurm_options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from textwrap import wrap
 
-from calibench.catalogue import KINDS, entries
+from calibench.config.catalogue import KINDS, entries
 from calibench.tables.console import Terminal
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import show

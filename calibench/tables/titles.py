@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calibench.catalogue import attributes, panel
+from calibench.config.catalogue import attributes, panel
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 
 from calibench.config import ExpectedFailure, UsageError
-from calibench.mistakes import given_checkpoint
+from calibench.config.mistakes import given_checkpoint
 from calibench.runs import CorruptRun, Run
 from calibench.training.checkpoints import read_checkpoint
 from calibench.training.experiment import Experiment

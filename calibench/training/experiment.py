@@ -20,15 +20,15 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from calibench import data
-from calibench.catalogue import load_plugins
 from calibench.config import Config, UsageError
+from calibench.config.catalogue import load_plugins
+from calibench.config.keys import KEYS
+from calibench.config.lazily import load
+from calibench.config.mistakes import unknown_option
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import import_metrics
 from calibench.evaluation.settings import spelled_out
-from calibench.keys import KEYS
-from calibench.lazily import load
-from calibench.mistakes import unknown_option
 from calibench.runs import Cell, Run
 from calibench.training.checkpoints import AtomicCheckpointIO
 from calibench.training.messages import one_line

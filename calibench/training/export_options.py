@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from calibench.catalogue import check_listed
 from calibench.config import UsageError
+from calibench.config.catalogue import check_listed
 from calibench.runs import Run
 from calibench.tables.output import loading
 

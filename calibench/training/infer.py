@@ -9,10 +9,10 @@ import lightning.pytorch as L
 
 from calibench.calibrators import Calibrator
 from calibench.config import Config, UsageError
+from calibench.config.mistakes import given_checkpoint
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrate import save_calibrator, save_probabilities
 from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.mistakes import given_checkpoint
 from calibench.runs import Predictions
 from calibench.tables.console import Terminal
 from calibench.training.collected import save_collected

@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from calibench.config import short_name
-from calibench.families import family_of_key
-from calibench.keys import LINKED
-from calibench.mistakes import expected, no_argument, unknown_option
-from calibench.signatures import Absent
+from calibench.config.families import family_of_key
+from calibench.config.keys import LINKED
+from calibench.config.mistakes import expected, no_argument, unknown_option
+from calibench.config.signatures import Absent
 
 # What a line of a message can be. The groups are the facts; a line without any leads to others or repeats them.
 _LINES = tuple(

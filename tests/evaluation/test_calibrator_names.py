@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calibench.calibrators import AdaptiveTemperatureScaling, TemperatureScaling
-from calibench.catalogue import classes
+from calibench.config.catalogue import classes
 from calibench.evaluation.calibrator_names import calibrator_named, unique_names
 
 

@@ -12,8 +12,8 @@ from functools import partial
 import pytest
 import torch
 
-from calibench import catalogue
 from calibench import metrics as M
+from calibench.config import catalogue
 from calibench.metrics.adaptive_classwise import ClassColumnsMetric
 from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.collection import PANEL

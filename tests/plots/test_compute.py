@@ -10,7 +10,7 @@ from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 
 from calibench import metrics
 from calibench.calibrators import AdaptiveTemperatureScaling, VectorScaling
-from calibench.catalogue import classes
+from calibench.config.catalogue import classes
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.leaderboard import read_results
 from calibench.plots.calibrated import calibrated, fitted_from

@@ -20,7 +20,7 @@ Options = Mapping[str, Any] | Sequence[tuple[str, Any]]
 Seed = int | Literal["run"]
 """A number, or "run" for the run's own seed."""
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parent.parent
 _FOLDERS = ("", "losses", "protocols", "suites")
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from calibench.config import Config, UsageError, near_matches
-from calibench.families import FAMILIES, Family, family_of_key, family_of_type
-from calibench.keys import GROUPS, KEYS, LINKED, SEED
-from calibench.signatures import Absent, Argument, Found, arguments, definition
+from calibench.config.families import FAMILIES, Family, family_of_key, family_of_type
+from calibench.config.keys import GROUPS, KEYS, LINKED, SEED
+from calibench.config.signatures import Absent, Argument, Found, arguments, definition
 
 _DATA = next(family for family in FAMILIES if family.kind == "data")
 

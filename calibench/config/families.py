@@ -6,7 +6,8 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from calibench.catalogue import (
+from calibench.config import near_matches, short_name
+from calibench.config.catalogue import (
     CONTRACTS,
     classes,
     defining_modules,
@@ -14,8 +15,7 @@ from calibench.catalogue import (
     of_the_current_folder,
     plugins,
 )
-from calibench.config import near_matches, short_name
-from calibench.signatures import Absent, Argument, Found, arguments, definition, exported
+from calibench.config.signatures import Absent, Argument, Found, arguments, definition, exported
 
 
 @dataclass(frozen=True)

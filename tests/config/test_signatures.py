@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from calibench.catalogue import CONTRACTS, classes
 from calibench.cli import configuration_of
 from calibench.config import UsageError, available
-from calibench.families import FAMILIES
-from calibench.mistakes import check, options
-from calibench.signatures import Absent, arguments, definition
+from calibench.config.catalogue import CONTRACTS, classes
+from calibench.config.families import FAMILIES
+from calibench.config.mistakes import check, options
+from calibench.config.signatures import Absent, arguments, definition
 from calibench.sweep.suites import is_suite, load_suite
 from calibench.training.experiment import Experiment
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from calibench.config import UsageError, available, near_matches
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parent.parent
 # What can be listed, and the class that everything of the kind descends from.
 CONTRACTS = {
     "losses": "CalibrationLoss",

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from calibench.lazily import load
+from calibench.config.lazily import load
 
 PACKAGES = ["calibench.data", "calibench.evaluation", "calibench.metrics", "calibench.runs"]
 
