@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,9 @@ OF_NETWORKS = (
     "these trained networks, not the methods: the best network is among the bold ones with 95 % confidence "
     "(one seed; paired bootstrap over test examples)"
 )
+
+WELCH = "more than twice the others' deviation, so compared by Welch's form"
+NAMED = 2  # columns that the line on Welch's form names
 
 ByExamples = Callable[[Column, Sequence[Row]], Sequence[bool] | None]
 """Tells which of several runs, one a row, may be the best on the test examples; None if it cannot."""
@@ -153,6 +156,14 @@ def _apart(said: _Said) -> Iterator[str]:
     for column, (rows, found) in said.compared.items():
         for place in found.apart:
             named.setdefault(rows[place].label, []).append(column.title)
+    yield from apart_line(named)
+
+
+def apart_line(named: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The line that names rows with Welch's form, each with its columns, or their number if they are many; if any."""
+    parts = (
+        f"{label} ({', '.join(titles) if len(titles) <= NAMED else f'{len(titles)} columns'})"
+        for label, titles in named.items()
+    )
     if named:
-        parts = (f"{label} ({', '.join(titles)})" for label, titles in named.items())
-        yield f"more than twice the others' deviation, so compared by Welch's form: {'; '.join(parts)}"
+        yield f"{WELCH}: {', '.join(parts)}"
