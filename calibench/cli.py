@@ -33,23 +33,25 @@ Which training loss, with which post-hoc calibrator, gives probabilities you can
 
 train
   fit          train one run from YAML files, collect its logits, evaluate them
-  sweep        train a benchmark with several losses and seeds; ends with the leaderboard
-  validate     metrics of a checkpoint on the validation set
-  test         metrics of a checkpoint on the test, OOD and shift sets
+  sweep        train a benchmark with several losses and seeds, or a suite; ends with the leaderboard
+  validate     print the metrics of a checkpoint on the validation set
+  test         print the metrics of a checkpoint on the test, out-of-distribution (OOD) and shift sets
   predict      write a checkpoint's logits as .npz files
 
 from logits
-  evaluate     every metric of saved logits, raw and after each calibrator, with intervals
+  evaluate     print every metric of saved logits, raw and after each calibrator, with intervals
   calibrate    fit a calibrator on saved logits, or apply one
-  export       a trained network and its calibrator as one torch.export program
+  export       write a trained network and its calibrator as one torch.export program
 
-read
-  leaderboard  the ranked table of a results folder
-  reproduce    a paper's table with our numbers of the same cells
-  report       a self-contained HTML page of a results folder
-  plot         reliability diagrams and other pictures
-  data         what data there is, where it is expected, how to get it
-  list         what there is: losses, metrics, calibrators, backbones, data, benchmarks
+from results
+  leaderboard  print the ranked table of a results folder
+  reproduce    print a paper's table with our numbers below the paper's
+  report       write a self-contained HTML page of a results folder
+  plot         draw a reliability diagram or another picture
+
+what there is
+  data         list the datasets, where their files are expected, how to get them; fetch one
+  list         list losses, metrics, calibrators, backbones, data modules, plots, benchmarks
 
 start here
   calibench fit --config digits_lt                          one run, seconds on a laptop
@@ -58,34 +60,44 @@ start here
   calibench sweep digits_lt --seeds 1..3                    seven losses, three seeds
   calibench leaderboard results                             the table again
 
-`calibench VERB --help` explains a verb; --debug shows the traceback of an error; --version.
+`calibench VERB --help` explains a verb; `calibench --version` prints the version; with --debug an error shows its
+traceback.
 """
 
 TRAINING_HELP = {
     "fit": """\
 usage: calibench fit --config FILE [--config OVERLAY ...] [--KEY VALUE ...]
 
-Trains one run, collects the logits of val, test and the OOD sets, evaluates them raw and after each
-calibrator (fitted on val only), and writes results/<benchmark>/<backbone>/<loss>/<key>/seed=<k>/.
+Trains one run, saves the logits of the validation, test and out-of-distribution (OOD) sets, evaluates them raw and
+after each calibrator (fitted on the validation set only), and writes everything into the run folder
+results/<benchmark>/<backbone>/<loss>/<key>/seed=<k>/.
 
-  --config FILE        a benchmark or an overlay, by path or short name (see `calibench list benchmarks`);
-                       later files win, and another class replaces the whole block
-  --KEY VALUE          any key of the configuration:
-    --model.loss CLASS --model.loss.ARGUMENT VALUE      (also your own: mypackage.MyLoss)
+  --config FILE        a benchmark, or an overlay that changes a part of it; a path or a short name (see
+                       `calibench list benchmarks`). Later files win; another class replaces the whole block.
+  --KEY VALUE          any key of the configuration, for instance:
+    --model.loss CLASS --model.loss.ARGUMENT VALUE      a loss; your own as mymodule.MyLoss
+    --data CLASS --data.ARGUMENT VALUE                  data; your own as mymodule.MyDataModule
+    --benchmark NAME                                    the name in titles and of the folder below results/
+                                                        (default: the first file's)
     --seed_everything 2
     --trainer.max_epochs 10  --trainer.accelerator gpu  --trainer.devices 2
-    --trainer.default_root_dir DIR                      the run's folder goes under DIR
+    --trainer.default_root_dir DIR                      the folder of results
+    --trainer.logger CSVLogger --trainer.logger.save_dir DIR    a logger of Lightning's (TensorBoardLogger,
+                                                        WandbLogger, ...) beside the run folder's own metrics.csv
     --evaluation.calibrators+=VectorScaling  --evaluation.n_bins '[15, 20]'
-    --evaluated_checkpoint last|best_error|best_nll|best_refinement
-  --trace.test_metrics true  --trace.checkpoints '[50, 150]'   for curves: test metrics of every epoch
-                       (not for selection), checkpoints of named epochs; nothing else changes
-  --overwrite true     start anew: without it a run that is done is not trained again, and one that was
-                       cut short goes on from its last checkpoint, to the same numbers
+    --evaluated_checkpoint last|best_error|best_nll|best_refinement    (best: on the validation set)
+    --trace.test_metrics true  --trace.checkpoints '[50, 150]'  for curves: test metrics of every epoch (nothing
+                                                        can select by them), checkpoints of these epochs
+  --overwrite true     start anew. Without it, a finished run is not trained again, and a run that was interrupted
+                       goes on from its last checkpoint and ends with the same numbers.
   --ckpt_path FILE     start from this checkpoint
-  --print_config       print the resolved configuration (it runs as it is)
+  --print_config       print the resolved configuration, which can be run as it is
 
   calibench fit --model.loss.help FocalLoss    the arguments of a class
   calibench fit --help-all                     every key there is
+
+Several values of a key, and choosing the best of them on the validation set: `grid` and `select` of a suite, see
+`calibench sweep --help`.
 """,
     "validate": """\
 usage: calibench validate --config RUN/config.yaml [--ckpt_path FILE]
@@ -95,15 +107,16 @@ Prints the validation metrics of a checkpoint (default: the run folder's last.ck
     "test": """\
 usage: calibench test --config RUN/config.yaml [--ckpt_path FILE]
 
-Prints the metrics of a checkpoint on the test set and on the OOD and shift sets
+Prints the metrics of a checkpoint on the test set and on the out-of-distribution (OOD) and shift sets
 (default: the run folder's last.ckpt).
 """,
     "predict": """\
 usage: calibench predict --config RUN/config.yaml [--ckpt_path FILE] [--output DIR] [--calibrator NAME]
 
-Writes the logits of a checkpoint on val, test and every OOD and shift set as DIR/<name>.npz
-(default: ./predictions). With --calibrator also DIR/NAME/<name>.npz, the probabilities after a
-calibrator fitted on val, and DIR/NAME/calibrator.pt, the calibrator.
+Writes the logits of a checkpoint (default: the run folder's last.ckpt) on the validation set, the test set and every
+out-of-distribution (OOD) and shift set as DIR/<name>.npz (default of DIR: predictions). With --calibrator it also
+writes DIR/NAME/<name>.npz, the probabilities after a calibrator that is fitted on the validation set, and
+DIR/NAME/calibrator.pt, the calibrator (a NAME of `calibench list calibrators`).
 """,
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import VERBS
+from calibench.sweep.suites import load_suite
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -120,6 +121,25 @@ def test_options_in_commands_on_logits_exist() -> None:
         parser = argparse.ArgumentParser(allow_abbrev=False)
         rooms[verb].add_arguments(parser)
         parser.parse_args(rest.split())
+
+
+def test_the_files_that_documents_name_exist() -> None:
+    for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        text = document.read_text()
+        links = re.findall(r"\]\((?!http)([^)#]+)", text)
+        named = re.findall(r"`((?:benchmarks|docs|notebooks|tests|calibench)/[\w./]+)`", text)
+        for name in [*links, *named]:
+            assert (document.parent / name).exists() or (ROOT / name).exists(), (
+                f"{document}: {name}"
+            )
+
+
+def test_the_example_of_a_suite(tmp_path: Path) -> None:
+    (block,) = re.findall(
+        r"^```yaml\n(.*?)^```", (ROOT / "docs/suites.md").read_text(), re.M | re.S
+    )
+    (tmp_path / "my_suite.yaml").write_text(block)
+    assert len(load_suite(str(tmp_path / "my_suite.yaml")).jobs()) == 12
 
 
 def test_no_path_of_a_machine_and_no_registry_is_named() -> None:

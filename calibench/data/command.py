@@ -12,7 +12,7 @@ from calibench.data.source import DataError, Source, data_root, md5, sources
 from calibench.tables.output import say
 
 DESCRIPTION = """\
-Lists the datasets, fetches one, or compares its files with the official checksums."""
+Lists the datasets, fetches some, or compares their files with the official checksums."""
 
 EPILOG = """\
 examples:
@@ -24,9 +24,15 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("action", choices=_ACTIONS, help="what to do")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="datasets; all without one")
-    parser.add_argument("--root", help="folder of the datasets (default: $CALIBENCH_DATA)")
+    parser.add_argument(
+        "action",
+        choices=_ACTIONS,
+        help="list all datasets; fetch missing files; compare files with the official checksums",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="names of datasets (default: all)")
+    parser.add_argument(
+        "--root", help="folder of the datasets (default: $CALIBENCH_DATA, else ~/.cache/calibench)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

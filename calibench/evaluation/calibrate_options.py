@@ -17,11 +17,11 @@ EPILOG = f"""\
 examples:
   calibench calibrate --val val.npz --calibrator TemperatureScaling --output cal.pt
   calibench calibrate --apply cal.pt --input test.npz --output probs.npz
-  calibench evaluate --val val.npz --test test.npz        which calibrator? all of them, compared
+  calibench evaluate --val val.npz --test test.npz        to choose: all calibrators, compared
 
 {FILES_HELP}
 
-The output of --apply holds `probs` (N, K) float32 and `target`, and what the input said of itself. A calibrator file
+The output of --apply holds `probs` (N, K) float32, `target`, and the metadata of the input. A calibrator file
 holds the class's name, its arguments and what was fitted; reading one runs no code (weights_only). In Python:
 
   from calibench.evaluation.calibrate import load_calibrator
@@ -31,19 +31,34 @@ holds the class's name, its arguments and what was fitted; reading one runs no c
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench calibrate`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("--val", metavar="FILE", help="fit on these predictions")
+    parser.add_argument("--val", metavar="FILE", help="fit a calibrator on these predictions")
     parser.add_argument(
         "--calibrator",
         default="TemperatureScaling",
         metavar="NAME",
         help="a name of `calibench list calibrators` (default: TemperatureScaling)",
     )
-    parser.add_argument("--apply", type=Path, metavar="CALIBRATOR", help="apply this file")
-    parser.add_argument("--input", metavar="FILE", help="the predictions that --apply calibrates")
-    parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--scores", choices=SCORES, help="what CSV and .npy files hold")
     parser.add_argument(
-        "--clip", type=float, default=0.0, help="smallest probability that is read (default: 0)"
+        "--apply", type=Path, metavar="CALIBRATOR", help="apply the calibrator in this file"
+    )
+    parser.add_argument("--input", metavar="FILE", help="the predictions that --apply calibrates")
+    parser.add_argument(
+        "--output",
+        "-o",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="write the calibrator (.pt), or with --apply the probabilities (.npz)",
+    )
+    parser.add_argument(
+        "--scores", choices=SCORES, help="what the numbers in CSV and .npy files are"
+    )
+    parser.add_argument(
+        "--clip",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="raise smaller probabilities in the files to this one (default: 0)",
     )
 
 

@@ -45,7 +45,7 @@ calibrators by default:
   {", ".join(DEFAULT[4:])}
 (`calibench list calibrators` names all). Intervals are of the resampled set's own metric, but for smECE, which keeps
 the whole set's kernel width; AUPR and FPR@95 have none. A finite sample makes a calibration error too large; the
-interval corrects that, so it can lie below the number. An infinite NLL is shown as inf: histogram and isotonic
+interval is corrected for that, so it can lie below the number. An infinite NLL is shown as inf: histogram and isotonic
 calibration can give an exact 0."""
 
 
@@ -66,14 +66,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--posterior",
         metavar="FILE",
-        help=".npy (N, K): known class distributions of the test examples, many annotators' say",
+        help="known class distributions of the test examples, from many annotators for instance: .npy (N, K)",
     )
     parser.add_argument(
         "--calibrators",
         nargs="+",
         default=["default"],
         metavar="NAME",
-        help="names, default, all or none",
+        help="names of `calibench list calibrators`, or default, all or none",
     )
     parser.add_argument(
         "--metrics",
@@ -87,22 +87,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=int,
         default=[15, 20],
-        help="(default: 15 20; tables: the first)",
+        metavar="N",
+        help="numbers of bins (default: 15 20; tables show the first)",
     )
     parser.add_argument(
-        "--bootstrap", type=int, default=1000, help="resamples, 0 for none (default: 1000)"
+        "--bootstrap",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="resamples for the intervals, 0 for no intervals (default: 1000)",
     )
     parser.add_argument(
         "--jobs",
         type=int,
         default=cores(),
-        help="calibrators at a time (default: cores)",
+        metavar="N",
+        help="calibrators that are fitted at a time (default: one on each core)",
     )
-    parser.add_argument("--scores", choices=SCORES, help="what CSV and .npy files hold")
     parser.add_argument(
-        "--clip", type=float, default=0.0, help="smallest probability that is read (default: 0)"
+        "--scores", choices=SCORES, help="what the numbers in CSV and .npy files are"
     )
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE", help=".json, .md or .csv")
+    parser.add_argument(
+        "--clip",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="raise smaller probabilities in the files to this one (default: 0)",
+    )
+    parser.add_argument(
+        "--output", "-o", type=Path, metavar="FILE", help="write a report: .json, .md or .csv"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

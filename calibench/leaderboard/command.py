@@ -40,7 +40,7 @@ examples:
   calibench leaderboard results/ --compare --allow-missing
   calibench leaderboard results/ --format latex --output table.tex
 
-a column is metric[_bins][:score][/split][@calibrator]; @* is every calibrator. metrics:
+a column is metric[_bins][:score][/split][@calibrator]; @* stands for every calibrator. Metrics:
   """ + " ".join(METRICS) + """
   a binned metric has the runs' first number of bins, unless the column names one: ece_20"""  # fmt: skip
 
@@ -157,21 +157,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path("results"),
         help="folder of runs (default: results)",
     )
-    parser.add_argument("--metrics", nargs="+", metavar="COLUMN", help="the columns")
+    parser.add_argument("--metrics", nargs="+", metavar="COLUMN", help="the columns, see below")
     parser.add_argument(
         "--sort", default="nll", metavar="COLUMN", help="rank by this column (default: nll)"
     )
-    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
     parser.add_argument(
-        "--compare", action="store_true", help="also compare the losses over all tables by ranks"
+        "--format",
+        choices=FORMATS,
+        default="table",
+        help="how the tables are printed (default: table)",
     )
     parser.add_argument(
-        "--allow-missing", action="store_true", help="compare even if cells are missing"
+        "--compare",
+        action="store_true",
+        help="also compare the mean ranks of the losses over all tables",
+    )
+    parser.add_argument(
+        "--allow-missing", action="store_true", help="with --compare: even if runs are missing"
     )
     parser.add_argument(
         "--same-version",
         action="store_true",
-        help="leave out of each table the runs made by other versions of calibench, torch or the data than most",
+        help="leave out the runs that were made by another version of calibench, torch or the data than most of the "
+        "table",
     )
     parser.add_argument("--against", choices=PAPERS, help="put a paper's numbers beside ours")
     parser.add_argument(

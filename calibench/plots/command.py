@@ -48,24 +48,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=KINDS, help="what to draw")
     parser.add_argument("results", type=Path, help="folder of runs")
     parser.add_argument(
-        "--output", "-o", type=Path, required=True, metavar="FILE", help=".png, .svg or .pdf"
+        "--output",
+        "-o",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the picture: .png, .svg or .pdf",
     )
     parser.add_argument(
-        "--metric", metavar="COLUMN", help="(default: ece; critical-difference: nll; shift: error)"
+        "--metric",
+        metavar="COLUMN",
+        help="a column of the leaderboard (default: ece; for critical-difference nll, for shift error)",
     )
     parser.add_argument(
-        "--calibrator", default=RAW, help="show probabilities after this calibrator (default: raw)"
+        "--calibrator",
+        metavar="NAME",
+        default=RAW,
+        help="show probabilities after this calibrator (default: raw)",
     )
-    parser.add_argument("--bins", type=int, default=15, help="bins of a diagram (default: 15)")
+    parser.add_argument(
+        "--bins", type=int, metavar="N", default=15, help="bins of a diagram (default: 15)"
+    )
     parser.add_argument(
         "--table",
         nargs="+",
         default=[],
         metavar="WORD",
-        help="of tables with these words in the title (or parts of words, if no title has the whole)",
+        help="only the tables that have these words in their titles (or parts of words, if no title has them whole)",
     )
     parser.add_argument(
-        "--allow-missing", action="store_true", help="compare ranks even if cells are missing"
+        "--allow-missing", action="store_true", help="compare ranks even if runs are missing"
     )
     parser.add_argument("--set", metavar="NAME", help="the OOD set of a ROC (default: the first)")
 

@@ -69,11 +69,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("report.html"),
         metavar="FILE",
-        help="(default: report.html)",
+        help="the page (default: report.html)",
     )
     parser.add_argument("--title", help="title of the page (default: the folder's name)")
     parser.add_argument(
-        "--bins", type=int, default=15, help="bins of reliability diagrams (default: 15)"
+        "--bins",
+        type=int,
+        metavar="N",
+        default=15,
+        help="bins of reliability diagrams (default: 15)",
     )
 
 

@@ -1,4 +1,4 @@
-"""`calibench reproduce`: a paper's table in its layout, our numbers of the same cells under the paper's."""
+"""`calibench reproduce`: a paper's table in its layout, with our numbers below the paper's."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from calibench.tables.terminal import show
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench reproduce`."""
-    parser.description = (
-        "Prints a paper's table in its layout, our numbers of the same cells below the paper's."
-    )
+    parser.description = "Prints a paper's table in its layout, with our numbers below the paper's."
     parser.epilog = """\
 examples:
   calibench reproduce gce --table 3
@@ -31,7 +29,9 @@ examples:
     parser.add_argument(
         "--table", required=True, help="number of the table, or its name (ece, ood)"
     )
-    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="table", help="how it is printed (default: table)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -113,7 +113,8 @@ def run_jobs(jobs: Sequence[Job], launcher: Pool | Slurm, console: Terminal) -> 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench sweep`."""
     parser.description = """\
-Trains a benchmark with several losses and seeds, skips what is done, and ends with the leaderboard."""
+Trains a benchmark with several losses and seeds, or a suite, and ends with the leaderboard. Each run (one benchmark,
+network, loss and seed) is a cell of that comparison; cells that are done are skipped."""
     parser.usage = """\
 calibench sweep BENCHMARK [BENCHMARK ...] [--losses NAME ...] [--seeds 1..3] [options] [--KEY VALUE ...]"""
     parser.epilog = """\
@@ -125,8 +126,16 @@ examples:
   calibench sweep suites/gce_table3 --losses gce --seeds 1..3
   calibench sweep cifar10 --cells-per-gpu 3
   calibench sweep cifar10 --launcher slurm --cells-per-gpu 3 --slurm.partition gpu --slurm.time 2:00:00
+
 Any KEY of the configuration can follow, as for `calibench fit`. Threads per cell come from the configuration
 (`threads`), so --jobs never changes a number. A killed sweep goes on where it stopped when it is run again.
+
+suites (YAML files; see `calibench list benchmarks`, docs/suites.md and benchmarks/suites/digits_focal.yaml)
+  benchmark, losses, backbones, seeds   the comparison is their product; `parts` lists several such products
+  set: {KEY: VALUE}                     values of configuration keys
+  grid: {KEY: [VALUE, ...]}             every combination of values is a row of its own
+  select: val/nll                       the best setting of the grid by a metric of the validation set, for each
+                                        benchmark, network and loss; printed, and written into selections/
 
 on SLURM (needs `pip install 'calibench[slurm]'` and a folder of results that the nodes share)
   The cells that are not done become one job array. --slurm.KEY VALUE is any parameter of a SLURM job that submitit
@@ -139,29 +148,34 @@ on SLURM (needs `pip install 'calibench[slurm]'` and a folder of results that th
         "benchmarks",
         nargs="+",
         metavar="BENCHMARK",
-        help="benchmarks or suites, files or short names",
+        help="benchmarks or suites: files, or short names of `calibench list benchmarks`",
     )
-    losses = "files or short names; `core` (default: seven often used) and `all`; of a suite: some of its losses"
+    losses = (
+        "files or short names of losses, `core` for seven that are often used (default), `all`; for a suite: which of "
+        "its losses"
+    )
     parser.add_argument("--losses", nargs="+", metavar="NAME", help=losses)
-    parser.add_argument("--seeds", help="1..3 (default) or 1,2,5; of a suite: in place of its own")
+    parser.add_argument("--seeds", help="1..3 (default) or 1,2,5; for a suite: instead of its own")
     parser.add_argument(
         "--config",
         action="append",
         default=[],
         metavar="OVERLAY",
-        help="further files, merged before the loss",
+        help="a further configuration file, merged before the loss",
     )
     parser.add_argument(
         "--jobs",
         type=_positive,
         metavar="N",
-        help="cells at a time (default: one on each core, or on each GPU if one is used); on SLURM: in a job",
+        help="cells that run at a time (default: one on each core, or on each GPU if GPUs are used); with SLURM: in "
+        "each SLURM job",
     )
     parser.add_argument(
         "--cells-per-gpu",
         type=_positive,
         metavar="N",
-        help="cells at a time on each visible GPU, in place of --jobs (small networks leave most of a GPU idle)",
+        help="cells that run at a time on each visible GPU, instead of --jobs (a small network leaves most of a GPU "
+        "idle)",
     )
     parser.add_argument(
         "--launcher",
@@ -174,26 +188,26 @@ on SLURM (needs `pip install 'calibench[slurm]'` and a folder of results that th
         type=_positive,
         default=60,
         metavar="N",
-        help="SLURM: short cells share a job up to so many minutes (default: 60), as far as finished cells tell what "
-        "a cell takes; its time limit is twice that unless --slurm.time says another",
+        help="SLURM: short cells share a SLURM job of about N minutes (default: 60), where finished cells show how "
+        "long a cell takes; the job's time limit is twice that, or --slurm.time",
     )
     parser.add_argument(
         "--minutes-per-cell",
         type=_minutes,
         default=math.inf,
         metavar="N",
-        help="a cell that takes longer is ended, and failed (default: no limit); it goes on from its last checkpoint "
-        "when the sweep is run again",
+        help="end a cell that takes longer, and count it as failed (default: no limit); when the sweep is run again, "
+        "it goes on from its last checkpoint",
     )
     parser.add_argument(
         "--detach",
         action="store_true",
-        help="SLURM: submit and return; run it again to see how far it is",
+        help="SLURM: submit the jobs and return; the same command again shows how far they are",
     )
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="list the cells, which are done, and the time left, and stop",
+        help="only list the cells, which of them are done, and the time left",
     )
     parser.set_defaults(overrides=[])
 

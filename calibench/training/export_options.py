@@ -42,7 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="build classes of your own that the run's config.yaml names",
     )
     parser.add_argument(
-        "--output", "-o", type=Path, default=Path("model.pt2"), help="(default: model.pt2)"
+        "--output",
+        "-o",
+        type=Path,
+        default=Path("model.pt2"),
+        help="the program (default: model.pt2)",
     )
 
 

@@ -17,7 +17,8 @@ DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
 def test_who_promises() -> None:
-    assert {calibrator.__name__ for calibrator in PRESERVING} == {
+    """These at least; whoever else promises is held to it below."""
+    assert {calibrator.__name__ for calibrator in PRESERVING} >= {
         "AdaptiveTemperatureScaling",
         "EnsembleTemperatureScaling",
         "EntropyTemperatureScaling",

@@ -9,17 +9,18 @@ import pytest
 from calibench.cli import configuration_of
 from calibench.config import UsageError, merge_files
 from calibench.training import fit as training
-from tests.data import fake_texts
+from tests.examples import examples
 
-BENCHMARKS = {"newsgroups": ["--data.val_size=20"], "ag_news": []}
+BENCHMARKS = examples("data/text")
+OF_THE_PAPER = ["newsgroups", "ag_news"]
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both corpora, and vectors of two words."""
+    """Fakes of all corpora, and vectors of two words."""
     folder = tmp_path_factory.mktemp("texts")
-    fake_texts.newsgroups(folder)
-    fake_texts.ag_news(folder)
+    for make, _ in BENCHMARKS.values():
+        make(folder)
     (folder / "glove.txt").write_text("alpha 1 0 0\nbeta 0 2 0\n")
     return folder
 
@@ -28,7 +29,7 @@ def run(root: Path, *names: str, options: tuple[str, ...] = ()) -> str:
     configs = [argument for name in names for argument in ("--config", name)]
     fast = ["--trainer.fast_dev_run=true", "--trainer.enable_progress_bar=false"]
     where = [f"--data.root={root}", f"--trainer.default_root_dir={root / 'results'}"]
-    small = ["--data.batch_size=8", "--trainer.accelerator=cpu", *BENCHMARKS[names[0]]]
+    small = ["--data.batch_size=8", "--trainer.accelerator=cpu", *BENCHMARKS[names[0]][1]]
     outcome, _ = training.fit(configuration_of([*configs, *fast, *where, *small, *options]))
     return outcome
 
@@ -58,7 +59,7 @@ def test_a_backbone_that_does_not_fit_the_vocabulary_is_one_line(root: Path) -> 
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", OF_THE_PAPER)
 def test_the_papers_network(name: str) -> None:
     """Frozen word vectors, and no word dropout: the 247,316 parameters for 20 classes."""
     merged = merge_files([name, "protocols/fcl_text"])
@@ -67,7 +68,7 @@ def test_the_papers_network(name: str) -> None:
     assert (backbone["vocab_size"], backbone["word_dropout"]) == (None, 0)
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", OF_THE_PAPER)
 def test_the_papers_schedule(name: str) -> None:
     merged = merge_files([name, "protocols/fcl_text"])
     assert merged["model"]["backbone"]["class_path"] == "GlobalPoolingCNN"

@@ -10,6 +10,9 @@ import torch
 from calibench.data import AGNewsDataModule, DataError
 from tests.data import fake_texts
 
+# By benchmark: what makes the files of its corpus, and options that fit so few of them.
+EXAMPLES = {"ag_news": (fake_texts.ag_news, [])}
+
 
 def module(root: Path, **options) -> AGNewsDataModule:
     data = AGNewsDataModule(root=str(root), **{"ood": (), **options})

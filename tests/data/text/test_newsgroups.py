@@ -14,6 +14,9 @@ from calibench.data.text.corpus import Corpus, cut
 from calibench.data.text.newsgroup_files import GROUPS, without_headers
 from tests.data import fake_texts
 
+# By benchmark: what makes the files of its corpus, and options that fit so few of them.
+EXAMPLES = {"newsgroups": (fake_texts.newsgroups, ["--data.val_size=20"])}
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
