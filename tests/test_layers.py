@@ -74,6 +74,23 @@ def test_imports_point_down() -> None:
     assert not up, "\n".join(up)
 
 
+def test_what_is_imported_is_there() -> None:
+    """Two landings that fit together as texts can leave an import of a module that the other one moved."""
+    lost = [
+        f"{sorted(files)} import {name}"
+        for names in rooms().values()
+        for name, files in names.items()
+        if name.startswith("calibench.")
+        and not any(map(_is_there, (name, name.rpartition(".")[0])))
+    ]
+    assert not lost, "\n".join(lost)
+
+
+def _is_there(module: str) -> bool:
+    path = PACKAGE.parent.joinpath(*module.split("."))
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
 def test_lightning_stays_where_runs_are_trained() -> None:
     wrong = [
         f"{sorted(files)} import {name}"
