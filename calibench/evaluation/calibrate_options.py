@@ -7,7 +7,8 @@ from pathlib import Path
 
 from calibench.config import UsageError
 from calibench.config.catalogue import check_listed
-from calibench.evaluation.files import FILES_HELP, SCORES, check_file
+from calibench.evaluation.arrays import SCORES
+from calibench.evaluation.files import FILES_HELP, check_file
 from calibench.tables.output import loading
 
 DESCRIPTION = """\
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the calibrator (.pt), or with --apply the probabilities (.npz)",
     )
     parser.add_argument(
-        "--scores", choices=SCORES, help="what the numbers in CSV and .npy files are"
+        "--scores", choices=SCORES, help="what the numbers are, whatever the files say"
     )
     parser.add_argument(
         "--clip",

@@ -1,33 +1,45 @@
-"""Readers of predictions of any framework: .npz, a CSV of probabilities, a pair of .npy files."""
+"""Readers of prediction files of any framework: .npz, .npy, .pt, .csv and .parquet, or pairs of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from calibench.config import near_matches
+from calibench.evaluation.arrays import (
+    CLASS_NAMES,
+    LOGITS,
+    PROBS,
+    SUM_TOLERANCE,
+    TARGET,
+    Array,
+    as_array,
+    predictions_of,
+)
 from calibench.runs import Predictions, corrupt_if_it_fails
-from calibench.runs.predictions import read_arrays
+from calibench.runs.files import check_archive
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILES_HELP = """\
 files:
-  x.npz                    `logits` (N, K) and `target` (N,), as calibench writes them, or `probs` and `target`;
-                           `posterior` (N, K) where class distributions are known (see --posterior)
-  x.csv                    a header, one column of each class and one named `label`; probabilities, see --scores
-  logits.npy:labels.npy    two arrays (N, K) and (N,); logits, see --scores; an OOD set needs no labels
-Whether numbers are logits or probabilities is said by the key of an .npz file and by --scores elsewhere, never
-guessed. Probabilities p enter as logits log p: rows must sum to 1 within 0.01 and are normalised."""
+  x.npz                    `logits` or `probs` (N, K) and `target`, `labels` or `y` (N,); `posterior` (N, K) where class
+                           distributions are known (see --posterior)
+  x.pt                     the same as a dictionary of tensors, or a pair (logits, labels)
+  x.csv, x.parquet         a column of each class, and one named `label`, `target` or `y` with class indices or names of
+                           the columns; probabilities, see --scores
+  logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, see --scores
+An OOD set needs no labels. Whether numbers are logits or probabilities is said by the array's name and by --scores,
+never guessed. Probabilities p enter as logits log p: rows must sum to 1 within 0.01 and are normalised."""
 
-LABEL_COLUMNS = ("label", "target")
-SUM_TOLERANCE = 0.01  # a table printed with four decimals has rows that sum to 1 no better
-
-Floats = npt.NDArray[np.floating]
-Arrays = tuple[Floats, npt.NDArray[np.integer] | None, dict[str, Any]]
+LABELS = ("label", "labels", "target", "targets")  # a class may be called y
+_ROW_NUMBERS = re.compile("(unnamed: 0|__index_level_0__|)")  # pandas' names of the column
 
 
 @dataclass(frozen=True)
@@ -35,7 +47,8 @@ class Reader:
     """Reads files of predictions.
 
     Attributes:
-        scores: What CSV and .npy files hold, a key of `SCORES`; by default probabilities in CSV, logits in .npy.
+        scores: What the scores are, `logits` or `probs`; by default what their array is called, probabilities in tables
+            and logits in arrays without a name.
         clip: Smaller probabilities are raised to this one. Without it an exact 0 stays 0: the NLL is infinite where
             the true class has it, and calibrators, which need finite logits, refuse the file.
     """
@@ -51,32 +64,30 @@ class Reader:
             CorruptRun: If it cannot be read or holds something else.
             ValueError: If its format is unknown.
         """
-        suffix = check_file(text)
+        check_file(text)
         with corrupt_if_it_fails(text):
-            return _READERS[suffix](self, text)
+            scores, *labels = _paths(text)
+            arrays = {name or LOGITS: array for name, array in _read(scores).items()}
+            for path in labels:
+                arrays[TARGET] = _read(path)[""]
+            return predictions_of(arrays, scores=self.scores, clip=self.clip)
 
-    def logits(self, values: Floats, default: str) -> Floats:
-        """Logits from the scores in a file, which are of the kind `default` if the user names none."""
-        return SCORES[self.scores or default](values, self.clip)
 
-
-def check_file(text: str) -> str:
-    """Check that a file, or a pair `logits.npy:labels.npy`, is there and of a known kind. Returns its suffix.
+def check_file(text: str) -> None:
+    """Check that a file, or a pair `logits.npy:labels.npy`, is there and of a known kind.
 
     Raises:
         FileNotFoundError: If there is no such file.
         ValueError: If its format is unknown.
     """
-    paths = [Path(part) for part in (text.split(":") if ".npy:" in text else [text])]
-    suffix = paths[0].suffix.lower()
-    if suffix not in _READERS:
-        raise ValueError(
-            f"`{text}`: a file .npz, .csv or .npy is expected{near_matches(suffix, _READERS)}"
-        )
-    for path in paths:
+    for path in _paths(text):
+        if path.suffix.lower() not in _CONTENT:
+            *most, last = _CONTENT
+            raise ValueError(
+                f"`{path}`: a file {', '.join(most)} or {last} is expected{near_matches(path.suffix, _CONTENT)}"
+            )
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}")
-    return suffix
 
 
 def check_fittable(val: Predictions) -> None:
@@ -88,72 +99,100 @@ def check_fittable(val: Predictions) -> None:
         )
 
 
-def _given(values: Floats, clip: float) -> Floats:
-    return values
+def _paths(text: str) -> list[Path]:
+    """The file, or the files of a pair: what stands before a colon ends in the suffix of an array."""
+    pair = re.fullmatch(r"(.+\.(?:npy|pt)):(.+)", text)
+    return [Path(part) for part in (pair.groups() if pair else (text,))]
 
 
-def _log(values: Floats, clip: float) -> Floats:
-    """Logarithms of probabilities (N, K); ValueError if they are none."""
-    if values.ndim != 2 or not (values >= 0).all():
-        raise ValueError("probabilities must be a table of numbers >= 0 without NaN.")
-    sums = values.sum(axis=1, dtype=np.float64)
-    worst = np.abs(sums - 1).max(initial=0.0)
-    if worst > SUM_TOLERANCE:
-        raise ValueError(
-            f"rows of probabilities must sum to 1, one is off by {worst:.3g} "
-            "(say `--scores logits` if these are logits)."
-        )
-    with np.errstate(divide="ignore"):
-        logarithms: Floats = np.log(np.maximum(values, clip).astype(np.float64))
-    return logarithms
+def _read(path: Path) -> dict[str, Array]:
+    """The arrays in a file, by name; one without a name has the empty one."""
+    return _CONTENT[path.suffix.lower()](path)
 
 
-SCORES: dict[str, Callable[[Floats, float], Floats]] = {"logits": _given, "probs": _log}
+def _npz(path: Path) -> dict[str, Array]:
+    check_archive(path)
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        return dict(arrays)
 
 
-def _npz(reader: Reader, text: str) -> Predictions:
-    arrays = read_arrays(text)
-    if "probs" in arrays and "logits" not in arrays:
-        arrays["logits"] = _log(arrays["probs"], reader.clip)
-    return Predictions.of(arrays)
+def _npy(path: Path) -> dict[str, Array]:
+    return {"": np.load(path, allow_pickle=False)}
 
 
-def _csv(reader: Reader, text: str) -> Predictions:
-    with Path(text).open(encoding="utf-8-sig") as file:
-        names = [name.strip().strip('"') for name in file.readline().split(",")]
-        table = np.loadtxt(file, delimiter=",", ndmin=2)
-    labels = [position for position, name in enumerate(names) if name.lower() in LABEL_COLUMNS]
+def _pt(path: Path) -> dict[str, Array]:
+    import torch
+
+    content = torch.load(path, map_location="cpu", weights_only=True)
+    if isinstance(content, torch.Tensor):
+        content = {"": content}
+    if isinstance(content, list | tuple):
+        content = dict(zip(("", TARGET), content, strict=True))
+    if not isinstance(content, Mapping):
+        raise ValueError(f"tensors are expected, and it holds a {type(content).__name__}.")
+    return {name: as_array(value) for name, value in content.items()}
+
+
+def _csv(path: Path) -> dict[str, Array]:
+    import pandas as pd
+
+    return _table(pd.read_csv(path, encoding="utf-8-sig", skipinitialspace=True))
+
+
+def _parquet(path: Path) -> dict[str, Array]:
+    import pandas as pd
+
+    return _table(pd.read_parquet(path).reset_index(drop=True))
+
+
+def _table(frame: pd.DataFrame) -> dict[str, Array]:
+    """The columns of classes as one array of probabilities, and the column of labels."""
+    names = [str(name).strip() for name in frame.columns]
+    labels = _columns(names, LABELS) or _columns(names, ("y", "y_true"))
     if len(labels) > 1:
-        raise ValueError("the header names more than one column `label` or `target`.")
-    target = _integers(table[:, labels[0]]) if labels else None
-    classes = [position for position in range(len(names)) if position not in labels]
-    metadata = {"class_names": [names[position] for position in classes]}
-    return _predictions(reader.logits(table[:, classes], "probs"), target, metadata)
+        raise ValueError(f"more than one column of labels: {', '.join(names[i] for i in labels)}.")
+    of_classes = [
+        i
+        for i, name in enumerate(names)
+        if i not in labels and not _ROW_NUMBERS.fullmatch(name.lower())
+    ]
+    for i in of_classes:
+        if frame.dtypes.iloc[i].kind not in "biuf":
+            raise ValueError(f"the column `{names[i]}` holds text: {_CLASSES_AND_LABELS}")
+    scores = frame.iloc[:, of_classes].to_numpy(np.float64)
+    _check_labels_are_named(scores, [names[i] for i in of_classes], named=bool(labels))
+    found = {PROBS: scores, CLASS_NAMES: np.array([names[i] for i in of_classes])}
+    return found | ({TARGET: frame.iloc[:, labels[0]].to_numpy()} if labels else {})
 
 
-def _npy(reader: Reader, text: str) -> Predictions:
-    logits, _, labels = text.partition(":")
-    scores = np.load(logits, allow_pickle=False)
-    target = np.load(labels, allow_pickle=False) if labels else None
-    return _predictions(reader.logits(scores, "logits"), target, {})
+def _columns(names: list[str], wanted: Collection[str]) -> list[int]:
+    return [i for i, name in enumerate(names) if name.lower() in wanted]
 
 
-def _integers(values: Floats) -> npt.NDArray[np.int64]:
-    integers = values.astype(np.int64)
-    if (integers != values).any():
-        raise ValueError("the column of labels must hold class indices 0, 1, ...")
-    return integers
+_CLASSES_AND_LABELS = (
+    "a column of numbers for each class is expected, and one of labels called label, target or y."
+)
 
 
-def _predictions(
-    logits: Floats, target: npt.NDArray[np.integer] | None, metadata: dict[str, Any]
-) -> Predictions:
-    known = np.full(len(logits), -1) if target is None else target
-    return Predictions(np.asarray(logits, np.float32), np.asarray(known), metadata)
+def _check_labels_are_named(scores: Array, names: list[str], *, named: bool) -> None:
+    """Raise a ValueError if without one of its columns a table without labels were one of probabilities."""
+    if named:
+        return
+    excess = scores.sum(axis=1) - 1
+    for values, name in zip(scores.T, names, strict=True):
+        if (
+            np.abs(excess - values).max(initial=0.0) < SUM_TOLERANCE
+            and values.max(initial=0.0) >= 1
+        ):
+            raise ValueError(
+                f"no column is called label, target or y; `{name}` looks like the labels: rename it."
+            )
 
 
-_READERS: dict[str, Callable[[Reader, str], Predictions]] = {
+_CONTENT: dict[str, Callable[[Path], dict[str, Array]]] = {
     ".npz": _npz,
-    ".csv": _csv,
     ".npy": _npy,
+    ".pt": _pt,
+    ".csv": _csv,
+    ".parquet": _parquet,
 }

@@ -8,7 +8,8 @@ from pathlib import Path
 from calibench.arguments import integer_from, positive_integer
 from calibench.config import UsageError
 from calibench.config.catalogue import check_listed
-from calibench.evaluation.files import FILES_HELP, SCORES, check_file
+from calibench.evaluation.arrays import SCORES
+from calibench.evaluation.files import FILES_HELP, check_file
 from calibench.processes import cores
 from calibench.tables.output import loading
 
@@ -105,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="calibrators that are fitted at a time (default: one on each core)",
     )
     parser.add_argument(
-        "--scores", choices=SCORES, help="what the numbers in CSV and .npy files are"
+        "--scores", choices=SCORES, help="what the numbers are, whatever the files say"
     )
     parser.add_argument(
         "--clip",

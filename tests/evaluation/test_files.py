@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from calibench.evaluation.files import Reader
 from calibench.runs import CorruptRun
@@ -73,11 +75,19 @@ def test_an_exact_zero_stays_unless_it_is_clipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", "", "a file .npz, .csv or .npy is expected"),
+        ("a.txt", "", r"a file \.npz, \.npy, \.pt, \.csv or \.parquet is expected"),
         ("a.csv", "x,label\nb,c\n", "a.csv: "),
         ("a.csv", "x,y,label\n0.5,0.4,0\n", "off by 0.1"),
         ("a.csv", "x,y,label\n0.5,0.5,0.5\n", "class indices"),
         ("a.csv", "label,y,target\n0,0.5,0\n", "more than one column"),
+        ("a.csv", "x,y,label\n0.5,0.5,z\n", "got 'z', none of the columns x, y"),
+        ("a.csv", "x,y,label\n0.5,0.5,1\n0.5,0.5,2\n", "indices start at 0, so subtract 1"),
+        (
+            "a.csv",
+            "cat,dog,truth\n0.5,0.5,0\n0.5,0.5,1\n",
+            "`truth` looks like the labels: rename it",
+        ),
+        ("a.csv", "id,x,y,label\na,0.5,0.5,0\n", "the column `id` holds text"),
         ("a.npz", "no archive", "a.npz"),
         ("a.npy", "no array", "a.npy"),
     ],
@@ -93,3 +103,79 @@ def test_what_is_no_such_file_is_named(
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
         Reader()("nowhere.csv")
+
+
+@pytest.mark.parametrize("name", ["target", "labels", "y", "Label"])
+@pytest.mark.parametrize("scores", ["logits", "probs", "Probabilities"])
+def test_arrays_under_the_names_that_people_give_them(
+    tmp_path: Path, scores: str, name: str
+) -> None:
+    values = MADE.logits if scores == "logits" else PROBS
+    np.savez(tmp_path / "a.npz", **{scores: values, name: MADE.target[:, None].astype(float)})
+    torch.save({scores: torch.tensor(values), name: torch.tensor(MADE.target)}, tmp_path / "a.pt")
+    for file in ("a.npz", "a.pt"):
+        read = Reader()(str(tmp_path / file))
+        np.testing.assert_allclose(softmax(read.logits), PROBS, rtol=1e-5)
+        assert (read.target == MADE.target).all()
+
+
+def test_pairs_of_tensors(tmp_path: Path) -> None:
+    logits, target = torch.tensor(MADE.logits), torch.tensor(MADE.target)
+    torch.save((logits, target), tmp_path / "both.pt")
+    torch.save(logits, tmp_path / "z.pt")
+    torch.save(target, tmp_path / "y.pt")
+    for text in ("both.pt", f"z.pt:{tmp_path / 'y.pt'}"):
+        read = Reader()(str(tmp_path / text))
+        assert (read.logits == MADE.logits).all()
+        assert (read.target == MADE.target).all()
+    assert (Reader()(str(tmp_path / "z.pt")).target == -1).all()
+
+
+def test_tables_with_names_as_labels_and_a_column_of_row_numbers(tmp_path: Path) -> None:
+    frame = pd.DataFrame(PROBS, columns=["cat", "dog", "owl"])
+    frame["label"] = frame.columns[MADE.target]
+    frame.to_csv(tmp_path / "a.csv")  # with row numbers, pandas' default
+    frame.to_parquet(tmp_path / "a.parquet")
+    for file in ("a.csv", "a.parquet"):
+        read = Reader()(str(tmp_path / file))
+        assert (read.target == MADE.target).all()
+        assert read.metadata["class_names"] == ["cat", "dog", "owl"]
+        np.testing.assert_allclose(softmax(read.logits), PROBS, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"a": PROBS}, "`logits` or `probs` .* are expected, and it holds `a`"),
+        ({"logits": np.array([[np.inf, 0.0]])}, "got inf in row 0"),
+        ({"logits": np.array([[np.nan, 0.0]])}, "must not contain NaN"),
+        ({"logits": MADE.logits, "target": np.eye(3)[MADE.target]}, r"use `labels\.argmax\(1\)`"),
+        (
+            {"logits": MADE.logits, "target": MADE.target, "y": MADE.target},
+            "more than one `target`",
+        ),
+        ({"logits": MADE.logits, "target": MADE.target + 0.5}, "class indices 0, 1, ..., got"),
+        ({"logits": MADE.logits[0]}, r"must be numbers \(N, K\), got float32 of shape \(3,\)"),
+        ({"logits": np.array([["a", "b"]])}, "must be numbers"),
+    ],
+)
+def test_arrays_that_are_something_else(
+    arrays: dict[str, np.ndarray], message: str, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(CorruptRun, match=message):
+        Reader()(str(tmp_path / "a.npz"))
+
+
+def test_logits_that_look_like_probabilities_are_pointed_out(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", logits=PROBS, target=MADE.target)
+    with pytest.warns(UserWarning, match="look like probabilities"):
+        Reader()(str(tmp_path / "a.npz"))
+    read = Reader(scores="probs")(str(tmp_path / "a.npz"))
+    np.testing.assert_allclose(softmax(read.logits), PROBS, rtol=1e-5)
+
+
+def test_a_pickle_runs_no_code(tmp_path: Path) -> None:
+    torch.save({"logits": torch.zeros(2, 2), "x": Path}, tmp_path / "a.pt")
+    with pytest.raises(CorruptRun):
+        Reader()(str(tmp_path / "a.pt"))

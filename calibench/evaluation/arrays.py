@@ -1,0 +1,148 @@
+"""Predictions from arrays of any framework: they are named, checked and made logits and class indices."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.runs import Predictions
+
+LOGITS, PROBS, TARGET, CLASS_NAMES = "logits", "probs", "target", "class_names"
+# What other people call them.
+NAMES = {
+    LOGITS: ("logits", "logit"),
+    PROBS: ("probs", "probabilities", "probability", "proba", "probas"),
+    TARGET: ("target", "targets", "label", "labels", "y", "y_true"),
+}
+SUM_TOLERANCE = 0.01  # a table printed with four decimals has rows that sum to 1 no better
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.floating]
+
+
+def as_array(values: Any) -> Array:
+    """A numpy array of a tensor of torch's, on whatever device, or of anything that numpy takes."""
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+
+
+def predictions_of(
+    arrays: Mapping[str, Array], *, scores: str | None = None, clip: float = 0.0
+) -> Predictions:
+    """Predictions from named arrays.
+
+    Args:
+        arrays: `logits` or `probs` (N, K), and `target` (N,) where it is known; also under the other names of `NAMES`,
+            and what else a prediction file holds. `class_names` (K,) of a table.
+        scores: What the scores are, a key of `SCORES`, whatever they are called.
+        clip: Probabilities below it are raised to it.
+
+    Raises:
+        ValueError: If something is missing or is not what it should be; the message says what was found.
+    """
+    found = _renamed(arrays)
+    name = next((role for role in (LOGITS, PROBS) if role in found), None)
+    if name is None:
+        held = ", ".join(f"`{name}`" for name in arrays) or "nothing"
+        raise ValueError(f"`logits` or `probs` (N, K) are expected, and it holds {held}.")
+    values = np.asarray(found.pop(name))
+    if not (values.ndim == 2 and np.issubdtype(values.dtype, np.number)):
+        raise ValueError(
+            f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}."
+        )
+    logits = SCORES[scores or name](values, clip)
+    names = found.pop(CLASS_NAMES, None)
+    known = np.full(len(logits), -1)
+    if TARGET in found:
+        known = class_indices(found[TARGET], logits.shape[1], names)
+    if names is not None:
+        found["metadata"] = np.array(json.dumps({CLASS_NAMES: [str(name) for name in names]}))
+    return Predictions.of({**found, LOGITS: logits, TARGET: known})
+
+
+def _renamed(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays by the names that they have here; ValueError if two have one."""
+    roles = {name: role for role, names in NAMES.items() for name in names}
+    found: dict[str, Array] = {}
+    for name, array in arrays.items():
+        role = roles.get(name.strip().lower(), name)
+        if role in found:
+            raise ValueError(f"there is more than one `{role}`, `{name}` among them: keep one.")
+        found[role] = array
+    return found
+
+
+def class_indices(labels: Any, k: int, names: Sequence[str] | Array | None = None) -> Array:
+    """Class indices (N,) int64 from labels: integers, floats without fractions, or names of classes.
+
+    Raises:
+        ValueError: If they are none; the message says what was found and what to do.
+    """
+    values = as_array(labels)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(
+            f"labels must be (N,) class indices, got shape {values.shape}: use `labels.argmax(1)`?"
+        )
+    if not np.issubdtype(values.dtype, np.number):
+        return _indices_of_names(values, names)
+    found = values.astype(np.int64)
+    if (found != values).any():
+        wrong = values[found != values][0]
+        raise ValueError(f"labels must be class indices 0, 1, ..., got {wrong}.")
+    if len(found) and found.min() >= 1 and found.max() == k:
+        raise ValueError(
+            f"labels go up to {k}, the number of classes: indices start at 0, so subtract 1."
+        )
+    return found
+
+
+def _indices_of_names(values: Array, names: Sequence[str] | Array | None) -> Array:
+    position = {str(name): index for index, name in enumerate(() if names is None else names)}
+    unknown = next((value for value in values if str(value) not in position), None)
+    if unknown is not None:
+        known = f", none of the columns {', '.join(position)}" if position else ""
+        raise ValueError(f"labels must be class indices 0, 1, ..., got {unknown!r}{known}.")
+    return np.array([position[str(value)] for value in values], dtype=np.int64)
+
+
+def _given(values: Floats, clip: float) -> Floats:
+    if np.isposinf(values).any():
+        row = int(np.isposinf(values).any(axis=1).argmax())
+        raise ValueError(f"logits must not be infinite, got inf in row {row}.")
+    if len(values) and _are_probabilities(values):
+        warnings.warn(
+            "the `logits` look like probabilities: every row lies in [0, 1] and sums to 1. "
+            'Say `--scores probs` (`scores="probs"` in Python) if they are.',
+            stacklevel=2,
+        )
+    return values
+
+
+def _are_probabilities(values: Floats) -> bool:
+    inside = bool(((values >= 0) & (values <= 1)).all())
+    return inside and bool((np.abs(values.sum(axis=1, dtype=np.float64) - 1) < 1e-3).all())
+
+
+def _log(values: Floats, clip: float) -> Floats:
+    """Logarithms of probabilities (N, K); ValueError if they are none."""
+    if not (values >= 0).all():
+        raise ValueError("probabilities must be a table of numbers >= 0 without NaN.")
+    sums = values.sum(axis=1, dtype=np.float64)
+    worst = np.abs(sums - 1).max(initial=0.0)
+    if worst > SUM_TOLERANCE:
+        raise ValueError(
+            f"rows of probabilities must sum to 1, one is off by {worst:.3g} "
+            "(say `--scores logits` if these are logits)."
+        )
+    with np.errstate(divide="ignore"):
+        logarithms: Floats = np.log(np.maximum(values, clip).astype(np.float64))
+    return logarithms
+
+
+SCORES: dict[str, Callable[[Floats, float], Floats]] = {LOGITS: _given, PROBS: _log}
