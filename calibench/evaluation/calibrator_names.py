@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from calibench.calibrators import Calibrator
 from calibench.config import UsageError
-from calibench.config.catalogue import classes, unlisted
+from calibench.config.catalogue import unlisted
 from calibench.evaluation.loaded import loaded_class
-from calibench.evaluation.options import DEFAULT
 
 
 def calibrator_named(name: str) -> Calibrator:
@@ -24,13 +23,6 @@ def calibrator_named(name: str) -> Calibrator:
         raise UsageError(unlisted("calibrators", name))
     calibrator: Calibrator = cls()
     return calibrator
-
-
-def calibrators_named(names: Sequence[str]) -> list[Calibrator]:
-    """Calibrators by name; `default`, `all` and `none` stand for several."""
-    groups = {"default": DEFAULT, "all": tuple(classes("calibrators")), "none": ()}
-    unfolded = [name for given in names for name in groups.get(given, (given,))]
-    return [calibrator_named(name) for name in dict.fromkeys(unfolded)]
 
 
 def unique_names(calibrators: Sequence[Calibrator]) -> list[str]:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from calibench.config.catalogue import load_plugins
 from calibench.evaluation.bootstrap import summarised
-from calibench.evaluation.calibrator_names import calibrators_named
+from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import Evaluation, Watch
 from calibench.evaluation.files import Reader, check_fittable
@@ -104,7 +104,7 @@ def evaluate_files(options: argparse.Namespace) -> int:
     output: Path | None = options.output
     load_plugins("metrics", "calibrators")
     further = blocks_named(options.metrics)
-    chosen = calibrators_named(options.calibrators)
+    chosen = [calibrator_named(name) for name in options.calibrators]
     evaluation = Evaluation(chosen, options.n_bins, metrics=[*further] or None)
     result = _evaluated(evaluation, options, models(options))
     console = Terminal()

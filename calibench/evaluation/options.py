@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from calibench.arguments import integer_from, positive_integer
 from calibench.config import UsageError
-from calibench.config.catalogue import check_listed
+from calibench.config.catalogue import check_listed, classes
 from calibench.evaluation.arrays import SCORES
 from calibench.evaluation.files import FILES_HELP, check_file
 from calibench.processes import cores
@@ -22,7 +23,6 @@ DEFAULT = (
     "IsotonicCalibration",
     "SplineCalibration",
 )
-GROUPS = ("default", "all", "none")
 REPORTS = (".json", ".md", ".csv")
 
 DESCRIPTION = """\
@@ -141,14 +141,20 @@ def check(options: argparse.Namespace) -> None:
     positive_integer("--jobs", options.jobs)
     for number in options.n_bins:
         positive_integer("--n_bins", number)
+    options.calibrators = unfolded(options.calibrators)
     for name in options.calibrators:
-        if name not in GROUPS:
-            check_listed("calibrators", name)
+        check_listed("calibrators", name)
     for name in options.metrics:
         if name != "all":
             check_listed("metrics", name)
     for path in [*options.val, *options.test, *_paths(options)]:
         check_file(path)
+
+
+def unfolded(calibrators: Sequence[str]) -> list[str]:
+    """Names of calibrators, in which `default`, `all` and `none` stand for several; each once."""
+    groups = {"default": DEFAULT, "all": tuple(classes("calibrators")), "none": ()}
+    return list(dict.fromkeys(name for one in calibrators for name in groups.get(one, (one,))))
 
 
 def _paths(options: argparse.Namespace) -> list[str]:

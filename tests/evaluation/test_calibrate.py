@@ -22,7 +22,8 @@ from calibench.calibrators import (
 )
 from calibench.cli import main
 from calibench.evaluation.calibrate import load_calibrator, save_calibrator
-from calibench.evaluation.calibrator_names import calibrators_named
+from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.evaluation.options import unfolded
 from calibench.runs import CorruptRun, Predictions
 from tests.evaluation.examples import predictions, saved
 
@@ -37,7 +38,9 @@ WITH_OPTIONS = [
 
 
 @pytest.mark.parametrize(
-    "calibrator", [*calibrators_named(["all"]), *WITH_OPTIONS], ids=lambda c: type(c).__name__
+    "calibrator",
+    [*map(calibrator_named, unfolded(["all"])), *WITH_OPTIONS],
+    ids=lambda c: type(c).__name__,
 )
 def test_a_file_gives_the_same_calibrator(calibrator: Calibrator, tmp_path: Path) -> None:
     val, test = predictions(split="val"), predictions()

@@ -14,7 +14,8 @@ from calibench import calibrators
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation import Evaluation, deep_ensemble, evaluate, fit_calibrator
-from calibench.evaluation.calibrator_names import DEFAULT, calibrators_named
+from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.evaluation.options import DEFAULT, unfolded
 from calibench.runs import Predictions
 from calibench.tables.key import Key
 
@@ -152,7 +153,7 @@ def test_a_deep_ensemble_is_pooled_then_calibrated_and_shown_beside_its_members(
 
 def test_threads_change_nothing(files: dict[str, str]) -> None:
     sets = {name: Predictions.load(files[name]) for name in ("val", "test", "far", "fog")}
-    evaluation = Evaluation(calibrators_named(["default"]))
+    evaluation = Evaluation(list(map(calibrator_named, unfolded(["default"]))))
     one, two = (evaluation(sets, bootstrap=60, jobs=jobs) for jobs in (1, 3))
     assert one.calibrators == two.calibrators
     for row, other in zip(one.rows, two.rows, strict=True):
@@ -216,14 +217,17 @@ def test_probabilities_with_zeros_say_what_to_do(
 
 
 def test_all_calibrators_have_a_name() -> None:
-    assert {type(one).__name__ for one in calibrators_named(["all"])} == set(
+    assert {type(one).__name__ for one in list(map(calibrator_named, unfolded(["all"])))} == set(
         calibrators.__all__
     ) - {"Calibrator"}
-    assert [type(one).__name__ for one in calibrators_named(["VectorScaling", "default"])][:2] == [
+    assert [
+        type(one).__name__
+        for one in list(map(calibrator_named, unfolded(["VectorScaling", "default"])))
+    ][:2] == [
         "VectorScaling",
         "TemperatureScaling",
     ]
-    assert calibrators_named(["none"]) == []
+    assert list(map(calibrator_named, unfolded(["none"]))) == []
 
 
 def test_it_runs_on_the_output_of_calibrate(files: dict[str, str], tmp_path: Path) -> None:
