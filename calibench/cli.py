@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 import warnings
@@ -11,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -20,10 +19,12 @@ from calibench.config import (
     Config,
     ExpectedFailure,
     UsageError,
+    available,
     configuration,
     near_matches,
     read_yaml,
 )
+from calibench.config.verb_parser import VerbParser
 from calibench.tables.output import loading, say
 
 OVERVIEW = """\
@@ -150,7 +151,8 @@ def read_arguments(arguments: Sequence[str]) -> Given:
         argument = left.popleft()
         name, equals, text = argument.partition("=")
         if not name.startswith("--") and name not in _CONFIG:
-            raise UsageError(f"`{argument}` is no option: --KEY VALUE is expected.")
+            hint = f"; for a configuration, --config {argument}" if argument in available() else ""
+            raise UsageError(f"`{argument}` is no option: --KEY VALUE is expected{hint}.")
         if name.startswith(("--help", "--print_config")) or name.endswith(".help"):
             given.questions.append("--help" if name == "--help-all" else argument)
             if name.endswith(".help") and left and not left[0].startswith("--"):
@@ -232,14 +234,11 @@ def _check(config: Config, questions: Sequence[str]) -> None:
 def _sweep(arguments: list[str]) -> int:
     from calibench.sweep import command as sweep
 
-    parser = _parser("sweep")
+    parser = VerbParser("sweep")
     sweep.add_arguments(parser)
     options, rest = parser.parse_known_args(arguments)
+    sweep.check_overrides(rest, parser)
     given = read_arguments(rest)
-    if given.questions:
-        raise UsageError(f"`{given.questions[0]}` is for `calibench fit`.")
-    known = [name for action in parser._actions for name in action.option_strings]
-    sweep.check_overrides(given.options, known)
     options.overrides = given.options
     return sweep.run(options)
 
@@ -260,26 +259,13 @@ ROOMS = {
 
 def _room(verb: str, arguments: list[str]) -> int:
     room = importlib.import_module(ROOMS[verb])
-    parser = _parser(verb)
+    parser = VerbParser(verb)
     room.add_arguments(parser)
     options = parser.parse_args(arguments)
     try:
         return int(room.run(options))
     except (ValueError, FileNotFoundError) as error:  # raised for a wrong argument or folder
         raise UsageError(str(error)) from error
-
-
-def _parser(verb: str) -> argparse.ArgumentParser:
-    return _Parser(
-        prog=f"calibench {verb}",
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see `{self.prog} --help`)")
 
 
 VERBS: dict[str, Callable[[list[str]], int]] = {
@@ -299,7 +285,7 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     if verb not in VERBS:
         raise UsageError(
-            f"there is no verb `{verb}`{near_matches(verb, VERBS)} (see `calibench --help`)"
+            f"there is no verb `{verb}`{near_matches(verb, [*VERBS, '--help', '--version'])} (see `calibench --help`)"
         )
     return VERBS[verb](rest)
 

@@ -24,6 +24,10 @@ _PACKAGE = Path(__file__).parent.parent
 _FOLDERS = ("", "losses", "protocols", "suites")
 
 
+# A file with one of these keys describes many runs.
+SUITE_KEYS = frozenset(("parts", "losses", "same_cells_as"))
+
+
 class UsageError(ValueError):
     """A user's mistake: the command line prints its text as one line and exits with 2."""
 
@@ -74,10 +78,17 @@ def near_matches(name: str, names: Iterable[str]) -> str:
     """`; did you mean a, b?` for the names close to a wrong one or holding it, or an empty string."""
     spelled = {candidate.lower(): candidate for candidate in names}
     wrong = name.lower()
-    close = difflib.get_close_matches(wrong, spelled, n=3, cutoff=0.5)
-    holding = sorted((one for one in spelled if wrong in one and len(wrong) > 2), key=len)
-    matches = list(dict.fromkeys([*close, *holding]))[:3]
-    return f"; did you mean {', '.join(spelled[match] for match in matches)}?" if matches else ""
+    typos, close = (difflib.get_close_matches(wrong, spelled, cutoff=share) for share in (0.8, 0.5))
+    stem = wrong.removesuffix("s")
+    holding = [one for one in spelled if stem in one and len(stem) > 2]
+    holding.sort(key=lambda one: (not one.startswith(stem), len(one)))
+    return did_you_mean(spelled[match] for match in [*typos, *holding, *close])
+
+
+def did_you_mean(names: Iterable[str]) -> str:
+    """`; did you mean a, b?` of the first three names, or an empty string."""
+    first = list(dict.fromkeys(names))[:3]
+    return f"; did you mean {', '.join(first)}?" if first else ""
 
 
 def find(name: str, *, folders: Sequence[str] = _FOLDERS) -> Path:
@@ -203,7 +214,10 @@ def merge_files(names: Sequence[str]) -> Config:
     """Merge configuration files in order; the first one's name is the benchmark's unless a file says it."""
     merged: Config = {}
     for name in names:
-        merged = merge(merged, load(name))
+        content = load(name)
+        if not SUITE_KEYS.isdisjoint(content):
+            raise UsageError(f"{name} is a suite of many runs: `calibench sweep {name}`.")
+        merged = merge(merged, content)
     if names:
         merged.setdefault("benchmark", Path(names[0].partition("@")[0]).stem)
     return merged

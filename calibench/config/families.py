@@ -87,7 +87,8 @@ class Family:
             names: The names in the module of the path.
         """
         public = [name for name in names if name[0].isupper() and name not in _BASES]
-        near = near_matches(short_name(path), public or self.names)
+        missing = reason.startswith("No module named") and not reason.count(".")
+        near = "" if missing else near_matches(short_name(path), public or self.names)
         why = f" ({reason})" if reason else ""
         return f"`{key}`: no class `{path}`{near}{why}{'' if near else self._remedy(reason)}"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from calibench.config import Config, UsageError, near_matches
+from calibench.config import Config, UsageError, did_you_mean, near_matches
+from calibench.config.catalogue import check_listed
 from calibench.config.families import FAMILIES, Family, family_of_key, family_of_type
 from calibench.config.keys import GROUPS, KEYS, LINKED, SEED
 from calibench.config.signatures import Absent, Argument, Found, arguments, definition
@@ -29,8 +31,9 @@ def unknown_option(name: str, options: Iterable[str], where: str = "") -> str:
     dashes = "--" if name.startswith("--") else ""
     full = f"{where}.{name}" if where else name
     known = [dashes + option.lstrip("-") for option in options]
-    near = near_matches(full, known) or " (see `calibench fit --help-all`)"
-    return f"unknown option `{full}`{near}"
+    last = name.rpartition(".")[2]
+    same = did_you_mean(option for option in known if option.rpartition(".")[2] == last)
+    return f"unknown option `{full}`{same or near_matches(full, known) or ' (see `calibench fit --help`)'}"
 
 
 def no_argument(key: str, owner: str, name: str, known: Iterable[str]) -> str:
@@ -60,11 +63,14 @@ def check(config: Config) -> None:
         if key in KEYS:
             _check_own(key, value)
         elif key in GROUPS:
-            _check_group(key, value)
-        elif key not in (SEED, "data"):
-            raise UsageError(unknown_option(key, options()))
+            _check_group(key, value, config)
+        elif key == SEED:
+            _check_seed(value)
+        elif key != "data":
+            raise UsageError(unknown_option(key, options(config)))
     _check_required(config)
     _check_class("data", config["data"], _DATA)
+    _check_metrics((config.get("evaluation") or {}).get("metrics"))
     path = config.get("ckpt_path")
     if isinstance(path, str) and path not in ("last", "null"):
         given_checkpoint(path)
@@ -77,10 +83,27 @@ def check_name(key: str, name: str) -> None:
         _find(key, name, family)
 
 
-def options() -> list[str]:
-    """The dotted keys that no class chosen by the user decides."""
+def options(config: Config | None = None) -> list[str]:
+    """The dotted keys of every configuration, and those of the classes that this one names."""
     grouped = [f"{group}.{name}" for group in GROUPS for name in _arguments_of(group)]
-    return [*KEYS, SEED, "data", *GROUPS, *grouped]
+    return [*KEYS, SEED, "data", *GROUPS, *grouped, *_options_of_classes(config or {})]
+
+
+def _options_of_classes(config: Config) -> Iterator[str]:
+    model = config.get("model")
+    for key, block in {"data": config.get("data"), **_named("model", model)}.items():
+        family = family_of_key(key)
+        path = block.get("class_path") if isinstance(block, Mapping) else block
+        if family is not None and isinstance(path, str):
+            with suppress(Absent):
+                found = family.find(path)
+                known = family.arguments(found) if found is not None else None
+                yield from (f"{key}.{name}" for name in known or ())
+
+
+def _named(group: str, block: Any) -> dict[str, Any]:
+    given = block.items() if isinstance(block, Mapping) else ()
+    return {f"{group}.{name}": value for name, value in given}
 
 
 def given_checkpoint(path: str) -> str:
@@ -109,6 +132,13 @@ def _check_required(config: Config) -> None:
             )
 
 
+def _check_metrics(given: Any) -> None:
+    for block in given if isinstance(given, list) else ():
+        path = block.get("class_path") if isinstance(block, Mapping) else block
+        if isinstance(path, str):
+            check_listed("metrics", path)
+
+
 def _is_given(value: Any) -> bool:
     return value not in (None, "", {})
 
@@ -125,12 +155,19 @@ def _check_own(key: str, value: Any) -> None:
         raise UsageError(expected(key, [name], value))
 
 
-def _check_group(group: str, value: Any) -> None:
+def _check_seed(value: Any) -> None:
+    if not (_is_integer(value) or _is_truth(value)):
+        raise UsageError(expected(SEED, ["int"], value))
+
+
+def _check_group(group: str, value: Any, config: Config) -> None:
     if isinstance(value, Mapping):
         known = _arguments_of(group)
         for name in value:
+            if name in LINKED:
+                raise UsageError(f"`{group}.{name}` comes from the data: leave it out.")
             if known and name.rstrip("+") not in known:
-                raise UsageError(unknown_option(name, options(), group))
+                raise UsageError(unknown_option(name, options(config), group))
         _check_arguments(group, value, known)
 
 
@@ -173,8 +210,6 @@ def _check_names(
     for name in given:
         if name not in known:
             raise UsageError(no_argument(key, found.node.name, name, set(known) - set(LINKED)))
-    if not found.module.startswith("calibench."):
-        return
     for name, argument in known.items():
         if argument.required and name not in given and name not in LINKED:
             raise UsageError(

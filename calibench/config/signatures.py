@@ -63,6 +63,11 @@ def definition(path: str) -> Found | None:
     module, _, name = path.rpartition(".")
     if find_module(module.partition(".")[0]) is None:
         raise Absent(f"No module named '{module.partition('.')[0]}'")
+    parent, _, last = module.rpartition(".")
+    if find_module(module) is None and parent and find_module(parent) is not None:
+        if last not in _names(_body(parent)):
+            raise Absent(f"No module named '{module}'")
+        return None
     return _named(module, name) if find_module(module) is not None else None
 
 
@@ -82,7 +87,9 @@ def arguments(found: Found) -> dict[str, Argument] | None:
     What `**options` passes on is taken to be any argument of the base classes that is not passed by name.
     """
     if isinstance(found.node, ast.FunctionDef):
-        return None if found.node.args.kwarg else _of_function(found.node, skip=0)
+        return (
+            None if found.node.args.kwarg else _of_function(found.node, skip=0, module=found.module)
+        )
     own: dict[str, Argument] = {}
     passed: set[str] = set()
     for base in _lineage(found):
@@ -92,7 +99,7 @@ def arguments(found: Found) -> dict[str, Argument] | None:
         if init is None and _is_dataclass(base.node):
             return own | _fields(base.node)
         if init is not None:
-            its = _of_function(init, skip=1)
+            its = _of_function(init, skip=1, module=base.module)
             own = {name: its[name] for name in its if name not in passed} | own
             passed |= _passed_up(init)
             if init.args.kwarg is None:
@@ -159,6 +166,10 @@ def _named(module: str, name: str, depth: int = 8) -> Found | None:
     raise Absent(f"module '{module}' has no attribute '{name}'", public)
 
 
+def _names(body: Sequence[ast.stmt]) -> set[str]:
+    return {name for node in _statements(body) for name in _bound(node)}
+
+
 def _origin(module: str, node: ast.ImportFrom) -> str:
     """The full name of the module that a statement imports from."""
     if not node.level:
@@ -209,7 +220,8 @@ def _lineage(found: Found) -> Iterator[Found | None]:
 
 def _method(node: Definition, name: str) -> ast.FunctionDef | None:
     methods = (item for item in node.body if isinstance(item, ast.FunctionDef))
-    return next((item for item in methods if item.name == name), None)
+    named = [item for item in methods if item.name == name]
+    return named[-1] if named else None  # the ones before are overloads
 
 
 def _passed_up(init: ast.FunctionDef) -> set[str]:
@@ -232,10 +244,24 @@ def _fields(node: Definition) -> dict[str, Argument]:
     }
 
 
-def _of_function(node: ast.FunctionDef, *, skip: int) -> dict[str, Argument]:
+def _spelled_out(annotation: ast.expr | None, module: str) -> ast.expr | None:
+    """A type in which the name of a union stands for the union."""
+    for node in _body(module) if isinstance(annotation, ast.Name) else ():
+        name = annotation.id  # type: ignore[union-attr]
+        if isinstance(node, ast.Assign) and name in _bound(node):
+            return node.value if isinstance(node.value, ast.BinOp) else annotation
+        if isinstance(node, ast.ImportFrom) and name in _bound(node):
+            return _spelled_out(annotation, _origin(module, node))
+    return annotation
+
+
+def _of_function(node: ast.FunctionDef, *, skip: int, module: str) -> dict[str, Argument]:
     positional = [*node.args.posonlyargs, *node.args.args]
     without = len(positional) - len(node.args.defaults)
     given = [(arg, place < without) for place, arg in enumerate(positional)][skip:]
     keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     given += [(arg, default is None) for arg, default in keywords]
-    return {arg.arg: Argument(arg.arg, arg.annotation, required) for arg, required in given}
+    return {
+        arg.arg: Argument(arg.arg, _spelled_out(arg.annotation, module), required)
+        for arg, required in given
+    }

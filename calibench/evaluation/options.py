@@ -149,6 +149,8 @@ def check(options: argparse.Namespace) -> None:
             check_listed("metrics", name)
     for path in [*options.val, *options.test, *_paths(options)]:
         check_file(path)
+    if options.posterior and not Path(options.posterior).is_file():
+        raise FileNotFoundError(f"there is no file {options.posterior}")
 
 
 def unfolded(calibrators: Sequence[str]) -> list[str]:

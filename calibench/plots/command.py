@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from calibench.arguments import positive_integer
 from calibench.config.catalogue import load_plugins
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.reading import read_results
@@ -96,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"`output` must end in .png, .svg or .pdf, got {args.output.name}.")
     if find_spec("matplotlib") is None:
         raise ValueError("pictures need matplotlib: pip install 'calibench[plot]'.")
+    positive_integer("--bins", args.bins)
     metric = Column.parse(args.metric or DEFAULT_METRICS.get(args.kind, "ece"))
     every = build_tables(
         read_results(args.results), [Column("error"), Column("nll"), metric], Column("nll")

@@ -8,12 +8,12 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.live import Live
 
-from calibench.config import Options, UsageError, find, near_matches
+from calibench.config import Options, UsageError, find
 from calibench.config.mistakes import check
+from calibench.config.verb_parser import VerbParser
 from calibench.leaderboard import leaderboard
 from calibench.processes import cores, unwinding
 from calibench.sweep.dry_run import listing
@@ -228,22 +228,21 @@ def _minutes(text: str) -> float:
     return minutes
 
 
-def check_overrides(overrides: Sequence[tuple[str, Any]], options: Sequence[str]) -> None:
+def check_overrides(rest: Sequence[str], parser: VerbParser) -> None:
     """Check that the other options can be keys of a configuration, before any job starts.
 
     Args:
-        overrides: Keys and values.
-        options: The options of `calibench sweep` itself.
+        rest: What the parser does not know.
+        parser: The parser of `calibench sweep`.
 
     Raises:
         UsageError: If a key cannot be one.
     """
-    for key, _ in overrides:
-        if "." not in key and key not in _PLAIN_KEYS:
-            known = [*options, *(f"--{plain}" for plain in _PLAIN_KEYS)]
-            raise UsageError(
-                f"unknown option `--{key}`{near_matches(f'--{key}', known)} (see `calibench sweep --help`)"
-            )
+    for name in (text.partition("=")[0] for text in rest if text.startswith("--")):
+        if name == "--print_config" or name.endswith(".help"):
+            raise UsageError(f"`{name}` is for `calibench fit`.")
+        if "." not in name and name.removeprefix("--") not in _PLAIN_KEYS:
+            parser.refuse_option(name, [f"--{plain}" for plain in _PLAIN_KEYS])
 
 
 def results_root(overrides: Options) -> Path:

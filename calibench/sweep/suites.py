@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench.config import (
+    SUITE_KEYS,
     Config,
     Options,
     UsageError,
@@ -324,7 +325,7 @@ class Suite:
 
 def is_suite(path: Path) -> bool:
     """Whether a file is a suite and not a benchmark."""
-    return not {"parts", "losses", "same_cells_as"}.isdisjoint(load(str(path)))
+    return not SUITE_KEYS.isdisjoint(load(str(path)))
 
 
 def load_suite(name: str) -> Suite:

@@ -1,0 +1,93 @@
+"""Mistaken commands: exit code 2, one line, what to do; those that need no torch are refused without it."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibench.cli import main
+
+TABLE = Path(__file__).with_name("mistakes.txt")
+
+
+def table(section: str) -> dict[str, str]:
+    """The commands of a section with what the answer must hold."""
+    text = TABLE.read_text().split(f"## {section}\n")[1].split("\n## ")[0]
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return dict((part.strip() for part in line.split(" | ", 1)) for line in lines)  # type: ignore[misc]
+
+
+def files(folder: Path) -> dict[str, str]:
+    """The files that commands name."""
+    rng = np.random.default_rng(0)
+    for name in ("val", "test"):
+        logits, target = rng.normal(size=(60, 4)).astype(np.float32), rng.integers(0, 4, 60)
+        np.savez(folder / f"{name}.npz", logits=logits, target=target)
+    (folder / "folder").mkdir()
+    (folder / "broken.yaml").write_text("model:\n  loss: [1\n")
+    (folder / "list.yaml").write_text("- 1\n")
+    (folder / "garbage.ckpt").write_text("nothing")
+    (folder / "mine.py").write_text("class Own:\n    def __init__(self, *, power=1): ...\n")
+    names = ("val.npz", "test.npz", "broken.yaml", "list.yaml", "garbage.ckpt", "folder")
+    return {name.replace(".yaml", "_yaml").partition(".")[0]: str(folder / name) for name in names}
+
+
+def answer(line: str) -> tuple[int, str]:
+    """Exit code of a command, and what it says."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            code = main(line.split())
+        except SystemExit as stopped:
+            code = int(stopped.code or 0)
+        except Exception as error:  # a traceback
+            return -1, repr(error)
+    return code, said.getvalue()
+
+
+def answers(folder: Path, section: str) -> dict[str, tuple[int, str]]:
+    """The answers to all commands of a section."""
+    os.chdir(folder)
+    named = files(folder)
+    return {line: answer(line.format(**named)) for line in table(section)}
+
+
+def print_answers_without_torch(folder: str) -> None:
+    """Print the answers to what needs no torch; whoever imports it fails."""
+    imports = builtins.__import__
+
+    def refusing(name: str, *args: Any, **options: Any) -> Any:
+        if name == "torch" or name.startswith("torch."):
+            raise RuntimeError("torch is imported")
+        return imports(name, *args, **options)
+
+    builtins.__import__ = refusing
+    print(json.dumps(answers(Path(folder), "without torch")))
+
+
+def test_names_paths_and_options_are_refused_without_torch(tmp_path: Path) -> None:
+    code = (
+        "from tests.test_mistakes import print_answers_without_torch;"
+        f"print_answers_without_torch({str(tmp_path)!r})"
+    )
+    root = Path(__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+    )
+    expected = table("without torch")
+    assert len(expected) > 150
+    wrong = {
+        f"{code} {line}": said
+        for line, (code, said) in json.loads(done.stdout).items()
+        if code != 2 or expected[line] not in said or said.count("\n") > 2
+    }
+    assert wrong == {}
