@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TextIO
 
 from calibench.leaderboard.against import add_published, paper_columns
-from calibench.leaderboard.bold import mark_best
+from calibench.leaderboard.bold import mark_best, no_examples
 from calibench.leaderboard.columns import ANY, COSTS, DEFAULT_COLUMNS, Column
-from calibench.leaderboard.examples import by_examples
+from calibench.leaderboard.examples import Examples, examples_of
 from calibench.leaderboard.footer import footer
-from calibench.leaderboard.formats import FORMATS, PROSE, write
+from calibench.leaderboard.formats import FORMATS, GRIDS, PROSE, write, write_grids
+from calibench.leaderboard.pairs import EQUIVALENT, compare_pairs, margins
 from calibench.leaderboard.reading import Wanted, read_results
 from calibench.leaderboard.records import Results
 from calibench.leaderboard.table import Table, build_tables
@@ -38,11 +39,15 @@ examples:
   calibench leaderboard results/ --metrics error nll ece@TemperatureScaling ood_auroc:msp/noise
   calibench leaderboard results/cifar10 --against gce
   calibench leaderboard results/ --compare --allow-missing
+  calibench leaderboard results/ --pairs --equivalent nll=0.01
   calibench leaderboard results/ --format latex --output table.tex
 
 a column is metric[_bins][:score][/split][@calibrator]; @* stands for every calibrator. Metrics:
   """ + " ".join(METRICS) + """
   a binned metric has the runs' first number of bins, unless the column names one: ece_20"""  # fmt: skip
+
+
+_DEFAULT_MARGINS = " ".join(f"{name}={value:g}" for name, value in EQUIVALENT.items())
 
 
 @dataclass
@@ -53,11 +58,13 @@ class Leaderboard:
         tables: One per benchmark and backbone.
         results: What was read.
         lines: The lines under each table.
+        examples: The test examples of the runs; None if their files are not there, or large.
     """
 
     tables: list[Table]
     results: Results
     lines: list[list[str]] = field(default_factory=list)
+    examples: Examples | None = None
 
     @property
     def warnings(self) -> list[str]:
@@ -113,12 +120,13 @@ def leaderboard(
     read = read_results(Path(results), wanted=wanted, processes=processes)
     _check_known(read, [*(asked or ()), by])
     tables = build_tables(read, columns, by, same_version=same_version)
-    examples = by_examples(read)
+    examples = examples_of(read)
     for table in tables:
-        mark_best(table, examples)
+        mark_best(table, examples or no_examples)
         if against:
             add_published(table, against, asked)
-    return Leaderboard(tables, read, [[*footer(table), *_trials(read, table)] for table in tables])
+    lines = [[*footer(table), *_trials(read, table)] for table in tables]
+    return Leaderboard(tables, read, lines, examples)
 
 
 def _check_known(read: Results, columns: Sequence[Column]) -> None:
@@ -173,6 +181,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also compare the mean ranks of the losses over all tables",
     )
     parser.add_argument(
+        "--pairs",
+        action="store_true",
+        help="also say of every two losses how likely a run of one beats one of the other",
+    )
+    parser.add_argument(
+        "--equivalent",
+        nargs="+",
+        default=[],
+        metavar="METRIC=VALUE",
+        help="with --pairs: differences that make none in practice, as fractions "
+        f"(default: {_DEFAULT_MARGINS})",
+    )
+    parser.add_argument(
         "--allow-missing", action="store_true", help="with --compare: even if runs are missing"
     )
     parser.add_argument(
@@ -194,6 +215,7 @@ def run(args: argparse.Namespace) -> int:
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, or a column is wrong.
     """
+    equivalent = margins(args.equivalent)
     board = leaderboard(
         args.results,
         metrics=args.metrics,
@@ -202,15 +224,20 @@ def run(args: argparse.Namespace) -> int:
         same_version=args.same_version,
         processes=cores(),
     )
+    by = Column.parse(args.sort)
     written = io.StringIO()
     out = written if args.output else sys.stdout
     board.show(out, args.format)
     if args.compare:
         file = out if args.format == PROSE else sys.stderr
-        by = Column.parse(args.sort)
         from calibench.leaderboard.comparison import compare  # imports scipy
 
         say(*compare(board.tables, by, allow_missing=args.allow_missing).lines(), to=file)
+    if args.pairs:
+        found = compare_pairs(board.tables, by, examples=board.examples, equivalent=equivalent)
+        in_the_same = args.format in GRIDS
+        file, format = (out, args.format) if in_the_same else (sys.stderr, PROSE)
+        write_grids([found.grid()], file, format)
     if args.output:
         write_output(args.output, written.getvalue().encode())
     return 0

@@ -1,4 +1,4 @@
-"""Comparison of losses over several tables by mean ranks, with Friedman's and Nemenyi's tests."""
+"""Comparison of losses over several tables by mean ranks: Friedman, Nemenyi, and Wilcoxon with Holm's correction."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
-from calibench.statistics import LEVEL
-from calibench.statistics.ranks import (
-    RankComparison,
-    cliques,
-    compare_ranks,
-    probability_of_improvement,
-)
+from calibench.statistics import LEVEL, holm, wilcoxon_signed_rank
+from calibench.statistics.pairs import Beats, Runs, beats
+from calibench.statistics.ranks import RankComparison, cliques, compare_ranks
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,8 @@ class Comparison:
         tables: Titles of the tables that entered.
         methods: Labels of the losses, best mean rank first.
         ranks: Their mean ranks, in that order.
-        improvement: How likely a run of the first is better than one of each.
+        beaten: How likely a run of the first beats one of each of the others.
+        p_values: Of "each of the others is worse than the first": signed-rank test over the tables, Holm.
         left_out: Missing runs that `allow_missing` let pass, one line each.
     """
 
@@ -34,22 +33,19 @@ class Comparison:
     tables: list[str]
     methods: list[str]
     ranks: RankComparison
-    improvement: list[float]
+    beaten: list[Beats]
+    p_values: list[float]
     left_out: list[str]
 
     def lines(self) -> list[str]:
         """The comparison as text."""
         width = max(map(len, self.methods))
-        heads = f"{'loss':<{width}}  mean rank  95 % interval  P(first is better)"
+        heads = f"{'loss':<{width}}  mean rank  95 % interval  P(first is better), 95 %  p (signed-rank, Holm)"
+        ranked = zip(self.methods, self.ranks.mean_ranks, self.ranks.intervals, strict=True)
+        against = ["", *map(_against_first, self.beaten, self.p_values)]
         body = [
-            f"{method:<{width}}  {rank:9.2f}  {f'{low:.2f} to {high:.2f}':>13}  {probability:18.2f}"
-            for method, rank, (low, high), probability in zip(
-                self.methods,
-                self.ranks.mean_ranks,
-                self.ranks.intervals,
-                self.improvement,
-                strict=True,
-            )
+            f"{method:<{width}}  {rank:9.2f}  {f'{low:.2f} to {high:.2f}':>13}{worse}"
+            for (method, rank, (low, high)), worse in zip(ranked, against, strict=True)
         ]
         title = f"{self.column.title} over {len(self.tables)} tables: {', '.join(self.tables)}"
         return [title, heads, *body, *self._tests(), *self.left_out]
@@ -69,6 +65,11 @@ class Comparison:
             f"critical difference of mean ranks (Nemenyi, {LEVEL:.0%}): {difference:.2f}; "
             f"no significant difference: {', '.join(named) or 'none'}",
         ]
+
+
+def _against_first(beaten: Beats, p: float) -> str:
+    share = f"{beaten.probability:.2f}, {beaten.low:.2f} to {beaten.high:.2f}"
+    return f"  {share:>24}  {p:21.2g}"
 
 
 def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = False) -> Comparison:
@@ -114,7 +115,8 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
             ranks.friedman_p,
             ranks.critical_difference,
         ),
-        [probability_of_improvement(runs[0], theirs) for theirs in runs],
+        [beats(runs[0], theirs) for theirs in runs[1:]],
+        holm([_worse(means, order[0], other) for other in order[1:]]),
         [f"missing: {hole}" for hole in holes],
     )
 
@@ -129,5 +131,12 @@ def _holes(table: Table, rows: dict[str, Row], methods: Sequence[str], column: C
     return [f"{table.title}: {hole}" for hole in [*absent, *lacking]]
 
 
-def _runs(row: Row, column: Column, sign: int) -> list[float]:
-    return [sign * value for value in row.values[column].seeds.values()]
+def _worse(means: Sequence[Sequence[float]], first: int, other: int) -> float:
+    """The p-value of "the other is worse", over tables of means; two infinite means are equal."""
+    differences = (0.0 if of[other] == of[first] else of[other] - of[first] for of in means)
+    largest = 1e300  # an infinite difference has the largest rank
+    return wilcoxon_signed_rank([max(-largest, min(largest, d)) for d in differences])
+
+
+def _runs(row: Row, column: Column, sign: int) -> Runs:
+    return Runs(sign * np.array(list(row.values[column].seeds.values())))

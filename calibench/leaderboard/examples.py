@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from calibench.leaderboard.bold import ByExamples, no_examples
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
 AUTOMATIC_BYTES = 100_000_000  # prediction files that a leaderboard reads without being asked
 
 
-def by_examples(read: Results) -> ByExamples:
-    """The comparison over test examples of the runs that were read, if their prediction files are there and small."""
+def examples_of(read: Results) -> Examples | None:
+    """The test examples of the runs that were read, if their prediction files are there and small."""
     small = 0 < total_size(read.records) <= AUTOMATIC_BYTES
-    return Examples(read) if small else no_examples
+    return Examples(read) if small else None
 
 
 def total_size(records: Iterable[Record]) -> int:

@@ -109,28 +109,32 @@ def _seeds(value: Value) -> dict[str, Any]:
     return {**spread, "tied": value.tied, "behind": value.behind, "seeds": seeds}
 
 
-def _each(render: Callable[[Grid], str]) -> Callable[[Sequence[Table], Lines], str]:
-    return lambda tables, lines: "\n".join(map(render, map(grid, tables, lines)))
-
-
 _TEXTS: dict[str, Callable[[Sequence[Table], Lines], str]] = {
-    "markdown": _each(markdown),
     "csv": lambda tables, lines: tables_csv(tables),
     "json": tables_json,
-    "latex": _each(latex),
 }
+_RENDERED: dict[str, Callable[[Grid], str]] = {"markdown": markdown, "latex": latex}
 PROSE = "table"  # the format that a comparison in plain text can follow
-FORMATS = (PROSE, *_TEXTS)
+GRIDS = (PROSE, *_RENDERED)  # formats of one table after the other
+FORMATS = (PROSE, "markdown", "csv", "json", "latex")
 
 
 def write(tables: Sequence[Table], lines: Lines, file: TextIO, format: str) -> None:
     """Write tables, with the lines under each, in one of `FORMATS`."""
     if format in _TEXTS:
         file.write(_TEXTS[format](tables, lines))
+    else:
+        write_grids([grid(*one) for one in zip(tables, lines, strict=True)], file, format)
+
+
+def write_grids(grids: Sequence[Grid], file: TextIO, format: str) -> None:
+    """Write grids in one of `GRIDS`."""
+    if format in _RENDERED:
+        file.write("\n".join(map(_RENDERED[format], grids)))
         return
     from calibench.tables.console import Terminal  # rich, which a pipe of CSV does not need
     from calibench.tables.terminal import show
 
     console = Terminal(file=file)
-    for one in map(grid, tables, lines):
+    for one in grids:
         show(one, console)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from calibench import __version__
-from calibench.leaderboard.bold import mark_best
+from calibench.leaderboard.bold import mark_best, no_examples
 from calibench.leaderboard.columns import ANY, COSTS, Column
-from calibench.leaderboard.examples import by_examples
+from calibench.leaderboard.examples import examples_of
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Record, Results
@@ -48,9 +48,9 @@ def report_content(results: Path, *, title: str, n_bins: int = 15, processes: in
     if processes > 1:
         prepared(IMPORTS)
     tables = build_tables(read, _columns(read), Column("nll"))
-    examples = by_examples(read)
+    examples = examples_of(read)
     for table in tables:
-        mark_best(table, examples)
+        mark_best(table, examples or no_examples)
     numbered = [(table, row) for table in tables for row in table.rows]
     root = results.resolve()
     return {

@@ -93,27 +93,3 @@ def cliques(mean_ranks: Sequence[float], difference: float) -> list[list[int]]:
             groups.append(order[start:stop])
         end = max(end, stop)
     return groups
-
-
-def probability_of_improvement(
-    ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]
-) -> float:
-    """How likely a run of ours is better than one of theirs (Agarwal et al. 2021).
-
-    Args:
-        ours: Values of each run on each data set; less is better.
-        theirs: The same of the other method.
-
-    Returns:
-        The mean over data sets of the share of pairs of runs in which ours is less; ties count half.
-
-    Raises:
-        ValueError: If there is no data set, or one without runs.
-    """
-    if not ours or len(ours) != len(theirs) or not all(map(len, [*ours, *theirs])):
-        raise ValueError("`ours` and `theirs` must have runs on the same data sets, at least one.")
-    shares = []
-    for mine, other in zip(ours, theirs, strict=True):
-        difference = np.subtract.outer(np.asarray(other, float), np.asarray(mine, float))
-        shares.append(float((difference > 0).mean() + (difference == 0).mean() / 2))
-    return math.fsum(shares) / len(shares)

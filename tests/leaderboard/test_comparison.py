@@ -25,7 +25,9 @@ def test_ranks_over_tables(results: Path) -> None:
     assert compared.tables == ["X / SmallCNN", "Y / SmallCNN", "Z / SmallCNN"]
     assert compared.methods == ["A", "B", "C"]
     assert compared.ranks.mean_ranks == pytest.approx([4 / 3, 2, 8 / 3])
-    assert compared.improvement == pytest.approx([0.5, 2 / 3, 1.0])
+    assert [of.probability for of in compared.beaten] == pytest.approx([2 / 3, 1.0])
+    # Three tables: A is better than C in all (1/8, twice by Holm), than B with rank sum 1.5 + 3 of 6 (3/8).
+    assert compared.p_values == pytest.approx([0.375, 0.25])
     text = "\n".join(compared.lines())
     assert (
         "critical difference of mean ranks (Nemenyi, 5%): 1.91; no significant difference: {A, B, C}"

@@ -10,7 +10,6 @@ from calibench.statistics.ranks import (
     cliques,
     compare_ranks,
     critical_difference,
-    probability_of_improvement,
 )
 
 
@@ -54,18 +53,7 @@ def test_cliques_are_maximal_and_more_than_one() -> None:
     assert cliques(ranks, 0.1) == []
 
 
-def test_probability_of_improvement_by_hand() -> None:
-    ours, theirs = [[1.0, 2.0], [5.0]], [[2.0, 3.0], [4.0, 6.0]]
-    assert probability_of_improvement(ours, theirs) == pytest.approx((3.5 / 4 + 0.5) / 2)
-    assert probability_of_improvement(theirs, ours) == pytest.approx(1 - (3.5 / 4 + 0.5) / 2)
-
-
 @pytest.mark.parametrize("table", [[[1.0]], [[1.0, math.nan]], [1.0, 2.0]])
 def test_holes_are_refused(table: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="`table` must be dense"):
         compare_ranks(table)
-
-
-def test_improvement_without_runs_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        probability_of_improvement([[1.0]], [[]])
