@@ -1,5 +1,7 @@
 """Post-hoc calibrators: maps from logits to probabilities, fitted on held-out logits."""
 
+from typing import TYPE_CHECKING
+
 from calibench.calibrators.adaptive_temperature import AdaptiveTemperatureScaling
 from calibench.calibrators.affine import MatrixScaling, VectorScaling
 from calibench.calibrators.base import Calibrator
@@ -17,6 +19,9 @@ from calibench.calibrators.sigmoid import BetaCalibration, PlattScaling
 from calibench.calibrators.spline import SplineCalibration
 from calibench.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
 from calibench.calibrators.temperature import TemperatureScaling
+
+if TYPE_CHECKING:
+    from calibench.calibrators.estimator import LogitsClassifier
 
 __all__ = [
     "BBQ",
@@ -40,3 +45,10 @@ __all__ = [
     "TemperatureScaling",
     "VectorScaling",
 ]
+
+
+def as_estimator(calibrator: Calibrator) -> "LogitsClassifier":
+    """A calibrator as a classifier of scikit-learn whose features are logits (N, K), for its tools and pipelines."""
+    from calibench.calibrators.estimator import LogitsClassifier  # scikit-learn takes a second
+
+    return LogitsClassifier(calibrator)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from calibench.tensors import MovedNotCast, check_class_indices, check_scores, check_target
+
+Array = npt.NDArray[Any]
 
 
 class Calibrator(MovedNotCast, ABC):
@@ -41,11 +45,11 @@ class Calibrator(MovedNotCast, ABC):
         return all(buffer is not None for buffer in self._buffers.values())
 
     @torch.no_grad()
-    def fit(self, logits: Tensor, target: Tensor) -> Self:
+    def fit(self, logits: Tensor | Array, target: Tensor | Array) -> Self:
         """Fit on held-out data.
 
         Args:
-            logits: Finite scores, shape (N, K), N >= 1, K >= 2, any floating dtype.
+            logits: Finite scores, shape (N, K), N >= 1, K >= 2, any floating dtype; a tensor or a numpy array.
             target: Class indices in [0, K), shape (N,), any integer dtype.
 
         Returns:
@@ -55,9 +59,19 @@ class Calibrator(MovedNotCast, ABC):
             TypeError: If `logits` are not floating or `target` not integers.
             ValueError: If a shape or a value is out of its range.
         """
+        logits, target = _tensor(logits), _tensor(target)
         check_calibration_set(logits, target)
         self._fit(logits.double(), target.to(logits.device, torch.int64))
         return self
+
+    @torch.no_grad()
+    def predict_proba(self, logits: Tensor | Array) -> Array:
+        """Calibrated probabilities of a tensor or a numpy array, (N, K) -> (N, K), as a numpy array.
+
+        Raises as `log_prob` does.
+        """
+        probs: Array = self(_tensor(logits)).cpu().numpy()
+        return probs
 
     def log_prob(self, logits: Tensor) -> Tensor:
         """Calibrated log-probabilities, (N, K) -> (N, K), of the dtype and device of `logits`.
@@ -108,6 +122,10 @@ class Calibrator(MovedNotCast, ABC):
                 device = saved.device if buffer is None else buffer.device
                 self._buffers[name] = torch.empty_like(saved, device=device)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+def _tensor(values: Tensor | Array) -> Tensor:
+    return torch.from_numpy(values) if isinstance(values, np.ndarray) else values
 
 
 def keep_argmax(values: Tensor, logits: Tensor) -> Tensor:

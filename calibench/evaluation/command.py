@@ -54,9 +54,10 @@ class Result:
     def footer(self) -> str:
         """The line under the tables: sets, bins and intervals."""
         sets = ", ".join(f"{name} {size}" for name, size in self.sizes.items())
+        fitted = "; calibrators fitted on val" if any(self.fitted.values()) else ""
         interval = f"; 95 % intervals from {self.options.bootstrap} resamples of the test examples"
         return (
-            f"Examples: {sets}; calibrators fitted on val; binned errors with {self.options.n_bins[0]} bins"
+            f"Examples: {sets}{fitted}; binned errors with {self.options.n_bins[0]} bins"
             f"{interval if self.options.bootstrap else ''}{self._posterior}."
         )
 
@@ -179,7 +180,7 @@ def models(options: argparse.Namespace) -> dict[str, dict[str, Predictions]]:
         ValueError: If the files do not belong together.
     """
     read = Reader(options.scores, options.clip)
-    files = {"val": options.val, "test": options.test}
+    files = ({"val": options.val} if options.val else {}) | {"test": options.test}
     kinds = {"val": "val", "test": "test"}
     for kind in ("ood", "shift"):
         for text in getattr(options, kind):
@@ -250,7 +251,7 @@ def _check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
                 )
             if len(part.target) == 0:
                 raise ValueError(f"`{name}` holds no examples.")
-    for val, test in zip(sets["val"], sets["test"], strict=True):
+    for val, test in zip(sets.get("val", []), sets["test"], strict=False):
         if np.array_equal(val.logits, test.logits):
             raise ValueError(
                 "`--val` and `--test` hold the same predictions: that would fit on the test set."

@@ -36,9 +36,11 @@ from calibench.evaluation.scoring import (
     predicted_log_probabilities,
     reference_rows,
 )
+from calibench.evaluation.sheet import sheets
 from calibench.evaluation.threads import in_threads
 from calibench.runs import Predictions
 from calibench.tables.key import RAW, Key
+from calibench.tables.markdown import markdown
 
 LABELLED = ("", "val", "test", "shift")
 OUTSIDE = ("ood", "shift")
@@ -70,6 +72,18 @@ class Report:
     rows: list[Row]
     calibrators: dict[str, dict[str, Any]]
     unavailable: dict[str, str] = field(default_factory=dict)
+
+    def value(self, metric: str, *, split: str = "test", calibrator: str = RAW) -> float:
+        """One number, that of the first number of bins or of the first score; KeyError if it is not there."""
+        for row in self.rows:
+            if (row["metric"], row["split"], row["calibrator"]) == (metric, split, calibrator):
+                return float(row["value"])
+        raise KeyError(f"no {metric} of {split} after {calibrator}")
+
+    def __str__(self) -> str:
+        """The tables that `calibench evaluate` shows, as Markdown."""
+        rows = [{"model": "", **row} for row in self.rows]
+        return "\n".join(map(markdown, sheets(rows)))
 
 
 @dataclass

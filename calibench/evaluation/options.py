@@ -54,7 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench evaluate`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
-        "--val", nargs="+", required=True, metavar="FILE", help="validation predictions"
+        "--val",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="validation predictions, on which calibrators are fitted; not needed for `--calibrators none`",
     )
     parser.add_argument("--test", nargs="+", required=True, metavar="FILE", help="test predictions")
     each = "NAME=FILE, for an ensemble NAME=FILE,FILE,..."
@@ -147,6 +151,10 @@ def check(options: argparse.Namespace) -> None:
     for name in options.metrics:
         if name != "all":
             check_listed("metrics", name)
+    if not options.val and options.calibrators != ["none"]:
+        raise UsageError(
+            "calibrators are fitted on `--val FILE`: give it, or say `--calibrators none`."
+        )
     for path in [*options.val, *options.test, *_paths(options)]:
         check_file(path)
     if options.posterior and not Path(options.posterior).is_file():

@@ -272,3 +272,17 @@ def test_it_runs_on_the_output_of_calibrate(files: dict[str, str], tmp_path: Pat
     assert (
         main(["evaluate", "--val", str(tmp_path / "val2.npz"), "--test", files["test"]]) == 2
     )  # it says that it is the test set
+
+
+def test_without_calibrators_there_is_no_validation_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = saved(tmp_path)
+    np.save(tmp_path / "far.npy", Predictions.load(files["far"]).logits)  # without labels
+    arguments = ["--test", files["test"], "--ood", f"far={tmp_path / 'far.npy'}"]
+    assert main(["evaluate", *arguments, "--calibrators", "none", "--bootstrap", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "AUROC % far" in shown
+    assert "fitted on val" not in shown
+    assert main(["evaluate", *arguments]) == 2
+    assert "give it, or say `--calibrators none`" in capsys.readouterr().err

@@ -1,0 +1,107 @@
+"""Evaluation in one call, calibrators on numpy arrays, and as classifiers of scikit-learn."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.metrics import log_loss
+from sklearn.model_selection import cross_val_score
+
+import calibench
+from calibench.calibrators import TemperatureScaling, VectorScaling
+from calibench.evaluation import Evaluation
+from calibench.evaluation.calibrator_names import calibrators_named
+
+from .examples import predictions
+
+VAL, TEST, FAR = (
+    predictions(split=name, kind=kind) for name, kind in (("val", ""), ("test", ""), ("far", "ood"))
+)
+
+
+@pytest.mark.parametrize("made", [np.asarray, torch.tensor, lambda array: array.tolist()])
+def test_one_call_is_the_evaluation_of_files(made: Any) -> None:
+    arrays = [made(part) for one in (VAL, TEST) for part in (one.logits, one.target)]
+    report = calibench.evaluate(*arrays, ood={"far": made(FAR.logits)})
+    expected = Evaluation(calibrators_named(["default"]))({"val": VAL, "test": TEST, "far": FAR})
+    assert report.value("ece", calibrator="TemperatureScaling") == pytest.approx(
+        expected.value("ece", calibrator="TemperatureScaling"), abs=1e-12
+    )
+    assert report.calibrators.keys() == expected.calibrators.keys()
+    assert len(report.rows) == len(expected.rows)
+    assert "TemperatureScaling" in str(report)
+    assert "AUROC % far" in str(report)
+
+
+def test_without_validation_set_and_with_intervals() -> None:
+    report = calibench.evaluate(
+        None, None, TEST.logits, TEST.target, bootstrap=50, metrics=["KuiperCalibrationError"]
+    )
+    row = next(row for row in report.rows if row["metric"] == "ece")
+    assert row["low"] <= row["value"] <= row["high"]
+    assert report.value("kuiper") > 0
+    assert {row["calibrator"] for row in report.rows} == {"raw"}
+
+
+def test_probabilities_are_logits_by_their_logarithm() -> None:
+    probs = np.exp(TEST.logits) / np.exp(TEST.logits).sum(1, keepdims=True)
+    by_probs = calibench.evaluate(None, None, probs, TEST.target, scores="probs")
+    by_logits = calibench.evaluate(None, None, TEST.logits, TEST.target)
+    assert by_probs.value("nll") == pytest.approx(by_logits.value("nll"), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"calibrators": ["TemperatureScaling"], "val_logits": None}, "fitted on `val_logits`"),
+        ({"calibrators": ["Temperature"]}, "did you mean TemperatureScaling"),
+        ({"test_labels": TEST.target + 1}, "indices start at 0, so subtract 1"),
+        ({"test_labels": TEST.target[:-1]}, "`target` must be 300 integers"),
+        ({"test_logits": TEST.logits[0]}, r"must be numbers \(N, K\)"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: dict[str, Any], message: str) -> None:
+    good = {"val_logits": VAL.logits, "val_labels": VAL.target, "test_logits": TEST.logits}
+    with pytest.raises(ValueError, match=message) as raised:
+        calibench.evaluate(**{**good, "test_labels": TEST.target, **arguments})
+    assert "\n" not in str(raised.value)
+
+
+def test_import_of_the_package_is_instant() -> None:
+    code = (
+        "import sys, calibench; print([m for m in ('torch', 'numpy', 'yaml') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        calibench.nothing  # noqa: B018
+
+
+def test_a_calibrator_takes_numpy_arrays() -> None:
+    by_arrays = TemperatureScaling().fit(VAL.logits, VAL.target)
+    by_tensors = TemperatureScaling().fit(torch.tensor(VAL.logits), torch.tensor(VAL.target))
+    assert by_arrays.temperature == by_tensors.temperature
+    probs = by_arrays.predict_proba(TEST.logits)
+    assert isinstance(probs, np.ndarray)
+    assert probs.dtype == np.float32
+    assert (probs == by_tensors(torch.tensor(TEST.logits)).numpy()).all()
+
+
+def test_a_calibrator_is_a_classifier_of_scikit_learn() -> None:
+    names = np.array(["ant", "bee", "cat", "dog"])
+    model = calibench.as_estimator(VectorScaling())
+    scores = cross_val_score(model, VAL.logits, names[VAL.target], scoring="neg_log_loss", cv=3)
+    assert (-scores < log_loss(VAL.target, np.full((300, 4), 0.25), labels=range(4))).all()
+    fitted = clone(model).fit(VAL.logits, names[VAL.target])
+    expected = VectorScaling().fit(VAL.logits, VAL.target).predict_proba(TEST.logits)
+    assert (fitted.predict_proba(TEST.logits) == expected).all()
+    assert (fitted.predict(TEST.logits) == names[expected.argmax(1)]).all()
+    assert not model.calibrator.fitted
+    with pytest.raises(ValueError, match="one label for each of the 4 columns of `X`, got 2"):
+        model.fit(VAL.logits, VAL.target > 1)
