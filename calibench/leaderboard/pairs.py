@@ -117,6 +117,7 @@ def compare_pairs(
     *,
     examples: Examples | None = None,
     equivalent: Mapping[str, float] = EQUIVALENT,
+    n_resamples: int = 1000,
 ) -> Pairs:
     """Compare every two methods over the tables that hold both.
 
@@ -125,6 +126,7 @@ def compare_pairs(
         column: What is compared.
         examples: The runs' test examples; None if seeds alone are resampled.
         equivalent: The region of practical equivalence.
+        n_resamples: Number of resamples of seeds and test examples.
 
     Raises:
         ValueError: If the metric is no quality, or no table holds two methods.
@@ -141,7 +143,8 @@ def compare_pairs(
         both = [runs for runs in known.values() if first in runs and second in runs]
         if both:
             sides = ([runs[label] for runs in both] for label in (first, second))
-            pairs.append(Pair(first, second, beats(*sides, margin=margin), len(both)))
+            found = beats(*sides, margin=margin, n_resamples=n_resamples)
+            pairs.append(Pair(first, second, found, len(both)))
     if not pairs:
         raise ValueError(f"`--pairs` needs two methods with {column} in one table.")
     all_runs = [one for runs in known.values() for one in runs.values()]

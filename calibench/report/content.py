@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 from calibench import __version__
 from calibench.leaderboard.bold import mark_best, no_examples
 from calibench.leaderboard.columns import ANY, COSTS, Column
-from calibench.leaderboard.examples import examples_of
+from calibench.leaderboard.examples import Examples, examples_of
 from calibench.leaderboard.footer import footer
+from calibench.leaderboard.pairs import compare_pairs
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row, Table, Value, build_tables
@@ -65,11 +66,36 @@ def report_content(results: Path, *, title: str, n_bins: int = 15, processes: in
             for record in row.records.values()
         ],
         "notes": _notes({table.title: footer(table) for table in tables}),
+        "pairs": list(_pairs(tables, examples)),
         "warnings": [
             *(f"{_within(p.folder, root)}: {p.reason}" for p in read.problems if p.warn),
             *(line.replace(f"{root}/", "") for line in read.warnings),
         ],
     }
+
+
+PAIRED = ("nll", "error", "ece")  # whose pairs of losses a page shows
+_RESAMPLES = 500  # for each of many pairs
+
+
+def _pairs(tables: Sequence[Table], examples: Examples | None) -> Iterator[Json]:
+    """Pairs of losses by each of a few metrics, as a page's tables."""
+    for name in PAIRED:
+        column = Column(name)
+        held = [table for table in tables if column in table.columns]
+        if not any(sum(bool(row.values[column].seeds) for row in t.rows) > 1 for t in held):
+            continue
+        found = compare_pairs(held, column, examples=examples, n_resamples=_RESAMPLES)
+        grid = found.grid()
+        entries = (
+            [entry if isinstance(entry, str) else entry.text for entry in row] for row in grid.rows
+        )
+        yield {
+            "metric": name,
+            "head": [heading.title for heading in grid.columns],
+            "rows": list(entries),
+            "lines": list(grid.footer),
+        }
 
 
 def _notes(of: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -52,6 +52,15 @@ def test_rows_are_ranked_with_their_cells(content: dict[str, Any]) -> None:
     assert content["calibrators"] == ["raw", "TemperatureScaling", "AdaptiveTemperatureScaling"]
 
 
+def test_pairs_of_losses_by_a_few_metrics(content: dict[str, Any]) -> None:
+    first, error, ece = content["pairs"]
+    assert [part["metric"] for part in (first, error, ece)] == ["nll", "error", "ece"]
+    assert first["head"] == ["A", "B", "P(A beats B)", "95 % interval", "within 0.005"]
+    assert first["rows"] == [["CrossEntropyLoss", "BrierLoss", "1.00", "1.00 to 1.00", "0.00"]]
+    assert "0.50" in error["rows"][0][2]
+    assert any("too narrow" in line for line in first["lines"])
+
+
 def test_pictures_are_of_all_seeds(content: dict[str, Any]) -> None:
     row = row_of(content, "BrierLoss")
     assert list(row["reliability"]) == ["raw", "TemperatureScaling"]  # the only one with parameters

@@ -3,7 +3,7 @@ const chosenRows = () => [...state.chosen].sort((a, b) => a - b).map((i) => DATA
 const placeOf = (row) => `${row.benchmark} / ${row.backbone}`;
 // A row among others: its place is named where theirs differ.
 const nameOf = (row, rows) => (new Set(rows.map(placeOf)).size > 1 ? `${row.label} · ${placeOf(row)}` : row.label);
-const view = { roc: "", shift: "error", curves: "val/nll", x: "error", y: "ece", after: "" };
+const view = { roc: "", shift: "error", curves: "val/nll", x: "error", y: "ece", after: "", pairs: "nll" };
 const seedsOf = (n) => `${n} ${n === 1 ? "seed" : "seeds"}`;
 
 function drawReliability(rows) {
@@ -145,6 +145,19 @@ function drawRuns(rows) {
   }));
 }
 const lines = (object) => Object.entries(object).map(([k, v]) => `${k}: ${typeof v === "string" ? v : JSON.stringify(v)}`).join("\n");
+function drawPairs() {
+  const section = document.getElementById("pairs-section");
+  section.hidden = !DATA.pairs.length;
+  if (section.hidden) return;
+  const shown = DATA.pairs.find((p) => p.metric === view.pairs) ?? DATA.pairs[0];
+  const options = DATA.pairs.map((p) => [p.metric, titleOf(METRIC.get(p.metric))]);
+  fill("pairs-controls", select("by", options, shown.metric, (v) => { view.pairs = v; drawPairs(); }));
+  const table = document.getElementById("pairs");
+  const kind = (place) => (place < 2 ? "text" : "");
+  table.tHead.replaceChildren(el("tr", {}, ...shown.head.map((title, place) => el("th", { class: kind(place), scope: "col" }, title))));
+  table.tBodies[0].replaceChildren(...shown.rows.map((row) => el("tr", {}, ...row.map((text, place) => el("td", { class: kind(place) }, text)))));
+  fill("pairs-lines", el("ul", {}, ...shown.lines.map((line) => el("li", {}, line))));
+}
 function drawNotes() {
   fill("notes", ...Object.entries(DATA.notes).flatMap(([title, notes]) => [el("h4", {}, title), el("ul", {}, ...notes.map((n) => el("li", {}, n)))]));
 }
