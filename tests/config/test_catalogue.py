@@ -11,7 +11,13 @@ import pytest
 
 from calibench.config.lazily import load
 
-PACKAGES = ["calibench.data", "calibench.evaluation", "calibench.metrics", "calibench.runs"]
+PACKAGES = [
+    "calibench.data",
+    "calibench.evaluation",
+    "calibench.metrics",
+    "calibench.runs",
+    "calibench.statistics",
+]
 
 
 @pytest.mark.parametrize("name", PACKAGES)
