@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from calibench.statistics.seeds import LEVEL
+from calibench.statistics.seeds import LEVEL, average_ranks
 
 Floats = npt.NDArray[np.floating]
 
@@ -44,13 +44,11 @@ def compare_ranks(
     Raises:
         ValueError: If the table is not dense and rectangular with at least two methods.
     """
-    from scipy.stats import rankdata
-
     values = np.asarray(table, dtype=float)
     if values.ndim != 2 or values.shape[1] < 2 or np.isnan(values).any():
         raise ValueError("`table` must be dense: data sets x methods (at least 2), without NaN.")
     n, k = values.shape
-    ranks = rankdata(values, axis=1)
+    ranks = np.array([average_ranks(row) for row in values.tolist()])
     drawn = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
     low, high = np.quantile(ranks[drawn].mean(axis=1), [LEVEL / 2, 1 - LEVEL / 2], axis=0)
     return RankComparison(

@@ -1,9 +1,13 @@
-"""Mean and deviation over seeds, in pure Python, so that reading runs needs neither numpy nor scipy."""
+"""Statistics over seeds: mean and deviation, the signed-rank test, Holm's correction for many tests.
+
+This is pure Python for short sequences, so that a leaderboard needs neither numpy nor scipy.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 LEVEL = 0.05
 FEWEST_SEEDS = 3  # with fewer, seeds tell no method from another
@@ -25,3 +29,66 @@ def mean_std(values: Sequence[float]) -> tuple[float, float]:
     if n == 1:
         return mean, math.nan
     return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+
+
+def wilcoxon_signed_rank(differences: Sequence[float]) -> float:
+    """One-sided exact Wilcoxon signed-rank test (Wilcoxon 1945), as in the GCE paper's appendix C.
+
+    Args:
+        differences: Paired differences, one per seed. Zeros are dropped; equal sizes share their
+            mean rank, and the null distribution is the exact one given these ties.
+
+    Returns:
+        The probability, if the differences were symmetric around 0, of a rank sum of the positive
+        ones at least as large as this: small if the differences are positive. 1 if none is left.
+
+    Raises:
+        ValueError: If a difference is not finite.
+    """
+    kept = [difference for difference in _finite(differences) if difference != 0]
+    ranks = average_ranks([abs(difference) for difference in kept])
+    doubled = tuple(sorted(round(2 * rank) for rank in ranks))  # ties give half ranks
+    positive = sum(round(2 * r) for r, d in zip(ranks, kept, strict=True) if d > 0)
+    return sum(_rank_sums(doubled)[positive:]) / 2.0 ** len(kept)
+
+
+@lru_cache(maxsize=1024)
+def _rank_sums(ranks: tuple[int, ...]) -> list[int]:
+    """How many subsets of `ranks` have the sum 0, 1, 2, ..."""
+    counts = [1] + [0] * sum(ranks)
+    for rank in ranks:
+        for total in range(len(counts) - 1, rank - 1, -1):
+            counts[total] += counts[total - rank]
+    return counts
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjust the p-values of a family of tests (Holm 1979); the order is kept."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for step, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - step) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def average_ranks(values: Sequence[float]) -> list[float]:
+    """Ranks 1, 2, ... from the smallest value; equal values share the mean of their ranks."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0.0] * len(values)
+    start = 0
+    while start < len(order):
+        stop = start
+        while stop < len(order) and values[order[stop]] == values[order[start]]:
+            stop += 1
+        for index in order[start:stop]:
+            ranks[index] = (start + 1 + stop) / 2
+        start = stop
+    return ranks
+
+
+def _finite(differences: Sequence[float]) -> Sequence[float]:
+    if not all(map(math.isfinite, differences)):
+        raise ValueError(f"`differences` must be finite, got {list(differences)}.")
+    return differences

@@ -11,13 +11,7 @@ import pytest
 
 from calibench.config.lazily import load
 
-PACKAGES = [
-    "calibench.data",
-    "calibench.evaluation",
-    "calibench.metrics",
-    "calibench.runs",
-    "calibench.statistics",
-]
+PACKAGES = ["calibench.data", "calibench.evaluation", "calibench.metrics", "calibench.runs"]
 
 
 @pytest.mark.parametrize("name", PACKAGES)
