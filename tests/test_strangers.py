@@ -229,7 +229,7 @@ def test_export_builds_a_strangers_class_only_when_told_to(
         (run / "config.yaml").write_text(changed)
         assert main(["export", str(run), "-o", str(tmp_path / "m.pt2")]) == 2
         assert (
-            "config.yaml names stranger.Cal, which would be run; `--trust`"
+            "config.yaml names stranger.Cal, whose code would be run; add `--trust`"
             in capsys.readouterr().err
         )
 

@@ -259,7 +259,7 @@ def with_options(config: Config, options: Options) -> Config:
             continue
         before = [one for one, _ in pairs[:position] if one.startswith(f"{key}.")]
         if before:
-            raise UsageError(f"`{key}` must stand before `{before[0]}`.")
+            raise UsageError(f"`{key}` must come before `{before[0]}`.")
         config = _with_option(config, key.split("."), value)
     return config
 

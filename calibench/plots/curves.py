@@ -44,7 +44,9 @@ def roc(inside: Floats, outside: Floats, *, points: int | None = None) -> Curve:
         ValueError: If one side is empty.
     """
     if not len(inside) or not len(outside):
-        raise ValueError("a ROC needs examples inside and outside.")
+        raise ValueError(
+            "a ROC curve needs examples of the test set and of an out-of-distribution set."
+        )
     inside, outside = np.sort(inside), np.sort(outside)
     above = 1 - np.searchsorted(inside, outside, side="right") / len(inside)
     equal = (1 - np.searchsorted(inside, outside, side="left") / len(inside)) - above

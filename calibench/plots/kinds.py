@@ -56,7 +56,7 @@ class Request:
         if len(self.tables) > 1:
             titles = ", ".join(table.title for table in self.tables)
             raise ValueError(
-                f"this picture is of one benchmark and backbone, got {titles}: choose by `--table WORDS`."
+                f"this picture shows one benchmark and backbone, got {titles}: choose by `--table WORDS`."
             )
         return self.tables[0]
 

@@ -64,7 +64,9 @@ def reliability(
         ValueError: If there is no example, or no bin.
     """
     if len(confidence) == 0 or n_bins < 1:
-        raise ValueError(f"{len(confidence)} examples and {n_bins} bins make no diagram.")
+        raise ValueError(
+            f"a reliability diagram needs examples and bins, got {len(confidence)} examples and {n_bins} bins."
+        )
     bins = equal_width_bin_of_array(confidence, n_bins)
     confidence = confidence.astype(np.float64)
     count = np.bincount(bins, minlength=n_bins)

@@ -91,22 +91,22 @@ def notes(made: Reproduction) -> Iterator[str]:
     """How to read the tables, and what is missing."""
     paper, lines = PAPERS[made.paper], made.lines
     yield (
-        f"{paper.title} ({paper.source}), Table {made.table}. In each cell: the paper's value ± std "
-        "(temperature), ours, ours - the paper's"
+        f"{paper.title} ({paper.source}), Table {made.table}. In each entry: the paper's value ± std "
+        "(temperature), ours, and ours - the paper's"
     )
     yield "in, out: whether the paper's value lies in our 95 % interval of the mean over seeds (t)"
     yield from made.remarks
     for place, text in enumerate(differences(lines), start=1):
         yield f"protocol differs, [{place}]: {text}"
     for note in dict.fromkeys(line.number.note for line in lines if line.number.note):
-        yield f"of the paper's numbers: {note}"
+        yield f"on the paper's numbers: {note}"
     yield _count(lines)
     for reason in dict.fromkeys(line.ours.missing for line in lines if line.ours.missing):
         missing = [line.number for line in lines if line.ours.missing == reason]
         rows = dict.fromkeys(f"{number.dataset} {number.model}" for number in missing)
         yield f"missing, {reason}: {len(missing)} numbers ({', '.join(rows)})"
     if made.suite and any(line.ours.planned and not line.ours.values for line in lines):
-        yield f"calibench sweep {made.suite} --dry-run says what it takes"
+        yield f"calibench sweep {made.suite} --dry-run lists the runs that are missing and the time they take"
 
 
 def _count(lines: Sequence[Line]) -> str:
@@ -115,7 +115,10 @@ def _count(lines: Sequence[Line]) -> str:
     tested = [line for line in lines if line.inside is not None]
     alike = [line for line in tested if not line.ours.differs]
     inside, inside_alike = (sum(bool(line.inside) for line in some) for some in (tested, alike))
-    text = f"{have} of {len(lines)} numbers are here; {inside} of {len(tested)} with an interval hold the paper's value"
+    text = (
+        f"we have {have} of {len(lines)} numbers; "
+        f"of {len(tested)} with an interval, {inside} have the paper's value in it"
+    )
     if len(alike) == len(tested):
         return text
     return f"{text} ({inside_alike} of {len(alike)} where the protocol is the paper's)"

@@ -263,7 +263,7 @@ def run(options: argparse.Namespace) -> int:
     remarks = [remark for suite in suites.values() for remark in suite.remarks]
     _check_jobs(jobs)
     if not jobs:
-        raise UsageError(f"the suite has no cells to run. {' '.join(remarks)}".rstrip())
+        raise UsageError(f"the suite has nothing to run. {' '.join(remarks)}".rstrip())
     console = Terminal()
     root = results_root(options.overrides)
     launcher = _launcher(options, jobs, root, slurm)
@@ -291,12 +291,12 @@ def _check(options: argparse.Namespace, slurm: Mapping[str, object]) -> None:
         name = "--detach" if options.detach else f"--slurm.{next(iter(slurm))}"
         raise UsageError(f"`{name}` is for `--launcher slurm`.")
     if options.jobs and options.cells_per_gpu:
-        raise UsageError("`--jobs` and `--cells-per-gpu` exclude each other.")
+        raise UsageError("`--jobs` and `--cells-per-gpu` exclude each other: give one of them.")
     given = dict(options.overrides)
     for key in ("trainer.devices", "trainer.num_nodes"):
         if given.get(key, "1") not in ("1", "auto"):
             raise UsageError(
-                f"`--{key}`: a cell of a sweep is one process on one device; `calibench fit` runs one on several."
+                f"`--{key}`: a sweep runs each cell in one process on one device; use `calibench fit` for several."
             )
 
 

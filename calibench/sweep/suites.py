@@ -266,7 +266,9 @@ class Suite:
             known += [part.named_dataset, *part.sets, *part.backbones, *part.losses]
         for key in own:
             if key not in known:
-                raise UsageError(f"`differs` names no cell: `{key}`{near_matches(key, known)}")
+                raise UsageError(
+                    f"`differs` names no dataset, network or loss of the suite: `{key}`{near_matches(key, known)}"
+                )
         had = {key: text for key, text in self.differs.items() if key in known}
         return replace(self, differs={**had, **own})
 

@@ -37,7 +37,7 @@ def check_options(config: Any) -> None:
     for name in ("trainer.limit_val_batches", "trainer.limit_test_batches"):
         if config[name] == 0:
             raise UsageError(
-                f"`{name}` must not be 0: a run is evaluated on test, calibrated on val."
+                f"`{name}` must not be 0: a run needs validation and test batches to be evaluated."
             )
 
 
@@ -109,7 +109,7 @@ def refusals(beginning: Beginning, checkpoint: str | None) -> Iterator[None]:
         if beginning.over or "loading state_dict" not in str(error):
             raise
         raise UsageError(
-            f"{checkpoint} is of another network or loss than this one (--overwrite true starts anew)."
+            f"{checkpoint} holds another network or loss than this configuration (--overwrite true starts anew)."
         ) from error
     except (ValueError, TypeError, MisconfigurationException) as error:
         if beginning.over:

@@ -92,7 +92,9 @@ def trained_network(source: Run, *, trusted: bool = False) -> tuple[nn.Module, T
     which = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
     path = source.checkpoints / f"{which}.ckpt"
     if not path.is_file():
-        raise UsageError(f"{path} is gone: without the weights there is nothing to export.")
+        raise UsageError(
+            f"{path} is missing: the weights are needed (`calibench fit` with --overwrite true trains the run again)."
+        )
     experiment.build()
     backbone: nn.Module = experiment.model.backbone
     prefix = "backbone."
@@ -108,7 +110,9 @@ def trained_network(source: Run, *, trusted: bool = False) -> tuple[nn.Module, T
 
 def _check_known(file: Path, config: object) -> None:
     if (name := foreign_class(config)) is not None:
-        raise UsageError(f"{file} names {name}, which would be run; `--trust` if you trust it.")
+        raise UsageError(
+            f"{file} names {name}, whose code would be run; add `--trust` if you trust it."
+        )
 
 
 def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:

@@ -321,7 +321,8 @@ def _saved(run: Run) -> dict[str, Predictions]:
     missing = {"val", "test"} - set(sets)
     if missing:
         raise CorruptRun(
-            f"{run.folder} is done, but its logits of {' and '.join(sorted(missing))} are gone."
+            f"{run.folder} is done, but its logits of {' and '.join(sorted(missing))} are gone "
+            "(--overwrite true trains it again)."
         )
     order = ["val", "test", *(name for name in sets if name not in ("val", "test"))]
     return {name: sets[name] for name in order}

@@ -93,6 +93,6 @@ def _death(processes: Sequence[Any]) -> str:
         for rank, process in enumerate(processes, start=1):
             if process.poll():
                 died = cause_of_death(process.returncode)
-                return f"process {rank} (number {process.pid}) of this run {died}."
+                return f"process {rank} (process id {process.pid}) of this run {died}."
         time.sleep(0.05)
     return "another process of this run died, or the connection to it broke."

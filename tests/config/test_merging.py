@@ -141,7 +141,7 @@ def test_a_group_is_merged_from_a_mapping_or_a_file(tmp_path: Path) -> None:
 
 def test_an_argument_before_its_class_is_refused() -> None:
     options = [("model.loss.gamma", 5), ("model.loss", "DualFocalLoss")]
-    with pytest.raises(UsageError, match=r"`model\.loss` must stand before `model\.loss\.gamma`"):
+    with pytest.raises(UsageError, match=r"`model\.loss` must come before `model\.loss\.gamma`"):
         with_options({"model": {"loss": FOCAL}}, options)
 
 

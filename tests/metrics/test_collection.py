@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 
 import pytest
@@ -10,18 +11,12 @@ import torch
 from torch import Tensor
 
 from calibench import metrics as M
+from calibench.metrics.collection import PANEL
 from calibench.metrics.row_block import RowBlock
-from tests.metrics.cases import K, assert_same, batch
+from tests.metrics.cases import K, assert_same, batch, function_of
 
-FUNCTIONS = {
-    "error": M.error_rate,
-    "nll": M.negative_log_likelihood,
-    "brier": M.brier_score,
-    "ece": M.calibration_error,
-    "adaptive_ece": M.adaptive_calibration_error,
-    "classwise_ece": M.classwise_calibration_error,
-    "smooth_ece": M.smooth_calibration_error,
-}
+FUNCTIONS = {metric.name: function_of(metric) for metric in PANEL}
+BINNED = [metric.name for metric in PANEL if "n_bins" in inspect.signature(metric).parameters]
 
 
 def assert_equal(
@@ -32,7 +27,7 @@ def assert_equal(
         assert value.shape == ()
         assert value.dtype == torch.float64
         assert_same(value, function(preds, target))
-    for name in ("ece", "adaptive_ece", "classwise_ece"):
+    for name in BINNED:
         assert_same(values[f"{prefix}{name}_20"], FUNCTIONS[name](preds, target, n_bins=20))
 
 
@@ -43,7 +38,7 @@ def test_values_do_not_depend_on_the_batches(size: int) -> None:
     for start in range(0, len(target), size):
         collection.update(preds[start : start + size], target[start : start + size])
     values = collection.compute()
-    assert len(values) == 10
+    assert len(values) == len(FUNCTIONS) + len(BINNED)
     assert_equal(values, preds, target, "val/")
 
 
@@ -51,8 +46,10 @@ def test_names_and_bins() -> None:
     collection = M.calibration_metrics(K, (10, 30, 15))
     names = {
         *FUNCTIONS,
-        *(f"{name}_{n}" for name in ("ece", "adaptive_ece", "classwise_ece") for n in (30, 15)),
+        *(f"{name}_{n}" for name in BINNED for n in (30, 15)),
     }
+    assert {"error", "nll", "brier", "ece", "smooth_ece", "ece_30", "adaptive_ece_15"} <= names
+    assert {"classwise_ece_15", "classwise_ece"} <= names
     assert set(collection.keys()) == names
     assert collection["ece"].n_bins == 10
     assert collection["classwise_ece_30"].n_bins == 30

@@ -87,7 +87,7 @@ def test_a_whole_word_is_not_the_beginning_of_another(tmp_path: Path) -> None:
     picture = ("roc", str(tmp_path), "-o", str(tmp_path / "x.png"), "--table")
     assert called(*picture, "imbalance_factor=10") == 0
     assert called(*picture, "factor=100") == 0
-    with pytest.raises(ValueError, match="this picture is of one benchmark"):
+    with pytest.raises(ValueError, match="this picture shows one benchmark"):
         called(*picture, "factor=10")
 
 
@@ -105,7 +105,7 @@ def test_without_matplotlib_it_says_what_to_install(
 
 
 def test_one_picture_is_of_one_table(results: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="of one benchmark and backbone, got a / SmallCNN, b"):
+    with pytest.raises(ValueError, match="shows one benchmark and backbone, got a / SmallCNN, b"):
         called("reliability", str(results), "-o", str(tmp_path / "x.png"))
 
 

@@ -198,7 +198,7 @@ def test_the_command_names_what_is_missing(
     assert main(["reproduce", "gce", "--table", "3", "--results", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "10.00 [1/10]" in out
-    assert "1 of 56 numbers are here; 0 of 0 with an interval" in out
+    assert "we have 1 of 56 numbers; of 0 with an interval, 0 have" in out
     assert "missing, no run: 55 numbers (cifar10_lt10 resnet50, " in out
     assert "calibench sweep suites/gce_table3 --dry-run" in out
     arguments = ["--results", str(tmp_path), "--format", "csv"]
@@ -219,7 +219,7 @@ def test_a_table_that_cannot_be_run_is_printed_and_says_why(
     assert main(["reproduce", "fcl", "--table", "10", "--results", "nowhere"]) == 0
     out = capsys.readouterr().out
     assert "the paper's transformers are not known: transformer_1 is timm's vit_tiny" in out
-    assert "of the paper's numbers: model name and metric not legible in the source text" in out
+    assert "on the paper's numbers: model name and metric not legible in the source text" in out
     assert "missing, no run: 56 numbers" in out
 
 
@@ -299,7 +299,7 @@ def test_where_the_protocol_differs_the_verdict_says_so(
     held = sum(bool(line.inside) for line in tested)
     assert held == 2 < len(tested)
     assert (
-        f"{held} of {len(tested)} with an interval hold the paper's value "
+        f"of {len(tested)} with an interval, {held} have the paper's value in it "
         f"(0 of {len(alike)} where the protocol is the paper's)"
     ) in out
     assert main([*arguments, "--format", "csv"]) == 0

@@ -215,7 +215,7 @@ def test_published_settings_follow_benchmark_and_network() -> None:
         ("losses: [focal]", "benchmark"),
         (
             "benchmark: digits\nlosses: [focal]\ndiffers: {focl: x}",
-            "no cell: `focl`; did you mean focal",
+            "loss of the suite: `focl`; did you mean focal",
         ),
     ],
 )

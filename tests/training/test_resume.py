@@ -179,7 +179,9 @@ def test_a_checkpoint_of_another_network_is_one_line(
     (path,) = fit(configuration_of(given))[1].checkpoints.iterdir()
     assert main(["fit", *given, "--model.backbone.width", "8", "--ckpt_path", str(path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"calibench: error: {path} is of another network or loss than this one")
+    assert line.startswith(
+        f"calibench: error: {path} holds another network or loss than this configuration"
+    )
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def _value(key: str, text: Any) -> Any:
     try:
         return read_yaml(text)
     except yaml.YAMLError as error:
-        raise UsageError(f"`--slurm.{key}`: {text!r} is no YAML.") from error
+        raise UsageError(f"`--slurm.{key}`: {text!r} is not valid YAML.") from error
 
 
 def minutes_of(text: str) -> int:
