@@ -8,9 +8,10 @@ from typing import Any
 from calibench.calibrators import Calibrator
 from calibench.evaluation.arrays import LOGITS, TARGET, as_array, predictions_of
 from calibench.evaluation.bootstrap import summarised
-from calibench.evaluation.calibrator_names import calibrators_named
+from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.evaluation import Evaluation, Report
 from calibench.evaluation.files import check_fittable
+from calibench.evaluation.options import unfolded
 from calibench.runs import Predictions
 
 
@@ -84,4 +85,4 @@ def _predictions(values: Any, labels: Any, scores: str, **said: str) -> Predicti
 
 
 def _unfolded(given: str | Calibrator) -> list[Calibrator]:
-    return calibrators_named([given]) if isinstance(given, str) else [given]
+    return list(map(calibrator_named, unfolded([given]))) if isinstance(given, str) else [given]

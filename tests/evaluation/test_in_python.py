@@ -16,7 +16,8 @@ from sklearn.model_selection import cross_val_score
 import calibench
 from calibench.calibrators import TemperatureScaling, VectorScaling
 from calibench.evaluation import Evaluation
-from calibench.evaluation.calibrator_names import calibrators_named
+from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.evaluation.options import unfolded
 
 from .examples import predictions
 
@@ -29,7 +30,9 @@ VAL, TEST, FAR = (
 def test_one_call_is_the_evaluation_of_files(made: Any) -> None:
     arrays = [made(part) for one in (VAL, TEST) for part in (one.logits, one.target)]
     report = calibench.evaluate(*arrays, ood={"far": made(FAR.logits)})
-    expected = Evaluation(calibrators_named(["default"]))({"val": VAL, "test": TEST, "far": FAR})
+    expected = Evaluation(list(map(calibrator_named, unfolded(["default"]))))(
+        {"val": VAL, "test": TEST, "far": FAR}
+    )
     assert report.value("ece", calibrator="TemperatureScaling") == pytest.approx(
         expected.value("ece", calibrator="TemperatureScaling"), abs=1e-12
     )
