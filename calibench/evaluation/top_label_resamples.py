@@ -57,7 +57,7 @@ class TopLabelResamples:
         vary a little more: the intervals err on the wide side.
         """
         weights = (self._residuals * torch.from_numpy(row) for row in counts)
-        errors = (_KERNEL.error(Residuals(self._position, w), self._width) for w in weights)
+        errors = (float(_KERNEL.error(Residuals(self._position, w), self._width)) for w in weights)
         with one_thread():
             return np.fromiter(errors, dtype=np.float64, count=len(counts))
 

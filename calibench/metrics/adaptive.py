@@ -13,6 +13,7 @@ from torch import Tensor
 
 from calibench.arguments import one_of, positive_integer
 from calibench.binning import equal_mass_cuts, reference_mass_cuts
+from calibench.metrics.cells import Cells, in_runs
 from calibench.metrics.per_example import sort_rows
 from calibench.metrics.top_label import (
     CHUNK,
@@ -53,6 +54,19 @@ def residual_sums(packed: Tensor, ends: list[int]) -> Tensor:
         total += F.pad(residual.cumsum(0), (1, 0)).take(end.clamp(0, len(chunk)))
         end -= len(chunk)
     return total
+
+
+def mass_bins(values: Tensor, n_bins: int, cuts: Cuts) -> tuple[Tensor, int]:
+    """The bin 1, 2, ... of each value (N,), 0 if it lies in none, and how many numbers that are with the 0."""
+    packed = pack(values, torch.zeros_like(values, dtype=torch.bool))
+    ordered = sort_rows(packed.clone())
+    ends = cuts(ordered, n_bins)
+    return in_runs(packed, ordered, ends), len(ends)
+
+
+def absolute_residuals(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+    """Sum over bins 1, 2, ... of |total - hits| over the number of examples, bin 0 included; NaN without any."""
+    return (total - hits)[..., 1:].abs().sum(-1) / count.sum(-1)
 
 
 def adaptive_error(packed: Tensor, n_bins: int, cuts: Cuts) -> Tensor:
@@ -104,6 +118,16 @@ class AdaptiveCalibrationError(TopLabelMetric):
         self.n_bins = positive_integer("n_bins", n_bins)
         self.cuts = one_of("variant", variant, CUTS)
         self.take_variant_name(variant)
+
+    def cells(self, preds: Tensor) -> Cells:
+        """The bins, after one for what lies in none."""
+        confidence = preds.amax(1).float()
+        index, size = mass_bins(confidence, self.n_bins, self.cuts)
+        return Cells(confidence, index, (size,))
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """Sum of |total - hits| over N; see `CalibrationMetric.of_cells`."""
+        return absolute_residuals(count, total, hits)
 
     def compute(self) -> Tensor:
         """The adaptive calibration error, a float64 scalar."""

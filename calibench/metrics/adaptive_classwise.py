@@ -6,18 +6,26 @@ from abc import ABC
 from collections.abc import Callable
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from calibench.arguments import one_of, positive_integer, unit_interval
 from calibench.binning import order_statistic_cuts
-from calibench.metrics.adaptive import Cuts, adaptive_error, cuts_of_confidences, exact_cuts
+from calibench.metrics.adaptive import (
+    Cuts,
+    absolute_residuals,
+    adaptive_error,
+    cuts_of_confidences,
+    exact_cuts,
+    mass_bins,
+)
 from calibench.metrics.base import (
     check_columns,
     checked,
 )
+from calibench.metrics.cells import Cells, columns_of_cells
 from calibench.metrics.per_example import PerExampleMetric
 from calibench.metrics.top_label import pack, unpack, unpack_confidence
 
@@ -62,9 +70,52 @@ def zeroed_error(packed: Tensor, n_bins: int, threshold: float) -> Tensor:
     return adaptive_classwise_error(pack(kept, correct), n_bins, CUTS["reference"])
 
 
-THRESHOLDED: dict[str, Callable[[Tensor, int, float], Tensor]] = {
-    "exact": thresholded_error,
-    "reference": zeroed_error,
+def mass_cells(preds: Tensor, n_bins: int, cuts: Cuts) -> Cells:
+    """Equal-mass bins of each class, after one for what lies in none."""
+    found = [mass_bins(column, n_bins, cuts) for column in columns(preds.float())]
+    index = torch.stack([bins for bins, _ in found], dim=1)
+    return columns_of_cells(preds.float(), index, max(size for _, size in found))
+
+
+def kept_cells(preds: Tensor, n_bins: int, threshold: float) -> Cells:
+    """Equal-mass bins of what lies above the threshold in each class, after one for the rest."""
+    probs = preds.float()
+    index = torch.zeros_like(probs, dtype=torch.int64)
+    for place, column in enumerate(columns(probs)):
+        kept = column > threshold
+        if kept.any():
+            index[kept, place] = mass_bins(column[kept], n_bins, exact_cuts)[0]
+    return columns_of_cells(probs, index, n_bins + 1)
+
+
+def kept_error(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+    """Mean over classes of |total - hits| over the examples in any bin; 0 for a class without any."""
+    errors = (total - hits)[..., 1:].abs().sum(-1) / count[..., 1:].sum(-1).clamp(min=1)
+    return errors.mean(-1)
+
+
+def zeroed_cells(preds: Tensor, n_bins: int, threshold: float) -> Cells:
+    """The same in public code, where p_k below the threshold are 0."""
+    probs = preds.float()
+    return mass_cells(torch.where(probs < threshold, 0, probs), n_bins, CUTS["reference"])
+
+
+def mean_absolute_residuals(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+    """Mean over classes of `absolute_residuals`."""
+    return absolute_residuals(count, total, hits).mean(-1)
+
+
+class Thresholded(NamedTuple):
+    """A convention of the thresholded error: the error itself, and its cells and formula for drawn labels."""
+
+    error: Callable[[Tensor, int, float], Tensor]
+    cells: Callable[[Tensor, int, float], Cells]
+    of_cells: Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+THRESHOLDED = {
+    "exact": Thresholded(thresholded_error, kept_cells, kept_error),
+    "reference": Thresholded(zeroed_error, zeroed_cells, mean_absolute_residuals),
 }
 
 
@@ -91,7 +142,7 @@ def thresholded_adaptive_calibration_error(
     variant: str = "exact",
 ) -> Tensor:
     """Adaptive classwise error above a threshold; see `ThresholdedAdaptiveCalibrationError`."""
-    error = one_of("variant", variant, THRESHOLDED)
+    error, *_ = one_of("variant", variant, THRESHOLDED)
     packed = pack_classes(*checked(preds, target, num_classes))
     return error(packed, positive_integer("n_bins", n_bins), unit_interval("threshold", threshold))
 
@@ -146,6 +197,14 @@ class AdaptiveClasswiseCalibrationError(ClassColumnsMetric):
         self.cuts = one_of("variant", variant, CUTS)
         self.take_variant_name(variant)
 
+    def cells(self, preds: Tensor) -> Cells:
+        """The bins of each class, after one for what lies in none."""
+        return mass_cells(preds, self.n_bins, self.cuts)
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """Mean over classes of the summed |total - hits| over N; see `CalibrationMetric.of_cells`."""
+        return mean_absolute_residuals(count, total, hits)
+
     def compute(self) -> Tensor:
         """The adaptive classwise calibration error, a float64 scalar."""
         packed = self.rows("packed")
@@ -187,8 +246,16 @@ class ThresholdedAdaptiveCalibrationError(ClassColumnsMetric):
     ) -> None:
         super().__init__(num_classes, n_bins, **kwargs)
         self.threshold = unit_interval("threshold", threshold)
-        self.error = one_of("variant", variant, THRESHOLDED)
+        self.error, self.cells_of, self.error_of_cells = one_of("variant", variant, THRESHOLDED)
         self.take_variant_name(variant)
+
+    def cells(self, preds: Tensor) -> Cells:
+        """The bins of each class, after one for what lies in none."""
+        return self.cells_of(preds, self.n_bins, self.threshold)
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """Mean over classes of the summed |total - hits|; see `CalibrationMetric.of_cells`."""
+        return self.error_of_cells(count, total, hits)
 
     def compute(self) -> Tensor:
         """The thresholded adaptive calibration error, a float64 scalar."""

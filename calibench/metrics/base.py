@@ -11,6 +11,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from calibench.arguments import positive_integer
+from calibench.metrics.cells import Cells
 from calibench.tensors import (
     MovedNotCast,
     at_least_float32,
@@ -43,6 +44,7 @@ class CalibrationMetric(MovedNotCast, Metric):
         variants: The same with other arguments, by their values: MCE is ECE with the norm `max`.
         of_labelled_sets: Whether it takes probabilities and targets and gives numbers, or one for
             each class.
+        draws: How many calibrated models are drawn for the floor of a calibration error.
     """
 
     # What files and tables say of it: literals, for they are also read from the source, without torch.
@@ -52,6 +54,7 @@ class CalibrationMetric(MovedNotCast, Metric):
     parts: Mapping[str, Mapping[str, str | bool]] = {}
     variants: ClassVar[Mapping[str, Mapping[str, str | bool]]] = {}
     of_labelled_sets: ClassVar[bool] = True
+    draws: ClassVar[int] = 1000
 
     is_differentiable = False
     higher_is_better: bool | None = False
@@ -68,6 +71,23 @@ class CalibrationMetric(MovedNotCast, Metric):
             self.__dict__[name] = value
         else:
             super().__setattr__(name, value)
+
+    def cells(self, preds: Tensor) -> Cells | None:
+        """The cells of a set's probabilities (N, K), N >= 1; None for a metric that is no calibration error."""
+        return None
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The error, given what `Cells` sum to: the same formula as `compute`.
+
+        Args:
+            count: Probabilities in each cell, of the cells' shape.
+            total: What they sum to.
+            hits: Hits in each cell, with the sets in front: (R, cells) or (R, K, cells).
+
+        Returns:
+            The error of each set, (R,) float64.
+        """
+        raise NotImplementedError
 
     def take_variant_name(self, *options: str) -> None:
         """Take the name, and its parts the names, that values with these arguments have in files, if there are such."""

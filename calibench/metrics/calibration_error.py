@@ -13,6 +13,7 @@ from torch import Tensor
 from calibench.arguments import one_of, positive_integer
 from calibench.binning import equal_width_bin
 from calibench.metrics.base import IS_REFERENCE
+from calibench.metrics.cells import Cells
 from calibench.metrics.top_label import PairMetric, checked_top_label
 
 
@@ -24,23 +25,24 @@ def bin_sums(confidence: Tensor, correct: Tensor, n_bins: int) -> Tensor:
 
 
 def _l1(share: Tensor, gap: Tensor) -> Tensor:
-    return (share * gap).sum()
+    return (share * gap).sum(-1)
 
 
 def _l2(share: Tensor, gap: Tensor) -> Tensor:
-    return (share * gap.square()).sum().sqrt()
+    return (share * gap.square()).sum(-1).sqrt()
 
 
 def _max(share: Tensor, gap: Tensor) -> Tensor:
-    return gap.max() + 0 * share.sum()  # NaN without examples, like the other norms
+    return gap.amax(-1) + 0 * share.sum()  # NaN without examples, like the other norms
 
 
 NORMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"l1": _l1, "l2": _l2, "max": _max}
 
 
-def gap_norm(sums: Tensor, norm: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def gap_norm(
+    count: Tensor, confidence: Tensor, correct: Tensor, norm: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
     """The norm of |confidence - accuracy| over the bins of `bin_sums`; NaN without examples."""
-    count, confidence, correct = sums
     return norm(count / count.sum(), (confidence - correct).abs() / count.clamp(min=1))
 
 
@@ -50,14 +52,12 @@ def calibration_error(
     """Binned top-label calibration error; see `CalibrationError`."""
     one_of("variant", variant, IS_REFERENCE)
     confidence, correct = checked_top_label(preds, target)
-    return gap_norm(
-        bin_sums(confidence, correct, positive_integer("n_bins", n_bins)),
-        one_of("norm", norm, NORMS),
-    )
+    sums = bin_sums(confidence, correct, positive_integer("n_bins", n_bins))
+    return gap_norm(*sums, one_of("norm", norm, NORMS))
 
 
 class BinnedTopLabelMetric(PairMetric, ABC):
-    """The base of metrics of count, confidence and hits in equal-width bins (this package)."""
+    """The base of metrics of count, confidence and hits in equal-width bins, its cells (this package)."""
 
     sums: Tensor
 
@@ -65,6 +65,15 @@ class BinnedTopLabelMetric(PairMetric, ABC):
         super().__init__(**kwargs)
         self.n_bins = positive_integer("n_bins", n_bins)
         self.add_sum("sums", 3, n_bins)
+
+    def cells(self, preds: Tensor) -> Cells:
+        """The bins."""
+        confidence = preds.amax(1)
+        return Cells(confidence, equal_width_bin(confidence, self.n_bins), (self.n_bins,))
+
+    def compute(self) -> Tensor:
+        """The error, a float64 scalar."""
+        return self.of_cells(*self.sums)
 
     def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
         """Add to the bins."""
@@ -108,6 +117,6 @@ class CalibrationError(BinnedTopLabelMetric):
         self.take_variant_name(norm)
         one_of("variant", variant, IS_REFERENCE)
 
-    def compute(self) -> Tensor:
-        """The calibration error, a float64 scalar."""
-        return gap_norm(self.sums, self.norm)
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The norm of |confidence - accuracy| over the bins; see `CalibrationMetric.of_cells`."""
+        return gap_norm(count, total, hits, self.norm)

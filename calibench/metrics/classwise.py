@@ -18,6 +18,7 @@ from calibench.metrics.base import (
     check_columns,
     checked,
 )
+from calibench.metrics.cells import Cells, columns_of_cells
 
 _PIECE = 1 << 17  # probabilities
 
@@ -97,10 +98,15 @@ def classwise_error(
         reference: Whether to do as the papers' code.
     """
     per_class = first_bins(residuals, totals).abs().sum(1) / counts.sum()
+    return mean_over_classes(per_class, counts, reference=reference)
+
+
+def mean_over_classes(per_class: Tensor, counts: Tensor, *, reference: bool) -> Tensor:
+    """Mean of errors (..., K) over classes; in the reference code over those up to the last that has examples."""
     if not reference:
-        return per_class.mean()
-    known = counts.flip(0).cumsum(0).flip(0) > 0
-    return torch.where(known, per_class, 0).sum() / known.sum()
+        return per_class.mean(-1)
+    known = counts.flip(-1).cumsum(-1).flip(-1) > 0
+    return torch.where(known, per_class, 0).sum(-1) / known.sum(-1)
 
 
 def classwise_calibration_error(
@@ -171,6 +177,17 @@ class ClasswiseCalibrationError(CalibrationMetric):
         add_residuals(self.writable("residuals"), preds, target)
         self.accumulate("totals", column_sums(preds).sub_(hits))
         self.accumulate("counts", counts)
+
+    def cells(self, preds: Tensor) -> Cells:
+        """The bins of each class, after one for what lies in none."""
+        bins = equal_width_bin(preds, self.n_bins) + 1
+        nowhere = preds == 0 if self.reference else torch.zeros_like(preds, dtype=torch.bool)
+        return columns_of_cells(preds, bins.masked_fill_(nowhere, 0), self.n_bins + 1)
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """Mean over classes of the summed |total - hits| over N; see `CalibrationMetric.of_cells`."""
+        per_class = (total - hits)[..., 1:].abs().sum(-1) / count.sum(-1)
+        return mean_over_classes(per_class, hits.sum(-1), reference=self.reference)
 
     def compute(self) -> Tensor:
         """The classwise calibration error, a float64 scalar."""

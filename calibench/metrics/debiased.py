@@ -13,42 +13,46 @@ from calibench.arguments import one_of, positive_integer
 from calibench.binning import equal_mass_bin
 from calibench.metrics.adaptive_classwise import columns
 from calibench.metrics.base import checked
+from calibench.metrics.cells import Cells, columns_of_cells
 from calibench.metrics.packed_columns import KINDS, PackedColumnsMetric
-from calibench.metrics.top_label import unpack
+from calibench.metrics.top_label import unpack, unpack_confidence
 
 
 def _bins(packed: Tensor, n_bins: int) -> Tensor:
-    """Count, mean confidence and accuracy of the equal-mass bins: (N,) -> (3, bins) float64."""
+    """Count, summed confidence and hits of the equal-mass bins: (N,) -> (3, n_bins) float64."""
     confidence, correct = unpack(packed)
     rows = torch.stack([torch.ones_like(confidence), confidence, correct]).double()
     sums = torch.zeros(3, n_bins, dtype=torch.float64, device=packed.device)
     sums.index_add_(1, equal_mass_bin(confidence, n_bins), rows)
-    count, *of_filled = sums[:, sums[0] > 0]
-    return torch.stack([count, *(total / count for total in of_filled)])
+    return sums
 
 
-def squared_error(bins: Tensor) -> Tensor:
+def squared_error(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
     """Unbiased estimate of the squared error; bins with a single example count as 0."""
-    count, confidence, accuracy = bins
+    confidence, accuracy = total / count.clamp(min=1), hits / count.clamp(min=1)
     variance = accuracy * (1 - accuracy) / (count - 1).clamp(min=1)
     per_bin = (confidence - accuracy).square() - variance
-    total: Tensor = (count / count.sum() * per_bin.where(count > 1, 0)).sum()
-    return total.clamp(min=0)
+    share = count / count.sum(-1, keepdim=True)
+    squared: Tensor = (share * per_bin.where(count > 1, 0)).sum(-1)
+    return squared.clamp(min=0)
 
 
-def absolute_error(bins: Tensor) -> Tensor:
+def absolute_error(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
     """Plug-in error less its bias under Gaussian accuracies; NaN if a bin has a single example."""
-    count, confidence, accuracy = bins
+    confidence, accuracy = total / count.clamp(min=1), hits / count.clamp(min=1)
     gap = (confidence - accuracy).abs()
-    deviation = (accuracy * (1 - accuracy) / count).sqrt()
+    deviation = (accuracy * (1 - accuracy) / count.clamp(min=1)).sqrt()
     ratio = gap / (deviation * 2**0.5)  # inf without deviation, NaN without gap as well
     folded = deviation * (2 / torch.pi) ** 0.5 * (-ratio.square()).exp() + gap * ratio.erf()
     expected = torch.where(deviation > 0, folded, gap)
-    debiased = (count / count.sum() * (2 * gap - expected)).sum()
-    return torch.where((count > 1).all(), debiased, torch.nan)
+    debiased = (count / count.sum(-1, keepdim=True) * (2 * gap - expected)).sum(-1)
+    return torch.where((count != 1).all(-1), debiased, torch.nan)
 
 
-ESTIMATORS: dict[int, Callable[[Tensor], Tensor]] = {1: absolute_error, 2: squared_error}
+ESTIMATORS: dict[int, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    1: absolute_error,
+    2: squared_error,
+}
 
 
 def debiased_error(packed: Tensor, p: int, n_bins: int) -> Tensor:
@@ -56,7 +60,7 @@ def debiased_error(packed: Tensor, p: int, n_bins: int) -> Tensor:
     estimator = one_of("p", p, ESTIMATORS)
     if len(packed) == 0:
         return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
-    errors = [estimator(_bins(column, n_bins)) for column in columns(packed)]
+    errors = [estimator(*_bins(column, n_bins)) for column in columns(packed)]
     return torch.stack(errors).mean().pow(1 / p)
 
 
@@ -107,6 +111,20 @@ class DebiasedCalibrationError(PackedColumnsMetric):
         self.p = p
         self.take_variant_name(kind, str(p))
         self.n_bins = positive_integer("n_bins", n_bins)
+
+    def cells(self, preds: Tensor) -> Cells:
+        """The bins of the confidence, or of each class."""
+        packed = self.kind(preds, torch.zeros(len(preds), dtype=torch.int64, device=preds.device))
+        value = unpack_confidence(packed)
+        bins = torch.stack([equal_mass_bin(column, self.n_bins) for column in columns(value)], 1)
+        if value.shape[1] == 1:
+            return Cells(value.squeeze(1), bins.squeeze(1), (self.n_bins,))
+        return columns_of_cells(value, bins, self.n_bins)
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The estimate, over classes the mean of its p-th powers; see `CalibrationMetric.of_cells`."""
+        error = ESTIMATORS[self.p](count, total, hits)
+        return (error.mean(-1) if count.ndim > 1 else error).pow(1 / self.p)
 
     def compute(self) -> Tensor:
         """The debiased calibration error, a float64 scalar."""

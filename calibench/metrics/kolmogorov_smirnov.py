@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.per_example import sort_rows
-from calibench.metrics.top_label import TopLabelMetric, checked_top_label, pack, unpack
+from calibench.metrics.top_label import UnbinnedError, checked_top_label, pack, unpack
 
 
 def cumulative_gaps(packed: Tensor) -> Tensor:
@@ -30,7 +30,7 @@ def kolmogorov_smirnov_calibration_error(preds: Tensor, target: Tensor) -> Tenso
     return kolmogorov_smirnov_error(pack(*checked_top_label(preds, target)))
 
 
-class KolmogorovSmirnovCalibrationError(TopLabelMetric):
+class KolmogorovSmirnovCalibrationError(UnbinnedError):
     """Kolmogorov-Smirnov calibration error, KS (Gupta et al. 2021).
 
     The largest gap between the cumulative confidence and the cumulative accuracy of the examples
@@ -46,6 +46,10 @@ class KolmogorovSmirnovCalibrationError(TopLabelMetric):
 
     name = "ks"
     title = "KS"
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The largest cumulative |total - hits| over N; see `CalibrationMetric.of_cells`."""
+        return (total - hits).cumsum(-1).abs().amax(-1) / count.sum()
 
     def compute(self) -> Tensor:
         """The KS calibration error, a float64 scalar."""

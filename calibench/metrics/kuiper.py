@@ -6,15 +6,19 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.kolmogorov_smirnov import cumulative_gaps
-from calibench.metrics.top_label import TopLabelMetric, checked_top_label, pack
+from calibench.metrics.top_label import UnbinnedError, checked_top_label, pack
+
+
+def gap_range(gaps: Tensor) -> Tensor:
+    """The largest less the smallest of cumulative gaps (..., M), 0 among them."""
+    return gaps.amax(-1).clamp(min=0) - gaps.amin(-1).clamp(max=0)
 
 
 def kuiper_error(packed: Tensor) -> Tensor:
     """Kuiper calibration error of packed examples; NaN without examples."""
     if len(packed) == 0:
         return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
-    gaps = cumulative_gaps(packed)
-    return gaps.max().clamp(min=0) - gaps.min().clamp(max=0)
+    return gap_range(cumulative_gaps(packed))
 
 
 def kuiper_calibration_error(preds: Tensor, target: Tensor) -> Tensor:
@@ -22,7 +26,7 @@ def kuiper_calibration_error(preds: Tensor, target: Tensor) -> Tensor:
     return kuiper_error(pack(*checked_top_label(preds, target)))
 
 
-class KuiperCalibrationError(TopLabelMetric):
+class KuiperCalibrationError(UnbinnedError):
     """Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).
 
     The largest minus the smallest of the cumulative gaps 1/N sum_{c_i <= q} (a_i - c_i) over q, the empty sum 0 among
@@ -36,6 +40,10 @@ class KuiperCalibrationError(TopLabelMetric):
 
     name = "kuiper"
     title = "Kuiper"
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The range of the cumulative gaps; see `CalibrationMetric.of_cells`."""
+        return gap_range((total - hits).cumsum(-1) / count.sum())
 
     def compute(self) -> Tensor:
         """The Kuiper calibration error, a float64 scalar."""

@@ -9,27 +9,24 @@ from calibench.metrics.calibration_error import BinnedTopLabelMetric, bin_sums
 from calibench.metrics.top_label import checked_top_label
 
 
-def weighted_excess(sums: Tensor, sign: int) -> Tensor:
+def weighted_excess(count: Tensor, confidence: Tensor, correct: Tensor, sign: int) -> Tensor:
     """sum_b n_b / N conf_b max(sign (conf_b - acc_b), 0) of `bin_sums`; NaN without examples."""
-    count, confidence, correct = sums
     mean = confidence / count.clamp(min=1)
     excess: Tensor = (sign * (confidence - correct)).clamp(min=0)
-    weighted: Tensor = (mean * excess).sum() / count.sum()
+    weighted: Tensor = (mean * excess).sum(-1) / count.sum()
     return weighted
 
 
 def overconfidence_error(preds: Tensor, target: Tensor, n_bins: int = 15) -> Tensor:
     """Confidence-weighted excess of confidence over accuracy; see `OverconfidenceError`."""
-    return weighted_excess(
-        bin_sums(*checked_top_label(preds, target), positive_integer("n_bins", n_bins)), 1
-    )
+    sums = bin_sums(*checked_top_label(preds, target), positive_integer("n_bins", n_bins))
+    return weighted_excess(*sums, 1)
 
 
 def underconfidence_error(preds: Tensor, target: Tensor, n_bins: int = 15) -> Tensor:
     """Confidence-weighted excess of accuracy over confidence; see `UnderconfidenceError`."""
-    return weighted_excess(
-        bin_sums(*checked_top_label(preds, target), positive_integer("n_bins", n_bins)), -1
-    )
+    sums = bin_sums(*checked_top_label(preds, target), positive_integer("n_bins", n_bins))
+    return weighted_excess(*sums, -1)
 
 
 class OverconfidenceError(BinnedTopLabelMetric):
@@ -47,9 +44,9 @@ class OverconfidenceError(BinnedTopLabelMetric):
     name = "overconfidence_error"
     title = "OE"
 
-    def compute(self) -> Tensor:
-        """The overconfidence error, a float64 scalar."""
-        return weighted_excess(self.sums, 1)
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The excess of confidence; see `CalibrationMetric.of_cells`."""
+        return weighted_excess(count, total, hits, 1)
 
 
 class UnderconfidenceError(BinnedTopLabelMetric):
@@ -67,6 +64,6 @@ class UnderconfidenceError(BinnedTopLabelMetric):
     name = "underconfidence_error"
     title = "UE"
 
-    def compute(self) -> Tensor:
-        """The underconfidence error, a float64 scalar."""
-        return weighted_excess(self.sums, -1)
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The excess of accuracy; see `CalibrationMetric.of_cells`."""
+        return weighted_excess(count, total, hits, -1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -11,25 +11,43 @@ from torch import Tensor
 
 from calibench.arguments import one_of
 from calibench.metrics.smooth_kernels import KERNELS, Residuals, SmoothingKernel
-from calibench.metrics.top_label import TopLabelMetric, checked_top_label, pack, unpack
+from calibench.metrics.top_label import UnbinnedError, checked_top_label, pack, unpack
 
 _SMALLEST_WIDTH = 1e-3
 _REFINEMENTS = 10
 
 
-def _self_consistent(error: Callable[[float], float]) -> float:
-    """The error at the smallest width that is not below its own error, found by bisection."""
-    at_width, low, high = error(1.0), 0.0, 1.0
-    if at_width > 1:
-        return at_width
+def self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> Tensor:
+    """The error of each set at the smallest width that is not below its own error, (sets,), found by bisection."""
+    at_width = kernel.error(residuals, 1.0)
+    consistent = (at_width <= 1).nonzero().squeeze(1)
+    pending = [(consistent, 0.0, 1.0)]  # sets whose widths lie between two ends
     for _ in range(_REFINEMENTS):
-        middle = (low + high) / 2
-        value = error(middle)
-        if middle < _SMALLEST_WIDTH or middle < value:
-            low = middle
-        else:
-            high, at_width = middle, value
+        pending = [
+            half
+            for sets, *ends in pending
+            for half in _halved(kernel, residuals, at_width, sets, *ends)
+        ]
     return at_width
+
+
+def _halved(
+    kernel: SmoothingKernel,
+    residuals: Residuals,
+    at_width: Tensor,
+    sets: Tensor,
+    low: float,
+    high: float,
+) -> Iterator[tuple[Tensor, float, float]]:
+    """The half in which the width of each set lies; `at_width` takes the errors of those in the lower one."""
+    if len(sets) == 0:
+        return
+    middle = (low + high) / 2
+    values = kernel.error(residuals.of(sets), middle)
+    lower = (values <= middle) & (middle >= _SMALLEST_WIDTH)
+    at_width[sets[lower]] = values[lower]
+    yield sets[lower], low, middle
+    yield sets[~lower], middle, high
 
 
 def smooth_error(packed: Tensor, kernel: SmoothingKernel) -> Tensor:
@@ -40,8 +58,7 @@ def smooth_error(packed: Tensor, kernel: SmoothingKernel) -> Tensor:
     residual = confidence.double() - correct.double()
     weight = torch.stack([residual, torch.ones_like(residual)])
     residuals = Residuals(kernel.coordinate(confidence), weight)
-    value = _self_consistent(lambda width: kernel.error(residuals, width))
-    return torch.tensor(value, dtype=torch.float64, device=packed.device)
+    return self_consistent(kernel, residuals).squeeze(0)
 
 
 def smooth_calibration_error(preds: Tensor, target: Tensor, kernel: str = "reflected") -> Tensor:
@@ -49,7 +66,7 @@ def smooth_calibration_error(preds: Tensor, target: Tensor, kernel: str = "refle
     return smooth_error(pack(*checked_top_label(preds, target)), one_of("kernel", kernel, KERNELS))
 
 
-class SmoothCalibrationError(TopLabelMetric):
+class SmoothCalibrationError(UnbinnedError):
     """Smooth calibration error, smECE (Błasiok and Nakkiran 2024).
 
     Residuals confidence - correct are smoothed with a Gaussian kernel; its width is the smallest
@@ -66,6 +83,7 @@ class SmoothCalibrationError(TopLabelMetric):
 
     name = "smooth_ece"
     title = "smECE"
+    draws = 200
     variants = MappingProxyType(
         {
             "logit": {"name": "smooth_ece_logit", "title": "smECE of logits"},
@@ -76,6 +94,12 @@ class SmoothCalibrationError(TopLabelMetric):
         super().__init__(**kwargs)
         self.kernel = one_of("kernel", kernel, KERNELS)
         self.take_variant_name(kernel)
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The smoothed residuals of each set; see `CalibrationMetric.of_cells`."""
+        position = self.kernel.coordinate(total / count)
+        weight = torch.cat([total - hits, count.unsqueeze(0)])
+        return self_consistent(self.kernel, Residuals(position, weight))
 
     def compute(self) -> Tensor:
         """The smooth calibration error, a float64 scalar."""

@@ -11,27 +11,41 @@ from torch import Tensor
 
 _CLIP = 1e-3  # of the confidence before its logit, as in relplot
 _SOFTENING = 1e-4  # added to the smoothed mass, as in relplot
+COARSEST = 1001  # points of the grid of all kernels wider than 0.01
 _PIECE = 1 << 14  # examples rounded at once, so that temporaries stay in the cache
 
 
 class Residuals:
-    """Residuals and masses at points of a coordinate, rounded to grids on demand.
+    """Residuals of sets and their common masses at points of a coordinate, rounded to grids on demand.
 
     Args:
         position: Coordinates in [0, 1], shape (N,) float64.
-        weight: Residuals confidence - correct and masses, shape (2, N) float64.
+        weight: Residuals confidence - correct of each set, and the masses last, shape (sets + 1, N) float64.
     """
 
     def __init__(self, position: Tensor, weight: Tensor) -> None:
         self.position, self.weight = position, weight
-        self._spectra: dict[int, Tensor] = {}
+        self._spectrum: Tensor | None = None  # on the coarsest grid
+
+    def __len__(self) -> int:
+        return len(self.weight) - 1
+
+    def of(self, sets: Tensor) -> Residuals:
+        """The residuals of some of the sets, given their numbers, each once."""
+        if len(sets) == len(self):
+            return self
+        rows = torch.cat([sets, torch.tensor([len(self)], device=sets.device)])
+        chosen = Residuals(self.position, self.weight[rows])
+        chosen._spectrum = None if self._spectrum is None else self._spectrum[rows]
+        return chosen
 
     def even_spectrum(self, points: int) -> Tensor:
         """`even_spectrum` of the weights on a grid of `points`."""
-        if points not in self._spectra:  # all kernels wider than 0.01 use the same grid
-            grid = round_to_grid(self.position, self.weight, points)
-            self._spectra[points] = even_spectrum(grid)
-        return self._spectra[points]
+        if points != COARSEST:
+            return even_spectrum(round_to_grid(self.position, self.weight, points))
+        if self._spectrum is None:  # all kernels wider than 0.01 use this grid
+            self._spectrum = even_spectrum(round_to_grid(self.position, self.weight, points))
+        return self._spectrum
 
 
 class SmoothingKernel(Protocol):
@@ -40,8 +54,8 @@ class SmoothingKernel(Protocol):
     def coordinate(self, confidence: Tensor) -> Tensor:
         """Where a confidence lies on the coordinate, in [0, 1]; float64."""
 
-    def error(self, residuals: Residuals, width: float) -> float:
-        """Smoothed |residual| over smoothed mass under a kernel of this standard deviation."""
+    def error(self, residuals: Residuals, width: float) -> Tensor:
+        """Smoothed |residual| over smoothed mass of each set under a kernel of this standard deviation."""
 
 
 class ReflectedKernel:
@@ -51,12 +65,12 @@ class ReflectedKernel:
         """The confidence itself."""
         return confidence.double()
 
-    def error(self, residuals: Residuals, width: float) -> float:
+    def error(self, residuals: Residuals, width: float) -> Tensor:
         """See `SmoothingKernel`."""
         points = _grid_points(width)
         smoothed = smooth_even(residuals.even_spectrum(points), points, width)
-        residual, mass = interpolate_rows(smoothed, _evaluation_points(width, smoothed))
-        return float(residual.abs().sum() / (mass + _SOFTENING).sum())
+        at_points = interpolate_rows(smoothed, _evaluation_points(width, smoothed))
+        return at_points[:-1].abs().sum(1) / (at_points[-1] + _SOFTENING).sum()
 
 
 class LogitKernel:
@@ -66,11 +80,11 @@ class LogitKernel:
         """The logit of the clipped confidence, mapped to [0, 1]."""
         return confidence.double().clamp(_CLIP, 1 - _CLIP).logit() / (2 * self._reach()) + 0.5
 
-    def error(self, residuals: Residuals, width: float) -> float:
+    def error(self, residuals: Residuals, width: float) -> Tensor:
         """See `SmoothingKernel`; the mass is that of the logits, divided by t (1 - t)."""
         position, weight = residuals.position, residuals.weight
         inner = _evaluation_points(width, position)[1:-1]
-        filled = position[weight[1] > 0]
+        filled = position[weight[-1] > 0]
         logits = torch.stack([filled.min(), filled.max()]).sub(0.5).mul(2 * self._reach())
         low = float(torch.minimum(logits[0], inner[0].logit()))
         high = float(torch.maximum(logits[1], inner[-1].logit()))
@@ -78,11 +92,12 @@ class LogitKernel:
         scaled = ((position - 0.5) * (2 * self._reach()) - low) / (high - low)
         grid = round_to_grid(scaled, weight, _grid_points(scaled_width))
         at = (inner.logit() - low) / (high - low)
-        residual, mass = interpolate_rows(smooth_open(grid, scaled_width), at.clamp(0, 1))
+        at_points = interpolate_rows(smooth_open(grid, scaled_width), at.clamp(0, 1))
         ends = torch.ones_like(inner)
         ends[0] = ends[-1] = 2  # 0 and 1 themselves take the values of their neighbours
         ends /= inner * (1 - inner)
-        return float((residual.abs() * ends).sum() / ((mass + _SOFTENING) * ends).sum())
+        mass = ((at_points[-1] + _SOFTENING) * ends).sum()
+        return (at_points[:-1].abs() * ends).sum(1) / mass
 
     @staticmethod
     def _reach() -> float:
@@ -93,7 +108,7 @@ KERNELS: dict[str, SmoothingKernel] = {"reflected": ReflectedKernel(), "logit": 
 
 
 def _grid_points(width: float) -> int:
-    return max(2000, round(20 / width)) // 2 + 1
+    return max(COARSEST, round(20 / width) // 2 + 1)
 
 
 def _evaluation_points(width: float, like: Tensor) -> Tensor:

@@ -7,40 +7,62 @@ import torch
 from torch import Tensor
 
 from calibench.binning import equal_mass_cuts
-from calibench.metrics.per_example import sort_rows
-from calibench.metrics.top_label import TopLabelMetric, checked_top_label, pack, unpack
+from calibench.metrics.cells import distinct_cells
+from calibench.metrics.top_label import UnbinnedError, checked_top_label, pack, unpack
 
 
 def sweep_error(packed: Tensor) -> Tensor:
     """Calibration error with monotonic sweep of packed examples; NaN without examples."""
     if len(packed) == 0:
         return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
-    confidence, correct = unpack(sort_rows(packed))
-    hits, total = (_prefix_sums(part) for part in (correct, confidence))
-    ends = _cuts(confidence, len(packed))
-    if not _rises(hits, ends):  # else so do the accuracies of all wider bins
-        ends = _cuts(confidence, 1)
-        for n_bins in range(2, len(packed)):
-            further = _cuts(confidence, n_bins)
-            if not _rises(hits, further):
-                break
-            ends = further
-    value = np.abs(np.diff(total[ends]) - np.diff(hits[ends])).sum() / len(packed)
+    confidence, correct = unpack(packed.cpu())
+    cells = distinct_cells(confidence)
+    value = Sweep(cells.count, cells.total).error(cells.hits(correct).numpy())
     return torch.tensor(value, dtype=torch.float64, device=packed.device)
 
 
-def _prefix_sums(values: Tensor) -> np.ndarray:
-    return np.concatenate([[0.0], values.double().cumsum(0).cpu().numpy()])
+class Sweep:
+    """Equal-mass bins of distinct confidences, for one number of bins after the other.
+
+    Args:
+        count: Examples with each confidence, ascending, (M,).
+        total: What their confidences sum to.
+    """
+
+    def __init__(self, count: Tensor, total: Tensor) -> None:
+        self._until = _prefix_sums(count.numpy())
+        self._total = _prefix_sums(total.numpy())
+        places = torch.arange(len(count))
+        self._ordered = places.repeat_interleave(count.long())
+        self._known: dict[int, np.ndarray] = {}
+
+    def error(self, hits: np.ndarray) -> float:
+        """The error, given the hits among the examples with each confidence, (M,)."""
+        until, n = _prefix_sums(hits), len(self._ordered)
+        ends = self._ends(n)
+        if not self._rises(until, ends):  # else so do the accuracies of all wider bins
+            ends = self._ends(1)
+            for n_bins in range(2, n):
+                further = self._ends(n_bins)
+                if not self._rises(until, further):
+                    break
+                ends = further
+        return float(np.abs(np.diff(self._total[ends]) - np.diff(until[ends])).sum() / n)
+
+    def _ends(self, n_bins: int) -> np.ndarray:
+        """Where the bins that hold something begin and end among the distinct confidences."""
+        if n_bins not in self._known:
+            cuts = np.unique(equal_mass_cuts(self._ordered, n_bins))
+            self._known[n_bins] = np.searchsorted(self._until, cuts)
+        return self._known[n_bins]
+
+    def _rises(self, hits: np.ndarray, ends: np.ndarray) -> bool:
+        accuracy = np.diff(hits[ends]) / np.diff(self._until[ends])
+        return bool((np.diff(accuracy) >= 0).all())
 
 
-def _cuts(ordered: Tensor, n_bins: int) -> np.ndarray:
-    """Where the bins that hold something begin and end."""
-    return np.unique(equal_mass_cuts(ordered, n_bins))
-
-
-def _rises(hits: np.ndarray, ends: np.ndarray) -> bool:
-    accuracy = np.diff(hits[ends]) / np.diff(ends)
-    return bool((np.diff(accuracy) >= 0).all())
+def _prefix_sums(values: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0.0], values.cumsum()])
 
 
 def sweep_calibration_error(preds: Tensor, target: Tensor) -> Tensor:
@@ -48,7 +70,7 @@ def sweep_calibration_error(preds: Tensor, target: Tensor) -> Tensor:
     return sweep_error(pack(*checked_top_label(preds, target)))
 
 
-class SweepCalibrationError(TopLabelMetric):
+class SweepCalibrationError(UnbinnedError):
     """Calibration error with monotonic sweep, ECE_sweep (Roelofs et al. 2022, eq. 8).
 
     The calibration error over equal-mass bins, of which there are as many as possible without the accuracy falling from
@@ -62,6 +84,12 @@ class SweepCalibrationError(TopLabelMetric):
 
     name = "ece_sweep"
     title = "ECE sweep"
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The error of each set in the bins that its own hits allow; see `CalibrationMetric.of_cells`."""
+        sweep = Sweep(count, total)
+        found = [sweep.error(row) for row in hits.numpy()]
+        return torch.tensor(found, dtype=torch.float64)
 
     def compute(self) -> Tensor:
         """The calibration error, a float64 scalar."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.base import CalibrationMetric, checked, top_label
+from calibench.metrics.cells import Cells, distinct_cells
 from calibench.metrics.per_example import PerExampleMetric
 
 CHUNK = 1 << 14  # examples evaluated at once, so that temporaries stay small
@@ -74,3 +75,11 @@ class TopLabelMetric(PairMetric, PerExampleMetric, ABC):
     def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
         """Keep the pairs."""
         self.append("packed", pack(confidence, correct))
+
+
+class UnbinnedError(TopLabelMetric, ABC):
+    """The base of top-label calibration errors without bins: each distinct confidence is a cell (this package)."""
+
+    def cells(self, preds: Tensor) -> Cells:
+        """Distinct confidences."""
+        return distinct_cells(preds.amax(1).float())

@@ -1,0 +1,73 @@
+"""Cells of a calibration error: groups of probabilities whose hits are all that it needs of the labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of probabilities: where the labels of a set enter a calibration error.
+
+    The cells depend on the probabilities alone, and the error depends on the labels through the hits in each cell
+    alone. So what a calibrated model would get is known from hits that are drawn (see `calibench.evaluation.floors`).
+
+    Attributes:
+        value: The probabilities: the confidence of each example, (N,), or each p_k, (N, K).
+        index: The number of each one's cell, of the same shape, int64.
+        shape: Of the cells: (cells,), or (K, cells), class k having the numbers from k * cells on.
+    """
+
+    value: Tensor
+    index: Tensor
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return torch.Size(self.shape).numel()
+
+    @property
+    def count(self) -> Tensor:
+        """How many probabilities lie in each cell, `shape` float64."""
+        return self._summed(torch.ones_like(self.value, dtype=torch.float64))
+
+    @property
+    def total(self) -> Tensor:
+        """What they sum to, `shape` float64: the hits that a calibrated model expects."""
+        return self._summed(self.value.double())
+
+    def hits(self, hit: Tensor) -> Tensor:
+        """How many of them are hits, `shape` float64, given whether each one is (bool, the shape of `value`)."""
+        return self._summed(hit.double())
+
+    def _summed(self, values: Tensor) -> Tensor:
+        sums = torch.bincount(self.index.flatten(), values.flatten(), minlength=self.size)
+        return sums.view(self.shape)
+
+
+def in_runs(values: Tensor, ordered: Tensor, cuts: list[int]) -> Tensor:
+    """Which run of sorted values each value lies in: 0 before the first of the `cuts`, then 1, 2, ...
+
+    Args:
+        values: Any of the values, (M,).
+        ordered: All of them, ascending, (N,).
+        cuts: Positions in `ordered`; no cut falls between equal values.
+    """
+    position = torch.searchsorted(ordered, values, right=True) - 1
+    return torch.searchsorted(torch.tensor(cuts, device=values.device), position, right=True)
+
+
+def columns_of_cells(value: Tensor, index: Tensor, cells: int) -> Cells:
+    """Cells of each class of their own, given the place 0 ... cells - 1 of each p_k within its class, (N, K)."""
+    classes = torch.arange(value.shape[1], device=value.device)
+    return Cells(value, index + classes * cells, (value.shape[1], cells))
+
+
+def distinct_cells(value: Tensor) -> Cells:
+    """A cell for each distinct value (N,), in ascending order."""
+    distinct, index = value.unique(return_inverse=True)
+    return Cells(value, index, (len(distinct),))
