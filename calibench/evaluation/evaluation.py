@@ -184,11 +184,11 @@ class Evaluation:
             found: list[Row] = []
             if predictions.kind in LABELLED:
                 target = torch.from_numpy(predictions.target)
-                found += labelled_rows(log_probs[name], target, n_bins=self.n_bins)
-                if self.reference:
-                    found += reference_rows(log_probs[name], target, n_bins=self.n_bins)
-                found += posterior_rows(log_probs[name], predictions)
                 labelled = LabelledSet.of(predictions, log_probs[name], target)
+                found += labelled.rows(labelled_rows, n_bins=self.n_bins)
+                if self.reference:
+                    found += labelled.rows(reference_rows, n_bins=self.n_bins)
+                found += posterior_rows(log_probs[name], predictions)
                 found += further_rows(labelled, blocks_of(self.metrics or ()), known=found)
             if predictions.kind in OUTSIDE:
                 found += ood_rows(log_probs["test"], log_probs[name])

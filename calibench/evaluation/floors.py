@@ -18,73 +18,85 @@ from torchmetrics import Metric
 
 from calibench.evaluation.threads import one_thread
 from calibench.metrics import CalibrationMetric
+from calibench.metrics.base import top_label
 from calibench.metrics.cells import Cells
-from calibench.statistics import Verdict
 from calibench.statistics.poisson_binomial import PoissonBinomial
 
 Floats = npt.NDArray[np.float64]
+Numbers = dict[str, float | None]
 
 FEWEST = 99  # draws, however many examples: the smallest p-value is then 0.01
 _LABELS = 20_000_000  # draws x examples that are drawn one by one: 2,000 draws of 10,000 examples
-_AT_ONCE = 1 << 21  # labels that are looked up at a time
+_AT_ONCE = 1 << 21  # labels, or hits in cells, that are looked up at a time
 _ROUNDING = 1e-12  # by how much a drawn value may be below the model's own and count as equal
 
 
 class Floors:
-    """Floors of the calibration errors of one set of probabilities.
+    """Floors of the calibration errors of one labelled set.
 
     Args:
         probs: Probabilities, (N, K).
+        target: Class indices, (N,).
         seed: Of the draws.
     """
 
-    def __init__(self, probs: Tensor, *, seed: int = 0) -> None:
-        self._probs = probs
+    def __init__(self, probs: Tensor, target: Tensor, *, seed: int = 0) -> None:
+        self._probs, self._target = probs, target
         self._seed = seed
 
-    def verdict(self, metric: Metric, value: float) -> Verdict | None:
-        """Floor and p-value of a metric's value; None for one that is no calibration error, or if it is NaN."""
-        values = self.of_calibrated(metric)
-        if values is None or np.isnan(value):
-            return None
-        return Verdict(float(values.mean()), p_value(value, values))
+    def numbers(self, metric: Metric, value: float) -> Numbers:
+        """The numbers of a row: value, bounds that are not known yet, and what a calibration error has beside them.
 
-    def of_calibrated(self, metric: Metric) -> Floats | None:
-        """Values of the metric for calibrated models with these probabilities, (draws,).
+        Args:
+            metric: The metric, with its arguments.
+            value: Its value on this set.
 
-        None for a metric that is no calibration error, and where nothing or nothing finite is known.
+        Returns:
+            `value`, `low`, `high`; of a calibration error also `floor` and `p`, and of a top-label one
+            `overconfidence`, the mean confidence less the accuracy. They are None where there is nothing to compare
+            with: no example, a value or a floor that is not finite.
         """
-        if not isinstance(metric, CalibrationMetric) or len(self._probs) == 0:
-            return None
+        numbers = unbounded(value)
+        if len(self._probs) == 0 or not isinstance(metric, CalibrationMetric):
+            return numbers
         cells = metric.cells(self._probs)
         if cells is None:
-            return None
+            return numbers
+        numbers |= verdict_of(value, self._of_calibrated(metric, cells))
+        top_label_only = cells.value.ndim == 1
+        return numbers | ({"overconfidence": self._overconfidence} if top_label_only else {})
+
+    def of_calibrated(self, metric: CalibrationMetric) -> Floats:
+        """Values of a calibration error for calibrated models with these probabilities, (draws,).
+
+        Raises:
+            TypeError: If the metric is no calibration error.
+        """
+        cells = metric.cells(self._probs)
+        if cells is None:
+            raise TypeError(f"`metric` must be a calibration error, got {type(metric).__name__}.")
+        return self._of_calibrated(metric, cells)
+
+    def _of_calibrated(self, metric: CalibrationMetric, cells: Cells) -> Floats:
         count, total = cells.count, cells.total
+        draw = self._drawn_hits if cells.value.ndim == 1 else self._hits_of_drawn_labels
         with one_thread():
-            found = [
-                metric.of_cells(count, total, hits) for hits in self._hits(cells, metric.draws)
-            ]
+            found = [metric.of_cells(count, total, hits) for hits in draw(cells, metric.draws)]
         values: Floats = torch.cat(found).double().numpy()
-        return values if np.isfinite(values).all() else None
+        return values
 
-    def _hits(self, cells: Cells, draws: int) -> Iterator[Tensor]:
-        """Hits of calibrated models in each cell, in chunks (some draws, *cells.shape)."""
-        return (
-            self._of_confidence(cells, draws)
-            if cells.value.ndim == 1
-            else self._of_labels(cells, draws)
-        )
-
-    def _of_confidence(self, cells: Cells, draws: int) -> Iterator[Tensor]:
+    def _drawn_hits(self, cells: Cells, draws: int) -> Iterator[Tensor]:
+        """Hits of calibrated models in each cell, in chunks (some draws, cells)."""
         confidence = cells.value.double().clamp(0, 1).numpy()
         correct = PoissonBinomial(confidence, cells.index.numpy(), cells.size)
         number = affordable(draws, correct.singles)
         yield from map(torch.from_numpy, correct.draws(number, np.random.default_rng(self._seed)))
 
-    def _of_labels(self, cells: Cells, draws: int) -> Iterator[Tensor]:
-        labels = self._labels
-        number = min(draws, labels.shape[1])
-        for some in torch.split(labels[:, :number], max(1, _AT_ONCE // len(labels)), dim=1):
+    def _hits_of_drawn_labels(self, cells: Cells, draws: int) -> Iterator[Tensor]:
+        """The same of each class, in chunks (some draws, K, cells)."""
+        labels = self._labels[:, :draws]
+        step = max(1, _AT_ONCE // max(len(labels), cells.size))
+        for some in torch.split(labels, step, dim=1):
             place = cells.index.gather(1, some.long())
             place += torch.arange(some.shape[1]) * cells.size
             hits = torch.bincount(place.flatten(), minlength=some.shape[1] * cells.size)
@@ -100,10 +112,27 @@ class Floors:
         for rows in torch.split(torch.arange(n), max(1, _AT_ONCE // number)):
             below = self._probs[rows].double().cumsum(1)
             drawn = torch.from_numpy(random.random((len(rows), number))) * below[:, -1:]
-            labels[rows] = torch.searchsorted(below, drawn, right=True, out_int32=True).clamp_(
-                max=k - 1
-            )
+            found = torch.searchsorted(below, drawn, right=True, out_int32=True)
+            labels[rows] = found.clamp_(max=k - 1)
         return labels
+
+    @cached_property
+    def _overconfidence(self) -> float:
+        """Mean confidence less accuracy."""
+        confidence, correct = top_label(self._probs, self._target)
+        return float(confidence.double().mean() - correct.double().mean())
+
+
+def unbounded(value: float) -> Numbers:
+    """The numbers of a row without a bootstrap: `value`, and the bounds `low` and `high`, which are not known."""
+    return {"value": value, "low": None, "high": None}
+
+
+def verdict_of(value: float, of_calibrated: Floats) -> Numbers:
+    """`floor` and `p` of a value, given those of calibrated models; None where one of them is not finite."""
+    if not (np.isfinite(value) and np.isfinite(of_calibrated).all()):
+        return {"floor": None, "p": None}
+    return {"floor": float(of_calibrated.mean()), "p": p_value(value, of_calibrated)}
 
 
 def affordable(draws: int, examples: int) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +16,7 @@ from calibench import metrics
 from calibench.config import UsageError, near_matches
 from calibench.config.catalogue import classes
 from calibench.config.lazily import load
+from calibench.evaluation.floors import Floors
 from calibench.evaluation.loaded import loaded_class
 from calibench.evaluation.scoring import Row, name_and_bins, unsynchronised, update_metrics
 from calibench.metrics import CalibrationMetric
@@ -78,6 +80,15 @@ class LabelledSet:
     target: Tensor
     class_names: Sequence[str]
     class_counts: Sequence[int]
+
+    @cached_property
+    def floors(self) -> Floors:
+        """Floors of its calibration errors."""
+        return Floors(self.log_probs.exp(), self.target)
+
+    def rows(self, of: Callable[..., list[Row]], *, n_bins: Sequence[int]) -> list[Row]:
+        """The rows that a function of `scoring` gives of it."""
+        return of(self.log_probs, self.target, n_bins=n_bins, floors=self.floors)
 
     @classmethod
     def of(cls, predictions: Predictions, log_probs: Tensor, target: Tensor) -> LabelledSet:
@@ -144,7 +155,8 @@ def _rows(metric: Metric, labelled: LabelledSet) -> Iterator[Row]:
         own = getattr(metric, "parts", {}).get(part, {})
         name = own.get("name", f"{place['metric']}_{part}" if part else place["metric"])
         for label, number in _numbers(value, labelled.class_names, name):
-            yield {**place, "metric": name, **label, "value": number}
+            numbers = {"value": number} if part else labelled.floors.numbers(metric, number)
+            yield {**place, "metric": name, **label, **numbers}
 
 
 def _built(block: MetricBlock, labelled: LabelledSet) -> Metric:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,12 +10,13 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 from calibench.calibrators import Calibrator
+from calibench.evaluation.floors import Floors
 from calibench.evaluation.posterior import PosteriorScores
 from calibench.metrics import (
+    AdaptiveCalibrationError,
+    ClasswiseCalibrationError,
     OutOfDistribution,
-    adaptive_calibration_error,
     calibration_metrics,
-    classwise_calibration_error,
     log_softmax,
 )
 from calibench.runs import Predictions
@@ -25,11 +26,6 @@ Row = dict[str, Any]
 
 OOD_SCORES = ("entropy", "msp")
 _BLOCK = 1 << 20  # probabilities that are scored at once
-# The binned metrics whose public code (Mukhoti et al. 2020, which papers copy) does not compute their formula.
-_REFERENCE: dict[str, Callable[..., Tensor]] = {
-    "adaptive_ece_reference": adaptive_calibration_error,
-    "classwise_ece_reference": classwise_calibration_error,
-}
 
 
 def log_probabilities(logits: Tensor, calibrator: Calibrator | None = None) -> Tensor:
@@ -78,8 +74,9 @@ def evaluate(
         n_bins: Bin counts of the benchmark's binned metrics.
 
     Returns:
-        One row per metric: `split`, `calibrator`, `metric`, `n_bins` (where it has bins) and `value`; also those
-        against the class distributions, where they are known (see `posterior_values`).
+        One row per metric: `split`, `calibrator`, `metric`, `n_bins` (where it has bins), `value`, and of
+        calibration errors `floor` and `p` (see `Floors`); also those against the class distributions, where they are
+        known (see `posterior_values`).
     """
     log_probs = predicted_log_probabilities(predictions, calibrator)
     label = {"split": predictions.split or "test", "calibrator": _name(calibrator)}
@@ -88,9 +85,17 @@ def evaluate(
     return [{**label, **row} for row in rows + posterior_rows(log_probs, predictions)]
 
 
-def labelled_rows(log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int]) -> list[Row]:
+def labelled_rows(
+    log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int], floors: Floors | None = None
+) -> list[Row]:
     """Rows of `evaluate` for log-probabilities (N, K) and targets (N,), without `split` and `calibrator`."""
     collection = calibration_metrics(log_probs.shape[1], n_bins=n_bins)
+    return _rows(collection, log_probs, target, floors or Floors(log_probs.exp(), target))
+
+
+def _rows(
+    collection: MetricCollection, log_probs: Tensor, target: Tensor, floors: Floors
+) -> list[Row]:
     for metric in collection.values():
         unsynchronised(metric)
     # In blocks, or the collection would hold temporaries of the size of all probabilities.
@@ -98,23 +103,24 @@ def labelled_rows(log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int]) -
     for rows, labels in zip(torch.split(log_probs, size), torch.split(target, size), strict=True):
         update_metrics(collection, rows, labels)
     return [
-        {**name_and_bins(name, collection[name]), "value": float(value)}
+        {**name_and_bins(name, collection[name]), **floors.numbers(collection[name], float(value))}
         for name, value in collection.compute().items()
     ]
 
 
-def reference_rows(log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int]) -> list[Row]:
-    """Rows of the binned metrics as public code computes them; their names end in `_reference`."""
-    probs = log_probs.exp()
-    return [
-        {
-            "metric": name,
-            "n_bins": bins,
-            "value": float(error(probs, target, n_bins=bins, variant="reference")),
-        }
-        for bins in n_bins
-        for name, error in _REFERENCE.items()
-    ]
+def reference_rows(
+    log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int], floors: Floors
+) -> list[Row]:
+    """Rows of the binned metrics whose public code (Mukhoti et al. 2020, which papers copy) is not their formula.
+
+    Their names end in `_reference`.
+    """
+    collection = MetricCollection({}, compute_groups=False)
+    for bins in n_bins:
+        adaptive = AdaptiveCalibrationError(bins, variant="reference")
+        classwise = ClasswiseCalibrationError(log_probs.shape[1], bins, variant="reference")
+        collection.add_metrics({f"adaptive_{bins}": adaptive, f"classwise_{bins}": classwise})
+    return _rows(collection, log_probs, target, floors)
 
 
 def posterior_rows(log_probs: Tensor, predictions: Predictions) -> list[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -14,40 +13,30 @@ from calibench.metrics.smooth_kernels import KERNELS, Residuals, SmoothingKernel
 from calibench.metrics.top_label import UnbinnedError, checked_top_label, pack, unpack
 
 _SMALLEST_WIDTH = 1e-3
-_REFINEMENTS = 10
+_RESOLUTION = 2**-10  # of the width
+_NARROW = 2**-4  # most errors are smaller: widths above it need not be tried
 
 
 def self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> Tensor:
     """The error of each set at the smallest width that is not below its own error, (sets,), found by bisection."""
-    at_width = kernel.error(residuals, 1.0)
-    consistent = (at_width <= 1).nonzero().squeeze(1)
-    pending = [(consistent, 0.0, 1.0)]  # sets whose widths lie between two ends
-    for _ in range(_REFINEMENTS):
-        pending = [
-            half
-            for sets, *ends in pending
-            for half in _halved(kernel, residuals, at_width, sets, *ends)
-        ]
+    at_width = kernel.error(residuals, _NARROW)
+    wide = at_width > _NARROW  # few: the error falls as the width grows
+    if bool(wide.any()):
+        at_width[wide] = kernel.error(residuals.of(_numbers(wide)), 1.0)
+    pending = [(_numbers(~wide), 0.0, _NARROW), (_numbers(wide & (at_width <= 1)), 0.0, 1.0)]
+    while pending:
+        sets, low, high = pending.pop()
+        if len(sets) and high - low > _RESOLUTION:
+            middle = (low + high) / 2
+            values = kernel.error(residuals.of(sets), middle)
+            lower = (values <= middle) & (middle >= _SMALLEST_WIDTH)
+            at_width[sets[lower]] = values[lower]
+            pending += [(sets[lower], low, middle), (sets[~lower], middle, high)]
     return at_width
 
 
-def _halved(
-    kernel: SmoothingKernel,
-    residuals: Residuals,
-    at_width: Tensor,
-    sets: Tensor,
-    low: float,
-    high: float,
-) -> Iterator[tuple[Tensor, float, float]]:
-    """The half in which the width of each set lies; `at_width` takes the errors of those in the lower one."""
-    if len(sets) == 0:
-        return
-    middle = (low + high) / 2
-    values = kernel.error(residuals.of(sets), middle)
-    lower = (values <= middle) & (middle >= _SMALLEST_WIDTH)
-    at_width[sets[lower]] = values[lower]
-    yield sets[lower], low, middle
-    yield sets[~lower], middle, high
+def _numbers(chosen: Tensor) -> Tensor:
+    return chosen.nonzero().squeeze(1)
 
 
 def smooth_error(packed: Tensor, kernel: SmoothingKernel) -> Tensor:
