@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,12 +20,16 @@ class Metric:
         percent: Whether print shows it in percent (files hold fractions).
         decimals: Printed decimals.
         direction: -1 where less is better, 1 where more is, 0 where it is no quality.
+        smallest: Lower end of its range.
+        largest: Upper end of its range.
     """
 
     title: str
     percent: bool = False
     decimals: int = 3
     direction: int = -1
+    smallest: float = 0.0
+    largest: float = math.inf
 
     @property
     def label(self) -> str:
@@ -37,7 +42,7 @@ class Metric:
 
 
 def _rate(title: str, direction: int = -1) -> Metric:
-    return Metric(title, True, 2, direction)
+    return Metric(title, True, 2, direction, largest=1.0)
 
 
 def _of_the_metrics(classes: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
@@ -53,7 +58,9 @@ def _of_the_metrics(classes: Mapping[str, Mapping[str, Any]]) -> dict[str, Metri
 def _metric(said: Mapping[str, Any]) -> Metric:
     better = {None: 0, False: -1, True: 1}[said["higher_is_better"]]
     percent = bool(said["percent"])
-    return Metric(str(said["title"]), percent, 2 if percent else 3, better)
+    low, high = (said.get(f"plot_{end}_bound") for end in ("lower", "upper"))
+    ends = (-math.inf if low is None else low, math.inf if high is None else high)
+    return Metric(str(said["title"]), percent, 2 if percent else 3, better, *ends)
 
 
 # Values that no metric class has: against a known posterior, of a run.
