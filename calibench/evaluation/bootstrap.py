@@ -25,8 +25,10 @@ from calibench.metrics.base import first_largest
 from calibench.metrics.ood import SCORES
 from calibench.runs import Predictions
 from calibench.statistics import LEVEL
+from calibench.tables.titles import metric_info
 
 Floats = npt.NDArray[np.float64]
+Ends = tuple[float, float] | tuple[None, None]
 Place = tuple[str, int | None]  # a metric of one labelled set, and its number of bins
 Scorer = Callable[[Floats], Iterable[tuple[Place, Floats]]]
 
@@ -173,17 +175,38 @@ def _auroc(
 def summarised(rows: Iterable[Row], num_classes: int | None = None) -> list[Row]:
     """Replace `replicates` by the ends of a 95 % interval, `low` and `high`, and `best`.
 
-    The interval is the basic bootstrap interval, 2 value - quantile (as relplot's): a calibration error is larger on
-    resampled sets than on the set itself, and the percentile interval would double that bias. Rows without
-    replicates, and values that are not finite, have no interval. `best` is that of `with_best`.
+    See `interval`. Rows without replicates have no ends, values that are not finite the ends None. `best` is that of
+    `with_best`.
     """
     return [_summarised(row) for row in with_best(rows, num_classes)]
 
 
 def _summarised(row: Row) -> Row:
     plain = {key: value for key, value in row.items() if key != "replicates"}
-    if "replicates" not in row or not math.isfinite(row["value"]):
+    if "replicates" not in row:
         return plain
-    low, high = np.quantile(row["replicates"], [LEVEL / 2, 1 - LEVEL / 2])
-    ends = {"low": max(0.0, 2 * row["value"] - float(high)), "high": 2 * row["value"] - float(low)}
-    return {**plain, **ends}
+    if not math.isfinite(row["value"]):
+        return {**plain, "low": None, "high": None}
+    info = metric_info(row["metric"])
+    low, high = interval(row["value"], row["replicates"], info.smallest, info.largest)
+    return {**plain, "low": low, "high": high}
+
+
+def interval(value: float, replicates: Floats, smallest: float, largest: float) -> Ends:
+    """The 95 % bootstrap interval of a metric: of its expected plug-in value at this number of examples.
+
+    [v - (q97.5 - mean), v - (q2.5 - mean)] with the quantiles and the mean of the replicates. A calibration error is
+    larger on resampled sets than on the set itself; by their own mean that bias cancels, so the interval holds the
+    value (the basic one, 2 v - q, need not). What a calibrated model gets is the floor's to say.
+
+    Args:
+        value: The metric of the set, v.
+        replicates: Its values on resampled sets, (R,).
+        smallest: Of the metric's range, which the interval is cut to.
+        largest: Of the metric's range.
+    """
+    low, high = np.quantile(replicates, [LEVEL / 2, 1 - LEVEL / 2]) - replicates.mean()
+    ends = float(value - high), float(value - low)
+    if not np.isfinite(ends).all():
+        return None, None
+    return max(smallest, min(value, ends[0])), min(largest, max(value, ends[1]))

@@ -21,6 +21,7 @@ from calibench.evaluation.evaluation import Evaluation, Watch
 from calibench.evaluation.files import Reader, check_fittable
 from calibench.evaluation.further_metrics import blocks_named
 from calibench.evaluation.scoring import Row
+from calibench.evaluation.sentences import sentences
 from calibench.evaluation.sheet import CSV_COLUMNS, sheets
 from calibench.runs import (
     FORMAT,
@@ -48,14 +49,23 @@ class Result:
 
     def markdown(self) -> str:
         """The tables and the footer as Markdown."""
-        return "\n".join([*map(markdown, sheets(self.rows)), self.footer, ""])
+        verdicts = "".join(f"- {sentence}\n" for sentence in self.verdicts)
+        return "\n".join([*map(markdown, sheets(self.rows)), self.footer, "", verdicts])
+
+    @property
+    def verdicts(self) -> list[str]:
+        """One sentence for each row of each table: whether it can be told from calibrated."""
+        return sentences(self.rows, self.sizes)
 
     @property
     def footer(self) -> str:
         """The line under the tables: sets, bins and intervals."""
         sets = ", ".join(f"{name} {size}" for name, size in self.sizes.items())
         fitted = "; calibrators fitted on val" if any(self.fitted.values()) else ""
-        interval = f"; 95 % intervals from {self.options.bootstrap} resamples of the test examples"
+        interval = (
+            f"; 95 % intervals of the expected plug-in value at this number of examples, from {self.options.bootstrap} "
+            "resamples of them"
+        )
         return (
             f"Examples: {sets}{fitted}; binned errors with {self.options.n_bins[0]} bins"
             f"{interval if self.options.bootstrap else ''}{self._posterior}."
@@ -85,6 +95,7 @@ class Result:
             "posterior": self.posterior,
             "calibrators": dict(self.fitted),
             "rows": list(self.rows),
+            "verdicts": self.verdicts,
         }
 
 
@@ -112,6 +123,7 @@ def evaluate_files(options: argparse.Namespace) -> int:
     for sheet in sheets(result.rows):
         show(sheet, console, pipe_width=None)
     console.print(result.footer, soft_wrap=True)
+    console.print(*result.verdicts, sep="\n", soft_wrap=True)
     if output:
         write_output(output, _WRITERS[output.suffix](result))
         console.print(f"{output} is written.", soft_wrap=True)

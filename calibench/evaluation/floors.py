@@ -45,18 +45,17 @@ class Floors:
         self._seed = seed
 
     def numbers(self, metric: Metric, value: float) -> Numbers:
-        """The numbers of a row: value, bounds that are not known yet, and what a calibration error has beside them.
+        """The numbers of a row: the value, and what a calibration error has beside it.
 
         Args:
             metric: The metric, with its arguments.
             value: Its value on this set.
 
         Returns:
-            `value`, `low`, `high`; of a calibration error also `floor` and `p`, and of a top-label one
-            `overconfidence`, the mean confidence less the accuracy. They are None where there is nothing to compare
-            with: no example, a value or a floor that is not finite.
+            `value`; of a calibration error also `floor` and `p`, and of a top-label one `overconfidence`, the mean
+            confidence less the accuracy. `floor` and `p` are None where a value or a floor is not finite.
         """
-        numbers = unbounded(value)
+        numbers: Numbers = {"value": value}
         if len(self._probs) == 0 or not isinstance(metric, CalibrationMetric):
             return numbers
         cells = metric.cells(self._probs)
@@ -121,11 +120,6 @@ class Floors:
         """Mean confidence less accuracy."""
         confidence, correct = top_label(self._probs, self._target)
         return float(confidence.double().mean() - correct.double().mean())
-
-
-def unbounded(value: float) -> Numbers:
-    """The numbers of a row without a bootstrap: `value`, and the bounds `low` and `high`, which are not known."""
-    return {"value": value, "low": None, "high": None}
 
 
 def verdict_of(value: float, of_calibrated: Floats) -> Numbers:

@@ -44,10 +44,12 @@ examples:
 calibrators by default:
   {", ".join(DEFAULT[:4])},
   {", ".join(DEFAULT[4:])}
-(`calibench list calibrators` names all). Intervals are of the resampled set's own metric, but for smECE, which keeps
-the whole set's kernel width; AUPR and FPR@95 have none. A finite sample makes a calibration error too large; the
-interval is corrected for that, so it can lie below the number. An infinite NLL is shown as inf: histogram and isotonic
-calibration can give an exact 0."""
+(`calibench list calibrators` names all). Intervals are of the expected plug-in value at this number of examples
+(smECE keeps the whole set's kernel width; AUPR and FPR@95 have none). A finite sample makes a calibration error too
+large: its floor is what a perfectly calibrated model with the same confidences gets, by drawing labels from them. A
+value that more than 5 % of such models reach has a small circle: it cannot be told from perfect calibration. The lines
+at the end say so of the ECE of each row. An infinite NLL is shown as inf: histogram and isotonic calibration can give
+an exact 0."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,8 @@ from calibench.tables.scores import Measure, Scores, detection, measures
 from calibench.tables.titles import POSTERIOR_METRICS, of_a_set
 
 CSV_COLUMNS = (
-    "model", "split", "calibrator", "metric", "score", "n_bins", "value", "low", "high", "best",
+    "model", "split", "calibrator", "metric", "score", "n_bins", "value", "low", "high", "best", "floor", "p",
+    "overconfidence", "label",
 )  # fmt: skip
 
 
@@ -46,4 +47,5 @@ def _sheet(title: str, rows: Sequence[Row], columns: Sequence[Measure]) -> Grid:
         ]
         for line in lines  # model and calibrator
     ]
-    return Grid(title, [*labels, *(Heading(column.label) for column in columns)], table)
+    headings = [*labels, *(Heading(column.label) for column in columns)]
+    return Grid(title, headings, table, scores.floor_note(columns, [line[::-1] for line in lines]))

@@ -56,6 +56,7 @@ class BrierScore(MeanMetric):
     name = "brier"
     title = "Brier"
     percent = False
+    plot_upper_bound = 2.0
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: probabilities (N, K) and class indices (N,)."""
@@ -91,7 +92,6 @@ class NegativeLogLikelihood(MeanMetric):
     title = "NLL"
     percent = False
 
-    plot_upper_bound = None
 
     def __init__(self, from_logits: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -18,6 +18,7 @@ class Number:
         interval: The ends of its interval, empty if there is none.
         best: Whether it is among the best of its column: bold.
         lacking: Whether something of it is missing: yellow in a terminal.
+        marked: Whether it is a calibration error that is not above its floor: a small circle follows it.
     """
 
     text: str
@@ -25,6 +26,7 @@ class Number:
     interval: tuple[str, ...] = ()
     best: bool = False
     lacking: bool = False
+    marked: bool = False
 
 
 MISSING = Number(HOLE, lacking=True)

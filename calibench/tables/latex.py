@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from calibench.tables.floors import MARK
 from calibench.tables.grid import Entry, Grid
 from calibench.tables.output import printable
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " ",
     "`": r"\`{}", "±": r"$\pm$", "—": "--", "→": r"$\to$", "<": r"\textless{}", ">": r"\textgreater{}",
+    "°": r"$^\circ$",
 }  # fmt: skip
 
 
@@ -39,7 +41,7 @@ def _cell(cell: Entry) -> str:
     text = _escaped(f"{cell.text} ± {cell.std}" if cell.std else cell.text)
     interval = f" [{', '.join(cell.interval)}]" if cell.interval else ""
     bold = rf"\textbf{{{text}}}" if cell.best else text
-    return f"{bold}{interval}"
+    return f"{bold}{_escaped(MARK) if cell.marked else ''}{interval}"
 
 
 def _escaped(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from calibench.tables.floors import MARK
 from calibench.tables.grid import Entry, Grid
 from calibench.tables.output import printable
 
@@ -29,7 +30,8 @@ def _cell(cell: Entry) -> str:
         return _escaped(cell)
     text = f"{cell.text} ± {cell.std}" if cell.std else cell.text
     interval = f" [{', '.join(cell.interval)}]" if cell.interval else ""
-    return f"{f'**{text}**' if cell.best else text}{interval}"
+    mark = MARK if cell.marked else ""
+    return f"{f'**{text}**' if cell.best else text}{mark}{interval}"
 
 
 def _escaped(text: str) -> str:

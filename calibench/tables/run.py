@@ -26,8 +26,10 @@ def run_table(report: _Report) -> Grid:
         for measure in _measures(report.rows)
     ]
     rows += _fitted([_temperatures(report.calibrators.get(name, {})) for name in names])
+    shown = [(name, None) for name in names]
+    notes = [*_notes(report.rows, names), *scores.floor_note(_measures(report.rows), shown)]
     title = "Test set; calibrators fitted on the validation set"
-    return Grid(title, headings, rows, list(_notes(report.rows, names)))
+    return Grid(title, headings, rows, notes)
 
 
 def _measures(rows: Sequence[Mapping[str, Any]]) -> list[Measure]:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from calibench.statistics import Verdict
+from calibench.tables.floors import note
 from calibench.tables.grid import Number
 from calibench.tables.titles import metric_info
 
@@ -48,9 +50,26 @@ class Scores:
         row = self._rows.get((*measure[1:], calibrator, model))
         if row is None:
             return Number("")
-        numbers = [row[name] for name in ("value", "low", "high") if name in row]
-        value, *ends = (_shown(number, measure.metric) for number in numbers)
-        return Number(value, interval=tuple(ends), best=bool(row.get("best")))
+        ends = [row[end] for end in ("low", "high") if row.get(end) is not None]
+        value, *interval = (_shown(number, measure.metric) for number in (row["value"], *ends))
+        verdict = Verdict.of(row)
+        marked = verdict is not None and verdict.marked
+        return Number(value, interval=tuple(interval), best=bool(row.get("best")), marked=marked)
+
+    def floor_note(
+        self, columns: Iterable[Measure], of: Iterable[tuple[str, str | None]]
+    ) -> list[str]:
+        """The line under a table that says what its marks mean, if it has any.
+
+        Args:
+            columns: The table's metrics.
+            of: The calibrators and models of its numbers.
+        """
+        rows = [
+            (column, self._rows.get((*column[1:], *place))) for column in columns for place in of
+        ]
+        found = [(metric_info(column.metric), Verdict.of(row)) for column, row in rows if row]
+        return list(note((i.title, v.floor, i.percent) for i, v in found if v and v.marked))
 
 
 def _shown(value: float | str | None, metric: str) -> str:

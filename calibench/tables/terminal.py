@@ -13,7 +13,8 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment, Segments
 
-from calibench.tables.grid import Entry, Grid, Heading, grouped
+from calibench.tables.floors import MARK
+from calibench.tables.grid import Entry, Grid, Heading, Number, grouped
 from calibench.tables.output import printable
 
 PIPE_WIDTH = 100
@@ -135,9 +136,10 @@ class _Drawing:
         heads = [_title(column, narrow) for column in self._columns]
         height = max(map(len, heads))
         self._rows = [[_plain([""] * (height - len(head)) + head, "bold") for head in heads]]
+        ends = [_ends([row[place] for row in grid.rows], starred) for place in places]
         for row in grid.rows:
-            entries = zip(self._columns, (row[place] for place in places), strict=True)
-            self._rows.append([_cell(column, entry, starred, narrow) for column, entry in entries])
+            entries = zip(self._columns, (row[place] for place in places), ends, strict=True)
+            self._rows.append([_cell(*entry, narrow) for entry in entries])
         cells = zip(*self._rows, strict=True)  # of each column
         self._widths = [max(_length(line) for cell in column for line in cell) for column in cells]
 
@@ -172,14 +174,30 @@ def _title(column: Heading, narrow: bool) -> list[str]:
     return column.title.split("\n")
 
 
-def _cell(column: Heading, entry: Entry, starred: bool, narrow: bool) -> list[_Line]:
+class _Ends(NamedTuple):
+    """What may follow the numbers of a column: where one has it, the others have a space."""
+
+    star: str
+    circle: str
+
+    def of(self, number: Number) -> str:
+        """What follows a number."""
+        last = ((self.star, number.best), (self.circle, number.marked))
+        return "".join(sign if has else " " * len(sign) for sign, has in last)
+
+
+def _ends(column: Sequence[Entry], starred: bool) -> _Ends:
+    marked = any(isinstance(entry, Number) and entry.marked for entry in column)
+    return _Ends("*" if starred else "", MARK if marked else "")
+
+
+def _cell(column: Heading, entry: Entry, ends: _Ends, narrow: bool) -> list[_Line]:
     if isinstance(entry, str):
         whole = "\n" in entry or not (narrow and column.left)
         return _plain(entry.split("\n") if whole else wrapped(entry, LABEL_WIDTH))
     if entry.lacking:
         return _plain([entry.text], "yellow")
-    star = ("*" if entry.best else " ") if starred else ""
-    lines = [[_piece(f"{entry.text}{star}", "bold" if entry.best else "")]]
+    lines = [[_piece(f"{entry.text}{ends.of(entry)}", "bold" if entry.best else "")]]
     if entry.std:
         std = _piece(f"±{entry.std}", "dim")
         lines = [*lines, [std]] if narrow else [[*lines[0], Piece(" "), std]]

@@ -58,8 +58,8 @@ def _of_the_metrics(classes: Mapping[str, Mapping[str, Any]]) -> dict[str, Metri
 def _metric(said: Mapping[str, Any]) -> Metric:
     better = {None: 0, False: -1, True: 1}[said["higher_is_better"]]
     percent = bool(said["percent"])
-    low, high = (said.get(f"plot_{end}_bound") for end in ("lower", "upper"))
-    ends = (-math.inf if low is None else low, math.inf if high is None else high)
+    high = said.get("plot_upper_bound") or (1.0 if percent else math.inf)
+    ends = (said.get("plot_lower_bound", -math.inf), high)
     return Metric(str(said["title"]), percent, 2 if percent else 3, better, *ends)
 
 
