@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calibench.leaderboard.table import Table
+from calibench.tables.floors import note
 from calibench.tables.key import RAW
 from calibench.tables.titles import initials
 
@@ -22,6 +23,7 @@ def footer(table: Table) -> list[str]:
         *_bins(table),
         *_sets(table),
         *_calibrators(table),
+        *_marks(table),
         *table.notes,
         *_holes(table),
     ]
@@ -57,6 +59,15 @@ def _calibrators(table: Table) -> Iterator[str]:
     short = [f"{initials(name)} = {name}" for name in names if initials(name) != name]
     if short:
         yield f"after calibration on the validation split: {', '.join(short)}"
+
+
+def _marks(table: Table) -> Iterator[str]:
+    values = [(column, row.values[column]) for column in table.columns for row in table.rows]
+    return note(
+        (column.title.replace(" %", ""), value.verdict.floor, column.info.percent)
+        for column, value in values
+        if value.verdict and value.marked
+    )
 
 
 def _holes(table: Table) -> Iterator[str]:

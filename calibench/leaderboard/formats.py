@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table, Value
 from calibench.runs import json_bytes
+from calibench.statistics import Verdict
 from calibench.tables.csv_text import csv_text
 from calibench.tables.grid import HOLE, MISSING, Entry, Grid, Heading, Number
 from calibench.tables.latex import latex
@@ -43,7 +44,7 @@ def _number(column: Column, value: Value) -> Number:
     if math.isnan(value.mean):
         return MISSING
     std = "" if math.isnan(value.std) else column.show(value.std)
-    return Number(column.show(value.mean), std, best=value.tied)
+    return Number(column.show(value.mean), std, best=value.tied, marked=value.marked)
 
 
 _CSV_COLUMNS = (
@@ -54,10 +55,18 @@ _CSV_COLUMNS = (
 def tables_csv(tables: Sequence[Table]) -> str:
     """One line per row of every table; numbers are fractions, a missing one is an empty field.
 
-    A column `nll` is followed by `nll_std`; `tied` names the columns that a table would print bold.
+    A column `ece` is followed by `ece_std`, and by `ece_floor` and `ece_p` if some value of it has a verdict; `tied`
+    names the columns that a table would print bold.
     """
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
-    names = [name for column in columns for name in (str(column), f"{column}_std")]
+    judged = {
+        c for table in tables for row in table.rows for c, v in row.values.items() if v.verdict
+    }
+    names = [
+        name
+        for column in columns
+        for name in (str(column), *(f"{column}_{end}" for end in _ends(column in judged)))
+    ]
     rows = [{**_place(table), **_numbers(row, columns)} for table in tables for row in table.rows]
     return csv_text([*_CSV_COLUMNS, *names], rows)
 
@@ -80,7 +89,17 @@ def _numbers(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
         "tied": " ".join(name for name, value in values.items() if value.tied),
         **{name: value.mean for name, value in values.items() if not math.isnan(value.mean)},
         **{f"{name}_std": value.std for name, value in values.items() if not math.isnan(value.std)},
+        **{
+            f"{name}_{end}": number
+            for name, value in values.items()
+            for end, number in (value.verdict._asdict() if value.verdict else {}).items()
+        },
     }
+
+
+def _ends(judged: bool) -> tuple[str, ...]:
+    """How the names of the columns after that of a mean end."""
+    return ("std", *Verdict._fields) if judged else ("std",)
 
 
 def tables_json(tables: Sequence[Table], lines: Lines) -> str:
@@ -106,7 +125,8 @@ def _content(table: Table, notes: Sequence[str]) -> dict[str, Any]:
 def _seeds(value: Value) -> dict[str, Any]:
     seeds = {str(seed): of_seed for seed, of_seed in value.seeds.items()}
     spread = {"mean": value.mean, "std": value.std}
-    return {**spread, "tied": value.tied, "behind": value.behind, "seeds": seeds}
+    verdict = value.verdict._asdict() if value.verdict else {}
+    return {**spread, **verdict, "tied": value.tied, "behind": value.behind, "seeds": seeds}
 
 
 _TEXTS: dict[str, Callable[[Sequence[Table], Lines], str]] = {
