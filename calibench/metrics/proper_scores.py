@@ -92,7 +92,6 @@ class NegativeLogLikelihood(MeanMetric):
     title = "NLL"
     percent = False
 
-
     def __init__(self, from_logits: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.from_logits = from_logits

@@ -98,7 +98,8 @@ def _reliability(request: Request) -> Figure:
     figure, grid = panels(len(drawn))
     for axes, (row, calibrator) in zip(grid, drawn, strict=True):
         scores = request.after(calibrator, row)
-        diagram = reliability(scores.metric_confidence, scores.correct, n_bins=request.n_bins)
+        pooled = {"n_bins": request.n_bins, "runs": len(row.records)}
+        diagram = reliability(scores.metric_confidence, scores.correct, **pooled)
         draw_reliability(axes, diagram, title=_title(row, calibrator))
     legend_below(figure, grid)
     return figure

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from calibench.binning import equal_width_bin_of_array
 from calibench.plots.style import GREY, PALETTE, tidied
 from calibench.statistics import LEVEL
+from calibench.statistics.poisson_binomial import PoissonBinomial
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +29,8 @@ class Reliability:
         accuracy: Their accuracy, NaN in an empty bin.
         low: Lower end of the accuracy's bootstrap interval.
         high: Upper end.
+        calibrated_low: Lower end of where a calibrated model's accuracy would lie.
+        calibrated_high: Upper end.
         ece: Expected calibration error with these bins.
     """
 
@@ -36,6 +39,8 @@ class Reliability:
     accuracy: Floats
     low: Floats
     high: Floats
+    calibrated_low: Floats
+    calibrated_high: Floats
     ece: float
 
     @property
@@ -49,16 +54,20 @@ def reliability(
     correct: npt.NDArray[np.bool_],
     *,
     n_bins: int = 15,
+    runs: int = 1,
 ) -> Reliability:
     """Compute a reliability diagram.
 
     The interval is the bootstrap of a bin's examples, given how many it has: the accuracy of n
-    examples drawn from it is binomial.
+    examples drawn from it is binomial. The consistency band (Broecker and Smith 2007) is that of a calibrated model,
+    whose correctness is drawn from the confidences.
 
     Args:
         confidence: Largest probability of each example, (N,), see `ExampleScores.metric_confidence`.
         correct: Whether the prediction is right, (N,).
         n_bins: Right-closed bins of [0, 1].
+        runs: How many runs on the same examples are pooled: their labels are the same, so the consistency band is as
+            wide as that of one run's share of the examples.
 
     Raises:
         ValueError: If there is no example, or no bin.
@@ -77,7 +86,22 @@ def reliability(
     low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2], axis=0) / np.maximum(count, 1)
     gap = float(np.nansum(count * np.abs(mean - accuracy)) / count.sum())
     hole = np.where(count, 0.0, np.nan)
-    return Reliability(count, mean, accuracy, low + hole, high + hole, gap)
+    ends = (low + hole, high + hole, *_consistency_band(confidence, bins, n_bins, runs))
+    return Reliability(count, mean, accuracy, *ends, gap)
+
+
+def _consistency_band(
+    confidence: Floats, bins: npt.NDArray[np.int64], n_bins: int, runs: int
+) -> Floats:
+    """Where the accuracy of calibrated models lies in each bin: both ends, (2, n_bins), NaN in an empty bin."""
+    hits = PoissonBinomial(confidence.clip(0, 1), bins, n_bins)
+    drawn = np.concatenate([*hits.draws(1000, np.random.default_rng(0))])
+    ends = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2], axis=0)
+    count, expected = np.bincount(bins, minlength=n_bins), np.bincount(bins, confidence, n_bins)
+    wide = expected + np.sqrt(runs) * (ends - expected)
+    with np.errstate(invalid="ignore"):
+        band: Floats = (wide / count).clip(0, 1)
+    return band
 
 
 def draw_reliability(axes: Axes, diagram: Reliability, *, title: str = "") -> Axes:
@@ -93,6 +117,15 @@ def draw_reliability(axes: Axes, diagram: Reliability, *, title: str = "") -> Ax
     )
     axes.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
     seen = diagram.count > 0
+    axes.fill_between(
+        diagram.confidence[seen],
+        diagram.calibrated_low[seen],
+        diagram.calibrated_high[seen],
+        color=GREY,
+        alpha=0.25,
+        linewidth=0,
+        label="95 % of calibrated models",
+    )
     axes.fill_between(
         diagram.confidence[seen],
         diagram.low[seen],

@@ -167,7 +167,9 @@ def _row(table: Table, row: Row) -> Json:
 def _cell(value: Value) -> list[Any] | None:
     if math.isnan(value.mean):
         return None
-    return [short(value.mean), short(value.std), int(value.tied), len(value.seeds)]
+    known = [short(value.mean), short(value.std), int(value.tied), len(value.seeds)]
+    verdict = [short(value.verdict.floor), short(value.verdict.p)] if value.verdict else None
+    return [*known, verdict, int(value.marked)] if verdict else known
 
 
 def _shift(table: Table, row: Row) -> Json:

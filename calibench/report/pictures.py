@@ -61,7 +61,7 @@ def pictures(records: Sequence[Record], n_bins: int) -> Json:
         return {}
     after = {name: _pooled([r[name] for r in runs]) for name in _common(runs)}
     return {
-        "reliability": {name: _diagram(of, n_bins) for name, of in after.items() if of},
+        "reliability": {n: _diagram(of, n_bins, len(runs)) for n, of in after.items() if of},
         "risk": _curve(risk_coverage_curve(scores.confidence, scores.correct, points=POINTS)),
         "roc": {name: _curve(curve) for name, curve in _rocs(records, scores)},
         "classes": _classes(scores),
@@ -84,14 +84,15 @@ def _common(runs: Sequence[Mapping[str, ExampleScores]]) -> list[str]:
     return [name for name in runs[0] if all(name in run for run in runs)] if runs else []
 
 
-def _diagram(scores: ExampleScores, n_bins: int) -> Json:
-    diagram = reliability(scores.metric_confidence, scores.correct, n_bins=n_bins)
+def _diagram(scores: ExampleScores, n_bins: int, runs: int) -> Json:
+    diagram = reliability(scores.metric_confidence, scores.correct, n_bins=n_bins, runs=runs)
     return {
         "count": diagram.count.tolist(),
         "confidence": shorts(diagram.confidence),
         "accuracy": shorts(diagram.accuracy),
         "low": shorts(diagram.low),
         "high": shorts(diagram.high),
+        "calibrated": [shorts(diagram.calibrated_low), shorts(diagram.calibrated_high)],
         "ece": short(diagram.ece),
     }
 

@@ -10,7 +10,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from calibench.evaluation.bootstrap import ood_replicates, replicates, summarised
+from calibench.evaluation.bootstrap import interval, ood_replicates, replicates, summarised
 from calibench.evaluation.classwise_resamples import ClasswiseResamples
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import labelled_rows
@@ -135,14 +135,32 @@ def test_the_interval_of_a_mean_is_the_normal_one() -> None:
     assert "replicates" not in row
 
 
-def test_the_interval_is_the_basic_bootstrap_interval() -> None:
-    """Twice the value less the quantiles of the replicates, by hand, and never below 0."""
-    drawn = np.arange(101) / 100  # quantiles 0.025 and 0.975
+def test_the_interval_is_around_the_replicates_own_mean() -> None:
+    """The value less the centred quantiles of the replicates, by hand, never outside of the metric's range."""
+    drawn = np.arange(101) / 100  # quantiles 0.025 and 0.975, mean 0.5
     row = {"split": "test", "metric": "ece", "n_bins": 15, "calibrator": "raw", "replicates": drawn}
-    (found,) = summarised([{**row, "value": 0.6}])
-    assert (found["low"], found["high"]) == pytest.approx((1.2 - 0.975, 1.2 - 0.025))
+    (found,) = summarised([{**row, "value": 0.495}])
+    assert (found["low"], found["high"]) == pytest.approx((0.02, 0.97))
     (found,) = summarised([{**row, "value": 0.4}])
-    assert (found["low"], found["high"]) == pytest.approx((0.0, 0.8 - 0.025))
+    assert (found["low"], found["high"]) == pytest.approx((0.0, 0.875))
+    (found,) = summarised([{**row, "value": 0.7}])
+    assert (found["low"], found["high"]) == pytest.approx((0.225, 1.0))
+    (found,) = summarised([{**row, "metric": "brier", "value": 1.9}])
+    assert (found["low"], found["high"]) == pytest.approx((1.425, 2.0))
+
+
+def test_the_interval_holds_the_value_even_if_the_replicates_are_skewed() -> None:
+    rare = np.where(np.arange(200) < 3, 1.0, 0.0)  # the mean lies above the upper quantile
+    assert interval(0.4, rare, 0.0, 1.0) == pytest.approx((0.4, 0.415))
+    assert interval(0.4, np.full(5, 0.4), 0.0, 1.0) == (0.4, 0.4)  # no variance
+
+
+def test_what_is_not_finite_has_null_ends() -> None:
+    row = {"split": "test", "metric": "nll", "calibrator": "raw", "replicates": np.ones(5)}
+    for value in (math.inf, math.nan):
+        (found,) = summarised([{**row, "value": value}])
+        assert (found["low"], found["high"]) == (None, None)
+    assert interval(0.4, np.array([0.1, math.nan]), 0.0, 1.0) == (None, None)
 
 
 def test_best_are_those_that_may_be_by_the_same_resamples() -> None:

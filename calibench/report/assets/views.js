@@ -17,7 +17,7 @@ function drawReliability(rows) {
     el("div", {}, ...[...new Set(["raw", view.after])].filter((c) => r.reliability[c]).map((c) => reliabilityPanel(r.reliability[c], c))))));
   const { count } = known[0].reliability.raw;
   const total = count.reduce((a, b) => a + b, 0);
-  document.getElementById("reliability").append(empty(`${count.length} bins, ${total} examples; bars: share of examples; band: 95 % bootstrap`));
+  document.getElementById("reliability").append(empty(`${count.length} bins, ${total} examples; bars: share of examples; band: 95 % bootstrap; grey band: 95 % of calibrated models`));
 }
 function reliabilityPanel(r, calibrator) {
   const n = r.count.length;
@@ -27,6 +27,7 @@ function reliabilityPanel(r, calibrator) {
   chart.line([0, 1], [0, 1], { class: "axis", "stroke-dasharray": "4 3" });
   const seen = r.confidence.map((v, i) => i).filter((i) => r.confidence[i] != null);
   const pick = (values) => seen.map((i) => values[i]);
+  chart.area(pick(r.confidence), ...r.calibrated.map(pick), { class: "calibrated" });
   chart.area(pick(r.confidence), pick(r.low), pick(r.high), { fill: colorOf(0), opacity: 0.2 });
   chart.line(pick(r.confidence), pick(r.accuracy), { stroke: colorOf(0) });
   seen.forEach((i) => chart.dot(r.confidence[i], r.accuracy[i], 2.6, { fill: colorOf(0) }, `${r.count[i]} examples, accuracy ${(100 * r.accuracy[i]).toFixed(1)} %`));

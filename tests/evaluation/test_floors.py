@@ -1,0 +1,166 @@
+"""Floors against simulated calibrated models: drawn values are what such models get, and the mark holds its level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from calibench import metrics as M
+from calibench.evaluation import evaluate
+from calibench.evaluation.floors import FEWEST, Floors, affordable, p_value
+from calibench.evaluation.scoring import labelled_rows
+from calibench.metrics import CalibrationMetric
+from calibench.runs import Predictions
+from calibench.statistics import Verdict
+
+from .examples import predictions
+
+K = 4
+METRICS: dict[str, Callable[[], CalibrationMetric]] = {
+    "ece": M.CalibrationError,
+    "ece_20": lambda: M.CalibrationError(20),
+    "mce": lambda: M.CalibrationError(norm="max"),
+    "overconfidence": M.OverconfidenceError,
+    "adaptive": M.AdaptiveCalibrationError,
+    "adaptive_reference": lambda: M.AdaptiveCalibrationError(variant="reference"),
+    "classwise": lambda: M.ClasswiseCalibrationError(K),
+    "classwise_reference": lambda: M.ClasswiseCalibrationError(K, variant="reference"),
+    "ace": lambda: M.AdaptiveClasswiseCalibrationError(K),
+    "tace": lambda: M.ThresholdedAdaptiveCalibrationError(K),
+    "debiased": M.DebiasedCalibrationError,
+    "debiased_marginal": lambda: M.DebiasedCalibrationError(kind="marginal"),
+    "ks": M.KolmogorovSmirnovCalibrationError,
+    "kuiper": M.KuiperCalibrationError,
+    "smooth": M.SmoothCalibrationError,
+    "ece_sweep": M.SweepCalibrationError,
+}
+
+
+def calibrated(n: int, k: int = K, *, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Probabilities (n, k), and labels drawn from them."""
+    generator = torch.Generator().manual_seed(seed)
+    probs = (2 * torch.randn(n, k, generator=generator)).softmax(1)
+    return probs, torch.multinomial(probs, 1, generator=generator).squeeze(1)
+
+
+def drawn_labels(probs: Tensor, number: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return list(torch.multinomial(probs, number, replacement=True, generator=generator).T)
+
+
+def value_of(metric: CalibrationMetric, probs: Tensor, target: Tensor) -> float:
+    metric.update(probs, target)
+    return float(metric.compute())
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_floor_is_what_models_with_drawn_labels_get(name: str) -> None:
+    """The metric itself on labels that torch draws, against hits in cells: the same mean, the same 95 % quantile."""
+    probs, target = calibrated(600)
+    expected = np.array(
+        [value_of(METRICS[name](), probs, labels) for labels in drawn_labels(probs, 60)]
+    )
+    found = Floors(probs, target).of_calibrated(METRICS[name]())
+    error = expected.std() / math.sqrt(len(expected))
+    assert found.mean() == pytest.approx(expected.mean(), abs=4 * error)
+    assert found.std() == pytest.approx(expected.std(), rel=0.4)
+    assert np.mean(expected > np.quantile(found, 0.95)) < 0.15
+
+
+def test_labels_of_two_classes_are_drawn_together() -> None:
+    """With K = 2 both classes have the same gaps: classwise ECE varies as one class does, not as two apart."""
+    probs, target = calibrated(400, 2)
+    found = Floors(probs, target).of_calibrated(M.ClasswiseCalibrationError(2))
+    labels = drawn_labels(probs, 400)
+    of_metric = [float(M.classwise_calibration_error(probs, one)) for one in labels]
+    assert found.std() == pytest.approx(np.std(of_metric), rel=0.15)
+
+
+def test_p_values_are_shares_of_draws_at_or_above_the_value() -> None:
+    drawn = np.array([0.1, 0.2, 0.2, 0.3])
+    assert p_value(0.2, drawn) == pytest.approx(4 / 5)
+    assert p_value(0.2 + 1e-15, drawn) == pytest.approx(4 / 5)  # rounding
+    assert p_value(0.31, drawn) == pytest.approx(1 / 5)
+    assert p_value(0.0, drawn) == 1
+
+
+def test_many_examples_have_fewer_draws() -> None:
+    assert affordable(1000, 10_000) == 1000
+    assert affordable(1000, 10**6) == FEWEST
+    assert affordable(39, 10**9) == 39
+
+
+def test_rows_carry_floor_and_p_without_a_bootstrap_and_always_the_same() -> None:
+    made = predictions()
+    first, second = evaluate(made), evaluate(made)
+    assert first == second
+    by_metric = {(row["metric"], row.get("n_bins")): row for row in first}
+    for name in ("ece", "adaptive_ece", "classwise_ece"):
+        for n_bins in (15, 20):
+            assert 0 < by_metric[name, n_bins]["floor"] < 0.1
+            assert 0 < by_metric[name, n_bins]["p"] <= 1
+    assert by_metric["smooth_ece", None]["floor"] > 0
+    assert not any(
+        {"floor", "p"} & row.keys() for row in first if row["metric"] in ("error", "nll", "brier")
+    )
+    assert by_metric["ece", 15]["overconfidence"] > 0.1  # the logits are sharpened
+    assert not Verdict(by_metric["ece", 15]["floor"], by_metric["ece", 15]["p"]).marked
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("k", [2, 5])
+def test_few_examples_have_a_defined_verdict(n: int, k: int) -> None:
+    made = predictions(n, k)
+    for row in evaluate(made):
+        if "floor" in row:
+            assert 0 <= row["floor"] <= 1
+            assert 0 < row["p"] <= 1
+
+
+def test_without_variance_the_verdict_is_certain() -> None:
+    """One-hot probabilities: a calibrated model is never wrong."""
+    logits = np.where(np.eye(3)[[0, 1, 2, 0]] > 0, 200.0, -200.0)
+    for target, p in (([0, 1, 2, 0], 1.0), ([0, 1, 2, 1], 1 / 1001)):
+        rows = evaluate(Predictions(logits, np.array(target), {"split": "test"}))
+        (ece,) = (row for row in rows if row["metric"] == "ece" and row["n_bins"] == 15)
+        assert ece["floor"] == pytest.approx(0, abs=1e-12)
+        assert ece["p"] == pytest.approx(p)
+
+
+def test_no_examples_have_no_verdict() -> None:
+    rows = labelled_rows(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64), n_bins=(15,))
+    assert all("floor" not in row for row in rows)
+
+
+def test_what_is_no_calibration_error_has_no_floor() -> None:
+    with pytest.raises(TypeError, match="got ErrorRate"):
+        Floors(*calibrated(20)).of_calibrated(M.ErrorRate())
+
+
+def lacking(name: str, models: int, n: int) -> float:
+    """The share of calibrated models whose value is not marked."""
+    unmarked = 0
+    for seed in range(models):
+        probs, target = calibrated(n, seed=seed)
+        found = Floors(probs, target, seed=seed).numbers(
+            METRICS[name](), value_of(METRICS[name](), probs, target)
+        )
+        verdict = Verdict.of(found)
+        unmarked += verdict is not None and not verdict.marked
+    return unmarked / models
+
+
+@pytest.mark.parametrize("name", ["ece", "adaptive", "classwise"])
+def test_calibrated_models_are_marked(name: str) -> None:
+    assert lacking(name, 60, 200) <= 0.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METRICS)
+def test_at_most_six_percent_of_2000_calibrated_models_lack_the_mark(name: str) -> None:
+    assert lacking(name, 2000, 359) <= 0.06
