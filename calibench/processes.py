@@ -15,6 +15,8 @@ from typing import Any, NoReturn, TypeVar
 # What ends a process from outside, but for Ctrl-C: somebody's `kill`, a scheduler, a closed terminal.
 TERMINATIONS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
+_IMPORTED: dict[str, None] = {}  # what processes of `warm_context` find imported
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -71,7 +73,7 @@ def prepared(imports: Sequence[str]) -> Any:
     """Start importing what processes will need, beside what this one does meanwhile.
 
     Args:
-        imports: As `spread` takes them. Those of the first call count.
+        imports: As `spread` takes them. Those asked for until the first process starts count.
 
     Returns:
         The `multiprocessing` context of the processes.
@@ -88,12 +90,13 @@ def warm_context(imports: Sequence[str]) -> Any:
     """The `multiprocessing` context of processes that find modules imported, where the system can fork.
 
     Args:
-        imports: As `spread` takes them; imported when the first process starts.
+        imports: As `spread` takes them; imported when the first process starts, with those of earlier calls.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(imports))
+    _IMPORTED.update(dict.fromkeys(imports))
+    context.set_forkserver_preload(list(_IMPORTED))
     return context
 
 

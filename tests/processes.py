@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import tempfile
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+from tests import warm
 
 
 def _process(
@@ -33,13 +34,12 @@ def _process(
 
 
 def run_processes(function: Callable[..., Any], n: int, *args: Any) -> list[Any]:
-    """Call `function(rank, n, *args)` in `n` spawned gloo processes; return the results by rank.
+    """Call `function(rank, n, *args)` in `n` gloo processes; return the results by rank.
 
     `function` must be importable (module level) and return something picklable without shared memory:
-    numbers, lists, numpy arrays; not tensors. Starting a process costs seconds (it imports torch), so
-    check many cases in one call.
+    numbers, lists, numpy arrays; not tensors. The processes find torch imported (`tests.warm`).
     """
-    context = multiprocessing.get_context("spawn")
+    context = warm.context()
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "rendezvous")
         pipes = [context.Pipe(duplex=False) for _ in range(n)]

@@ -12,13 +12,13 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from subprocess import PIPE
 
 import pytest
 
 from calibench.cli import VERBS, configuration_of, main
 from calibench.config.catalogue import CONTRACTS, KINDS, classes, entries
-from tests.waiting import patience, started, wait_for
+from tests import warm
+from tests.waiting import wait_for
 
 DIGITS = ["fit", "--config", "digits_lt"]
 
@@ -226,18 +226,19 @@ def test_corrupt_files_of_a_run_are_named_not_fatal(
     [
         (signal.SIGINT, 130, "interrupted"),
         (signal.SIGTERM, 143, "terminated"),
-        pytest.param(signal.SIGHUP, 129, "terminated", marks=pytest.mark.slow),
+        (signal.SIGHUP, 129, "terminated"),
     ],
 )
 def test_signals_end_a_fit_with_their_codes(
     sent: int, code: int, reason: str, tmp_path: Path
 ) -> None:
     where = ["--trainer.max_epochs", "5000", "--trainer.default_root_dir", str(tmp_path)]
-    with started([sys.executable, "-m", "calibench", *DIGITS, *where], stderr=PIPE) as process:
+    with warm.started([*DIGITS, *where]) as command:
         wait_for(lambda: list(tmp_path.rglob("last.ckpt")))
-        process.send_signal(sent)
-        _, error = process.communicate(timeout=patience(60))
-    assert process.returncode == code, error
+        os.kill(command.pid, sent)
+        done = command.finish()
+    error = done.stderr
+    assert done.returncode == code, error
     last = error.splitlines()[-1]
     assert last.startswith(f"calibench: {reason} at epoch ")
     assert last.endswith(" of 5000; the same command goes on, --overwrite true starts anew")

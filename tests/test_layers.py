@@ -47,6 +47,7 @@ def imported(path: Path) -> set[str]:
     return names
 
 
+@cache
 def rooms() -> dict[str, dict[str, set[str]]]:
     """What each room imports: room -> full name -> the files that do."""
     found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -126,10 +127,10 @@ def test_lightning_stays_where_runs_are_trained() -> None:
 
 
 # Each package with what importing it must not bring in: the reading side does without torch, and every verb that
-# trains or draws would otherwise pay for what only those that fit a calibrator need.
+# trains or draws would otherwise pay for what only those that fit a calibrator or build such a network need.
 LIGHT = {
     "calibench, calibench.cli, calibench.config, calibench.leaderboard, calibench.reproduce": ("torch", "scipy", "lightning"),
-    "calibench.calibrators": ("scipy", "sklearn"),
+    "calibench.calibrators, calibench.backbones": ("scipy", "sklearn", "timm", "torchvision"),
 }  # fmt: skip
 
 

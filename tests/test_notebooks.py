@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+import io
+import json
+import os
 import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
+from tests.processes import run_processes
+
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def _run_cells(rank: int, n: int, path: Path, folder: Path) -> tuple[int, str]:
+    """The pictures and the errors of a notebook's code, run without a kernel."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    os.chdir(folder)
+    variables: dict[str, object] = {}
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as errors:
+        for cell in json.loads(path.read_text())["cells"]:
+            if cell["cell_type"] == "code":
+                exec("".join(cell["source"]), variables)
+    return len(pyplot.get_fignums()), errors.getvalue()
+
+
+@every_notebook
+def test_the_code_runs(path: Path, tmp_path: Path) -> None:
+    ((pictures, errors),) = run_processes(_run_cells, 1, path, tmp_path)
+    assert pictures
+    assert errors == ""
+
+
+@pytest.mark.slow
+@every_notebook
 def test_notebook(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # transformers, where it is installed, looks for Jupyter's widgets: without them tqdm says so
     monkeypatch.setenv("PYTHONWARNINGS", "ignore:IProgress not found")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from calibench.cli import configuration_of
 from calibench.config.catalogue import entries, load_plugins
 from calibench.training.experiment import Experiment
+from tests import warm
 
 SOURCE = """
 import torch
@@ -43,22 +42,10 @@ def package(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", ["ThrowAwayLoss", "throwaway.ThrowAwayLoss"])
 def test_a_loss_of_another_package(name: str, package: Path) -> None:
     arguments = [
-        "fit",
-        "--config",
-        "digits_lt",
-        "--model.loss",
-        name,
-        "--model.loss.power",
-        "2",
-        "--trainer.fast_dev_run",
-        "true",
-        "--trainer.default_root_dir",
-        "out",
-    ]
-    code = f"import sys; sys.path.insert(0, {str(package)!r}); from calibench.cli import main; sys.exit(main({arguments!r}))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=package, capture_output=True, text=True, timeout=120
-    )
+        "fit", "--config", "digits_lt", "--model.loss", name, "--model.loss.power", "2", "--trainer.fast_dev_run", "true",
+        "--trainer.default_root_dir", "out",
+    ]  # fmt: skip
+    done = warm.run(arguments, folder=package, environment={"PYTHONPATH": str(package)})
     assert done.returncode == 0, done.stderr
     assert list((package / "out").rglob("ThrowAwayLoss/*/seed=1/metrics.json"))
 

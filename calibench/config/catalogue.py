@@ -76,6 +76,7 @@ def _descends(name: str, contract: str, defined: Mapping[str, ast.ClassDef]) -> 
     return contract in bases or any(_descends(base, contract, defined) for base in bases)
 
 
+@cache
 def classes(room: str) -> dict[str, str]:
     """The public classes that fulfil the contract of `losses`, `metrics`, ..., with one line on each."""
     defined = _definitions(_PACKAGE / room)
@@ -133,8 +134,9 @@ def plugins(kind: str) -> list[EntryPoint]:
 
 def load_plugins(*kinds: str) -> dict[str, Any]:
     """Import the plug-ins of some kinds, all of them by default; one that cannot be loaded is a warning."""
-    loaded = {}
-    for entry in (entry for kind in kinds or (*CONTRACTS, "plots") for entry in plugins(kind)):
+    loaded, installed = {}, entry_points()  # looked for once: that reads a file of every package
+    groups = [f"calibench.{kind}" for kind in kinds or (*CONTRACTS, "plots")]
+    for entry in (entry for group in groups for entry in sorted(installed.select(group=group))):
         try:
             loaded[entry.name] = entry.load()
         except Exception as error:

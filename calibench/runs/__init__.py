@@ -17,7 +17,14 @@ if TYPE_CHECKING:
         write_json,
         write_output,
     )
-    from calibench.runs.folder import Cell, Run, cell_key, settings, with_present_names
+    from calibench.runs.folder import (
+        Cell,
+        Run,
+        cell_key,
+        network_name,
+        settings,
+        with_present_names,
+    )
     from calibench.runs.owner import Busy, Claim, LostClaim
     from calibench.runs.predictions import Predictions
 
@@ -35,6 +42,7 @@ __all__ = [
     "check_archive",
     "corrupt_if_it_fails",
     "json_bytes",
+    "network_name",
     "read_json",
     "settings",
     "with_present_names",

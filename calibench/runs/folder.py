@@ -91,6 +91,12 @@ def cell_key(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
+def network_name(backbone: Mapping[str, Any]) -> str:
+    """What a network is called in a run's folder: the name that a class of many is given, or else the class's own."""
+    given = (backbone.get("init_args") or {}).get("name")
+    return str(given or short_name(backbone["class_path"]))
+
+
 class Cell(NamedTuple):
     """The identity of a run: the names, the key and the seed that make its folder."""
 
@@ -104,11 +110,9 @@ class Cell(NamedTuple):
     def of(cls, config: Mapping[str, Any]) -> Self:
         """The cell of a resolved configuration."""
         model = config["model"]
-        backbone = model["backbone"]
-        timm_name = (backbone.get("init_args") or {}).get("name")
         return cls(
             benchmark=config["benchmark"],
-            backbone=timm_name or short_name(backbone["class_path"]),
+            backbone=network_name(model["backbone"]),
             loss=short_name(model["loss"]["class_path"]),
             key=cell_key(config),
             seed=int(config["seed_everything"]),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from glob import escape
 from pathlib import Path
+from typing import Any
 
 from calibench.config import short_name
-from calibench.runs import Cell, Run
+from calibench.config.catalogue import classes
+from calibench.runs import Cell, Run, network_name
 from calibench.sweep.pool import Job
 
 
@@ -38,9 +41,26 @@ def _resolved(job: Job) -> Cell:
 
 
 def _may_have_results(job: Job, root: Path) -> bool:
-    """Whether there is a folder of the job's benchmark and of its loss."""
+    """Whether there is a folder of the job's benchmark, of its network and of its loss."""
     if not (root / job.benchmark).is_dir():
         return False
-    loss = (job.config.get("model") or {}).get("loss")
-    name = loss.get("class_path", "*") if isinstance(loss, dict) else str(loss or "*")
-    return any((root / job.benchmark).glob(f"*/{short_name(name)}"))
+    model = job.config.get("model") or {}
+    folders = f"{_network_folder(model.get('backbone'))}/{_loss_folder(model.get('loss'))}"
+    return any((root / job.benchmark).glob(folders))
+
+
+def _network_folder(block: Any) -> str:
+    """The pattern of the folder that results of a network are in: any, unless its class is known to have no other name.
+
+    A class of somebody else may be given a name by default, which only the resolved configuration says.
+    """
+    block = {"class_path": block} if isinstance(block, str) else block or {}
+    named = (block.get("init_args") or {}).get("name")
+    if not named and block.get("class_path") not in classes("backbones"):
+        return "*"
+    return escape(network_name(block).replace("/", "_"))
+
+
+def _loss_folder(block: Any) -> str:
+    name = block.get("class_path") if isinstance(block, dict) else block
+    return escape(short_name(str(name))) if name else "*"

@@ -138,9 +138,12 @@ class Experiment(LightningCLI):
     def instantiate_classes(self) -> None:
         """Do nothing yet; `build` does."""
 
-    @property
+    @cached_property
     def resolved(self) -> dict[str, Any]:
-        """The configuration with every default, as plain data, and `processes` if their number changes the result."""
+        """The configuration with every default, as plain data, and `processes` if their number changes the result.
+
+        Nobody changes it: the key, the metadata and the evaluation are read from the same one.
+        """
         resolved: dict[str, Any] = json.loads(
             self.parser.dump(self.config, format="json", skip_none=False)
         )

@@ -8,6 +8,7 @@ import io
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from calibench.cli import main
 from calibench.config import UsageError
 from calibench.sweep import pool
 from calibench.sweep.command import live_table, plan, results_root
-from calibench.sweep.pool import Job
+from calibench.sweep.pool import Job, Pool
 from calibench.sweep.suites import CORE_LOSSES, parse_losses, parse_seeds
 from calibench.tables.terminal import Printed
 from calibench.training import fit as training
@@ -147,39 +148,63 @@ def test_the_live_table_shows_states_and_fits_the_terminal() -> None:
     assert len(text.splitlines()) <= 24
 
 
-def test_a_sweep_is_killed_run_again_and_equals_an_uninterrupted_one(
-    tmp_path: Path, swept: Swept, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its workers end by themselves, and the next sweep waits for them where it has to."""
-    losses = ["--losses", "gce", "flsd", "--seeds", "1..2"]
-    code, out, error = swept(tmp_path / "whole", *losses, "--jobs", "1")
+FOUR_CELLS = ["--losses", "gce", "flsd", "--seeds", "1..2"]
+
+
+@pytest.fixture
+def whole(tmp_path: Path, swept: Swept) -> Path:
+    """The results of an uninterrupted sweep."""
+    code, out, error = swept(tmp_path / "whole", *FOUR_CELLS, "--jobs", "1")
     assert code == 0, error
     assert out.count("✓") == 4
+    return tmp_path / "whole"
 
-    with sweep(tmp_path / "cut", *losses, "--jobs", "2") as process:
+
+def test_a_sweep_goes_on_where_another_was_cut_short(
+    tmp_path: Path, whole: Path, swept: Swept, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cell that is done stays, one of a process that is gone goes on from its checkpoint, one never begun is run."""
+    cut = shutil.copytree(whole, tmp_path / "cut")
+    _, _, begun, unknown = (path.parent for path in sorted(cut.rglob("metrics.json")))
+    (begun / "metrics.json").unlink()
+    (begun / "status.json").write_text('{"status": "running", "pid": 1}')
+    shutil.rmtree(unknown)
+    goes_on_to_the_same(whole, cut, swept, capsys)
+
+
+@pytest.mark.slow
+def test_a_sweep_goes_on_where_another_was_killed(
+    tmp_path: Path, whole: Path, swept: Swept, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its workers end by themselves, and the next sweep waits for them where it has to."""
+    with sweep(tmp_path / "cut", *FOUR_CELLS, "--jobs", "2") as process:
         wait_for(lambda: results(tmp_path / "cut"))
         process.kill()  # and not its workers
         process.wait()
-        done = {path: path.stat().st_mtime_ns for path in (tmp_path / "cut").rglob("metrics.json")}
-        assert len(done) < 4
-        code, out, error = swept(tmp_path / "cut", *losses, "--jobs", "2")
+        goes_on_to_the_same(whole, tmp_path / "cut", swept, capsys)
+
+
+def goes_on_to_the_same(
+    whole: Path, cut: Path, swept: Swept, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a sweep finds done stays, and all of it equals an uninterrupted one, whatever --jobs is."""
+    done = {path: path.stat().st_mtime_ns for path in cut.rglob("metrics.json")}
+    assert len(done) < 4
+    code, out, error = swept(cut, *FOUR_CELLS, "--jobs", "2")
     assert code == 0, error
-    statuses = [
-        json.loads(path.read_text())["status"] for path in (tmp_path / "cut").rglob("status.json")
-    ]
+    statuses = [json.loads(path.read_text())["status"] for path in cut.rglob("status.json")]
     assert statuses == ["done"] * 4
-    # neither the kill nor --jobs changed a number
-    assert results(tmp_path / "cut") == results(tmp_path / "whole")
+    assert results(cut) == results(whole)
     kept = [path for path, time_ns in done.items() if path.stat().st_mtime_ns == time_ns]
     # a run killed between its last two files is finished again
     assert out.count("✓ before") >= len(kept) - 1
 
-    code, out, _ = swept(tmp_path / "cut", *losses)
+    code, out, _ = swept(cut, *FOUR_CELLS)
     assert code == 0
     assert out.count("✓ before") == 4
     boards = []
-    for name in ("whole", "cut"):
-        assert main(["leaderboard", str(tmp_path / name), "--format", "csv"]) == 0
+    for root in (whole, cut):
+        assert main(["leaderboard", str(root), "--format", "csv"]) == 0
         boards.append(numbers(capsys.readouterr().out))
     assert boards[0] == boards[1]
 
@@ -197,6 +222,23 @@ def test_a_failed_cell_does_not_stop_the_others(tmp_path: Path, swept: Swept) ->
     assert "BecomesNaN" in out  # a hole in the table, named below it
 
 
+def test_ctrl_c_is_the_sweeps_to_answer(tmp_path: Path) -> None:
+    """A terminal sends it to the workers too, which go on until the sweep ends them."""
+    arguments = [("trainer.max_epochs", "5000"), ("trainer.default_root_dir", str(tmp_path))]
+    (cell,) = plan(["digits_lt"], ["gce"], [1], overlays=[], overrides=arguments)
+    workers = Pool(1, tmp_path / "logs")
+    for _ in workers.run([cell]):
+        if cell.epoch == 1:
+            os.kill(workers.workers[0].process.pid or 0, signal.SIGINT)
+        elif cell.epoch > 1:
+            break
+    workers.close()
+    (status,) = (json.loads(path.read_text()) for path in tmp_path.rglob("status.json"))
+    assert (status["status"], status["reason"]) == ("failed", "terminated (SIGTERM)")
+    assert "Traceback" not in workers.log(cell).read_text()
+
+
+@pytest.mark.slow
 def test_ctrl_c_ends_the_children_and_keeps_what_is_done(tmp_path: Path) -> None:
     with sweep(tmp_path, "--losses", "core", "--seeds", "1..9", "--jobs", "2") as process:
         wait_for(

@@ -237,9 +237,14 @@ def test_the_limit_reaches_cells_here_and_in_slurm_jobs(tmp_path: Path) -> None:
 # --- how a sweep ends ---
 
 
-def test_a_closed_terminal_ends_the_workers(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(
+    ("sent", "code", "said"),
+    [(signal.SIGHUP, 129, "terminated"), (signal.SIGINT, 130, "interrupted")],
+)
+def test_a_closed_terminal_and_ctrl_c_end_the_workers(
+    sent: signal.Signals, code: int, said: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     closed = []
 
     class Launcher:
@@ -247,14 +252,14 @@ def test_a_closed_terminal_ends_the_workers(
 
         def run(self, cells: Sequence[Job]) -> Iterator[None]:
             yield None
-            signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(sent)
 
         def close(self) -> None:
             closed.append(True)
 
     monkeypatch.setattr(command, "_launcher", lambda *_: Launcher())
-    assert main(["sweep", "digits_lt", "--seeds", "1", "--losses", "gce"]) == 129
-    assert capsys.readouterr().err == "calibench: terminated\n"
+    assert main(["sweep", "digits_lt", "--seeds", "1", "--losses", "gce"]) == code
+    assert capsys.readouterr().err == f"calibench: {said}\n"
     assert closed == [True]
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 import yaml
@@ -13,8 +14,10 @@ from torch import Tensor
 
 from calibench.cli import configuration_of
 from calibench.losses import CalibrationLoss
+from calibench.processes import spread
 from calibench.runs import cell_key
 from calibench.training.experiment import Experiment
+from tests.waiting import patience
 
 
 class FloatOrInteger(CalibrationLoss):
@@ -48,6 +51,10 @@ def test_an_integer_is_one_where_a_number_may_be_either() -> None:
     assert json.dumps(resolved()) == '{"power": null, "scale": 1.0}'
 
 
+def key_of(config: dict[str, Any]) -> str:
+    return Experiment(config).cell.key
+
+
 def test_fit_a_worker_and_a_dry_run_know_a_run_by_one_key(tmp_path: Path) -> None:
     overlay = tmp_path / "few.yaml"
     overlay.write_text("trainer: {limit_val_batches: 1, val_check_interval: 1}\n")
@@ -57,23 +64,15 @@ def test_fit_a_worker_and_a_dry_run_know_a_run_by_one_key(tmp_path: Path) -> Non
     ]  # fmt: skip
     files = ["--config", "digits_lt", "--config", str(overlay)]
     loss = ["--config", "losses/cross_entropy"]
-    key = "import json, sys; print(Experiment(json.loads(sys.argv[1])).cell.key)"
     dry_run = ["sweep", "digits_lt", *files[2:], "--losses", "cross_entropy", "--seeds", "1", "--dry-run"]  # fmt: skip
     config = configuration_of([*files, *loss, *options])
     run = Experiment(config).run
     run.write_status("done")
-    verbs = [
-        [sys.executable, "-m", "calibench", "fit", *files, *loss, *options, "--print_config"],
-        [
-            sys.executable,
-            "-c",
-            f"from calibench.training.fit import Experiment; {key}",
-            json.dumps(config),
-        ],
-        [sys.executable, "-m", "calibench", *dry_run, *options],
-    ]
-    started = [subprocess.Popen(verb, stdout=subprocess.PIPE, text=True) for verb in verbs]
-    printed, worker, listed = (process.communicate(timeout=240)[0] for process in started)
-    assert worker.strip() == run.folder.parent.name
-    assert cell_key(yaml.safe_load(printed)) == worker.strip()
+    commands = [["fit", *files, *loss, *options, "--print_config"], [*dry_run, *options]]
+    whole = [[sys.executable, "-m", "calibench", *command] for command in commands]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in whole]
+    worker, _ = spread(key_of, [config, config], processes=2, imports=["calibench.training.fit"])
+    printed, listed = (process.communicate(timeout=patience(240))[0] for process in started)
+    assert worker == run.folder.parent.name
+    assert cell_key(yaml.safe_load(printed)) == worker
     assert listed.splitlines() == ["digits_lt cross_entropy seed=1 (done)", "1 cells, all done"]

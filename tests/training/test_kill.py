@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from calibench.runs.owner import Owner
-from tests.training import warm
+from tests import warm
 from tests.waiting import patience, started, wait_for
 
 
 def arguments(root: Path, *more: str) -> list[str]:
     return [
-        "--config", "digits_lt", "--model.loss", "AdaFocalLoss", "--model.backbone.dropout", "0.3",
+        "fit", "--config", "digits_lt", "--model.loss", "AdaFocalLoss", "--model.backbone.dropout", "0.3",
         "--trainer.max_epochs", "20", "--checkpoint_every_n_steps", "3", "--trainer.default_root_dir", str(root), *more,
     ]  # fmt: skip
 
@@ -33,9 +33,8 @@ def outcome(root: Path) -> tuple[Any, str]:
 
 
 def finish(root: Path) -> None:
-    process = warm.started(arguments(root))
-    process.join(patience(120))
-    assert process.exitcode == 0
+    done = warm.run(arguments(root))
+    assert done.returncode == 0, done.stderr
 
 
 def has_the_run(root: Path, pid: int) -> bool:
@@ -48,13 +47,11 @@ def has_the_run(root: Path, pid: int) -> bool:
 
 def kill_after(root: Path, seconds: float) -> bool:
     """Start the run, kill it so many seconds after it took its folder; whether it was still running then."""
-    process = warm.started(arguments(root))
-    wait_for(lambda: not process.is_alive() or has_the_run(root, process.pid))
-    time.sleep(seconds)
-    running = process.is_alive()
-    process.kill()
-    process.join()
-    return running
+    with warm.started(arguments(root)) as command:
+        process = command.process
+        wait_for(lambda: not process.is_alive() or has_the_run(root, process.pid))
+        time.sleep(seconds)
+        return bool(process.is_alive())
 
 
 @pytest.mark.slow
@@ -80,7 +77,7 @@ def test_two_processes_killed_and_resumed(tmp_path: Path) -> None:
     two = ("--trainer.devices", "2", "--trainer.strategy", "ddp", "--trainer.max_epochs", "6")
 
     def command(root: Path) -> list[str]:
-        return [sys.executable, "-m", "calibench", "fit", *arguments(root, *two)]
+        return [sys.executable, "-m", "calibench", *arguments(root, *two)]
 
     def finish(root: Path) -> None:
         with started(command(root), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from calibench.cli import configuration_of
 from calibench.data import Batch
 from calibench.distributed import gather_batch, gather_rows, slice_sizes
 from calibench.training.module import ClassificationModule
+from tests import warm
 from tests.processes import run_processes
 
 K, FEATURES = 4, 3
@@ -138,52 +140,67 @@ def _results(root: Path) -> dict[tuple[str, ...], float]:
     }
 
 
-def run_fit(root: Path, how: list[str], *options: str) -> None:
-    """Train an MLP (no batch normalisation) on batches that do not divide evenly, without clipping."""
-    arguments = [
+SUM = [
+    "--model.loss",
+    "GenerativeCrossEntropy",
+    "--model.loss_scale",
+    "sum",
+    "--model.optimizer.lr",
+    "0.0005",
+]
+
+
+def fit_of_an_mlp(root: Path, *options: str) -> list[str]:
+    """A command that trains one (no batch normalisation) on batches that do not divide evenly, without clipping."""
+    return [
         "fit", "--config", "digits_lt", "--model.backbone", "MLP", "--model.backbone.in_features", "64", "--data.batch_size", "50",
         "--model.optimizer.lr", "0.01", "--trainer.max_epochs", "2", "--trainer.precision", "64-true", "--trainer.default_root_dir", str(root),
         *options,
     ]  # fmt: skip
+
+
+def alone(arguments: list[str]) -> None:
+    done = warm.run(arguments)
+    assert done.returncode == 0, done.stderr
+
+
+def as_torchrun_starts_them(arguments: list[str]) -> None:
+    for done in warm.torchrun([*arguments, "--trainer.devices", "auto"]):
+        assert done.returncode == 0, done.stderr
+
+
+def by_torchrun(arguments: list[str]) -> None:
+    torchrun = ["torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    by(*torchrun, "-m", "calibench", *arguments, "--trainer.devices", "auto")
+
+
+def by_lightning(arguments: list[str]) -> None:
+    by("calibench", *arguments, "--trainer.devices", "2", "--trainer.strategy", "ddp")
+
+
+def by(*module: str) -> None:
+    """Run a module in a process of its own."""
     done = subprocess.run(
-        [*how, "-m", "calibench", *arguments], capture_output=True, text=True, timeout=900
+        [sys.executable, "-m", *module], capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stderr
-    assert len(list(root.rglob("metrics.json"))) == 1
-
-
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
 
 
 @pytest.mark.parametrize(
-    ("how", "options", "loss"),
+    ("two_processes", "loss"),
     [
-        (
-            TORCHRUN,
-            ["--trainer.devices", "auto"],
-            [
-                "--model.loss",
-                "GenerativeCrossEntropy",
-                "--model.loss_scale",
-                "sum",
-                "--model.optimizer.lr",
-                "0.0005",
-            ],
-        ),
-        pytest.param(
-            [sys.executable],
-            ["--trainer.devices", "2", "--trainer.strategy", "ddp"],
-            ["--model.loss", "BrierLoss"],
-            marks=pytest.mark.slow,
-        ),
+        (as_torchrun_starts_them, SUM),
+        pytest.param(by_torchrun, SUM, marks=pytest.mark.slow),
+        pytest.param(by_lightning, ["--model.loss", "BrierLoss"], marks=pytest.mark.slow),
     ],
-    ids=["torchrun", "ddp"],
 )
 def test_two_processes_train_what_one_trains(
-    how: list[str], options: list[str], loss: list[str], tmp_path: Path
+    two_processes: Callable[[list[str]], None], loss: list[str], tmp_path: Path
 ) -> None:
-    run_fit(tmp_path / "one", [sys.executable], *loss)
-    run_fit(tmp_path / "two", how, *loss, *options)
+    alone(fit_of_an_mlp(tmp_path / "one", *loss))
+    two_processes(fit_of_an_mlp(tmp_path / "two", *loss))
+    for name in ("one", "two"):
+        assert len(list((tmp_path / name).rglob("metrics.json"))) == 1
     one, two = _weights(tmp_path / "one"), _weights(tmp_path / "two")
     assert one.keys() == two.keys()
     for name in one:
