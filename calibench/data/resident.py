@@ -74,11 +74,11 @@ class ResidentLoader:
     def _batch(self, rows: Tensor) -> Batch:
         processes, rank = world()
         mine = torch.tensor_split(rows, processes)[rank]
-        inputs = self.transform(self._read(mine))
+        inputs = self.transform(self.stored(mine))
         return Batch(inputs, self.examples.target[mine], mine, len(rows))
 
-    def _read(self, index: Tensor) -> Tensor:
-        """The stored inputs at the given positions, decoded."""
+    def stored(self, index: Tensor) -> Tensor:
+        """The stored inputs at the given positions, decoded: what `transform` takes."""
         stored = self.examples.inputs[index]
         return stored if self.decode is None else self.decode(stored.cpu()).to(self.device)
 
@@ -158,12 +158,13 @@ class ShuffledLoader(ResidentLoader):
             self._draws = self.augmentation.draw(n, generator).to(self.device)
         return order.to(self.device)
 
-    def _read(self, index: Tensor) -> Tensor:
+    def stored(self, index: Tensor) -> Tensor:
+        """The stored inputs at the given positions, decoded and augmented."""
         if self.augmentation is None or self._draws is None:
-            return super()._read(index)
+            return super().stored(index)
         if self.decode is None:
             return self.augmentation(self.examples.inputs, index, self._draws[index])
-        images = self.augmentation.prepare(super()._read(index))
+        images = self.augmentation.prepare(super().stored(index))
         every = torch.arange(len(index), device=self.device)
         return self.augmentation(images, every, self._draws[index])
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
 from calibench.config import ExpectedFailure, UsageError, configuration, foreign_class, load
+from calibench.data.images.augment import Normalize
+from calibench.data.resident import identity
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.scoring import fit_calibrator
 from calibench.runs import Predictions, Run, corrupt_if_it_fails, write_output
@@ -23,25 +27,42 @@ from calibench.training.experiment import Experiment
 # at a step of an isotonic map or a histogram, the rounding of a logit gives another probability.
 TOLERANCE = 1e-5
 NOTES = "calibench.json"
+RUN_DEPTH = 5  # parts of a run's path: benchmark, network, loss, key, seed
 
 
 class CalibratedModel(nn.Module):
-    """A network followed by its calibrator (this package).
+    """A network between its preprocessing and its calibrator (this package).
 
     Args:
-        backbone: A network from inputs to logits.
+        backbone: A network from its inputs to logits.
         calibrator: A fitted calibrator.
+        transform: From inputs as the data module stores them, images of bytes say, to those of the network.
     """
 
-    def __init__(self, backbone: nn.Module, calibrator: Calibrator) -> None:
+    def __init__(
+        self,
+        backbone: nn.Module,
+        calibrator: Calibrator,
+        transform: Callable[[Tensor], Tensor] = identity,
+    ) -> None:
         super().__init__()
         self.backbone = backbone
         self.calibrator = calibrator
+        self.transform = transform
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Calibrated probabilities (N, K) of N inputs."""
-        probs: Tensor = self.calibrator(self.backbone(inputs).float())
+        """Calibrated probabilities (N, K) of N stored inputs."""
+        logits = self.backbone(self.transform(inputs))
+        probs: Tensor = self.calibrator(logits.float())
         return probs
+
+
+class Trained(NamedTuple):
+    """A trained network, a few of its validation inputs as they are stored, and how they become its inputs."""
+
+    backbone: nn.Module
+    stored: Tensor
+    transform: Callable[[Tensor], Tensor]
 
 
 def export(options: argparse.Namespace) -> int:
@@ -57,22 +78,37 @@ def export(options: argparse.Namespace) -> int:
     fit_calibrator(calibrator, val)
     # Give each buffer its own storage, as torch.export warns of views of a shared one.
     calibrator.load_state_dict(calibrator.state_dict())
-    backbone, inputs = trained_network(source, trusted=options.trust)
-    model = CalibratedModel(backbone, calibrator).eval()
+    backbone, stored, transform = trained_network(source, trusted=options.trust)
+    plain = transform.formula if isinstance(transform, Normalize) else transform
+    model = CalibratedModel(backbone, calibrator, plain).eval()
+    dtype = str(stored.dtype)
     notes = {
         "classes": val.metadata.get("class_names"),
         "calibrator": options.calibrator,
-        "input_shape": [None, *inputs.shape[1:]],
-        "input_dtype": str(inputs.dtype).removeprefix("torch."),
-        "run": options.run.name,
+        "input_shape": [None, *stored.shape[1:]],
+        "input_dtype": dtype.removeprefix("torch."),
+        "preprocessing": _preprocessing(transform),
+        "run": "/".join(source.folder.resolve().parts[-RUN_DEPTH:]),
     }
-    write_output(options.output, exported(model, inputs, notes))
-    say(f"{options.output}  {type(backbone).__name__} with {options.calibrator}")
+    write_output(options.output, exported(model, stored, notes))
+    say(
+        f"{options.output}  {type(backbone).__name__} with {options.calibrator}, and with its preprocessing:",
+        "  import torch",
+        f'  model = torch.export.load("{options.output}").module()',
+        f"  probs = model(torch.zeros(1, {', '.join(map(str, stored.shape[1:]))}, dtype={dtype}))",
+    )
     return 0
 
 
-def trained_network(source: Run, *, trusted: bool = False) -> tuple[nn.Module, Tensor]:
-    """The network of a run with the evaluated weights, and a batch of its validation inputs.
+def _preprocessing(transform: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+    """What the program does to its inputs first, as far as it is a scaling of channels."""
+    if not isinstance(transform, Normalize):
+        return {"inside": True}
+    return {"inside": True, "white": transform.white, "mean": transform.mean, "std": transform.std}
+
+
+def trained_network(source: Run, *, trusted: bool = False) -> Trained:
+    """The network of a run with the evaluated weights, some validation inputs, and their preprocessing.
 
     Args:
         source: The run.
@@ -105,7 +141,9 @@ def trained_network(source: Run, *, trusted: bool = False) -> tuple[nn.Module, T
     data = experiment.datamodule
     data.prepare_data()
     data.setup("validate")
-    return backbone.cpu(), next(iter(data.val_dataloader())).inputs.cpu()
+    loader = data.val_dataloader()
+    few = torch.arange(min(loader.batch_size, len(loader.examples.target)), device=loader.device)
+    return Trained(backbone.cpu(), loader.stored(few).cpu(), data.transform)
 
 
 def _check_known(file: Path, config: object) -> None:

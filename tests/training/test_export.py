@@ -17,7 +17,7 @@ from calibench.cli import configuration_of, main
 from calibench.config import ExpectedFailure
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrate import load_calibrator
-from calibench.evaluation.calibrator_names import DEFAULT
+from calibench.evaluation.options import DEFAULT
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training
 from calibench.training.export import CalibratedModel, exported, trained_network
@@ -75,7 +75,7 @@ def test_a_fresh_process_gets_the_calibrated_probabilities(
 ) -> None:
     output = tmp_path / "model.pt2"
     assert main(["export", str(run.folder), "--calibrator", name, "-o", str(output)]) == 0
-    _, inputs = trained_network(run)
+    inputs = trained_network(run).stored
     predict(run, tmp_path, name)
     with np.load(tmp_path / name / "val.npz") as arrays:
         np.savez(
@@ -91,6 +91,8 @@ def test_a_fresh_process_gets_the_calibrated_probabilities(
     assert notes["calibrator"] == name
     assert notes["classes"] == Predictions.load(run.predictions("val")).metadata["class_names"]
     assert notes["input_shape"] == [None, *inputs.shape[1:]]
+    assert notes["run"] == "/".join(run.folder.parts[-5:])
+    assert notes["preprocessing"]["mean"] == list(trained_network(run).transform.mean)
 
 
 def test_predict_writes_calibrated_probabilities_beside_the_logits(

@@ -135,3 +135,9 @@ def test_batches_are_much_faster_than_pillow() -> None:
     ours = seconds_per_image(lambda: sum(1 for _ in loader), 12_800)
     pillow = seconds_per_image(lambda: [pipeline(Image.fromarray(image)) for image in pixels], 1280)
     assert pillow / ours > 12  # 17 on a free core
+
+
+def test_normalisation_is_its_formula() -> None:
+    images = torch.randint(0, 256, (5, 3, 8, 6), dtype=torch.uint8)
+    normalise = Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.1))
+    torch.testing.assert_close(normalise(images), normalise.formula(images))
