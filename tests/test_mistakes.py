@@ -9,13 +9,17 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from calibench.cli import main
 
+DIGITS = "--config digits_lt --trainer.max_epochs 1 --trainer.enable_progress_bar false"
+WIDER = "--model.backbone.width 24"
 TABLE = Path(__file__).with_name("mistakes.txt")
 
 
@@ -39,6 +43,27 @@ def files(folder: Path) -> dict[str, str]:
     (folder / "mine.py").write_text("class Own:\n    def __init__(self, *, power=1): ...\n")
     names = ("val.npz", "test.npz", "broken.yaml", "list.yaml", "garbage.ckpt", "folder")
     return {name.replace(".yaml", "_yaml").partition(".")[0]: str(folder / name) for name in names}
+
+
+def more_files(folder: Path) -> dict[str, str]:
+    """What slower commands name: a checkpoint of a wider network, a calibrator of 4 classes, odd logits."""
+    rng = np.random.default_rng(1)
+    three, target = rng.normal(size=(50, 3)).astype(np.float32), rng.integers(0, 3, 50)
+    np.savez(folder / "three.npz", logits=three, target=target)
+    nan = np.full((60, 4), np.nan, dtype=np.float32)
+    np.savez(folder / "nan.npz", logits=nan, target=rng.integers(0, 4, 60))
+    assert answer(f"fit {DIGITS} {WIDER} --trainer.default_root_dir {folder}/wider")[0] == 0
+    assert answer(f"fit {DIGITS} --trainer.default_root_dir {folder}/ce")[0] == 0
+    vector = f"calibrate --val {folder}/val.npz --calibrator VectorScaling -o {folder}/vector.pt"
+    assert answer(vector)[0] == 0
+    return {
+        "d": DIGITS,
+        "three": f"{folder}/three.npz",
+        "nan": f"{folder}/nan.npz",
+        "vector": f"{folder}/vector.pt",
+        "wider": str(next((folder / "wider").rglob("last.ckpt"))),
+        "ce": str(next((folder / "ce").rglob("last.ckpt"))),
+    }
 
 
 def answer(line: str) -> tuple[int, str]:
@@ -91,3 +116,36 @@ def test_names_paths_and_options_are_refused_without_torch(tmp_path: Path) -> No
         if code != 2 or expected[line] not in said or said.count("\n") > 2
     }
     assert wrong == {}
+
+
+@pytest.mark.slow
+def test_what_only_torch_or_lightning_finds_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = files(tmp_path) | more_files(tmp_path)
+    wrong = {}
+    for line, expected in table("with torch").items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            code, said = answer(line.format(**named))
+        error = said.strip().splitlines()[-1] if said.strip() else ""
+        if code not in (1, 2) or expected not in error or not error.startswith("calibench: "):
+            wrong[f"{code} {line}"] = said
+    assert wrong == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["validate", "test", "predict"])
+def test_a_checkpoint_of_another_loss_is_evaluated(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    loss = "--model.loss AdaFocalLoss"
+    assert answer(f"fit {DIGITS} {loss} --trainer.default_root_dir {tmp_path}")[0] == 0
+    checkpoint = next(tmp_path.rglob("last.ckpt"))
+    code, said = answer(f"{verb} --config digits_lt --ckpt_path {checkpoint}")
+    assert code == 0, said
+    code, said = answer(f"fit {DIGITS} --ckpt_path {checkpoint} --seed_everything 9")
+    assert code == 2
+    assert "is of another network or loss than this one" in said

@@ -3,8 +3,62 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_OFFLINE = ("CALIBENCH_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+_PATIENCE = 3.0  # seconds; the hub's client alone tries again for most of a minute
+
+
+def offline() -> str:
+    """Why nothing can be downloaded, or an empty string: a variable forbids it, or the hub does not answer.
+
+    One request of the client's own session (so with its proxies and its endpoint) tells whether it answers.
+    """
+    for name in _OFFLINE:
+        if os.environ.get(name, "").lower() in ("1", "true", "yes", "on"):
+            return f"{name} is set"
+    from huggingface_hub import constants, get_session
+
+    try:
+        get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
+    except Exception as error:  # requests' or httpx's, as the client's version has it
+        return f"the hub does not answer ({type(error).__name__})"
+    return ""
+
+
+@contextmanager
+def cached_only() -> Iterator[None]:
+    """Let the hub's client look into its cache only."""
+    from huggingface_hub import constants
+
+    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+@contextmanager
+def without_retries() -> Iterator[None]:
+    """Take weights from the cache at once where the hub cannot be reached; a failure says so.
+
+    Raises:
+        ValueError: If they are not in the cache.
+    """
+    reason = offline()
+    if not reason:
+        yield
+        return
+    try:
+        with cached_only():
+            yield
+    except Exception as error:
+        raise ValueError(
+            f"{reason}, and the weights are not in the cache: download them where there is a network, "
+            "or set `pretrained: false`"
+        ) from error
 
 
 @contextmanager

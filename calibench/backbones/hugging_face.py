@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone, TokenInputs
-from calibench.backbones.hub import one_line_of
+from calibench.backbones.hub import one_line_of, without_retries
 from calibench.config import UsageError
 
 
@@ -91,7 +93,8 @@ def _create(name: str, pretrained: bool, options: Mapping[str, Any]) -> nn.Modul
             "`options` must not hold trust_remote_code: only transformers' own models are run."
         )
     kind: Any = AutoModelForSequenceClassification
-    with one_line_of(f"the model `{name}` cannot be had", OSError, ValueError):
+    here = nullcontext() if Path(name).is_dir() else without_retries()
+    with one_line_of(f"the model `{name}` cannot be had", OSError, ValueError), here:
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **options)
         if not pretrained:
             return kind.from_config(config, trust_remote_code=False)  # type: ignore[no-any-return]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from calibench.arguments import positive_integer
 from calibench.backbones.base import Backbone
 
 
@@ -17,6 +18,9 @@ class MLP(Backbone):
         in_features: Numbers in one input, after flattening.
         hidden: Widths of the hidden layers; empty for a linear classifier.
         dropout: Probability of dropping a hidden unit, in [0, 1).
+
+    Raises:
+        ValueError: If `in_features` or a width is not positive.
     """
 
     def __init__(
@@ -28,6 +32,8 @@ class MLP(Backbone):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        for units in (positive_integer("in_features", in_features), *hidden):
+            positive_integer("hidden", units)
         self.num_classes = num_classes
         layers: list[nn.Module] = []
         width = in_features

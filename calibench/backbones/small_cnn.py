@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from calibench.arguments import positive_integer
 from calibench.backbones.base import Backbone
 
 
@@ -17,12 +18,17 @@ class SmallCNN(Backbone):
         in_channels: Channels of the images.
         width: Channels after the first convolution; the next two have twice and four times as many.
         dropout: Probability of dropping a pooled feature, in [0, 1).
+
+    Raises:
+        ValueError: If `in_channels` or `width` is not positive.
     """
 
     def __init__(
         self, *, num_classes: int, in_channels: int = 1, width: int = 32, dropout: float = 0.0
     ) -> None:
         super().__init__()
+        positive_integer("in_channels", in_channels)
+        positive_integer("width", width)
         self.num_classes = num_classes
         self.features = nn.Sequential(
             _block(in_channels, width, stride=1),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
-from calibench.backbones.hub import one_line_of
+from calibench.backbones.hub import one_line_of, without_retries
 from calibench.config import near_matches
 
 _SMALL = 64  # pixels; below, a stem that reduces fourfold leaves a ResNet next to nothing
@@ -79,7 +80,8 @@ def _create(name: str, pretrained: bool, **options: Any) -> nn.Module:
         raise ValueError(f"timm has no model `{name}`{near_matches(name, timm.list_models())}.")
     # The hub client's errors differ by version and by what is missing: network, file, rights.
     errors = (Exception,) if pretrained else ()
-    with one_line_of(f"the pretrained weights of `{name}` cannot be loaded", *errors):
+    here = without_retries() if pretrained else nullcontext()
+    with one_line_of(f"the pretrained weights of `{name}` cannot be loaded", *errors), here:
         network: nn.Module = timm.create_model(name, pretrained=pretrained, **options)
     return network
 

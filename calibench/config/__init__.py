@@ -100,14 +100,14 @@ def find(name: str, *, folders: Sequence[str] = _FOLDERS) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    if path.is_dir():
-        raise UsageError(f"`{name}` is a folder; a YAML file is expected.")
     names = available()
     short = name.removesuffix(".yaml").removeprefix("benchmarks/")
     for folder in folders:
         found = names.get(f"{folder}/{short}" if folder else short)
         if found:
             return found
+    if path.is_dir():
+        raise UsageError(f"`{name}` is a folder; a YAML file is expected.")
     raise UsageError(
         f"no configuration file or short name `{name}`{near_matches(short, _spellings(names))}"
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args, get_origin
+from zipfile import is_zipfile
 
 from calibench.config import Config, UsageError, did_you_mean, near_matches
 from calibench.config.catalogue import check_listed
@@ -74,6 +76,9 @@ def check(config: Config) -> None:
     path = config.get("ckpt_path")
     if isinstance(path, str) and path not in ("last", "null"):
         given_checkpoint(path)
+    root = (config.get("trainer") or {}).get("default_root_dir")
+    if isinstance(root, str) and "://" not in root:
+        _check_results_folder(root)
 
 
 def check_name(key: str, name: str) -> None:
@@ -110,7 +115,23 @@ def given_checkpoint(path: str) -> str:
     """The file that `--ckpt_path` names; raises a UsageError if it does not exist."""
     if not Path(path).is_file():
         raise UsageError(f"`--ckpt_path {path}`: no such file.")
+    if not is_zipfile(path):
+        raise UsageError(
+            f"`--ckpt_path {path}` is no checkpoint, or not a whole one: a run's are in its folder checkpoints/."
+        )
     return path
+
+
+def _check_results_folder(path: str) -> None:
+    """Raise a UsageError unless a folder of results can be made at a path."""
+    there = next(
+        parent for parent in (Path(path), *Path(path).absolute().parents) if parent.exists()
+    )
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        why = "it cannot be written" if there.is_dir() else "it is a file"
+        raise UsageError(
+            f"`trainer.default_root_dir` {path}: {there} is no place for results, {why}."
+        )
 
 
 def _arguments_of(group: str) -> dict[str, Argument]:
@@ -156,8 +177,8 @@ def _check_own(key: str, value: Any) -> None:
 
 
 def _check_seed(value: Any) -> None:
-    if not (_is_integer(value) or _is_truth(value)):
-        raise UsageError(expected(SEED, ["int"], value))
+    if not _is_integer(value) or int(value) < 0:
+        raise UsageError(f"`{SEED}` must be an integer >= 0, by which a run is known, got {value}.")
 
 
 def _check_group(group: str, value: Any, config: Config) -> None:
@@ -194,6 +215,8 @@ def _check_class(key: str, value: Any, family: Family) -> None:
     if found is None or known is None or not isinstance(given, Mapping):
         return
     _check_names(key, found, given, known)
+    if family.first:
+        _check_periods(key, given, known)
     _check_arguments(key, given, known)
 
 
@@ -208,6 +231,8 @@ def _check_names(
     key: str, found: Found, given: Mapping[str, Any], known: Mapping[str, Argument]
 ) -> None:
     for name in given:
+        if name in LINKED and name in known:
+            raise UsageError(f"`{key}.{name}` comes from the data: leave it out.")
         if name not in known:
             raise UsageError(no_argument(key, found.node.name, name, set(known) - set(LINKED)))
     for name, argument in known.items():
@@ -215,6 +240,15 @@ def _check_names(
             raise UsageError(
                 f"`{key}`: {found.node.name} needs `{name}`: give it with `--{key}.{name} VALUE`."
             )
+
+
+def _check_periods(key: str, given: Mapping[str, Any], known: Mapping[str, Argument]) -> None:
+    """Refuse a schedule's period that is not positive: torch would divide by it after the first epoch."""
+    for name, argument in known.items():
+        if argument.required and getattr(argument.annotation, "id", "") == "int":
+            value = given[name]
+            if _is_integer(value) and int(value) < 1:
+                raise UsageError(f"`{key}.{name}` must be a positive integer, got {value}.")
 
 
 # --- values of plain types ---

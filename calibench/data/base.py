@@ -9,7 +9,7 @@ import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
-from calibench.arguments import positive_integer
+from calibench.arguments import integer_from, positive_integer
 from calibench.backbones.base import TokenInputs
 from calibench.config import Seed, near_matches
 from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
@@ -76,6 +76,8 @@ class ClassificationDataModule(LightningDataModule, ABC):
             raise ValueError(f"`train_fraction` must be in (0, 1], got {train_fraction}.")
         if len(set(ood)) < len(ood):
             raise ValueError(f"`ood` must name each set once, got {list(ood)}.")
+        if split_seed != "run":
+            integer_from("split_seed", split_seed, 0)
         self.class_names = list(class_names)
         self.num_classes = len(self.class_names)
         self.batch_size, self.split_seed, self.train_fraction = (

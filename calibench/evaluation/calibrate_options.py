@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from calibench.arguments import unit_interval
 from calibench.config import UsageError
 from calibench.config.catalogue import check_listed
 from calibench.evaluation.arrays import SCORES
@@ -73,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
     fitting, applying = options.val is not None, options.apply is not None
     if fitting == applying or (options.input is not None) != applying:
         raise UsageError("give either `--val FILE`, or `--apply CALIBRATOR` and `--input FILE`.")
+    unit_interval("--clip", options.clip)
     check_listed("calibrators", options.calibrator)
     check_file(options.input if applying else options.val)
     if applying and not options.apply.is_file():

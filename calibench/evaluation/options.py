@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibench.arguments import integer_from, positive_integer
+from calibench.arguments import integer_from, positive_integer, unit_interval
 from calibench.config import UsageError
 from calibench.config.catalogue import check_listed, classes
 from calibench.evaluation.arrays import SCORES
@@ -143,6 +143,7 @@ def check(options: argparse.Namespace) -> None:
     """Raise for a number that is too small, a name that does not exist, or a file that is not there."""
     if options.output and options.output.suffix not in REPORTS:
         raise UsageError(f"`--output {options.output}`: a file {', '.join(REPORTS)} is expected.")
+    unit_interval("--clip", options.clip)
     integer_from("--bootstrap", options.bootstrap, 0)
     positive_integer("--jobs", options.jobs)
     for number in options.n_bins:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ import lightning.pytorch as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 
-from calibench.config import ExpectedFailure, UsageError
+from calibench.config import KNOWN_PACKAGES, ExpectedFailure, UsageError, near_matches
 from calibench.config.mistakes import given_checkpoint
 from calibench.runs import CorruptRun, Run
 from calibench.training.checkpoints import read_checkpoint
@@ -25,6 +25,15 @@ _AT_LEAST = {
     "trainer.accumulate_grad_batches": 1,
     "trainer.check_val_every_n_epoch": 1,
     "trainer.gradient_clip_val": 0,
+    "seed_everything": 0,
+}
+# Options that must have one value, with the reason.
+_NOT = {
+    "trainer.limit_val_batches": (0, "a run needs validation batches to be evaluated"),
+    "trainer.limit_test_batches": (0, "a run needs test batches to be evaluated"),
+    "trainer.val_check_interval": (0, "1.0 is once an epoch"),
+    "trainer.enable_checkpointing": (False, "a run goes on from its last checkpoint"),
+    "trainer.barebones": (True, "a run writes checkpoints and logits"),
 }
 
 
@@ -34,10 +43,22 @@ def check_options(config: Any) -> None:
         value = config[name]
         if value is not None and value < least:
             raise UsageError(f"`{name}` must be at least {least}, got {value}.")
-    for name in ("trainer.limit_val_batches", "trainer.limit_test_batches"):
-        if config[name] == 0:
+    for name, (wrong, why) in _NOT.items():
+        value = config[name]
+        if value == wrong and isinstance(value, bool) == isinstance(wrong, bool):
+            raise UsageError(f"`{name}` must not be {str(wrong).lower()}: {why}.")
+
+
+def check_monitors(trainer: L.Trainer, logged: Collection[str]) -> None:
+    """Raise a UsageError for a callback that watches what no run logs; callbacks of others may log more."""
+    callbacks = trainer.callbacks  # type: ignore[attr-defined]
+    known = [type(one).__module__.partition(".")[0] in KNOWN_PACKAGES for one in callbacks]
+    for callback in callbacks if all(known) else ():
+        name = getattr(callback, "monitor", None)
+        if name is not None and name not in logged:
+            near = near_matches(name, logged) or f"; there are {', '.join(logged)}"
             raise UsageError(
-                f"`{name}` must not be 0: a run needs validation and test batches to be evaluated."
+                f"`trainer.callbacks`: {type(callback).__name__} watches `{name}`, which is not logged{near}"
             )
 
 
@@ -79,9 +100,12 @@ class Beginning(Callback):
         self.run, self.config, self.anew = run, config, anew
         self.over = False
 
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """From here on an error is no refusal."""
+        self.over = True
+
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Write the two files."""
-        self.over = True
         if not trainer.is_global_zero:
             return
         self.run.write_status("running")

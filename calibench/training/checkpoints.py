@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
+from calibench.config import UsageError
 from calibench.runs import check_archive, corrupt_if_it_fails, write_atomically
 
 
@@ -25,6 +28,19 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         check_archive(path)
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     return content
+
+
+@contextmanager
+def of_this_network(path: str) -> Iterator[None]:
+    """Say in one line that a checkpoint holds the weights of another network; raises a UsageError."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "loading state_dict" not in str(error):
+            raise
+        raise UsageError(
+            f"{path} is of another network than this configuration: give the config.yaml of its own run."
+        ) from error
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):

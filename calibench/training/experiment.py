@@ -59,13 +59,26 @@ def _quiet() -> None:
         warnings.filterwarnings("ignore", text)
 
 
+_DEVICES = " (`--trainer.accelerator auto --trainer.devices auto` take what there is)"
+
+
 @contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn errors of constructors into one-line UsageErrors."""
+def _refusals(key: str = "", hint: str = "") -> Iterator[None]:
+    """Turn errors of constructors into one-line UsageErrors, which name a key where the error names nothing."""
     try:
         yield
-    except (ValueError, TypeError, ImportError, MisconfigurationException) as error:
-        raise UsageError(one_line(str(error))) from error
+    except UsageError:
+        raise
+    except (
+        ValueError,
+        TypeError,
+        ImportError,
+        RuntimeError,
+        ArithmeticError,
+        MisconfigurationException,
+    ) as error:
+        text = one_line(str(error))
+        raise UsageError(text if not key or "`" in text else f"`{key}`: {text}{hint}") from error
 
 
 class Experiment(LightningCLI):
@@ -175,7 +188,7 @@ class Experiment(LightningCLI):
         Raises:
             UsageError: If the devices do not exist.
         """
-        with _refusals():
+        with _refusals("trainer.accelerator", _DEVICES):
             return replicas_of(self.config.trainer)
 
     @cached_property
@@ -229,7 +242,7 @@ class Experiment(LightningCLI):
         self.config_init = self._built
         self.datamodule = self._get(self.config_init, "data")
         self.model = self._get(self.config_init, "model")
-        with _refusals():
+        with _refusals("trainer", _DEVICES):
             self.trainer = self.instantiate_trainer()
         self.evaluation: Evaluation = self._get(self.config_init, "evaluation")
 

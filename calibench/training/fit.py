@@ -35,6 +35,7 @@ from calibench.tables.run import run_table
 from calibench.tables.terminal import show
 from calibench.training.beginning import (
     Beginning,
+    check_monitors,
     check_options,
     first_checkpoint,
     refusals,
@@ -196,6 +197,7 @@ def _train(
     with interruptible() as interruption, deaths_reported(lambda: experiment.trainer):
         experiment.build([*callbacks, interruption], **shown)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
+        check_monitors(trainer, module.logged)
         module.caveats = experiment.caveats
         if experiment.caveats and _leads():
             warnings.warn(

@@ -15,6 +15,7 @@ from calibench.evaluation.calibrate import save_calibrator, save_probabilities
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.runs import Predictions
 from calibench.tables.console import Terminal
+from calibench.training.checkpoints import of_this_network
 from calibench.training.collected import save_collected
 from calibench.training.experiment import Experiment
 from calibench.training.interruption import interruptible
@@ -49,6 +50,8 @@ def predict(
             calibrator itself are written into a subfolder of this name.
     """
     output = Path(output)
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"`--output {output}` is a file; a folder is expected.")
     fitted = calibrator_named(calibrator) if calibrator else None
     trainer, _ = _run(config, "predict", return_predictions=False)
     saved = save_collected(trainer, output)
@@ -76,13 +79,14 @@ def _run(config: Config, verb: str, **options: bool) -> tuple[L.Trainer, Values]
         path = _checkpoint(experiment)
         experiment.build([interruption])
         run = getattr(experiment.trainer, verb)
-        values = run(
-            experiment.model,
-            datamodule=experiment.datamodule,
-            ckpt_path=path,
-            weights_only=True,
-            **options,
-        )
+        with of_this_network(path):
+            values = run(
+                experiment.model,
+                datamodule=experiment.datamodule,
+                ckpt_path=path,
+                weights_only=True,
+                **options,
+            )
         first = experiment.trainer.is_global_zero
         return experiment.trainer, values or [] if first else []
 

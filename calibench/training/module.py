@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
@@ -14,7 +15,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
 from calibench.backbones import Backbone
-from calibench.config import ExpectedFailure
+from calibench.config import ExpectedFailure, UsageError
 from calibench.data import Batch
 from calibench.distributed import gather_batch, gather_rows, slice_sizes, world
 from calibench.evaluation import log_probabilities
@@ -52,6 +53,15 @@ class _WeightedMean:
             self.total = self.total.to(value.device)
         self.total = torch.add(self.total, value, alpha=rows)
         self.rows += rows
+
+
+@contextmanager
+def _named(key: str) -> Iterator[None]:
+    """Name the key of the arguments that torch refuses: it says neither whose they are nor, often, which."""
+    try:
+        yield
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise UsageError(f"`{key}` does not take its arguments: {error}.") from error
 
 
 def _sgd(parameters: Any) -> torch.optim.Optimizer:
@@ -129,12 +139,15 @@ class ClassificationModule(L.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """The optimiser and, if there is one, the schedule."""
-        optimizer = self.optimizer(self.parameters())
+        with _named("model.optimizer"):
+            optimizer = self.optimizer(self.parameters())
         if self.lr_scheduler is None:
             return optimizer
+        with _named("model.lr_scheduler"):
+            scheduler = self.lr_scheduler(optimizer)
         return {
             "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": self.lr_scheduler(optimizer), "monitor": "val/nll"},
+            "lr_scheduler": {"scheduler": scheduler, "monitor": "val/nll"},
         }
 
     def setup(self, stage: str) -> None:
@@ -217,13 +230,25 @@ class ClassificationModule(L.LightningModule):
         self.log("train/loss", self._epoch_loss.total / self._epoch_loss.rows)
         self._epoch_loss = _WeightedMean()
 
+    @property
+    def logged(self) -> list[str]:
+        """What a callback of a fit can monitor."""
+        return ["train/loss", "val/nll_ts", *self.val_metrics.keys(), "epoch", "step"]
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Save the caveats, and the running sums of the loss, so that a resume within an epoch logs the same mean."""
         checkpoint["caveats"] = self.caveats
         checkpoint["loss_sums"] = (self._epoch_loss.total.cpu(), self._epoch_loss.rows)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore the caveats and the running sums."""
+        """Restore the caveats and the running sums; the loss's state only where training goes on.
+
+        So a checkpoint can be evaluated whatever loss it was trained with.
+        """
+        if self.trainer.state.fn != TrainerFn.FITTING:
+            state, own = checkpoint["state_dict"], self.state_dict()
+            network = {key: state[key] for key in state if not key.startswith("loss.")}
+            checkpoint["state_dict"] = network | {k: own[k] for k in own if k.startswith("loss.")}
         self.caveats = list(dict.fromkeys([*self.caveats, *checkpoint.get("caveats", [])]))
         self._epoch_loss = _WeightedMean(*checkpoint.get("loss_sums", ()))
 
