@@ -12,7 +12,7 @@ from calibench.arguments import non_negative
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.examples import Examples
 from calibench.leaderboard.table import Row, Table
-from calibench.tables.grid import Grid, Heading, Number
+from calibench.tables.grid import Entry, Grid, Heading, Number
 
 if TYPE_CHECKING:
     from calibench.statistics.pairs import Beats, Runs
@@ -62,7 +62,7 @@ class Pairs:
             Heading("B", label=True, left=True),
             *map(Heading, [*titles, *(["tables"] if several else [])]),
         ]
-        rows = [
+        rows: list[list[Entry]] = [
             [
                 pair.first,
                 pair.second,

@@ -124,7 +124,8 @@ def _compared(
 ) -> BestComparison:
     """The comparison of rows by means (less is better), with the layout of the finite ones and their places."""
     bold = np.zeros(len(means), dtype=bool)
-    detectable, apart = math.nan, ()
+    detectable = math.nan
+    apart: tuple[int, ...] = ()
     if layout is not None and len(layout[1]) == 1:
         bold[layout[1]] = True  # the others are infinitely worse
     elif layout is not None:

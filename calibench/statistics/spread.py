@@ -19,7 +19,9 @@ _ROUNDING = 1e-12  # deviations below this share of the values are rounding
 class Layout(Protocol):
     """What is known of the rows of a table, with the part of their variation that is no method's."""
 
-    counts: Floats
+    @property
+    def counts(self) -> Floats:
+        """Values of each row."""
 
     def squares(self, rows: list[int]) -> tuple[Floats, float]:
         """Sum of squares of each of some rows on its own, and of all of them together."""
@@ -59,7 +61,7 @@ class TwoWay:
 
     def degrees(self, rows: list[int]) -> float:
         """(n - 1)(S - 1)."""
-        return (len(rows) - 1) * (self.values.shape[1] - 1)
+        return float((len(rows) - 1) * (self.values.shape[1] - 1))
 
     def own_variance(self, row: int, others: list[int], pooled: float) -> float:
         """Grubbs' estimate (1948): the variance of the difference from the others' mean, less what these add."""
