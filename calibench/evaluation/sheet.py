@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from calibench.evaluation.scoring import Row
-from calibench.tables.grid import Grid, Heading
+from calibench.tables.grid import Entry, Grid, Heading, Number
 from calibench.tables.scores import Measure, Scores, detection, measures
 from calibench.tables.titles import POSTERIOR_METRICS, of_a_set
 
@@ -48,4 +48,12 @@ def _sheet(title: str, rows: Sequence[Row], columns: Sequence[Measure]) -> Grid:
         for line in lines  # model and calibrator
     ]
     headings = [*labels, *(Heading(column.label) for column in columns)]
-    return Grid(title, headings, table, scores.floor_note(columns, [line[::-1] for line in lines]))
+    marks = scores.floor_note(columns, [line[::-1] for line in lines])
+    return Grid(title, headings, table, [*_bold_note(table), *marks])
+
+
+def _bold_note(table: Sequence[Sequence[Entry]]) -> Iterator[str]:
+    """What bold promises, if anything is bold."""
+    if any(isinstance(entry, Number) and entry.best for row in table for entry in row):
+        yield "bold: the best calibrator is among the bold ones with 95 % confidence"
+        yield "calibration errors are compared where NLL is below what the accuracy alone gives"
