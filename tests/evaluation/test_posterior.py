@@ -154,7 +154,12 @@ def test_resamples_are_the_means_of_the_resampled_set() -> None:
 
 
 def test_what_is_no_quality_has_an_interval_and_no_best() -> None:
-    row = {"split": "test", "value": 0.5, "replicates": np.linspace(0.4, 0.6, 50)}
+    row = {
+        "split": "test",
+        "calibrator": "raw",
+        "value": 0.5,
+        "replicates": np.linspace(0.4, 0.6, 50),
+    }
     share, mean = summarised(
         {**row, "metric": f"posterior_{name}"} for name in ("overconfident", "excess")
     )

@@ -18,7 +18,11 @@ def test_defaults_are_spelled_out() -> None:
         "TemperatureScaling",
         "AdaptiveTemperatureScaling",
     ]
-    assert given["calibrators"][0]["init_args"] == {"objective": "nll", "n_bins": 15}
+    assert given["calibrators"][0]["init_args"] == {
+        "objective": "nll",
+        "n_bins": 15,
+        "mixture": False,
+    }
     assert json.loads(json.dumps(given)) == given  # plain data
     assert given == spelled_out(given) == spelled_out({"calibrators": None})
     with pytest.raises(ValueError, match="nonsense"):

@@ -80,7 +80,7 @@ def test_roc_equals_scikit_learn_with_ties() -> None:
     assert curve.x == pytest.approx(x)
     assert curve.y == pytest.approx(y)
     assert curve.area == pytest.approx(roc_auc_score(truth, np.r_[inside, outside]))
-    with pytest.raises(ValueError, match="inside and outside"):
+    with pytest.raises(ValueError, match="examples of the test set and of"):
         roc(inside, np.array([]))
 
 
