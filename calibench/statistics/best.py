@@ -134,16 +134,16 @@ def _compared(
         bold[rows] = _may_be_best(means[rows], found, of.counts, level)
         detectable = _detectable(found, of.counts, level)
         apart = tuple(int(rows[row]) for row in found.apart)
-    behind = tuple(_behind(means, row) for row in range(len(means)))
-    return BestComparison(tuple(bold.tolist()), behind, detectable, seeds, apart)
+    return BestComparison(tuple(bold.tolist()), _behind(means), detectable, seeds, apart)
 
 
 def _may_be_best(
     means: Floats, found: Spread, counts: Floats, level: float
 ) -> npt.NDArray[np.bool_]:
     variances, degrees = found.of_differences(counts)
-    limits = {nu: critical_value(len(means) - 1, nu, level=level) for nu in set(degrees.flat)}
-    limit = np.vectorize(limits.__getitem__, otypes=[float])(degrees)
+    limit = np.empty_like(degrees)
+    for nu in np.unique(degrees):
+        limit[degrees == nu] = critical_value(len(means) - 1, float(nu), level=level)
     margins = limit * np.sqrt(variances) + _EQUAL * np.abs(means).max()
     return np.asarray((np.subtract.outer(means, means) <= margins).all(axis=1))
 
@@ -155,10 +155,11 @@ def _detectable(found: Spread, counts: Floats, level: float) -> float:
     return shift * math.sqrt(2 * found.pooled / float(np.median(counts)))
 
 
-def _behind(means: Floats, row: int) -> float:
-    others = np.delete(means, row)
-    others = others[~np.isnan(others)]
-    if math.isnan(means[row]) or not len(others):
-        return math.nan
-    best = others.min()
-    return 0.0 if best == means[row] else float(means[row] - best)
+def _behind(means: Floats) -> tuple[float, ...]:
+    """How much worse each mean is than the best of the others; NaN where one of the two is missing."""
+    first, second = [*sorted(m for m in means.tolist() if not math.isnan(m)), math.nan, math.nan][
+        :2
+    ]
+    others = [second if mean == first else first for mean in means.tolist()]
+    pairs = zip(means.tolist(), others, strict=True)
+    return tuple(0.0 if mean == other else mean - other for mean, other in pairs)
