@@ -4,12 +4,13 @@ Command:  python benchmarks/speed/startup.py [repeats]
 
 Each figure is the median wall time of whole processes, started in turn, up to the import or the step: what an
 interpreter takes to end, which with Lightning imported may be a second, is left out. The aim: at most about 0.5 s for
-`fit`.
+`fit`. Then follow CPU times, of whole processes, of what is refused or answered before torch is imported.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -32,6 +33,40 @@ LIGHT = {
     verb: f"from calibench.cli import main; main({verb.split()!r})"
     for verb in ("--help", "list losses")
 }
+
+
+# What is refused, or answered, without torch: each should take less than half a second of CPU time.
+ANSWERED_AT_ONCE = (
+    "fit --config digits_lt --model.loss FocaLoss",
+    "fit --config digits_lt --trainer.max_epoch 3",
+    "fit --config digits_lt --ckpt_path nowhere.ckpt",
+    "evaluate --val nowhere.npz --test nowhere.npz",
+    "calibrate --val nowhere.npz -o x.pt",
+    "export nowhere",
+    "report nowhere",
+    "sweep digits_lt --losses focall",
+    "data list",
+)
+IMPORTED = ("torch", "calibench.evaluation", "calibench.evaluation.command")
+
+
+def cpu_seconds(*command: str, folder: str) -> float:
+    """User and system time of a whole process and its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def print_cpu_times(repeats: int) -> None:
+    """CPU time of imports and of commands that need no torch; unlike wall time, it hardly depends on other load."""
+    commands = {f"import {name}": ("-c", f"import {name}") for name in IMPORTED}
+    commands |= {line: ("-m", "calibench", *line.split()) for line in ANSWERED_AT_ONCE}
+    print("CPU seconds")
+    for name, command in commands.items():
+        with tempfile.TemporaryDirectory() as folder:
+            least = min(cpu_seconds(*command, folder=folder) for _ in range(repeats))
+        print(f"{name:50s} {least:6.2f}")
 
 
 def seconds(code: str, folder: str) -> float:
@@ -68,6 +103,7 @@ def main() -> None:
         )
     )
     print(f"{'fit adds':32s} {added:6.2f} s")
+    print_cpu_times(repeats)
 
 
 if __name__ == "__main__":

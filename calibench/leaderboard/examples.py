@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Self
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row
+from calibench.tables.bar import watched
 from calibench.tables.key import RAW, TEST
+from calibench.tables.output import loading
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,7 +78,8 @@ class Examples:
         """A column's value of each run on the same resampled test sets, (R,) each; None without such logits."""
         if column.calibrator != RAW or column.split not in (None, TEST):
             return None
-        from calibench.evaluation.bootstrap import RESAMPLED
+        with loading():
+            from calibench.evaluation.bootstrap import RESAMPLED
 
         if column.metric not in RESAMPLED:
             return None
@@ -86,7 +89,8 @@ class Examples:
             test is None or not first.has_the_examples_of(test) for test in tests
         ):
             return None
-        return [self._replicates(place, run) for run in runs]
+        found = (self._replicates(place, run) for run in runs)
+        return list(watched(found, len(runs), f"resampling {place[0]}"))
 
     def _replicates(self, place: Place, record: Record) -> Floats:
         from calibench.evaluation.bootstrap import replicates

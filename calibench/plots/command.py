@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import io
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from calibench.arguments import positive_integer
@@ -17,6 +16,7 @@ from calibench.plots.kinds import KINDS, Request
 from calibench.plots.style import as_text
 from calibench.runs import write_output
 from calibench.tables.key import RAW
+from calibench.tables.output import loading
 
 DESCRIPTION = """\
 Draws one picture of a folder of runs. Seeds of a row are pooled where examples are drawn
@@ -91,12 +91,10 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         FileNotFoundError: If a folder or a prediction file is missing.
-        ValueError: If the picture cannot be drawn from these runs, or without matplotlib.
+        ValueError: If the picture cannot be drawn from these runs.
     """
     if args.output.suffix not in (".png", ".svg", ".pdf"):
         raise ValueError(f"`output` must end in .png, .svg or .pdf, got {args.output.name}.")
-    if find_spec("matplotlib") is None:
-        raise ValueError("pictures need matplotlib: pip install 'calibench[plot]'.")
     positive_integer("--bins", args.bins)
     metric = Column.parse(args.metric or DEFAULT_METRICS.get(args.kind, "ece"))
     every = build_tables(
@@ -109,7 +107,8 @@ def run(args: argparse.Namespace) -> int:
     if not any(row.records for table in tables for row in table.rows):
         raise ValueError(f"{args.results} holds no finished run.")
     request = Request(tables, metric, args.calibrator, args.bins, args.set, args.allow_missing)
-    figure = KINDS[args.kind](request)
+    with loading():
+        figure = KINDS[args.kind](request)
     as_text(figure)
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=200, format=args.output.suffix[1:])

@@ -23,7 +23,7 @@ from calibench.sweep.selection import record_selection
 from calibench.sweep.suites import Part, Suite, is_suite, load_suite, parse_losses, parse_seeds
 from calibench.tables.console import Terminal
 from calibench.tables.grid import Grid, Heading
-from calibench.tables.output import say
+from calibench.tables.output import next_commands, say
 from calibench.tables.terminal import Printed
 
 _PLAIN_KEYS = ("threads", "evaluated_checkpoint", "checkpoint_every_n_steps")
@@ -368,4 +368,6 @@ def _conclude(jobs: Sequence[Job], launcher: Pool | Slurm, root: Path) -> int:
     failed = [job for job in jobs if job.state == "failed"]
     for job in failed:
         say(f"calibench: {job.label} failed: {job.reason} (see {launcher.log(job)})", to=sys.stderr)
+    if done:
+        say(f"results in {root}; {next_commands(root)}")
     return 1 if failed else 0

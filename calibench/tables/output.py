@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 # Control characters, marks that turn the direction of writing, line and paragraph separators, halves of a character.
@@ -35,6 +36,11 @@ def say(*lines: str, to: TextIO | None = None) -> None:
     """
     for line in lines:
         print(printable(line), file=to or sys.stdout, flush=to is not None)
+
+
+def next_commands(results: Path | str) -> str:
+    """One line with the commands that read a folder of results."""
+    return f"next: calibench leaderboard {results}, or calibench report {results} -o report.html"
 
 
 @contextmanager

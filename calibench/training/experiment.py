@@ -225,7 +225,12 @@ class Experiment(LightningCLI):
         return self._run_of(Cell.of({**self.resolved, "processes": None}))
 
     def _run_of(self, cell: Cell) -> Run:
-        return Run(cell.folder(Path(self.config.trainer.default_root_dir or DEFAULT_ROOT)))
+        return Run(cell.folder(self.root))
+
+    @property
+    def root(self) -> Path:
+        """The folder of results."""
+        return Path(self.config.trainer.default_root_dir or DEFAULT_ROOT)
 
     def build(self, callbacks: Sequence[Callback] = (), **trainer_options: Any) -> None:
         """Build trainer, module and data module.

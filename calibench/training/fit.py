@@ -30,7 +30,7 @@ from calibench.runs import (
     write_json,
 )
 from calibench.tables.console import Terminal
-from calibench.tables.output import say
+from calibench.tables.output import next_commands, say
 from calibench.tables.run import run_table
 from calibench.tables.terminal import show
 from calibench.training.beginning import (
@@ -102,6 +102,8 @@ def fit(
         _evaluate_again(experiment, run, patient=report is None)
     if lead:
         _show(run, console, _SAID[outcome])
+        if console is not None and outcome != "trial":
+            console.print(next_commands(experiment.root), soft_wrap=True)
     return "skipped" if outcome == "skipped" else "done", run
 
 
