@@ -152,4 +152,4 @@ def test_a_damaged_checkpoint_is_named(
     assert "last.ckpt" in capsys.readouterr().err
     (copy / "checkpoints" / "last.ckpt").unlink()
     assert main(["export", str(copy)]) == 2
-    assert "is gone" in capsys.readouterr().err
+    assert "is missing" in capsys.readouterr().err
