@@ -12,7 +12,7 @@ Option = TypeVar("Option")
 
 
 def one_of(name: str, value: Name, options: Mapping[Name, Option]) -> Option:
-    """Return what the option `value` stands for."""
+    """Return the entry of `options` that `value` names."""
     if value not in options:
         allowed = ", ".join(repr(option) for option in options)
         raise ValueError(f"`{name}` must be one of {allowed}, got {value!r}.")
@@ -34,7 +34,7 @@ def integer_from(name: str, value: int, low: int) -> int:
 
 
 def is_integer(value: object) -> bool:
-    """Whether a value is an integer; True and False are none."""
+    """Whether a value is an integer; True and False are not."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -73,10 +73,10 @@ def _itself(values: Tensor) -> Tensor:
 
 
 def equal_mass_ends(n: int, n_bins: int) -> Tensor:
-    """Where runs of nearly equal length of n sorted values end, the longer ones first: `numpy.array_split`.
+    """Where pieces of nearly equal length of n sorted values end, the longer ones first: `numpy.array_split`.
 
     Returns:
-        Ends in 0 ... n, (n_bins,) int64; those of the last runs are n where n < n_bins.
+        Ends in 0 ... n, (n_bins,) int64; those of the last pieces are n where n < n_bins.
     """
     size, larger = divmod(n, n_bins)
     bins = torch.arange(1, n_bins + 1)
@@ -86,8 +86,8 @@ def equal_mass_ends(n: int, n_bins: int) -> Tensor:
 def equal_mass_bin(values: Tensor, n_bins: int) -> Tensor:
     """Index of the equal-mass bin of each value among all of them, (N,) -> (N,) int64.
 
-    The bins are those of `equal_mass_cuts`: a run of equal values that a cut would split lies in the
-    bin in which it begins, and bins that such a run fills hold nothing.
+    The bins are those of `equal_mass_cuts`: equal values that a cut would split lie in the
+    bin in which they begin, and bins that they fill hold nothing.
     """
     if len(values) == 0:
         return torch.zeros(0, dtype=torch.int64, device=values.device)
@@ -99,14 +99,14 @@ def equal_mass_bin(values: Tensor, n_bins: int) -> Tensor:
 def equal_mass_cuts(
     ordered: Tensor, n_bins: int, *, last_equal: Callable[[Tensor], Tensor] = _itself
 ) -> list[int]:
-    """Cut sorted values (N,) into at most `n_bins` runs of nearly equal length that split no tie.
+    """Cut sorted values (N,) into at most `n_bins` pieces of nearly equal length that split no tie.
 
-    A cut of `equal_mass_ends` that falls between equal values moves up to the end of their run (so do
+    A cut of `equal_mass_ends` that falls between equal values moves up to the last of them (so do
     the bins of Kumar et al. 2019's code).
 
     Args:
         ordered: The values, ascending.
-        n_bins: The largest number of runs.
+        n_bins: The largest number of pieces.
         last_equal: The largest value that counts as equal to each of some values.
 
     Returns:

@@ -123,7 +123,7 @@ DIR/NAME/calibrator.pt, the calibrator (a NAME of `calibench list calibrators`).
 
 
 class Given(NamedTuple):
-    """What a command line says.
+    """A command line after the verb, split into its parts.
 
     Attributes:
         files: Configuration files.
@@ -193,7 +193,7 @@ _OF_PREDICT = ("output", "calibrator")
 
 
 def _training(verb: str, arguments: list[str]) -> int:
-    """fit, validate, test, predict: what is behind them imports Lightning."""
+    """Run fit, validate, test or predict; they import Lightning."""
     if not arguments or any(argument in ("-h", "--help") for argument in arguments):
         say(*TRAINING_HELP[verb].splitlines())
         return 0 if arguments else 2
@@ -315,7 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _warn(message: Warning | str, *_: object) -> None:
-    """A warning as one line, without the place in the source that a user has no use for."""
+    """Print a warning as one line, without its place in the source."""
     say(f"calibench: warning: {' '.join(str(message).split())}", to=sys.stderr)
 
 

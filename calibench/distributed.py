@@ -1,4 +1,4 @@
-"""The global batch on every process, with the exact gradient.
+"""Gathering of the global batch on every process (DDP), with the exact gradient.
 
 DDP averages gradients over the processes. When every process computes the loss of the whole batch from
 gathered logits, each needs only its own rows' share of the gradient, times the number of processes

@@ -1,4 +1,4 @@
-"""Processes: independent work spread over them, and how one ends when it is told to, or when its parent has."""
+"""Processes: independent work in several of them, and their end by a signal or with their parent."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def spread(
     imports: Sequence[str] = (),
     start: Callable[[], None] | None = None,
 ) -> Iterator[R]:
-    """The function's results, in the order of the items.
+    """Call a function for each item, in several processes; yields the results in the order of the items.
 
     With more than one process, a script that calls this needs the guard of every script that uses
     `multiprocessing`: `if __name__ == "__main__":`.
@@ -70,7 +70,7 @@ def spread(
 
 
 def prepared(imports: Sequence[str]) -> Any:
-    """Start importing what processes will need, beside what this one does meanwhile.
+    """Start importing, in the background, the modules that processes will need.
 
     Args:
         imports: As `spread` takes them. Those asked for until the first process starts count.
@@ -109,7 +109,7 @@ def _begin(start: Callable[[], None] | None) -> None:
 
 @contextmanager
 def unwinding() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise `Terminated` while inside, so that they unwind the stack as Ctrl-C does.
+    """Let SIGTERM and SIGHUP raise `Terminated` while inside, so that they unwind the stack as Ctrl-C does.
 
     The first one counts: what comes later, as a closed terminal sends one signal and the parent another, does not
     interrupt the unwinding. A signal that is ignored, as under `nohup`, stays ignored.
@@ -135,7 +135,7 @@ def _unwind(received: int, *_: object) -> NoReturn:
 
 
 def end_with_parent(grace: float = 10.0) -> None:
-    """Let this process end when the one that started it is gone, even if that one was killed.
+    """End this process when the one that started it is gone, even if that one was killed.
 
     It gets a SIGTERM then, and as many seconds as `grace` says to answer it.
     """
@@ -152,7 +152,7 @@ def _end_after(parent: BaseProcess, grace: float) -> None:
 
 
 def cause_of_death(code: int) -> str:
-    """What an exit code of a child process says: `was killed by signal 9 (SIGKILL; out of memory?)`."""
+    """The cause of a child process's death, from its exit code: `was killed by signal 9 (SIGKILL; out of memory?)`."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:

@@ -57,8 +57,8 @@ def calibration_errors(confidence: Tensor, residual: Tensor, n_bins: int) -> Ten
     Returns:
         The error of each scoring in [0, 1], (T,), float64.
     """
-    cell = equal_width_bin(confidence, n_bins)
+    bin_of = equal_width_bin(confidence, n_bins)
     # A bin's |accuracy - confidence| times its share is the absolute sum of its residuals over N.
-    sums = torch.zeros(len(cell), n_bins, dtype=torch.float64, device=cell.device)
-    sums.scatter_add_(1, cell, residual.double())
+    sums = torch.zeros(len(bin_of), n_bins, dtype=torch.float64, device=bin_of.device)
+    sums.scatter_add_(1, bin_of, residual.double())
     return sums.abs().sum(dim=1) / confidence.shape[1]

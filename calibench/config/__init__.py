@@ -1,4 +1,4 @@
-"""Configuration files: looked up by short name and merged before any parser sees them.
+"""Configuration files: found by short name and merged before any parser sees them.
 
 jsonargparse merges configurations key by key, so the arguments of a class that an overlay replaced live on
 in the new class wherever it accepts their names. Here another class replaces the whole block.
@@ -151,7 +151,7 @@ def load(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:
     return cast(Config, merge(config, {"model": {"loss": {"init_args": entries[entry]}}}))
 
 
-# The packages whose classes a run's configuration may name without being asked: none of them runs what it is given.
+# The packages whose classes a run's configuration may name without `--trust`: building them runs no other code.
 KNOWN_PACKAGES = ("calibench", "lightning", "pytorch_lightning", "torch", "torchvision")
 
 
@@ -183,7 +183,7 @@ def _could_be_imported(text: str) -> bool:
 
 
 def short_name(class_path: str) -> str:
-    """`torch.optim.SGD` -> `SGD`."""
+    """The last part of an import path: `torch.optim.SGD` -> `SGD`."""
     return class_path.rsplit(".", 1)[-1]
 
 
@@ -224,7 +224,7 @@ def merge_files(names: Sequence[str]) -> Config:
 
 
 def configuration(files: Sequence[str], options: Options = ()) -> Config:
-    """What a run is given: configuration files, merged in order, and options on top of them.
+    """The configuration of a run: files, merged in order, with options on top of them.
 
     Args:
         files: By path or short name.
@@ -234,7 +234,7 @@ def configuration(files: Sequence[str], options: Options = ()) -> Config:
 
 
 def with_options(config: Config, options: Options) -> Config:
-    """A configuration in which options are set, one after the other.
+    """Set options in a configuration, one after the other.
 
     A key is dotted (`trainer.max_epochs`); within a class it names an argument (`model.loss.gamma`), with or without
     `init_args` before it. A class, by name or as a block, replaces another one with all its arguments. `key+` adds to
@@ -265,7 +265,7 @@ def with_options(config: Config, options: Options) -> Config:
 
 
 def _with_option(old: Any, keys: Sequence[str], value: Any) -> Any:
-    """A part of a configuration in which a value stands at the keys."""
+    """Set the value at the keys in a part of a configuration."""
     if not keys:
         return _in_place_of(old, value)
     if isinstance(old, list) and old:
@@ -283,7 +283,7 @@ def _with_option(old: Any, keys: Sequence[str], value: Any) -> Any:
 
 
 def _in_place_of(old: Any, value: Any) -> Any:
-    """A value in the place of another one: the same class keeps its arguments."""
+    """Replace a value by another one; the same class keeps its arguments."""
     if isinstance(value, dict) and "class_path" in value:
         return merge(old, value)
     if isinstance(value, str) and isinstance(old, dict) and "class_path" in old:
@@ -306,7 +306,7 @@ LONG_TAIL_SEED = 1
 
 
 def long_tail_seed(tail_seed: Seed | None, split_seed: Seed) -> Seed:
-    """What chooses the images of a long tail: where nothing is said, the split's seed if that is a number, else 1.
+    """Seed that chooses the images of a long tail; by default the split's seed if that is a number, else 1.
 
     So the tail is one for all runs, as in the papers, and what the seed of the split drew before tails had a seed of
     their own stays as it was.

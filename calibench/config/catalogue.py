@@ -1,4 +1,4 @@
-"""What there is, read from the source without importing it: names, one line each, the paper it is from."""
+"""Catalogue of classes, plots and benchmarks, read from the source without importing it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def plots() -> dict[str, str]:
 
 
 def plugins(kind: str) -> list[EntryPoint]:
-    """What other packages registered under the entry-point group `calibench.<kind>`."""
+    """Plug-ins: what other packages registered under the entry-point group `calibench.<kind>`."""
     return sorted(entry_points(group=f"calibench.{kind}"))
 
 

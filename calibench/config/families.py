@@ -1,4 +1,4 @@
-"""Families of classes that a configuration may name: the names there are, and the arguments of each, unimported."""
+"""Families of classes that a configuration may name, with their arguments; no class is imported."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ FAMILIES = (
 
 
 def family_of_type(annotation: ast.expr | None) -> Family | None:
-    """The family that a type names."""
+    """The family of the classes that a type names."""
     words = (
         {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)}
         if annotation
@@ -136,7 +136,7 @@ def family_of_type(annotation: ast.expr | None) -> Family | None:
 
 
 def family_of_key(key: str) -> Family | None:
-    """The family of the classes that stand at a dotted key, by its last part that tells."""
+    """The family of the classes that stand at a dotted key, from the last part of the key that names a family."""
     for part in reversed(key.split(".")):
         name = part.partition("[")[0]
         for family in FAMILIES:

@@ -1,4 +1,4 @@
-"""Keys of a run's configuration: calibench's own, and the classes whose arguments the groups of others are."""
+"""Keys of a run's configuration: calibench's own, and the classes whose arguments make a group of keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Key:
-    """A key of its own, in no group.
+    """A key that is in no group.
 
     Attributes:
         type: Its type.

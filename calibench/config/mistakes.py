@@ -1,4 +1,4 @@
-"""Mistakes in a configuration that its text and the source show: found before torch or Lightning is imported."""
+"""Mistakes in a configuration, found from its text and the source before torch or Lightning is imported."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _arguments_of(group: str) -> dict[str, Argument]:
 def _check_required(config: Config) -> None:
     if not _is_given(config.get("data")):
         raise UsageError(
-            "`data` is required: name a benchmark with `--config`, digits_lt say (see `calibench list benchmarks`)."
+            "`data` is required: name a benchmark, as `--config digits_lt` (see `calibench list benchmarks`)."
         )
     model = config.get("model") or {}
     for name in (name for name, given in _arguments_of("model").items() if given.required):

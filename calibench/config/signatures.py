@@ -1,4 +1,4 @@
-"""Signatures of classes, read from their source: nothing is imported, so a wrong name is found in no time."""
+"""Signatures of classes, read from their source: nothing is imported, so that a wrong name is found at once."""
 
 from __future__ import annotations
 

@@ -13,15 +13,15 @@ from torch import Tensor
 from calibench.binning import equal_width_bin
 
 Floats = npt.NDArray[np.float64]
-_CHUNK = 100  # resamples at a time, which bounds the memory of their cells
+_CHUNK = 100  # resamples at a time, which bounds the memory of their bins
 
 
 class ClasswiseResamples:
     """Residuals p_k - 1[y = k] of a test set, stored so that their binned sums over a resample are fast.
 
     Nearly all probabilities lie in the first bin of their class. The few that do not make a sparse matrix of
-    (example, occupied cell), a cell being a later bin of a class; the first bin of each class gets what all examples
-    sum to, less its other cells. That total is one product of matrices, in float32.
+    (example, occupied bin), the later bins of each class apart; the first bin of each class gets what all examples
+    sum to, less its other bins. That total is one product of matrices, in float32.
 
     Args:
         probs: Probabilities (N, K).
@@ -34,15 +34,15 @@ class ClasswiseResamples:
         self._residual = probs.float().scatter_add(
             1, target.unsqueeze(1), probs.new_full((self._n, 1), -1.0, dtype=torch.float32)
         )
-        self._cells = [self._later_bins(probs, number) for number in n_bins]
+        self._bins = [self._later_bins(probs, number) for number in n_bins]
 
     def __call__(self, counts: npt.NDArray[np.float32]) -> list[Floats]:
         """Classwise ECE for each number of bins, (R,) each, of resamples with counts (R, N)."""
         totals = (torch.from_numpy(counts) @ self._residual).numpy()
         rows = [slice(start, start + _CHUNK) for start in range(0, len(counts), _CHUNK)]
         return [
-            np.concatenate([self._error(totals[some], counts[some], *cells) for some in rows])
-            for cells in self._cells
+            np.concatenate([self._error(totals[some], counts[some], *bins) for some in rows])
+            for bins in self._bins
         ]
 
     def _error(
@@ -58,13 +58,13 @@ class ClasswiseResamples:
         return error / (self._n * self._classes)
 
     def _later_bins(self, probs: Tensor, n_bins: int) -> tuple[csr_matrix, csr_matrix]:
-        """Residuals above the first bin, (N, cells), and the class of each cell, (cells, K)."""
+        """Residuals above the first bin, (N, B), and the class of each of these B bins, (B, K)."""
         bound = 0.999 / n_bins  # a little too low; the next lines drop what lies in the first bin
         rows, columns = np.nonzero(probs.numpy() > bound)
         bins = equal_width_bin(probs[rows, columns], n_bins).numpy()
         rows, columns, bins = (part[bins > 0] for part in (rows, columns, bins))
-        occupied, cell = np.unique(columns * n_bins + bins, return_inverse=True)
+        occupied, place = np.unique(columns * n_bins + bins, return_inverse=True)
         values = self._residual[rows, columns].double().numpy()
-        residuals = csr_matrix((values, (rows, cell)), shape=(self._n, len(occupied)))
+        residuals = csr_matrix((values, (rows, place)), shape=(self._n, len(occupied)))
         own = (np.ones(len(occupied)), (np.arange(len(occupied)), occupied // n_bins))
         return residuals, csr_matrix(own, shape=(len(occupied), self._classes))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from calibench.evaluation.scoring import Row
 from calibench.tables.grid import Entry, Grid, Heading, Number
 from calibench.tables.scores import Measure, Scores, detection, measures
-from calibench.tables.titles import POSTERIOR_METRICS, of_a_set
+from calibench.tables.titles import POSTERIOR_METRICS, metrics_of_set
 
 CSV_COLUMNS = (
     "model", "split", "calibrator", "metric", "score", "n_bins", "value", "low", "high", "best", "floor", "p",
@@ -25,7 +25,7 @@ def sheets(rows: Sequence[Row]) -> list[Grid]:
     known = dict.fromkeys(row["split"] for row in rows if row["metric"] == "posterior_kl")
     tables = {
         split: [
-            *measures(split, of_a_set(rows, split)),
+            *measures(split, metrics_of_set(rows, split)),
             *(detection(rows) if split == "test" else []),
         ]
         for split in labelled

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row
-from calibench.tables.bar import watched
+from calibench.tables.bar import with_progress
 from calibench.tables.key import RAW, TEST
 from calibench.tables.output import loading
 
@@ -90,7 +90,7 @@ class Examples:
         ):
             return None
         found = (self._replicates(place, run) for run in runs)
-        return list(watched(found, len(runs), f"resampling {place[0]}"))
+        return list(with_progress(found, len(runs), f"resampling {place[0]}"))
 
     def _replicates(self, place: Place, record: Record) -> Floats:
         from calibench.evaluation.bootstrap import replicates

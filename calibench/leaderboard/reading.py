@@ -19,9 +19,9 @@ from calibench.leaderboard.versions import Versions, package_versions
 from calibench.processes import spread
 from calibench.runs import Cell, CorruptRun, read_json, with_present_names
 from calibench.statistics import Verdict
-from calibench.tables.bar import watched
+from calibench.tables.bar import with_progress
 from calibench.tables.key import RAW, Key
-from calibench.tables.titles import learn
+from calibench.tables.titles import add_described
 
 RUNS_A_PROCESS = 1000  # with fewer, starting another process takes longer than it saves
 RUNS_A_PART = 250  # runs that a process reads in one go
@@ -89,11 +89,11 @@ def read_results(results: Path, *, wanted: Wanted = EVERYTHING, processes: int =
     processes = min(processes, len(folders) // RUNS_A_PROCESS)
     done = spread(partial(_read, wanted=wanted), parts, processes=processes, imports=[__name__])
     read = Results()
-    for part in watched(done, len(parts), "reading runs"):
+    for part in with_progress(done, len(parts), "reading runs"):
         read.add(part)
     if not read.records and not read.problems:
         raise ValueError(f"{results} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
-    learn(read.metrics)
+    add_described(read.metrics)
     return without_other_data(read)
 
 
@@ -281,4 +281,4 @@ def _odd_ones(runs: Sequence[Record]) -> Iterator[tuple[Record, str]]:
     usual = max(prints, key=prints.count)
     for run in runs:
         if run.fingerprint != usual:
-            yield run, f"its data {run.fingerprint} are not those of the same cells ({usual})"
+            yield run, f"its data {run.fingerprint} are not those of comparable runs ({usual})"

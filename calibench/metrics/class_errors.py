@@ -22,8 +22,8 @@ def confusion_counts(preds: Tensor, target: Tensor) -> Tensor:
     """Number of examples by target (row) and prediction (column): (N, K), (N,) -> (K, K) int64."""
     num_classes = preds.shape[1]
     counts = torch.zeros(num_classes * num_classes, dtype=torch.int64, device=preds.device)
-    cells = target * num_classes + preds.argmax(1)
-    return counts.index_add_(0, cells, torch.ones_like(cells)).view(num_classes, num_classes)
+    pairs = target * num_classes + preds.argmax(1)
+    return counts.index_add_(0, pairs, torch.ones_like(pairs)).view(num_classes, num_classes)
 
 
 def confusion_matrix(preds: Tensor, target: Tensor, num_classes: int | None = None) -> Tensor:

@@ -45,17 +45,17 @@ def add_selected(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
     row, values = index // num_classes, probs.take(index)
     label = index - row * num_classes
     residual = np.subtract(values, label == target.numpy()[row], dtype=np.float64)
-    cells = equal_width_bin_of_array(values, n_bins) + label * n_bins
-    residuals.view(-1).index_add_(0, torch.from_numpy(cells), torch.from_numpy(residual))
+    places = equal_width_bin_of_array(values, n_bins) + label * n_bins
+    residuals.view(-1).index_add_(0, torch.from_numpy(places), torch.from_numpy(residual))
 
 
 def add_all(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
     """`add_residuals` on a GPU: of all probabilities, because to select some would wait for the device."""
     num_classes, n_bins = residuals.shape
     labels = torch.arange(num_classes, device=preds.device)
-    cells = equal_width_bin(preds, n_bins).add_(labels, alpha=n_bins)
+    places = equal_width_bin(preds, n_bins).add_(labels, alpha=n_bins)
     residual = preds.double().add_(target.unsqueeze(1) == labels, alpha=-1)
-    residuals.view(-1).index_add_(0, cells.view(-1), residual.view(-1))
+    residuals.view(-1).index_add_(0, places.view(-1), residual.view(-1))
 
 
 def first_bins(residuals: Tensor, totals: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The numbers of the papers' tables, and the names under which this package has what they measured."""
+"""Published numbers: the tables of three papers, and this package's names for what they measured."""
 
 from calibench.published.names import dataset_of, loss_names, model_names
 from calibench.published.numbers import PAPERS, Paper, Published, load, published_number

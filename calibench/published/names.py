@@ -1,4 +1,4 @@
-"""The papers' names for what this package calls otherwise."""
+"""Names of losses, networks and datasets in the papers, where this package calls them otherwise."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ STAGES = {"raw": "pre", "TemperatureScaling": "post_ts", "AdaptiveTemperatureSca
 
 
 def loss_names(loss: str) -> tuple[str, ...]:
-    """A loss class in the papers' terms: every name they use; its own name if no paper has it."""
+    """The names that the papers use for a loss class; its own name if no paper has it."""
     return LOSSES.get(loss, (loss,))
 
 
 def model_names(backbone: str) -> tuple[str, ...]:
-    """A backbone in the papers' terms: every name they use."""
+    """The names that the papers use for a backbone."""
     return MODELS.get(backbone, (backbone,))
 
 
 def dataset_of(benchmark: str, settings: Mapping[str, Any]) -> str:
-    """A benchmark in the papers' terms: `cifar10_lt` with imbalance factor 10 is `cifar10_lt10`."""
+    """The name that the papers use for a benchmark: `cifar10_lt` with imbalance factor 10 is `cifar10_lt10`."""
     if not benchmark.endswith("_lt"):
         return DATASETS.get(benchmark, benchmark)
     factor = settings.get("data.init_args.imbalance_factor")

@@ -88,7 +88,7 @@ class Published:
         dataset: Data set; `cifar10->svhn` for CIFAR-10 against an OOD set.
         model: Network.
         loss: Loss, in the papers' terms.
-        metric: The metric's key in metrics.json, or a metric this package has not.
+        metric: The metric's key in metrics.json, or a metric that this package lacks.
         stage: `pre` (raw), `post_ts`, `post_ats`, or `train`.
         value: Mean; a fraction where the paper prints percent.
         std: Standard deviation over the paper's runs, None if it gives none.
@@ -156,9 +156,9 @@ def published_number(
     metric: str,
     stage: str,
 ) -> Published | None:
-    """The number of one cell, from the first table that holds it; None if no table does.
+    """One published number, from the first table that holds it; None if no table does.
 
-    An entry of a table that varies the calibrator's bins is not it.
+    Tables that vary the calibrator's bins are left out.
     """
     return _index().get((paper, dataset, model, loss, metric, stage))
 

@@ -20,7 +20,7 @@ from calibench.leaderboard.table import Row, Table, Value, build_tables
 from calibench.processes import prepared, spread
 from calibench.report.pictures import curves, pictures, short, use_one_core
 from calibench.runs import CorruptRun, read_json
-from calibench.tables.bar import watched
+from calibench.tables.bar import with_progress
 from calibench.tables.key import RAW, TEST, VAL
 from calibench.tables.titles import METRICS
 
@@ -135,7 +135,7 @@ def _calibrators(tables: Sequence[Table]) -> list[str]:
 def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int, processes: int) -> list[Json]:
     records = [list(row.records.values()) for _, row in numbered]
     # Curves need no torch, so they are read while the other processes import it.
-    lines = list(watched(map(curves, records), len(records), "reading training curves"))
+    lines = list(with_progress(map(curves, records), len(records), "reading training curves"))
     parts = spread(
         partial(pictures, n_bins=n_bins),
         records,
@@ -143,7 +143,7 @@ def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int, processes: int) ->
         imports=IMPORTS,
         start=use_one_core,
     )
-    shown = watched(parts, len(records), "reading logits")
+    shown = with_progress(parts, len(records), "reading logits")
     return [
         _row(*place) | {"curves": line} | part
         for place, line, part in zip(numbered, lines, shown, strict=True)
@@ -151,7 +151,7 @@ def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int, processes: int) ->
 
 
 def _row(table: Table, row: Row) -> Json:
-    cells = {f"{c.metric}|{c.calibrator}": _cell(row.values[c]) for c in table.columns}
+    cells = {f"{c.metric}|{c.calibrator}": _numbers(row.values[c]) for c in table.columns}
     return {
         "benchmark": table.data,
         "backbone": table.backbone,
@@ -164,7 +164,7 @@ def _row(table: Table, row: Row) -> Json:
     }
 
 
-def _cell(value: Value) -> list[Any] | None:
+def _numbers(value: Value) -> list[Any] | None:
     if math.isnan(value.mean):
         return None
     known = [short(value.mean), short(value.std), int(value.tied), len(value.seeds)]

@@ -1,4 +1,4 @@
-"""A paper's table with our numbers of the same cells."""
+"""Reproduction of a paper's table: its numbers, and ours for the same settings."""
 
 from calibench.reproduce.command import add_arguments, run
 from calibench.reproduce.numbers import Line, Ours, Reproduction, reproduction, suite_of

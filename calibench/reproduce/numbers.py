@@ -1,4 +1,4 @@
-"""Our numbers of a paper's cells: the same bins, metric variant and post-hoc method, and an interval over seeds."""
+"""Our numbers for the settings of a paper's table: the same bins, metric variant and post-hoc method."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BY_STAGE = {stage: calibrator for calibrator, stage in STAGES.items()}
 
 @dataclass
 class Ours:
-    """Our runs of a published cell.
+    """Our runs for a published number.
 
     Attributes:
         planned: Seeds that the suite names.
@@ -148,7 +148,7 @@ def suite_of(paper: str, table: str) -> str | None:
 
 @dataclass(frozen=True)
 class _Runs:
-    """What the finished runs of a setting have written, and why others do not count."""
+    """The results of a setting's finished runs, and why other runs do not count."""
 
     setting: Setting
     contents: Sequence[Mapping[str, Any]]
@@ -167,7 +167,7 @@ class _Runs:
 
 
 def _finished(run: Run) -> Mapping[str, Any]:
-    """What a finished run has written: its metrics, and its costs under `environment`."""
+    """The metrics of a finished run, with its costs under `environment`; empty for an unfinished one."""
     if not run.done:
         return {}
     costs = run.folder / "environment.json"

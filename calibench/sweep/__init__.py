@@ -1,1 +1,1 @@
-"""Many runs: suites of cells, planned, skipped where done, in warm processes or SLURM jobs."""
+"""Sweeps of many runs: suites, plans, worker processes and SLURM jobs; what is done is skipped."""

@@ -89,14 +89,14 @@ def _work(connection: Connection, device: str | None) -> None:
     try:
         with unwinding():
             while True:
-                _run_cell(connection, *connection.recv())
+                _run_job(connection, *connection.recv())
     except EOFError:
         return
     except Terminated as ended:
         raise SystemExit(128 + ended.number) from None
 
 
-def _run_cell(connection: Connection, config: Config, log: str) -> None:
+def _run_job(connection: Connection, config: Config, log: str) -> None:
     try:
         _write_to(log)
         from calibench.training.fit import fit

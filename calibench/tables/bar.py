@@ -1,4 +1,4 @@
-"""A bar on stderr for results that take long; rich is imported for a terminal only."""
+"""Progress bar on stderr for slow results; rich is imported for a terminal only."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def watched(results: Iterator[T], total: int, title: str) -> Iterator[T]:
-    """The same results, with a bar on stderr; none where that is no terminal, or for one result."""
+def with_progress(results: Iterator[T], total: int, title: str) -> Iterator[T]:
+    """Yield the results and show a progress bar on stderr, if that is a terminal and there are several results."""
     if total < 2 or not sys.stderr.isatty():
         yield from results
         return

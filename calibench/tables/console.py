@@ -1,4 +1,4 @@
-"""A terminal with colours, tables and bars, to which text is text."""
+"""Terminal with colours, tables and bars, which takes no text for markup or control sequences."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Terminal(Console):
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print; a plain text is a line, in which a line break is shown as what it is."""
+        """Print objects; a plain text is one line, in which a line break is shown, not made."""
         shown = (printable(part) if isinstance(part, str) else part for part in objects)
         super().print(*shown, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """A text as rich measures and prints it, in a cell for instance."""
+        """A text as rich measures and prints it, in a table for instance."""
         return super().render_str(printable(text, keep="\n"), **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """What goes to the terminal, whoever made it; rich's own control sequences are apart from text."""
+        """Render an object; control characters within its text are shown, rich's own control sequences are kept."""
         for segment in super().render(renderable, options):
             text = segment.text if segment.control else printable(segment.text, keep="\n")
             yield segment if text == segment.text else Segment(text, segment.style)

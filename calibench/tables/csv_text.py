@@ -1,4 +1,4 @@
-"""CSV for other programs: numbers as fractions and in full."""
+"""CSV for other programs: numbers as fractions, with all digits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """A heading and a line for each row; a field is empty where a row has nothing there, a text no formula."""
+    """CSV with a heading; a field is empty where a row has no such key, and no text is taken for a formula."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="", lineterminator="\n")
     writer.writeheader()

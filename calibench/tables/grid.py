@@ -1,4 +1,4 @@
-"""A table as a grid of cells, which every printer takes: what a table says, apart from how it looks."""
+"""Grid: the content of a table, from which every format is printed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Grid:
 
 
 def grouped(columns: Sequence[Heading]) -> list[list[int]]:
-    """Places of the columns that are no labels, those of one group together."""
+    """Positions of the columns that are not labels, those of one group together."""
     groups: dict[object, list[int]] = {}
     for place, column in enumerate(columns):
         if not column.label:

@@ -11,7 +11,7 @@ VAL = "val"
 
 
 class Key(NamedTuple):
-    """Where a number of a run belongs.
+    """Key of a number of a run.
 
     Attributes:
         metric: Name of the metric, `ece`, whatever its number of bins.

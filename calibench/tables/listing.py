@@ -1,4 +1,4 @@
-"""`calibench list`: what there is, with one line on each."""
+"""`calibench list`: names of classes, plots or benchmarks, with one line on each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed is text: names from files and folders cannot move a cursor or be markup."""
+"""Printing of text from outside: names of files and folders cannot move the cursor."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""A text in which control characters are shown as what they are: `\x1b[2J` does not clear the screen.
+    r"""Make control characters of a text visible, so that `\x1b[2J` does not clear the screen.
 
     Args:
-        text: Whatever a name in a file or folder is.
-        keep: Characters to leave alone, a line break say.
+        text: A text from outside: the name of a file or folder, or what a file holds.
+        keep: Characters to leave as they are, a line break for instance.
     """
     return _CONTROL.sub(lambda found: _shown(found[0], keep), text)
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from calibench.tables.grid import Entry, Grid, Heading
 from calibench.tables.scores import Measure, Scores, detection, measures
-from calibench.tables.titles import POSTERIOR_METRICS, initials, of_a_set
+from calibench.tables.titles import POSTERIOR_METRICS, initials, metrics_of_set
 
 
 class _Report(Protocol):
@@ -35,7 +35,7 @@ def run_table(report: _Report) -> Grid:
 def _measures(rows: Sequence[Mapping[str, Any]]) -> list[Measure]:
     known = {row["metric"] for row in rows}
     posterior = [name for name in POSTERIOR_METRICS if name in known]
-    return [*measures("test", [*of_a_set(rows, "test"), *posterior]), *detection(rows)]
+    return [*measures("test", [*metrics_of_set(rows, "test"), *posterior]), *detection(rows)]
 
 
 def _fitted(temperatures: Sequence[Sequence[float]]) -> Iterator[list[str]]:

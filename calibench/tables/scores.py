@@ -33,7 +33,7 @@ def detection(rows: Iterable[Mapping[str, Any]]) -> list[Measure]:
 
 
 class Scores:
-    """Rows of an evaluation by what they are of; of several numbers of bins the first.
+    """Rows of an evaluation, by model, set, metric and calibrator; of several numbers of bins the first.
 
     Args:
         rows: The rows, as in metrics.json.

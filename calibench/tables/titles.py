@@ -1,4 +1,4 @@
-"""What metrics are called in tables, how they are printed, and which direction is better."""
+"""Titles of metrics in tables, their units, and which direction is better."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Metric:
         title: Its name in a table.
         percent: Whether print shows it in percent (files hold fractions).
         decimals: Printed decimals.
-        direction: -1 where less is better, 1 where more is, 0 where it is no quality.
+        direction: -1 where less is better, 1 where more is, 0 where neither is.
         smallest: Lower end of its range.
         largest: Upper end of its range.
     """
@@ -46,7 +46,7 @@ def _rate(title: str, direction: int = -1) -> Metric:
 
 
 def _of_the_metrics(classes: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
-    """What the metric classes say of themselves, read from their source."""
+    """Metrics by name, from the attributes of their classes, which are read from the source."""
     found: dict[str, Metric] = {}
     for said in classes.values():
         for part in (*(said["parts"] or {"": {}}).values(), *said["variants"].values()):
@@ -88,19 +88,19 @@ METRICS = {name: _OURS[name] for name in TEST_METRICS} | _OURS | _OTHERS
 
 
 def metric_info(name: str) -> Metric:
-    """How the metric `name` is printed: one that this package does not know by its own name."""
+    """How the metric `name` is printed; a metric that this package does not know keeps its name."""
     return METRICS.get(name) or Metric(
         name, decimals=4, direction=1 if name.endswith("auroc") else -1
     )
 
 
-def learn(described: Mapping[str, Mapping[str, Any]]) -> None:
-    """Take what results say of metrics that this package does not know."""
+def add_described(described: Mapping[str, Mapping[str, Any]]) -> None:
+    """Add metrics that this package does not know, as results describe them."""
     METRICS.update({name: _metric(said) for name, said in described.items() if name not in METRICS})
 
 
 def direction(name: str) -> int:
-    """-1 where less is better, 1 where more is, 0 where the metric is no quality."""
+    """-1 where less is better, 1 where more is, 0 where neither is."""
     return metric_info(name).direction
 
 
@@ -108,7 +108,7 @@ def direction(name: str) -> int:
 POSTERIOR_METRICS = tuple(name for name in METRICS if name.startswith("posterior_"))
 
 
-def of_a_set(rows: Iterable[Mapping[str, Any]], split: str) -> list[str]:
+def metrics_of_set(rows: Iterable[Mapping[str, Any]], split: str) -> list[str]:
     """The metrics of a labelled set in the order of a table: the benchmark's own, then further ones."""
     own = (
         row for row in rows if row["split"] == split and not (row.get("score") or row.get("label"))
@@ -119,6 +119,6 @@ def of_a_set(rows: Iterable[Mapping[str, Any]], split: str) -> list[str]:
 
 
 def initials(name: str) -> str:
-    """`AdaptiveTemperatureScaling(n_bins=5)` -> `ATS(n_bins=5)`; a name with fewer than two capitals stays."""
+    """Initials of a class name, if there are several: `AdaptiveTemperatureScaling(n_bins=5)` -> `ATS(n_bins=5)`."""
     capitals = "".join(re.findall(r"\([^)]*\)|[A-Z]|#\d+", name))
     return capitals if len(capitals) > 1 else name

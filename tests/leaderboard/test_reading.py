@@ -130,7 +130,7 @@ def test_other_data_in_a_cell_are_flagged(tmp_path: Path) -> None:
     assert len(read.records) == 3
     (problem,) = read.problems
     assert problem.cell.loss == "GenerativeCrossEntropy"
-    assert problem.reason == "its data beef are not those of the same cells (f00d)"
+    assert problem.reason == "its data beef are not those of comparable runs (f00d)"
 
 
 def test_other_data_by_seed_or_by_settings_are_right(tmp_path: Path) -> None:

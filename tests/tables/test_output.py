@@ -17,7 +17,7 @@ from rich.text import Text
 
 import calibench
 from calibench.cli import main
-from calibench.tables.bar import watched
+from calibench.tables.bar import with_progress
 from calibench.tables.console import Terminal
 from calibench.tables.csv_text import csv_field
 from calibench.tables.output import printable, say
@@ -96,13 +96,13 @@ def test_a_line_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_bar_is_for_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert list(watched(iter("abc"), 3, "reading")) == ["a", "b", "c"]
+    assert list(with_progress(iter("abc"), 3, "reading")) == ["a", "b", "c"]
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    assert list(watched(iter("abc"), 3, "reading")) == ["a", "b", "c"]
+    assert list(with_progress(iter("abc"), 3, "reading")) == ["a", "b", "c"]
     assert "reading" in capsys.readouterr().err
-    assert list(watched(iter("a"), 1, "reading")) == ["a"]
+    assert list(with_progress(iter("a"), 1, "reading")) == ["a"]
     assert capsys.readouterr().err == ""
 
 
