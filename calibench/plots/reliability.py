@@ -121,8 +121,8 @@ def draw_reliability(axes: Axes, diagram: Reliability, *, title: str = "") -> Ax
         diagram.confidence[seen],
         diagram.calibrated_low[seen],
         diagram.calibrated_high[seen],
-        color=GREY,
-        alpha=0.25,
+        color=PALETTE[2],
+        alpha=0.2,
         linewidth=0,
         label="95 % of calibrated models",
     )

@@ -17,7 +17,7 @@ function drawReliability(rows) {
     el("div", {}, ...[...new Set(["raw", view.after])].filter((c) => r.reliability[c]).map((c) => reliabilityPanel(r.reliability[c], c))))));
   const { count } = known[0].reliability.raw;
   const total = count.reduce((a, b) => a + b, 0);
-  document.getElementById("reliability").append(empty(`${count.length} bins, ${total} examples; bars: share of examples; band: 95 % bootstrap; grey band: 95 % of calibrated models`));
+  document.getElementById("reliability").append(empty(`${count.length} bins, ${total} examples; bars: share of examples; band: 95 % bootstrap; grey area: 95 % of calibrated models`));
 }
 function reliabilityPanel(r, calibrator) {
   const n = r.count.length;
