@@ -207,3 +207,32 @@ def test_a_caller_that_catches_the_output_gets_it(results: Path) -> None:
     with redirect_stdout(caught):
         assert called(str(results), "--format", "csv") == 0
     assert caught.getvalue().startswith("benchmark,")
+
+
+def test_calibration_errors_carry_their_verdict_in_every_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for loss, p_values in (("BrierLoss", (0.3, 0.2, 0.04)), ("FocalLoss", (0.001, 0.002, 0.2))):
+        for seed, p in enumerate(p_values, start=1):
+            row = {
+                "split": "test",
+                "calibrator": "raw",
+                "metric": "ks",
+                "value": 0.03 + 0.001 * seed,
+            }
+            write_run(tmp_path, loss=loss, seed=seed, rows=[{**row, "floor": 0.01 * seed, "p": p}])
+    shown = {}
+    for format in ("table", "markdown", "csv", "json"):
+        called(str(tmp_path), "--format", format, "--metrics", "nll", "ks", "ece")
+        shown[format] = capsys.readouterr().out
+    assert "3.20" in shown["table"]
+    assert shown["table"].count("°") == 2  # one value, and the line under the table
+    assert "° cannot be told from perfect calibration" in shown["markdown"]
+    assert "floor 2 %" in shown["markdown"]
+    rows = {row["loss"]: row for row in csv.DictReader(io.StringIO(shown["csv"]))}
+    assert float(rows["BrierLoss"]["ks_floor"]) == pytest.approx(0.02)
+    assert float(rows["BrierLoss"]["ks_p"]) == pytest.approx(0.4)  # twice the median
+    assert float(rows["FocalLoss"]["ks_p"]) == pytest.approx(0.004)
+    assert "ece_floor" not in rows["BrierLoss"]  # runs of earlier versions have none
+    cells = {row["loss"]: row["cells"]["ks"] for row in json.loads(shown["json"])[0]["rows"]}
+    assert (cells["BrierLoss"]["floor"], cells["BrierLoss"]["p"]) == pytest.approx((0.02, 0.4))

@@ -153,3 +153,15 @@ def test_csv_is_read_back() -> None:
     text = csv_text(["a", "b"], rows)
     assert [row["b"] for row in csv.DictReader(io.StringIO(text))] == ["0.1", "nan", "inf", ""]
     assert next(csv.DictReader(io.StringIO(text)))["a"] == 'x,"y"'
+
+
+def test_values_at_their_floor_have_a_small_circle_and_stay_aligned() -> None:
+    columns = [Heading("loss", label=True, left=True), Heading("ECE %"), Heading("NLL")]
+    rows = [["a", Number("1.10", marked=True), "0.3"], ["b", Number("12.00", best=True), "0.2"]]
+    grid = Grid("t", columns, rows)
+    assert "| a | 1.10° | 0.3 |" in markdown(grid)
+    assert r"a & 1.10$^\circ$ & 0.3" in latex(grid)
+    (part,) = fitting(grid, 80)
+    _, _, first, second = ("".join(piece.text for piece in line) for line in part)
+    assert first == "a     1.10° 0.3"
+    assert second == "b    12.00  0.2"
