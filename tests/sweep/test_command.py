@@ -282,8 +282,8 @@ def test_the_memory_of_a_cell_does_not_wait_for_the_collector(
     ours, theirs = multiprocessing.Pipe()
     gc.disable()
     try:
-        pool._run_cell(theirs, {}, "")
-        pool._run_cell(theirs, {"model": "fails"}, "")
+        pool._run_job(theirs, {}, "")
+        pool._run_job(theirs, {"model": "fails"}, "")
     finally:
         gc.enable()
     assert [ours.recv()[1] for _ in range(2)] == ["done", "failed"]

@@ -49,7 +49,7 @@ class FakeProcess:
     def _work(self) -> None:
         while True:
             try:
-                pool._run_cell(self._connection, *self._connection.recv())
+                pool._run_job(self._connection, *self._connection.recv())
             except (EOFError, OSError):
                 return
 
