@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -284,7 +284,7 @@ def _is_truth(value: Any) -> bool | None:
     )
 
 
-_PLAIN = {
+_PLAIN: dict[str, Callable[[Any], bool | None]] = {
     "int": _is_integer,
     "float": _is_number,
     "bool": _is_truth,
