@@ -68,7 +68,8 @@ class TemperatureScaling(Calibrator):
     """
 
     preserves_accuracy = True
-    fitted_buffers = reported = ("temperature",)
+    fitted_buffers: tuple[str, ...] = ("temperature",)
+    reported: tuple[str, ...] = ("temperature",)
     temperature: Tensor
     uniform_share: Tensor
 
