@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 # One thread: on a small machine two threads wait for each other, and the thread count changes bits.
@@ -33,6 +34,25 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the reference material (../shared) is not beside this checkout")
     return SHARED
+
+
+@pytest.fixture(scope="module")
+def few_draws() -> Iterator[None]:
+    """Few draws for the floors of calibration errors, which would take half the time of a test's short run."""
+    from calibench.metrics import CalibrationMetric, SmoothCalibrationError
+
+    with pytest.MonkeyPatch.context() as patch:
+        for metric in (CalibrationMetric, SmoothCalibrationError):
+            patch.setattr(metric, "draws", 9)
+        yield
+
+
+@pytest.fixture
+def heard_hangup() -> Iterator[None]:
+    """A closed terminal is heard, also where `nohup pytest` ignores it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(autouse=True)

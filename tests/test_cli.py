@@ -20,6 +20,8 @@ from calibench.config.catalogue import CONTRACTS, KINDS, classes, entries
 from tests import warm
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 DIGITS = ["fit", "--config", "digits_lt"]
 
 

@@ -56,6 +56,7 @@ def test_cores_are_those_of_this_process() -> None:
 # --- how a process ends ---
 
 
+@pytest.mark.usefixtures("heard_hangup")
 def test_terminations_unwind_once_and_then_are_as_before() -> None:
     def ended_twice() -> None:
         with unwinding():

@@ -11,6 +11,8 @@ from calibench.config import UsageError, merge_files
 from calibench.training import fit as training
 from tests.examples import examples
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 BENCHMARKS = examples("data/text")
 OF_THE_PAPER = ["newsgroups", "ag_news"]
 

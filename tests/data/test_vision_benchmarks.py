@@ -14,6 +14,8 @@ from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from tests.examples import examples
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 IMAGE_SETS = examples("data/images")
 TEXT = {"protocols/fcl_text"}
 PROTOCOLS = sorted({name for name in available() if name.startswith("protocols/")} - TEXT)

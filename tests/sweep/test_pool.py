@@ -237,6 +237,7 @@ def test_the_limit_reaches_cells_here_and_in_slurm_jobs(tmp_path: Path) -> None:
 # --- how a sweep ends ---
 
 
+@pytest.mark.usefixtures("heard_hangup")
 @pytest.mark.parametrize(
     ("sent", "code", "said"),
     [(signal.SIGHUP, 129, "terminated"), (signal.SIGINT, 130, "interrupted")],

@@ -22,6 +22,8 @@ from calibench.runs import Predictions, Run
 from calibench.training import fit as training
 from calibench.training.export import CalibratedModel, exported, trained_network
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:

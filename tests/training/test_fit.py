@@ -25,6 +25,8 @@ from calibench.training.environment import environment
 from calibench.training.experiment import Experiment
 from calibench.training.module import NonFiniteLoss
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 QUICK = [
     "--config",
     "digits_lt",

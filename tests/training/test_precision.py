@@ -24,6 +24,8 @@ from calibench.training.module import ClassificationModule
 from tests.training.test_fit import Crash, CrashAt, metrics
 from tests.training.test_module import TORCHRUN, run_fit
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 BF16 = ["--trainer.precision", "bf16-mixed"]
 CHANNELS_LAST = ["--model.channels_last", "true"]
 COMPILE = ["--model.compile", "true"]
