@@ -32,6 +32,9 @@ usage: calibench VERB ...
 
 Which training loss, with which post-hoc calibrator, gives probabilities you can trust?
 
+your own
+  new          a small start for your own images, texts, table, logits, loss, backbone or metric
+
 train
   fit          train one run from YAML files, collect its logits, evaluate them
   sweep        train a benchmark with several losses and seeds, or a suite; ends with the leaderboard
@@ -76,10 +79,12 @@ results/<benchmark>/<backbone>/<loss>/<key>/seed=<k>/.
   --config FILE        a benchmark, or an overlay that changes a part of it; a path or a short name (see
                        `calibench list benchmarks`). Later files win; another class replaces the whole block.
   --KEY VALUE          any key of the configuration, for instance:
-    --model.loss CLASS --model.loss.ARGUMENT VALUE      a loss; your own as mymodule.MyLoss
-    --data CLASS --data.ARGUMENT VALUE                  data; your own as mymodule.MyDataModule
-    --benchmark NAME                                    the name in titles and of the folder below results/
-                                                        (default: the first file's)
+    --model.loss CLASS --model.loss.ARGUMENT VALUE      a loss; your own as mymodule.MyLoss, or mymodule.my_function
+    --model.backbone CLASS                              a network; any as mymodule.MyNet, torchvision.models.resnet18
+    --data CLASS --data.ARGUMENT VALUE                  data; any LightningDataModule as mymodule.MyDataModule
+    --benchmark NAME                                    the name in titles and of the folder below results/ (default:
+                                                        that of the file that names the data; for other data given by
+                                                        --data, their folder's or file's)
     --seed_everything 2
     --trainer.max_epochs 10  --trainer.accelerator gpu  --trainer.devices 2
     --trainer.default_root_dir DIR                      the folder of results
@@ -245,6 +250,7 @@ def _sweep(arguments: list[str]) -> int:
 
 # Verbs that are a room's own: `add_arguments(parser)` says the options, `run(options)` gives the exit code.
 ROOMS = {
+    "new": "calibench.templates.command",
     "leaderboard": "calibench.leaderboard",
     "reproduce": "calibench.reproduce",
     "report": "calibench.report",

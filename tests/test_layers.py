@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "calibench"
 LAYERS = """
 cli
 analyses > reproduce > sweep | report
-training | plots
+training | plots | templates
 leaderboard | doctor
 evaluation > store > runs | data > tables
 losses | metrics | calibrators | backbones | published | statistics

@@ -70,7 +70,7 @@ def test_what_is_no_calibration_loss_is_refused() -> None:
 
     with pytest.raises(UsageError, match=r"model\.loss"):
         Experiment(
-            configuration_of(["--config", "digits_lt", "--model.loss", "torch.nn.CrossEntropyLoss"])
+            configuration_of(["--config", "digits_lt", "--model.loss", "torch.nn.functional"])
         )
 
 

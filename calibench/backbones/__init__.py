@@ -3,6 +3,7 @@
 from calibench.backbones.base import Backbone
 from calibench.backbones.densenet import CIFARDenseNet121
 from calibench.backbones.hugging_face import HuggingFaceBackbone
+from calibench.backbones.imported import ImportedBackbone
 from calibench.backbones.mlp import MLP
 from calibench.backbones.resnet import (
     CIFARResNet8,
@@ -27,6 +28,7 @@ __all__ = [
     "CIFARResNet110",
     "GlobalPoolingCNN",
     "HuggingFaceBackbone",
+    "ImportedBackbone",
     "SmallCNN",
     "TimmBackbone",
     "TinyImageNetResNet50",

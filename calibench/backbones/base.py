@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from torch import Tensor, nn
+
+from calibench.config.imports import parameters_of
 
 _DROPOUT = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
@@ -60,6 +62,14 @@ class Backbone(nn.Module, ABC):
         otherwise overrides it.
         """
         return any(rate > 0 for module in self.modules() for rate in _drop_rates(module))
+
+    def title(self) -> str:
+        """What messages call the network."""
+        return type(self).__name__
+
+    def argument_names(self) -> Collection[str]:
+        """Names of the arguments that a configuration may give the network."""
+        return parameters_of(type(self))
 
     def on_tokens(self, tokens: TokenInputs) -> None:
         """Hear what the token numbers are, before training or testing and before a checkpoint is loaded.

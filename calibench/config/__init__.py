@@ -154,6 +154,12 @@ def load(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:
 # The packages whose classes a run's configuration may name without `--trust`: building them runs no other code.
 KNOWN_PACKAGES = ("calibench", "lightning", "pytorch_lightning", "torch", "torchvision")
 
+# What a text may name without being asked: an `Imported...` class calls whatever function it names, torch.hub.load too.
+_HARMLESS = re.compile(
+    r"calibench\.(losses|backbones|data|calibrators|metrics)(\.\w+)*\.[A-Z]\w*"
+    r"|torch\.optim(\.\w+)*\.[A-Z]\w*|torch\.nn\.[A-Z]\w*|torch\.nn\.functional\.\w+|torchvision\.models\.\w+"
+)
+
 
 def foreign_class(config: Any) -> str | None:
     """The first class in a configuration that is of another package than `KNOWN_PACKAGES`; None if there is none.
@@ -177,7 +183,9 @@ def _is_known(path: str) -> bool:
 
 def _could_be_imported(text: str) -> bool:
     parts = text.split(".")
-    if len(parts) < 2 or not all(part.isidentifier() for part in parts) or _is_known(text):
+    if len(parts) < 2 or not all(part.isidentifier() for part in parts):
+        return False
+    if _HARMLESS.fullmatch(text):
         return False
     return find_spec(parts[0]) is not None  # looks for the package, and runs nothing of it
 
@@ -185,6 +193,21 @@ def _could_be_imported(text: str) -> bool:
 def short_name(class_path: str) -> str:
     """The last part of an import path: `torch.optim.SGD` -> `SGD`."""
     return class_path.rsplit(".", 1)[-1]
+
+
+# Packages whose classes a configuration may name by the short name alone.
+_NAMED_SHORTLY = ("calibench.", "torch.optim.", "lightning.", "pytorch_lightning.", "torchmetrics.")
+
+
+def same_class(one: str, other: str) -> bool:
+    """Whether two class paths are spellings of one class: `SGD` is `torch.optim.SGD`, but not `mine.SGD`."""
+    shortly = all("." not in path or path.startswith(_NAMED_SHORTLY) for path in (one, other))
+    return one == other or (shortly and short_name(one) == short_name(other))
+
+
+def title(block: Mapping[str, Any]) -> str:
+    """The name of a class in folders and tables: what its argument `name` says that it stands for, or its own."""
+    return str((block.get("init_args") or {}).get("name") or short_name(block["class_path"]))
 
 
 def _block(value: Any) -> Any:
@@ -198,11 +221,7 @@ def merge(old: Any, new: Any) -> Any:
         old, new = _block(old), _block(new)
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
-    if (
-        "class_path" in old
-        and "class_path" in new
-        and short_name(old["class_path"]) != short_name(new["class_path"])
-    ):
+    if _is_another_class(old, new):
         return new
     return {
         **old,
@@ -210,17 +229,48 @@ def merge(old: Any, new: Any) -> Any:
     }
 
 
+def _is_another_class(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether both blocks name a class, and not the same one."""
+    classes = [block["class_path"] for block in (old, new) if "class_path" in block]
+    return len(classes) == 2 and not same_class(*classes)
+
+
 def merge_files(names: Sequence[str]) -> Config:
-    """Merge configuration files in order; the first one's name is the benchmark's unless a file says it."""
+    """Merge configuration files in order.
+
+    The benchmark is called what a file says under `benchmark`, else as the file that names the class of the data; as
+    the first one where none does.
+    """
     merged: Config = {}
     for name in names:
         content = load(name)
         if not SUITE_KEYS.isdisjoint(content):
             raise UsageError(f"{name} is a suite of many runs: `calibench sweep {name}`.")
+        if not merged or _names_other_data(merged, content):
+            content = {"benchmark": Path(name.partition("@")[0]).stem, **content}
         merged = merge(merged, content)
-    if names:
-        merged.setdefault("benchmark", Path(names[0].partition("@")[0]).stem)
     return merged
+
+
+def _names_other_data(old: Config, new: Config) -> bool:
+    """Whether a configuration names the class of the data, and another one than the configuration before it."""
+    before, now = _block(old.get("data")) or {}, _block(new.get("data")) or {}
+    return "class_path" in now and ("class_path" not in before or _is_another_class(before, now))
+
+
+# Arguments by which data modules of one's own files are told where these are.
+_OWN_FILES = ("folder", "train_file", "file")
+
+
+def _title_of_data(data: Mapping[str, Any]) -> str:
+    """The name of data that the command line gives: the folder's or file's, or else the class's."""
+    given = data.get("init_args") or {}
+    places = [Path(str(given[key])).expanduser() for key in _OWN_FILES if given.get(key)]
+    if places:
+        place = places[0].absolute()
+        return place.name if place.is_dir() else place.stem
+    name = short_name(data["class_path"])
+    return name.removesuffix("DataModule").lower() or name
 
 
 def configuration(files: Sequence[str], options: Options = ()) -> Config:
@@ -249,6 +299,7 @@ def with_options(config: Config, options: Options) -> Config:
         UsageError: If an argument of a class stands before the class.
     """
     pairs = list(options.items()) if isinstance(options, Mapping) else list(options)
+    files = config
     for position, (key, value) in enumerate(pairs):
         group = config.get(key)
         if (
@@ -261,6 +312,8 @@ def with_options(config: Config, options: Options) -> Config:
         if before:
             raise UsageError(f"`{key}` must come before `{before[0]}`.")
         config = _with_option(config, key.split("."), value)
+    if _names_other_data(files, config) and "benchmark" not in dict(pairs):
+        config = {**config, "benchmark": _title_of_data(_block(config["data"]))}
     return config
 
 
@@ -287,8 +340,7 @@ def _in_place_of(old: Any, value: Any) -> Any:
     if isinstance(value, dict) and "class_path" in value:
         return merge(old, value)
     if isinstance(value, str) and isinstance(old, dict) and "class_path" in old:
-        same = short_name(old["class_path"]) == short_name(value)
-        return {**old, "class_path": value} if same else value
+        return {**old, "class_path": value} if same_class(old["class_path"], value) else value
     return value
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from calibench.config import near_matches, short_name
 from calibench.config.catalogue import (
@@ -28,6 +29,8 @@ class Family:
         package: The package that exports them.
         kind: What `calibench list` calls them; empty if it does not list them.
         first: Arguments that the caller adds in front.
+        of_function: The same for a function in its place: a loss is called with logits and target.
+        stand_in: The class that stands for one of another kind and passes its arguments on, if there is one.
     """
 
     annotations: Sequence[str]
@@ -35,6 +38,8 @@ class Family:
     package: str
     kind: str = ""
     first: int = 0
+    of_function: int = 0
+    stand_in: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -73,9 +78,19 @@ class Family:
     def arguments(self, found: Found) -> dict[str, Argument] | None:
         """The arguments that a configuration may give to a class of the family."""
         every = arguments(found)
-        if every is None:
+        if every is None or found.node.name == self.stand_in:
             return None
-        return dict(list(every.items())[self.first :])
+        others = {} if found.module.startswith("calibench.") else self._of_stand_in()
+        before = self.of_function if isinstance(found.node, ast.FunctionDef) else self.first
+        return dict(list(every.items())[before:]) | others
+
+    def _of_stand_in(self) -> dict[str, Argument]:
+        modules = defining_modules(self.kind) if self.kind else {}
+        if self.stand_in not in modules:
+            return {}
+        found = definition(f"{modules[self.stand_in]}.{self.stand_in}")
+        known = (arguments(found) if found is not None else None) or {}
+        return {name: replace(argument, required=False) for name, argument in known.items()}
 
     def no_class(self, key: str, path: str, reason: str = "", names: Sequence[str] = ()) -> str:
         """One line about a name or an import path that is no class.
@@ -111,8 +126,17 @@ _KEYS: Mapping[str, Sequence[str]] = {
     "calibrators": ("calibrators", "calibrator"),
     "data": ("data",),
 }
+# What another kind of class is put into, see `calibench.training.wrapping`.
+_STAND_INS: Mapping[str, Mapping[str, Any]] = {
+    "losses": {"stand_in": "ImportedLoss", "of_function": 2},
+    "backbones": {"stand_in": "ImportedBackbone"},
+    "data": {"stand_in": "ImportedDataModule"},
+}
 FAMILIES = (
-    *(Family((CONTRACTS[kind],), keys, f"calibench.{kind}", kind) for kind, keys in _KEYS.items()),
+    *(
+        Family((CONTRACTS[kind],), keys, f"calibench.{kind}", kind, **_STAND_INS.get(kind, {}))
+        for kind, keys in _KEYS.items()
+    ),
     Family(("OptimizerCallable", "Optimizer"), ("optimizer",), "torch.optim", first=1),
     Family(
         ("LRSchedulerCallable", "LRScheduler"),

@@ -22,7 +22,11 @@ class Key:
 
 
 KEYS = {
-    "benchmark": Key(str, "custom", "Name of the benchmark (default: the first file's)."),
+    "benchmark": Key(
+        str,
+        "custom",
+        "Name of the benchmark in tables and folders (default: the file that names the data).",
+    ),
     "evaluated_checkpoint": Key(
         Literal["last", "best_error", "best_nll", "best_refinement"],
         "last",

@@ -132,6 +132,24 @@ class ClassificationDataModule(LightningDataModule, ABC):
         self.test_posterior = self.load_posterior(splits.test)
         self._splits = splits
 
+    def title(self) -> str:
+        """What messages call the data."""
+        return type(self).__name__
+
+    def first_inputs(self, rows: int) -> Tensor:
+        """The first validation inputs, as the network takes them; nothing is drawn for it. `setup` must have run."""
+        loader, index = self._first(rows)
+        return loader.slice_of(index, index).inputs
+
+    def first_stored(self, rows: int) -> Tensor:
+        """The same before `transform`."""
+        loader, index = self._first(rows)
+        return loader.stored(index)
+
+    def _first(self, rows: int) -> tuple[ResidentLoader, Tensor]:
+        index = torch.arange(min(rows, len(self.splits.val.target)))
+        return self._ordered(self.splits.val.take(index), decode=self.decode), index
+
     @property
     def splits(self) -> Splits:
         """The splits as stored; `setup` must have run."""

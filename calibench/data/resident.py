@@ -73,7 +73,10 @@ class ResidentLoader:
 
     def _batch(self, rows: Tensor) -> Batch:
         processes, rank = world()
-        mine = torch.tensor_split(rows, processes)[rank]
+        return self.slice_of(rows, torch.tensor_split(rows, processes)[rank])
+
+    def slice_of(self, rows: Tensor, mine: Tensor) -> Batch:
+        """The part at the positions `mine` of the global batch of `rows`."""
         inputs = self.transform(self.stored(mine))
         return Batch(inputs, self.examples.target[mine], mine, len(rows))
 

@@ -21,6 +21,7 @@ from calibench.losses.gradient_reweighting import (
     flsd_gra_loss,
     focal_gra_loss,
 )
+from calibench.losses.imported import ImportedLoss
 from calibench.losses.inverse_focal import InverseFocalLoss, inverse_focal_loss
 from calibench.losses.label_smoothing import LabelSmoothingLoss, label_smoothing_loss
 from calibench.losses.ldam import LDAMLoss, ldam_loss
@@ -53,6 +54,7 @@ __all__ = [
     "FocalLoss",
     "GenerativeCrossEntropy",
     "GenerativeFocalLoss",
+    "ImportedLoss",
     "InverseFocalLoss",
     "LDAMLoss",
     "LabelSmoothingLoss",

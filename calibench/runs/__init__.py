@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         Cell,
         Run,
         cell_key,
-        network_name,
         settings,
         with_present_names,
     )
@@ -42,7 +41,6 @@ __all__ = [
     "check_archive",
     "corrupt_if_it_fails",
     "json_bytes",
-    "network_name",
     "read_json",
     "settings",
     "with_present_names",

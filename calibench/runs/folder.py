@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
-from calibench.config import Config, flatten, long_tail_seed, short_name
+from calibench.config import Config, flatten, long_tail_seed, title
 from calibench.runs.files import CorruptRun, read_json, write_atomically, write_json
 from calibench.runs.lock import held
 from calibench.runs.owner import Claim
@@ -91,12 +91,6 @@ def cell_key(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def network_name(backbone: Mapping[str, Any]) -> str:
-    """What a network is called in a run's folder: the name that a class of many is given, or else the class's own."""
-    given = (backbone.get("init_args") or {}).get("name")
-    return str(given or short_name(backbone["class_path"]))
-
-
 class Cell(NamedTuple):
     """The identity of a run: the names, the key and the seed that make its folder."""
 
@@ -112,8 +106,8 @@ class Cell(NamedTuple):
         model = config["model"]
         return cls(
             benchmark=config["benchmark"],
-            backbone=network_name(model["backbone"]),
-            loss=short_name(model["loss"]["class_path"]),
+            backbone=title(model["backbone"]),
+            loss=title(model["loss"]),
             key=cell_key(config),
             seed=int(config["seed_everything"]),
         )

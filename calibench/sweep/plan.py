@@ -8,9 +8,9 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from calibench.config import short_name
+from calibench.config import short_name, title
 from calibench.config.catalogue import classes
-from calibench.runs import Cell, Run, network_name
+from calibench.runs import Cell, Run
 from calibench.sweep.pool import Job
 
 
@@ -45,8 +45,9 @@ def _may_have_results(job: Job, root: Path) -> bool:
     if not (root / job.benchmark).is_dir():
         return False
     model = job.config.get("model") or {}
-    folders = f"{_network_folder(model.get('backbone'))}/{_loss_folder(model.get('loss'))}"
-    return any((root / job.benchmark).glob(folders))
+    network = _network_folder(model.get("backbone"))
+    losses = _loss_folders(model.get("loss"))
+    return any(any((root / job.benchmark).glob(f"{network}/{loss}")) for loss in losses)
 
 
 def _network_folder(block: Any) -> str:
@@ -58,9 +59,10 @@ def _network_folder(block: Any) -> str:
     named = (block.get("init_args") or {}).get("name")
     if not named and block.get("class_path") not in classes("backbones"):
         return "*"
-    return escape(network_name(block).replace("/", "_"))
+    return escape(title(block).replace("/", "_"))
 
 
-def _loss_folder(block: Any) -> str:
+def _loss_folders(block: Any) -> list[str]:
+    """Patterns of the folders that results of a loss may be in: a loss of no contract of ours goes by its whole path."""
     name = block.get("class_path") if isinstance(block, dict) else block
-    return escape(short_name(str(name))) if name else "*"
+    return [escape(short_name(str(name))), escape(str(name))] if name else ["*"]

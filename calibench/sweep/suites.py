@@ -113,13 +113,8 @@ class Setting:
         """The job of one seed, with options on top of the suite's own."""
         own = {"seed_everything": seed, "ckpt_path": "last", "trainer.devices": 1}
         config = with_options(self._merged, {**own, **self.options})
-        return Job(
-            self.benchmark,
-            self.loss,
-            seed,
-            with_options(config, overrides),
-            variant=self.variant,
-        )
+        config = with_options(config, overrides)
+        return Job(config["benchmark"], self.loss, seed, config, variant=self.variant)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from calibench.training.nodes import cluster_plugins, follow
 from calibench.training.parser import Parser
 from calibench.training.replicas import Replicas, replicas_of
 from calibench.training.trace import Trace
+from calibench.training.wrapping import wrapped
 
 DEFAULT_ROOT = "results"
 
@@ -107,7 +108,7 @@ class Experiment(LightningCLI):
             # A console script lacks the current folder, in which a user's own classes may be.
             sys.path.insert(0, os.getcwd())
         _quiet()
-        self.merged = config
+        self.merged = config = wrapped(config)
         super().__init__(
             ClassificationModule,
             ClassificationDataModule,

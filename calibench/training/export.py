@@ -13,7 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
-from calibench.config import ExpectedFailure, UsageError, configuration, foreign_class, load
+from calibench.config import (
+    ExpectedFailure,
+    UsageError,
+    configuration,
+    foreign_class,
+    load,
+    read_yaml,
+)
 from calibench.data.images.augment import Normalize
 from calibench.data.resident import identity
 from calibench.evaluation.calibrator_names import calibrator_named
@@ -124,7 +131,8 @@ def trained_network(source: Run, *, trusted: bool = False) -> Trained:
         _check_known(file, load(str(file)))  # before anything is imported
     experiment = Experiment(configuration([str(file)]))
     if not trusted:
-        _check_known(file, experiment.resolved)  # now with the files that it includes
+        # now with the files that it includes, and with what `Imported...` classes call; nothing is built yet
+        _check_known(file, read_yaml(experiment.yaml()))
     which = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
     path = source.checkpoints / f"{which}.ckpt"
     if not path.is_file():
@@ -141,9 +149,7 @@ def trained_network(source: Run, *, trusted: bool = False) -> Trained:
     data = experiment.datamodule
     data.prepare_data()
     data.setup("validate")
-    loader = data.val_dataloader()
-    few = torch.arange(min(loader.batch_size, len(loader.examples.target)), device=loader.device)
-    return Trained(backbone.cpu(), loader.stored(few).cpu(), data.transform)
+    return Trained(backbone.cpu(), data.first_stored(data.batch_size).cpu(), data.transform)
 
 
 def _check_known(file: Path, config: object) -> None:

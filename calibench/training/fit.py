@@ -54,6 +54,7 @@ from calibench.training.experiment import Experiment
 from calibench.training.interruption import interruptible
 from calibench.training.nodes import deaths_reported
 from calibench.training.progress import EpochProgress
+from calibench.training.shapes import ShapeCheck
 
 # What `evaluated_checkpoint` minimises.
 MONITORED = {"best_error": "val/error", "best_nll": "val/nll", "best_refinement": "val/nll_ts"}
@@ -178,6 +179,7 @@ def _train(
     best = _best_checkpoint(config.evaluated_checkpoint, run)
     trace = experiment.trace
     callbacks: list[Callback] = [
+        ShapeCheck(),  # before anything is written
         beginning,
         SeededSteps(config.seed_everything),
         NaNGuard(),

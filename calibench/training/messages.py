@@ -23,6 +23,7 @@ _LINES = tuple(
         re.compile,
         (
             r"Does not validate against any of the Union subtypes|Errors:|Subtypes: .*|Given value type: .*",
+            r"Given value: Namespace\(.*\)",  # a whole block
             r"Type .* expects a function or a callable class:",  # what follows is a line of its own here
             r"Expected a path but .* either not accessible or invalid",
             r"Expected a <class 'NoneType'>",
@@ -110,9 +111,15 @@ def _sentences(facts: _Facts, options: Sequence[str]) -> Iterator[str]:
     """Sentences about the facts, the most precise first; none if some are not understood."""
     key, first = facts.key, facts.first
     if others := facts.found.get("other"):
-        if len(others) == 1 and key and set(facts.found) <= {"other", "path"}:
+        if (
+            len(others) == 1
+            and (key or not first("path"))
+            and set(facts.found) <= {"other", "path"}
+        ):
             unsaid = [
-                name for name in (f"`{key}`", first("path")) if name.strip("`") not in others[0]
+                name
+                for name in (f"`{key}`" if key else "", first("path"))
+                if name.strip("`") not in others[0]
             ]
             yield ": ".join(filter(None, [*unsaid, others[0]]))
         return

@@ -23,10 +23,11 @@ def write(folder: Path, name: str, text: str) -> str:
         ({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}}, {"a": 1, "b": {"c": 2, "d": 3}}),
         ({"l": {"class_path": "A", "init_args": {"gamma": 3}}}, {"l": {"class_path": "B"}}, {"l": {"class_path": "B"}}),
         (
-            {"l": {"class_path": "x.A", "init_args": {"gamma": 3}}},
+            {"l": {"class_path": "calibench.losses.A", "init_args": {"gamma": 3}}},
             {"l": {"class_path": "A", "init_args": {"beta": 1}}},
             {"l": {"class_path": "A", "init_args": {"gamma": 3, "beta": 1}}},
         ),
+        ({"l": {"class_path": "A", "init_args": {"gamma": 3}}}, {"l": "mine.A"}, {"l": {"class_path": "mine.A"}}),
         ({"l": {"class_path": "A", "init_args": {"gamma": 3}}}, {"l": "B"}, {"l": {"class_path": "B"}}),
         ({"l": "A"}, {"l": {"class_path": "A", "init_args": {"g": 1}}}, {"l": {"class_path": "A", "init_args": {"g": 1}}}),
         ({"l": "A"}, {"l": {"class_path": "B", "init_args": {"g": 1}}}, {"l": {"class_path": "B", "init_args": {"g": 1}}}),
@@ -62,6 +63,48 @@ def test_the_first_file_names_the_benchmark_unless_a_file_says_it(tmp_path: Path
     assert merge_files([plain])["benchmark"] == "mine"
 
 
+OWN = "data: {class_path: ImageFolderDataModule, init_args: {folder: ./photos}}"
+
+
+def test_the_benchmark_is_called_after_the_data(tmp_path: Path) -> None:
+    digits, again = (
+        write(tmp_path, f"{name}.yaml", "data: DigitsDataModule") for name in ("digits", "again")
+    )
+    overlay, own = write(tmp_path, "fast.yaml", "a: 1"), write(tmp_path, "cats.yaml", OWN)
+    named = write(tmp_path, "run.yaml", "benchmark: mine\ndata: {class_path: DigitsDataModule}")
+    for files, title in (
+        ([digits, overlay], "digits"),
+        ([overlay, digits], "digits"),
+        ([digits, again], "digits"),  # the same data
+        ([digits, own], "cats"),
+        ([named, own], "cats"),
+        ([own, named], "mine"),
+    ):
+        assert merge_files(files)["benchmark"] == title
+
+
+@pytest.mark.parametrize(
+    ("options", "title"),
+    [
+        ({"data": "ImageFolderDataModule", "data.folder": "pets/v1.2"}, "v1"),
+        ({"data": "ImageFolderDataModule", "data.folder": "{here}/v1.2"}, "v1.2"),
+        ({"data": "TextFileDataModule", "data.train_file": "{here}/mails.csv"}, "mails"),
+        ({"data": "CIFAR10DataModule"}, "cifar10"),
+        ({"data": "mydata.Mine"}, "mine"),
+        ({"data": "ImageFolderDataModule", "data.folder": "x", "benchmark": "cats"}, "cats"),
+        ({"data": "calibench.data.DigitsDataModule"}, "digits"),
+        ({"data.batch_size": 3}, "digits"),
+    ],
+)
+def test_other_data_on_the_command_line_name_the_benchmark(
+    options: dict[str, str], title: str, tmp_path: Path
+) -> None:
+    (tmp_path / "v1.2").mkdir()
+    files = {"data": {"class_path": "DigitsDataModule"}, "benchmark": "digits"}
+    here = {key: str(value).format(here=tmp_path) for key, value in options.items()}
+    assert with_options(files, here)["benchmark"] == title
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -93,7 +136,8 @@ FOCAL = {"class_path": "FocalLoss", "init_args": {"gamma": 3}}
     [
         ({"model.loss": "DualFocalLoss"}, "DualFocalLoss"),
         ({"model.loss": "x.DualFocalLoss"}, "x.DualFocalLoss"),
-        ({"model.loss": "x.FocalLoss"}, {**FOCAL, "class_path": "x.FocalLoss"}),
+        ({"model.loss": "calibench.losses.FocalLoss"}, {**FOCAL, "class_path": "calibench.losses.FocalLoss"}),
+        ({"model.loss": "mine.FocalLoss"}, "mine.FocalLoss"),
         ({"model.loss.class_path": "DualFocalLoss"}, {"class_path": "DualFocalLoss"}),
         ({"model.loss": {"class_path": "FocalLoss"}}, FOCAL),
         ({"model.loss": {"class_path": "Dual", "init_args": {"b": 1}}}, {"class_path": "Dual", "init_args": {"b": 1}}),

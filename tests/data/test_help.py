@@ -20,7 +20,7 @@ MODULES = [
 def test_every_argument_has_a_help_text_and_a_type(module: type) -> None:
     parser = ArgumentParser()
     added = parser.add_class_arguments(module, "data")
-    assert "data.batch_size" in added
+    assert "data.split_seed" in added
     texts = {action.dest: action.help for action in parser._actions if action.dest in added}
     assert [name for name in added if not texts[name]] == []
 

@@ -15,7 +15,6 @@ from torch import Tensor
 from calibench.data.batch import Batch, Examples
 from calibench.data.resident import ResidentLoader, ShuffledLoader, epoch_seed
 from calibench.data.text.token_matrix import PADDING
-from calibench.distributed import world
 
 
 class TextLoader(ResidentLoader):
@@ -36,10 +35,10 @@ class TextLoader(ResidentLoader):
     def __iter__(self) -> Iterator[Batch]:
         yield from self._batches(self.lengths.argsort(stable=True), range(len(self)))
 
-    def _batch(self, rows: Tensor) -> Batch:
+    def slice_of(self, rows: Tensor, mine: Tensor) -> Batch:
+        """The part at the positions `mine` of the global batch of `rows`, as wide as this one's texts."""
         # The order stays on the host: a batch's width is then known without waiting for a GPU.
-        processes, rank = world()
-        mine = torch.tensor_split(rows, processes)[rank].to(self.device)
+        mine = mine.to(self.device)
         first = self.examples.inputs.shape[1] - self._width(rows)
         inputs = self.transform(self.examples.inputs[:, first:][mine])
         return Batch(inputs, self.examples.target[mine], mine, len(rows))

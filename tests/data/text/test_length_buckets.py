@@ -100,7 +100,7 @@ def assert_shared(make, processes: int, monkeypatch: pytest.MonkeyPatch) -> None
     whole = list(make())
     parts = []
     for rank in range(processes):
-        monkeypatch.setattr(buckets, "world", lambda rank=rank: (processes, rank))
+        monkeypatch.setattr(resident, "world", lambda rank=rank: (processes, rank))
         parts.append(list(make()))
     for step, batch in enumerate(whole):
         slices = [part[step] for part in parts]

@@ -1,0 +1,85 @@
+"""Classes and functions by import path, called with arguments that are checked against their signature first."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+from calibench.config import UsageError, near_matches
+
+
+class NotImported(UsageError, ImportError):
+    """A module that a path names and that cannot be imported."""
+
+
+def imported(path: str) -> Callable[..., Any]:
+    """The class or function behind a dotted path, `torchvision.models.resnet18`.
+
+    Raises:
+        UsageError: If its module has no such name, or it cannot be called.
+        NotImported: If there is no such module.
+    """
+    module_name, _, name = path.rpartition(".")
+    try:
+        module = import_module(module_name)
+    except (ImportError, ValueError) as error:
+        raise NotImported(f"`{path}` cannot be imported: {error}") from error
+    if not hasattr(module, name):
+        raise UsageError(f"`{module_name}` has no `{name}`{near_matches(name, vars(module))}")
+    found = getattr(module, name)
+    if not callable(found):
+        raise UsageError(
+            f"`{path}` is a {type(found).__name__}; a class or a function is expected."
+        )
+    return found
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a function or class, by name; none where Python cannot tell."""
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (ValueError, TypeError):
+        return {}
+
+
+def accepts(function: Callable[..., Any], argument: str) -> bool:
+    """Whether a function takes a keyword, by its name or among any others (`**options`).
+
+    What takes anything at all (`*args, **kwargs`) is `nn.Module.__init__`, which takes nothing.
+    """
+    parameters = parameters_of(function)
+    kinds = {parameter.kind for parameter in parameters.values()}
+    open_ended = kinds & {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
+    return argument in parameters or open_ended == {inspect.Parameter.VAR_KEYWORD}
+
+
+def check_arguments(
+    path: str, function: Callable[..., Any], arguments: Mapping[str, Any], *, before: int = 0
+) -> None:
+    """Check keywords against a signature.
+
+    Args:
+        path: What messages call the function.
+        function: A function or class.
+        arguments: The keywords.
+        before: Positional arguments that the caller adds in front.
+
+    Raises:
+        UsageError: If one is unknown, or one is missing.
+    """
+    known = parameters_of(function)
+    for name in arguments:
+        if known and not accepts(function, name):
+            raise UsageError(f"`{path}` has no argument `{name}`{near_matches(name, known)}")
+    try:
+        inspect.signature(function).bind(*[None] * before, **arguments)
+    except ValueError:  # a builtin without a signature
+        return
+    except TypeError as error:
+        raise UsageError(f"`{path}`: {error} (it takes {_listed(known) or 'none'}).") from error
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

@@ -1,0 +1,125 @@
+"""Loader over batches that another loader makes, in an order that depends on nothing but a seed and the epoch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sized
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch.utilities.seed import isolate_rng
+from torch import Tensor
+
+from calibench.data.batch import Batch
+from calibench.data.source import DataError
+from calibench.distributed import world
+
+Pair = tuple[Tensor, Tensor]
+
+
+class StreamedLoader:
+    """This process's slices of the batches of another loader, which are taken for global batches.
+
+    Whatever the other loader draws (its order, random changes of an example) is drawn from (seed, epoch, step), and
+    the random state of the run is as before: so a run repeats, a resumed run goes on with the same batches, and each
+    process of several reads the same ones. A resume within an epoch reads the batches before it once more.
+
+    Args:
+        source: Gives pairs of inputs and class numbers: a `torch.utils.data.DataLoader`, or anything with a length.
+        what: What messages call it.
+        seed: The run's seed.
+        device: Where the batches go.
+    """
+
+    batch_sampler = None
+
+    def __init__(self, source: Any, what: str, *, seed: int, device: torch.device | str) -> None:
+        if not isinstance(source, Sized):
+            raise DataError(f"{what} has no length: give its dataset a `__len__`.")
+        self.source, self.what, self.seed = source, what, seed
+        self.device = torch.device(device)
+        self.epoch, self._step, self._first_step = 0, 0, 0
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def sampler(self) -> StreamedLoader:
+        """Where Lightning looks for `set_epoch`."""
+        return self
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch the next iteration is."""
+        self.epoch = epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """The number of batches handed out in this epoch."""
+        return {"step": self._step}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Start the next iteration after the batches that were handed out already."""
+        self._first_step = state["step"]
+
+    def __iter__(self) -> Iterator[Batch]:
+        start, self._first_step = self._first_step, 0
+        processes, rank = world()
+        first_row = 0
+        for step, (inputs, target) in enumerate(self.pairs()):
+            mine = torch.tensor_split(torch.arange(len(target)), processes)[rank]
+            index = (first_row + mine).to(self.device)
+            first_row += len(target)
+            if step >= start:
+                self._step = step + 1
+                yield Batch(
+                    inputs[mine].to(self.device),
+                    target[mine].to(self.device),
+                    index,
+                    len(target),
+                )
+
+    def pairs(self) -> Iterator[Pair]:
+        """The whole batches of an epoch: inputs (n, ...) and class numbers (n,) int64."""
+        with _seeded(self.seed, self.epoch):
+            batches = iter(self.source)
+        for step in range(len(self)):
+            with _seeded(self.seed, self.epoch, step):
+                batch = next(batches, None)
+            if batch is None:  # it promised more
+                return
+            yield _pair(batch, self.what)
+
+
+def _pair(batch: Any, what: str) -> Pair:
+    tensors = isinstance(batch, list | tuple) and all(isinstance(part, Tensor) for part in batch)
+    if not tensors or len(batch) != 2:
+        raise DataError(
+            f"{what} must give pairs of tensors (inputs, class numbers), got {_described(batch)}."
+        )
+    inputs, target = batch
+    if target.is_floating_point() or target.shape != inputs.shape[:1]:
+        raise DataError(
+            f"{what} must give one class number per example ({len(inputs)},), "
+            f"got {str(target.dtype).removeprefix('torch.')} of shape {tuple(target.shape)}."
+        )
+    return inputs, target.long()
+
+
+def _described(batch: Any) -> str:
+    kinds = (
+        ", ".join(type(part).__name__ for part in batch) if isinstance(batch, list | tuple) else ""
+    )
+    return f"{type(batch).__name__}({kinds})" if kinds else type(batch).__name__
+
+
+@contextmanager
+def _seeded(*numbers: int) -> Iterator[None]:
+    """Seed the generators of Python, numpy and torch while inside, and put their states back."""
+    sequence = np.random.SeedSequence(numbers)
+    seed = int(sequence.generate_state(1)[0])
+    with isolate_rng(include_cuda=False):
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002  # the state that a dataset's own augmentation draws from
+        torch.default_generator.manual_seed(seed)
+        yield

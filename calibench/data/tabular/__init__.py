@@ -1,0 +1,1 @@
+"""Tables of numbers: rows are examples, a column is the label."""

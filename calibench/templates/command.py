@@ -1,0 +1,148 @@
+"""`calibench new`: a small, commented, runnable start for one's own data, network, loss, metric or logits."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from calibench.config import UsageError, near_matches
+from calibench.tables.output import say
+from calibench.templates.own_files import image_folder, number_columns, text_columns
+
+DESCRIPTION = """\
+Writes a small, commented start into a new folder: a YAML, Python where it is needed, a short README.
+
+  images     your own photos, a folder per class
+  texts      your own texts and labels in a CSV, TSV, parquet or JSON-lines file
+  table      your own table of numbers with a column of labels (CSV, TSV, parquet)
+  logits     logits or probabilities of any framework: no training here
+  loss       your own loss, a plain function or a class
+  backbone   your own network, a plain torch.nn.Module
+  metric     your own metric, a plain torchmetrics.Metric"""
+
+EPILOG = """\
+examples:
+  calibench new images pets --data ~/photos           ~/photos/<class>/*.jpg
+  calibench new texts mails --data mails.csv
+  calibench new table wine                            without data: with a script that makes some
+  calibench new loss my_loss
+
+The folder's name is the benchmark's: tables and results are titled by it."""
+
+_SOURCE = Path(__file__).parent
+_NAMED = "benchmark.yaml"  # written under the folder's name
+_EXAMPLE = "example_data.py"
+Facts = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of start.
+
+    Attributes:
+        then: The command that ends in a table, run in the folder.
+        data: What its example script writes; empty where the kind is of no data.
+        look: Reads the user's data and says what a template needs to know of them, and the user.
+    """
+
+    then: str
+    data: str = ""
+    look: Callable[[Path], tuple[Facts, str]] | None = None
+
+
+_OVERLAY = "calibench fit --config digits_lt --config"
+KINDS = {
+    "images": Kind("calibench fit --config $file", "photos", image_folder),
+    "texts": Kind("calibench fit --config $file", "texts.csv", text_columns),
+    "table": Kind("calibench fit --config $file", "table.csv", number_columns),
+    "logits": Kind("python save_logits.py && calibench evaluate --val val.npz --test test.npz"),
+    "loss": Kind("calibench sweep digits_lt --losses cross_entropy my_loss.yaml --seeds 1..3"),
+    "backbone": Kind(f"{_OVERLAY} my_network.yaml"),
+    "metric": Kind(f"{_OVERLAY} my_metric.yaml"),
+}
+# What the example scripts write, as `look` would say of it.
+_EXAMPLES: Mapping[str, Facts] = {
+    "images": {},
+    "texts": {"text": '"text"', "label": '"label"'},
+    "table": {"label": '"label"', "features": "null", "count": "30"},
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command line."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a new folder")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help="your folder of images, or your file of texts or numbers; it stays where it is",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the start and print the next command. Returns 0.
+
+    Raises:
+        UsageError: If there is no such kind, the folder is not empty, or the data are not there.
+    """
+    if options.kind not in KINDS:
+        raise UsageError(
+            f"there is no start `{options.kind}`{near_matches(options.kind, KINDS)} (there are: {', '.join(KINDS)})"
+        )
+    kind, folder = KINDS[options.kind], options.folder.expanduser()
+    _check_folder(folder)
+    facts, seen = _facts(options.kind, kind, options.data)
+    title = folder.absolute().name
+    then = Template(kind.then).substitute(file=shlex.quote(f"{title}.yaml"))
+    makes_data = bool(kind.data) and options.data is None
+    if makes_data:
+        then = f"python {_EXAMPLE} && {then}"
+    written = _write(
+        options.kind, folder, {"name": title, "then": then, **facts}, makes_data=makes_data
+    )
+    for name, first in written.items():
+        say(f"{folder / name}  {first}".rstrip())
+    say(*([seen] if seen else []))
+    say(f"next: cd {shlex.quote(str(options.folder))} && {then}")
+    return 0
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"`{folder}` is a file: name a new folder.")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UsageError(f"`{folder}` is not empty: name a new folder.")
+
+
+def _facts(name: str, kind: Kind, data: Path | None) -> tuple[Facts, str]:
+    """What the template needs to know of the data, and a line about what was seen in them."""
+    if data is None:
+        return {"data": json.dumps(kind.data), **_EXAMPLES.get(name, {})}, ""
+    if kind.look is None:
+        raise UsageError(f"`--data` is not for `calibench new {name}`.")
+    path = data.expanduser().absolute()
+    facts, seen = kind.look(path)
+    return {"data": json.dumps(str(path)), **facts}, seen
+
+
+def _write(kind: str, folder: Path, facts: Facts, *, makes_data: bool) -> dict[str, str]:
+    """Write the files of a kind; their names, each with its first line."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = {}
+    for source in sorted((_SOURCE / kind).iterdir()):
+        if not source.is_file() or (source.name == _EXAMPLE and not makes_data):
+            continue
+        text = source.read_text(encoding="utf-8")
+        if source.suffix != ".py":
+            text = Template(text).safe_substitute(facts)
+        name = f"{facts['name']}.yaml" if source.name == _NAMED else source.name
+        (folder / name).write_text(text, encoding="utf-8")
+        written[name] = text.partition("\n")[0].strip('#" ')
+    return written

@@ -1,0 +1,77 @@
+"""Networks, losses and data that fulfil no contract of ours: named by import path, and put into a class that does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from calibench.backbones import Backbone, ImportedBackbone
+from calibench.config import Config, UsageError
+from calibench.config.imports import imported
+from calibench.data import ClassificationDataModule, ImportedDataModule
+from calibench.losses import CalibrationLoss, ImportedLoss
+
+
+class _Contract(NamedTuple):
+    """Where a class stands in a configuration, what it must be, and what stands for one that is not."""
+
+    keys: tuple[str, ...]
+    base: type
+    stand_in: type
+
+
+_CONTRACTS = (
+    _Contract(("data",), ClassificationDataModule, ImportedDataModule),
+    _Contract(("model", "backbone"), Backbone, ImportedBackbone),
+    _Contract(("model", "loss"), CalibrationLoss, ImportedLoss),
+)
+
+
+def wrapped(config: Config) -> Config:
+    """A configuration in which a class or function of another kind stands as an argument of an `Imported...` class.
+
+    `{class_path: torchvision.models.resnet18, init_args: {weights: DEFAULT}}` is
+    `{class_path: ImportedBackbone, init_args: {name: torchvision.models.resnet18, arguments: {weights: DEFAULT}}}`.
+    What cannot be imported stays, for the parser to refuse.
+
+    Args:
+        config: Merged files and options.
+    """
+    for contract in _CONTRACTS:
+        config = _changed(config, contract.keys, lambda block, c=contract: _stood_in_for(block, c))
+    return config
+
+
+def _changed(config: Any, keys: tuple[str, ...], change: Callable[[Any], Any]) -> Any:
+    """A configuration with another value at the keys, if there is one."""
+    if not keys:
+        return change(config)
+    if not isinstance(config, Mapping) or keys[0] not in config:
+        return config
+    return {**config, keys[0]: _changed(config[keys[0]], keys[1:], change)}
+
+
+def _stood_in_for(given: Any, contract: _Contract) -> Any:
+    block = {"class_path": given} if isinstance(given, str) else given
+    path = block.get("class_path") if isinstance(block, Mapping) else None
+    if not isinstance(path, str) or "." not in path:
+        return given
+    try:
+        found = imported(path)
+    except ImportError:
+        return given
+    except UsageError as error:
+        raise UsageError(f"`{'.'.join(contract.keys)}`: {error}") from error
+    arguments = dict(block.get("init_args") or {})
+    if isinstance(found, type) and issubclass(found, contract.base):
+        if not issubclass(found, contract.stand_in):
+            return given
+    else:
+        arguments["name"] = path
+    own = inspect.signature(contract.stand_in).parameters
+    of_it = {key: value for key, value in arguments.items() if key not in own}
+    init = {key: value for key, value in arguments.items() if key in own}
+    if of_it:
+        init["arguments"] = {**(init.get("arguments") or {}), **of_it}
+    return {"class_path": contract.stand_in.__name__, "init_args": init}

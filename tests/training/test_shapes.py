@@ -1,0 +1,84 @@
+"""Shapes are checked before training, in one line, and the check changes nothing of the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from calibench.cli import configuration_of
+from calibench.config import UsageError
+from calibench.runs import Predictions
+from calibench.training import fit as training
+from calibench.training import shapes
+from calibench.training.shapes import evaluating
+
+QUICK = [
+    "--config",
+    "digits",
+    "--trainer.max_epochs",
+    "1",
+    "--trainer.enable_progress_bar",
+    "false",
+]
+OWN = "tests.own_classes"
+DIGITS = "DigitsDataModule gives inputs (1, 8, 8)"
+
+
+class Drawing(nn.Module):
+    """Batch normalisation, dropout, and noise that is drawn in evaluation too."""
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Flatten(), nn.Linear(64, 16), nn.BatchNorm1d(16), nn.Dropout(0.5)
+        )
+        self.fc = nn.Linear(16, num_classes)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.layers(images) + 0.01 * torch.randn(16))
+
+
+def fit(root: Path, *more: str) -> object:
+    given = [*QUICK, *more, "--trainer.default_root_dir", str(root)]
+    return training.fit(configuration_of(given))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--model.backbone.in_channels 3", f"{DIGITS}, SmallCNN takes 3 channels, not 1: `--model.backbone.in_channels 1`."),
+        ("--model.backbone MLP --model.backbone.in_features 5", f"{DIGITS}, MLP takes 5 numbers, not 64: `--model.backbone.in_features 64`."),
+        (f"--model.backbone {OWN}.PlainNetwork", f"{DIGITS}, {OWN}.PlainNetwork takes 3 channels, not 1: no argument of it is known"),
+        (f"--model.backbone {OWN}.tiny_network", f"{OWN}.tiny_network gives 7 logits for an example, DigitsDataModule has 10 classes: `--model.backbone.replace_head true`"),
+        ("--model.backbone GlobalPoolingCNN", f"{DIGITS}, GlobalPoolingCNN refuses them: inputs must be token numbers"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_one_line_and_leaves_no_folder(
+    options: str, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        fit(tmp_path, *options.split())
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_check_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for there in (True, False):
+        if not there:
+            monkeypatch.setattr(shapes.ShapeCheck, "on_fit_start", lambda *_: None)
+        _, run = fit(tmp_path / str(there), "--model.backbone", f"{__name__}.Drawing")
+        found.append(Predictions.load(run.predictions("test")).logits)
+    assert (found[0] == found[1]).all()
+
+
+def test_parts_of_a_network_get_their_own_mode_back() -> None:
+    network = nn.Sequential(nn.Linear(1, 1), nn.Dropout())
+    network[1].eval()
+    with evaluating(network):
+        assert not any(part.training for part in network.modules())
+    assert [part.training for part in network.modules()] == [True, True, False]
