@@ -63,6 +63,6 @@ def _network_folder(block: Any) -> str:
 
 
 def _loss_folders(block: Any) -> list[str]:
-    """Patterns of the folders that results of a loss may be in: a loss of no contract of ours goes by its whole path."""
+    """Patterns of the folders of a loss: one that fulfils no contract of ours goes by its whole path."""
     name = block.get("class_path") if isinstance(block, dict) else block
     return [escape(short_name(str(name))), escape(str(name))] if name else ["*"]

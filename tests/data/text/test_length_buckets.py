@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibench.data import Batch, Examples
+from calibench.data import Batch, Examples, resident
 from calibench.data.text import length_buckets as buckets
 from calibench.data.text.length_buckets import ShuffledTextLoader, TextLoader
 
