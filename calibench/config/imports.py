@@ -28,7 +28,7 @@ def imported(path: str) -> Callable[..., Any]:
         raise NotImported(f"`{path}` cannot be imported: {error}") from error
     if not hasattr(module, name):
         raise UsageError(f"`{module_name}` has no `{name}`{near_matches(name, vars(module))}")
-    found = getattr(module, name)
+    found: Callable[..., Any] = getattr(module, name)
     if not callable(found):
         raise UsageError(
             f"`{path}` is a {type(found).__name__}; a class or a function is expected."

@@ -38,7 +38,8 @@ class StreamedLoader:
     def __init__(self, source: Any, what: str, *, seed: int, device: torch.device | str) -> None:
         if not isinstance(source, Sized):
             raise DataError(f"{what} has no length: give its dataset a `__len__`.")
-        self.source, self.what, self.seed = source, what, seed
+        self.source: Any = source
+        self.what, self.seed = what, seed
         self.device = torch.device(device)
         self.epoch, self._step, self._first_step = 0, 0, 0
 

@@ -110,7 +110,7 @@ def _read(path: Path, names: list[str], label: str) -> Any:
 def _numbers(column: Any, name: str, path: Path) -> np.ndarray:
     import pandas
 
-    numbers = pandas.to_numeric(column, errors="coerce").to_numpy(np.float32)
+    numbers: np.ndarray = pandas.to_numeric(column, errors="coerce").to_numpy(np.float32)
     bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):
         cell = column.iloc[bad[0]]
