@@ -96,14 +96,6 @@ def test_a_wrong_format_is_told(results: Path, tmp_path: Path) -> None:
         called("roc", str(results), "-o", str(tmp_path / "x.jpg"))
 
 
-def test_without_matplotlib_it_says_what_to_install(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("calibench.plots.command.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pictures need matplotlib: pip install 'calibench\[plot"):
-        called("roc", str(results / "a"), "-o", str(tmp_path / "x.png"))
-
-
 def test_one_picture_is_of_one_table(results: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="shows one benchmark and backbone, got a / SmallCNN, b"):
         called("reliability", str(results), "-o", str(tmp_path / "x.png"))
