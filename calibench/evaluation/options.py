@@ -154,7 +154,7 @@ def check(options: argparse.Namespace) -> None:
     for name in options.metrics:
         if name != "all":
             check_listed("metrics", name)
-    if not options.val and options.calibrators != ["none"]:
+    if not options.val and options.calibrators:
         raise UsageError(
             "calibrators are fitted on `--val FILE`: give it, or say `--calibrators none`."
         )
