@@ -9,13 +9,16 @@ if TYPE_CHECKING:
     from calibench.evaluation.evaluation import Evaluation, Report, default_calibrators
     from calibench.evaluation.gaps import post_processing_gap, temperature_gap
     from calibench.evaluation.posterior import (
+        PosteriorConfidence,
         PosteriorScores,
+        posterior_confidence,
         posterior_values,
     )
     from calibench.evaluation.scoring import (
         OOD_SCORES,
         Row,
         evaluate,
+        evaluate_ood,
         fit_calibrator,
         log_probabilities,
         update_metrics,
@@ -26,15 +29,18 @@ __all__ = [
     "OOD_SCORES",
     "RAW",
     "Evaluation",
+    "PosteriorConfidence",
     "PosteriorScores",
     "Report",
     "Row",
     "deep_ensemble",
     "default_calibrators",
     "evaluate",
+    "evaluate_ood",
     "fit_calibrator",
     "log_probabilities",
     "post_processing_gap",
+    "posterior_confidence",
     "posterior_values",
     "temperature_gap",
     "update_metrics",

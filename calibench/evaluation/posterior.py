@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import CalibrationMetric
+from calibench.metrics.base import CalibrationMetric, check_probabilities
 from calibench.tables.titles import POSTERIOR_METRICS
 
 TOLERANCE = 1e-6  # differences up to this size count as none (float32 rounding)
@@ -37,6 +39,41 @@ def posterior_values(log_probs: Tensor, posterior: Tensor) -> dict[str, Tensor]:
     values |= {"overconfident": (gap > 0).double(), "underconfident": (gap < 0).double()}
     values |= {"excess": gap.clamp(min=0), "shortfall": (-gap).clamp(min=0)}
     return {f"posterior_{name}": value for name, value in values.items()}
+
+
+@dataclass(frozen=True)
+class PosteriorConfidence:
+    """Over- and underconfidence against the true posterior (Definition 2.1 of the FCL paper).
+
+    Attributes:
+        overconfident: Share of inputs with max_k p_k > max_k eta_k.
+        underconfident: Share of inputs with max_k p_k < max_k eta_k.
+        excess: Mean of max(max_k p_k - max_k eta_k, 0) over all inputs.
+        shortfall: Mean of max(max_k eta_k - max_k p_k, 0) over all inputs.
+    """
+
+    overconfident: float
+    underconfident: float
+    excess: float
+    shortfall: float
+
+
+def posterior_confidence(preds: Tensor, posterior: Tensor) -> PosteriorConfidence:
+    """Compare predicted with true probabilities, both (N, K).
+
+    Raises:
+        ValueError: If either is no matrix of probabilities, the shapes differ, or there are no rows.
+    """
+    for probs in (preds, posterior):
+        check_probabilities(probs, torch.zeros(len(probs), dtype=torch.int64, device=probs.device))
+    if preds.shape != posterior.shape or len(preds) == 0:
+        raise ValueError(
+            f"`preds` and `posterior` must have one shape (N, K), N >= 1, got {tuple(preds.shape)} "
+            f"and {tuple(posterior.shape)}."
+        )
+    values = posterior_values(preds.double().log(), posterior.to(preds.device))
+    parts = [field.name for field in fields(PosteriorConfidence)]
+    return PosteriorConfidence(*(float(values[f"posterior_{part}"].mean()) for part in parts))
 
 
 class PosteriorScores(CalibrationMetric):

@@ -63,6 +63,7 @@ def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrat
 def evaluate(
     predictions: Predictions,
     calibrator: Calibrator | None = None,
+    metrics: MetricCollection | None = None,
     *,
     n_bins: Sequence[int] = (15, 20),
 ) -> list[Row]:
@@ -71,6 +72,7 @@ def evaluate(
     Args:
         predictions: Logits and targets.
         calibrator: A fitted calibrator; raw probabilities if None.
+        metrics: A collection to use instead of the benchmark's.
         n_bins: Bin counts of the benchmark's binned metrics.
 
     Returns:
@@ -81,7 +83,12 @@ def evaluate(
     log_probs = predicted_log_probabilities(predictions, calibrator)
     label = {"split": predictions.split or "test", "calibrator": _name(calibrator)}
     target = torch.from_numpy(predictions.target)
-    rows = labelled_rows(log_probs, target, n_bins=n_bins)
+    if metrics is None:
+        metrics = calibration_metrics(log_probs.shape[1], n_bins=n_bins)
+    else:
+        metrics = metrics.clone()
+        metrics.reset()
+    rows = _rows(metrics, log_probs, target, Floors(log_probs.exp(), target))
     return [{**label, **row} for row in rows + posterior_rows(log_probs, predictions)]
 
 
@@ -131,6 +138,15 @@ def posterior_rows(log_probs: Tensor, predictions: Predictions) -> list[Row]:
     unsynchronised(metric)
     metric.update(log_probs, torch.from_numpy(predictions.posterior))
     return [{"metric": name, "value": float(value)} for name, value in metric.compute().items()]
+
+
+def evaluate_ood(
+    test: Predictions, outside: Predictions, calibrator: Calibrator | None = None
+) -> list[Row]:
+    """Out-of-distribution detection: rows of `evaluate` for a set, the positive class, against the test set."""
+    label = {"split": outside.split, "calibrator": _name(calibrator)}
+    sides = (predicted_log_probabilities(part, calibrator) for part in (test, outside))
+    return [{**label, **row} for row in ood_rows(*sides)]
 
 
 def ood_rows(inside: Tensor, outside: Tensor) -> list[Row]:

@@ -10,10 +10,11 @@ import torch
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from calibench.calibrators import TemperatureScaling
-from calibench.evaluation import Evaluation, evaluate, fit_calibrator
+from calibench.evaluation import Evaluation, evaluate, evaluate_ood, fit_calibrator
 from calibench.evaluation.scoring import ood_rows, predicted_log_probabilities
 from calibench.metrics import (
     adaptive_calibration_error,
+    calibration_metrics,
     classwise_calibration_error,
 )
 from calibench.runs import Predictions
@@ -117,6 +118,18 @@ def test_evaluation_of_all_sets() -> None:
     }
     assert {row["metric"][:3] for row in report.rows if row["split"] == "far"} == {"ood"}
     assert report.unavailable == {"svhn": "not here"}
+
+
+def test_own_metrics_can_be_given() -> None:
+    rows = evaluate(predictions(), metrics=calibration_metrics(5, n_bins=(7,)))
+    assert rows == evaluate(predictions(), n_bins=(7,))
+
+
+def test_detection_by_files_is_that_by_log_probabilities() -> None:
+    test, outside = predictions(), predictions(seed=1)
+    found = evaluate_ood(test, outside)
+    expected = ood_rows(*map(predicted_log_probabilities, (test, outside)))
+    assert [row["value"] for row in found] == [row["value"] for row in expected]
 
 
 def test_numbers_of_bins_can_be_given() -> None:

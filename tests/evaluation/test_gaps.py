@@ -15,6 +15,7 @@ from calibench.evaluation import (
     evaluate,
     fit_calibrator,
     post_processing_gap,
+    posterior_confidence,
     posterior_values,
     temperature_gap,
 )
@@ -103,3 +104,12 @@ def test_confidence_against_the_posterior_of_gaussians() -> None:
     sharp = found(sharper, uncertain)
     assert sharp["overconfident"] == 1
     assert sharp["excess"] == pytest.approx(float((sharper.amax(1) - uncertain.amax(1)).mean()))
+
+
+def test_confidence_against_the_posterior_checks_its_input() -> None:
+    posterior = torch.tensor([[0.7, 0.3], [0.4, 0.6]])
+    found = posterior_confidence(torch.tensor([[0.9, 0.1], [0.5, 0.5]]), posterior)
+    assert (found.overconfident, found.underconfident) == (0.5, 0.5)
+    assert (found.excess, found.shortfall) == pytest.approx((0.1, 0.05))
+    with pytest.raises(ValueError, match="must have one shape"):
+        posterior_confidence(posterior, posterior[:1])
