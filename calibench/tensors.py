@@ -1,8 +1,8 @@
-"""Scores (N, K) and targets (N,) of a classifier: their checks, and the precision that they and states keep."""
+"""Scores (N, K) and targets (N,) of a classifier: their checks; the precision and the shapes that states keep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import torch
@@ -56,10 +56,47 @@ class MovedNotCast(nn.Module):
     numbers inherits from this class beside (and before) its own base.
     """
 
+    def can_move(self, move: Callable[[Tensor], Tensor]) -> bool:
+        """Whether the module follows its parent, or stays where it is; `move` moves or casts one tensor."""
+        return True
+
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Self:
         def move(tensor: Tensor) -> Tensor:
             moved = fn(tensor)
             return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
 
-        super()._apply(move, *args, **kwargs)  # type: ignore[no-untyped-call]
+        if self.can_move(fn):
+            super()._apply(move, *args, **kwargs)  # type: ignore[no-untyped-call]
         return self
+
+
+class TakesSavedShapes(MovedNotCast):
+    """A module whose buffers take the shapes that a saved state has: those of the data, known only at run time.
+
+    Attributes:
+        buffer_names: Names of its own buffers, also of those that are still None.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffer_names: list[str] = []
+        self.register_load_state_dict_pre_hook(_take_saved_shapes)  # type: ignore[no-untyped-call]
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Register a buffer, as `nn.Module` does, and remember its name."""
+        super().register_buffer(name, tensor, persistent)
+        self.buffer_names.append(name)
+
+
+def _take_saved_shapes(
+    module: TakesSavedShapes, state: Mapping[str, Tensor], prefix: str, *_: Any
+) -> None:
+    """Make room in the buffers of `module` for the values that torch then copies out of `state`."""
+    for name in module.buffer_names:
+        saved, buffer = state.get(prefix + name), getattr(module, name)
+        if saved is None:
+            continue
+        if buffer is None:
+            setattr(module, name, torch.empty_like(saved))
+        elif buffer.shape != saved.shape:
+            setattr(module, name, buffer.new_empty(saved.shape))

@@ -10,12 +10,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.tensors import MovedNotCast, check_class_indices, check_scores, check_target
+from calibench.tensors import TakesSavedShapes, check_class_indices, check_scores, check_target
 
 Array = npt.NDArray[Any]
 
 
-class Calibrator(MovedNotCast, ABC):
+class Calibrator(TakesSavedShapes, ABC):
     """A map from logits to probabilities, fitted on held-out logits.
 
     A subclass implements `_fit` and `_log_prob`, which get float64 logits; every class can be built
@@ -42,7 +42,7 @@ class Calibrator(MovedNotCast, ABC):
     @property
     def fitted(self) -> bool:
         """Whether `fit` has been called, or a fitted state been loaded."""
-        return all(buffer is not None for buffer in self._buffers.values())
+        return all(getattr(self, name) is not None for name in self.buffer_names)
 
     @torch.no_grad()
     def fit(self, logits: Tensor | Array, target: Tensor | Array) -> Self:
@@ -111,17 +111,6 @@ class Calibrator(MovedNotCast, ABC):
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
         values = values.to(logits.dtype)
         return keep_argmax(values, logits) if self.preserves_accuracy else values
-
-    def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
-    ) -> None:
-        # The shapes of the buffers are those of the data that was fitted: take the saved ones.
-        for name, buffer in self._buffers.items():
-            saved = state_dict.get(prefix + name)
-            if saved is not None:
-                device = saved.device if buffer is None else buffer.device
-                self._buffers[name] = torch.empty_like(saved, device=device)
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
 def _tensor(values: Tensor | Array) -> Tensor:

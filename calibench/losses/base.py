@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from math import isnan
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from calibench.tensors import MovedNotCast, check_class_indices, check_scores, check_target
+from calibench.tensors import TakesSavedShapes, check_class_indices, check_scores, check_target
 
 
-class CalibrationLoss(MovedNotCast, ABC):
+class CalibrationLoss(TakesSavedShapes, ABC):
     """A training loss: logits and targets in, one scalar out (this package).
 
     Subclasses implement `forward`. A loss sees the *global* batch (all processes' rows), talks to
@@ -78,13 +77,6 @@ class CalibrationLoss(MovedNotCast, ABC):
         if _is_readably_nan(loss):
             check_not_nan(logits)
         return loss
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        for name, buffer in self.named_buffers(recurse=False):
-            saved = state_dict.get(prefix + name)
-            if saved is not None and saved.shape != buffer.shape:
-                setattr(self, name, buffer.new_empty(saved.shape))
-        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class PerExampleLoss(CalibrationLoss):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -65,13 +65,6 @@ class CalibrationMetric(MovedNotCast, Metric):
         super().__init__(**kwargs)
         self.validate_args = validate_args
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        # torchmetrics sets these two in each update; the general way takes as long as some arithmetic.
-        if name in ("_computed", "_update_count"):
-            self.__dict__[name] = value
-        else:
-            super().__setattr__(name, value)
-
     def cells(self, preds: Tensor) -> Cells | None:
         """The cells of a set's probabilities (N, K), N >= 1; None for a metric that is no calibration error."""
         return None
@@ -121,12 +114,13 @@ class CalibrationMetric(MovedNotCast, Metric):
             check_probabilities(preds, target)
         return at_least_float32(preds.detach().to(self.device)), target.to(self.device, torch.int64)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Self:
+    def can_move(self, move: Callable[[Tensor], Tensor]) -> bool:
+        """Whether the device that `move` moves to has float64; if not, the states stay where they are."""
         try:
-            fn(torch.zeros(1, dtype=torch.float64))
-        except TypeError:  # no float64 on the device
-            return self
-        return super()._apply(fn, *args, **kwargs)
+            move(torch.zeros(1, dtype=torch.float64))
+        except TypeError:
+            return False
+        return True
 
 
 class MeanMetric(CalibrationMetric, ABC):

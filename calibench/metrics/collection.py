@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from inspect import signature
 
 import torch
@@ -179,11 +179,6 @@ class CalibrationMetrics(MetricCollection):
         for block in self._blocks:
             block.clear()
         super().reset()
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> CalibrationMetrics:
-        self.evaluate_waiting_rows()
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        return self
 
 
 def _metrics(

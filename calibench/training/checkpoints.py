@@ -81,6 +81,7 @@ class LastCheckpoint(ModelCheckpoint):
         super().__init__(
             dirpath, filename="last", enable_version_counter=False, save_on_train_epoch_end=True
         )
+        self.file = dirpath / "last.ckpt"
         self.every_n_steps = every_n_steps
         if not every_n_steps:  # Lightning does not call a hook that is None
             self.on_train_batch_end = None  # type: ignore[assignment,method-assign]
@@ -88,8 +89,9 @@ class LastCheckpoint(ModelCheckpoint):
     def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
         """Save within an epoch, if it is time."""
         due = trainer.global_step % self.every_n_steps == 0
-        if due and not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
-            self._save_topk_checkpoint(trainer, self._monitor_candidates(trainer))
+        if due and not trainer.is_last_batch:
+            self.best_model_path = str(self.file)  # what the checkpoint of an epoch says, too
+            trainer.save_checkpoint(self.file)
 
 
 class SeededSteps(Callback):

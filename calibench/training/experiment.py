@@ -128,9 +128,9 @@ class Experiment(LightningCLI):
             args=[*(["--config", json.dumps(config, default=str)] if config else []), *questions],
         )
 
-    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+    def parse_arguments(self, parser: Parser, args: Any) -> None:  # type: ignore[override]
         """Parse the given arguments; the stock method warns if they are not the process's own."""
-        known = {action.dest.partition(".")[0] for action in parser._actions}
+        known = {option.lstrip("-").partition(".")[0] for option in parser.options}
         for key in self.merged:  # the parser accepts an unknown key without content
             if key not in known:
                 raise UsageError(unknown_option(key, sorted(known)))
@@ -197,7 +197,7 @@ class Experiment(LightningCLI):
         """Reasons why several processes give another result than one; to find them, the network is built."""
         if self.replicas.count == 1:
             return []
-        return self.replicas.caveats(self._get(self._built, "model").backbone)
+        return self.replicas.caveats(self._built["model"].backbone)
 
     @cached_property
     def _built(self) -> Any:
@@ -246,11 +246,11 @@ class Experiment(LightningCLI):
         self.trainer_defaults["callbacks"] = list(callbacks)
         self._trainer_options = trainer_options
         self.config_init = self._built
-        self.datamodule = self._get(self.config_init, "data")
-        self.model = self._get(self.config_init, "model")
+        self.datamodule = self.config_init["data"]
+        self.model = self.config_init["model"]
         with _refusals("trainer", _DEVICES):
             self.trainer = self.instantiate_trainer()
-        self.evaluation: Evaluation = self._get(self.config_init, "evaluation")
+        self.evaluation: Evaluation = self.config_init["evaluation"]
 
     @property
     def evaluation_settings(self) -> dict[str, Any]:
@@ -259,7 +259,7 @@ class Experiment(LightningCLI):
 
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
         """The trainer, which writes checkpoints atomically."""
-        trainer = self._get(self.config_init, "trainer")
+        trainer = self.config_init["trainer"]
         plugins = trainer.get("plugins") or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
         # One process has nothing to synchronise, and its key keeps the configuration's value.

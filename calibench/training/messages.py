@@ -26,7 +26,7 @@ _LINES = tuple(
             r"Given value: Namespace\(.*\)",  # a whole block
             r"Type .* expects a function or a callable class:",  # what follows is a line of its own here
             r"Expected a path but .* either not accessible or invalid",
-            r"Expected a <class 'NoneType'>",
+            r"Expected a <class 'NoneType'>(?:\. Got value: .*)?",
             r'(?:Parser key|[Kk]ey) "(?P<key>[\w.\[\]]+)":',
             r"Problem with given class_path '(?P<path>[\w.]+)':",
             r"Expected a <class '(?P<type>[\w.]+)'>(?:\. Got value: (?P<value>.*))?",

@@ -27,7 +27,7 @@ def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
 def unscales_itself(trainer: L.Trainer, optimizer: torch.optim.Optimizer) -> bool:
     """Whether a fused optimiser divides by the loss scale itself, so that stock Lightning refuses to clip."""
     mixed = isinstance(trainer.precision_plugin, MixedPrecision)
-    return mixed and getattr(optimizer, "_step_supports_amp_scaling", False)
+    return mixed and any(group.get("fused") for group in optimizer.param_groups)
 
 
 def clip_fused(

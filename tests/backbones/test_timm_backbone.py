@@ -44,7 +44,7 @@ def test_unreachable_weights_are_one_line(
 
     def offline(name, pretrained=False, **options):
         if pretrained:
-            logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s")
+            logging.getLogger("huggingface_hub.utils").warning("Retrying in 1s")
             raise OSError("cannot reach the hub\nand much more")
         return create(name, **options)
 

@@ -107,6 +107,16 @@ def test_the_configuration_as_a_whole_is_not_named() -> None:
     assert one_line(f'Parser key "config":\n  {text}') == text
 
 
+def test_that_nothing_could_be_given_is_not_said() -> None:
+    """A union with None lists it among the types: before the member at fault in jsonargparse 4.46 to 4.50."""
+    message = """Parser key "a.b":
+      Does not validate against any of the Union subtypes
+      Errors:
+        - Expected a <class 'NoneType'>. Got value: ['X']
+        - Expected a dot import path string: X"""
+    assert one_line(message) == "`a.b`: no class `X`"
+
+
 def test_one_unknown_cause_keeps_its_key() -> None:
     assert one_line('Parser key "a.b":\n  Too blue') == "`a.b`: Too blue"
     assert one_line('Parser key "a.b":\n  a.b is too blue') == "a.b is too blue"

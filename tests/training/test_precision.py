@@ -47,7 +47,7 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
     monkeypatch.setattr(
         nn.Module, "compile", lambda self, **how: COMPILE_IN_PLACE(self, backend=backend, **how)
     )
-    torch._dynamo.reset()
+    torch.compiler.reset()
     return shapes
 
 

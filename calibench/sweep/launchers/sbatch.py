@@ -16,6 +16,7 @@ from calibench.sweep.launchers.bundles import Bundle
 
 _PREFIX = "slurm."
 _OURS = ("nodes", "tasks_per_node", "ntasks_per_node", "num_gpus")  # a run is one process
+_SHARED = {"name": "job_name", "timeout_min": "time"}  # submitit's names for any cluster: SLURM's
 _ATTEMPTS = 20  # how often a job that ran into its time limit is put back into the queue
 
 
@@ -74,6 +75,24 @@ def gpus_asked_for(options: Mapping[str, Any]) -> int:
     return 0
 
 
+def _in_slurms_words(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options under SLURM's names: `time` for `timeout_min`, `mem: 2048MB` for `mem_gb: 2`."""
+    words = {_SHARED.get(key, key): value for key, value in options.items()}
+    if "mem_gb" in words:
+        words["mem"] = f"{round(1024 * float(words.pop('mem_gb')))}MB"
+    return words
+
+
+def _refusal(message: str, options: Mapping[str, Any]) -> str:
+    """What submitit refuses, in one line: an unknown option if the message lists the known ones, else its own text."""
+    listed = re.findall(r"^ *- (\w+) \(default", message, re.MULTILINE)
+    known = [name for name in (*listed, *_SHARED, "mem_gb") if name not in _OURS]
+    for key in options if listed else ():
+        if key not in known:
+            return f"no option `--slurm.{key}`{near_matches(key, known)}"
+    return f"`--slurm`: {' '.join(message.split())}"
+
+
 class Array:
     """A job array that runs bundles.
 
@@ -103,19 +122,13 @@ class Array:
         self._update({"job_name": "calibench", "time": minutes}, options)
 
     def _update(self, defaults: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-        shared = self._executor._equivalence_dict()  # submitit's names for all kinds of clusters
-        known = {*shared, *self._executor._valid_parameters()} - {*_OURS}
         for key in options:
-            if key not in known:
-                raise UsageError(f"no option `--slurm.{key}`{near_matches(key, known)}")
-        # submitit would take `16GB` for a number
-        plain = {"mem": options["mem"]} if "mem" in options else {}
-        others = {key: value for key, value in options.items() if key != "mem"}
+            if key in _OURS:
+                raise UsageError(f"no option `--slurm.{key}`: a cell is one process on one node")
         try:
-            given = self._executor._convert_parameters(others) | plain
-            self._executor.update_parameters(**{**defaults, **given})
+            self._executor.update_parameters(**{**defaults, **_in_slurms_words(options)})
         except (ValueError, TypeError) as error:
-            raise UsageError(f"`--slurm`: {' '.join(str(error).split())}") from error
+            raise UsageError(_refusal(str(error), options)) from error
 
     def submit(self, bundles: Sequence[Bundle]) -> str:
         """Submit one task for each bundle; returns the number of the array.

@@ -81,7 +81,10 @@ def test_the_script(pretend: Pretend, tmp_path: Path) -> None:
     for line in ("array=0-2%3", "partition=gpu", "time=30", "mem=16GB", "account=me", "gpus-per-node=1",
                  "job-name=calibench", "signal=USR2@90"):  # fmt: skip
         assert f"#SBATCH --{line}\n" in script
-    assert "submitit.core._submit" in script
+    assert "-m submitit." in script
+    _, script = Slurm(tmp_path, {"mem_gb": 1.5, "name": "mine"}).script(jobs(1))
+    assert "#SBATCH --mem=1536MB\n" in script
+    assert "#SBATCH --job-name=mine\n" in script
     _, script = Slurm(tmp_path, {}, at_a_time=3, minutes_per_job=20).script(jobs(3))
     assert "#SBATCH --time=40\n" in script
     assert "#SBATCH --cpus-per-task=3\n" in script
@@ -92,8 +95,9 @@ def test_the_script(pretend: Pretend, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"partion": "gpu"}, r"no option `--slurm\.partion`; did you mean partition"),
-        ({"nodes": 2}, "no option"),
+        ({"nodes": 2}, "a cell is one process"),
         ({"mem_gb": "much"}, "--slurm"),
+        ({"timeout_mn": 5}, "did you mean timeout_min"),
     ],
 )
 def test_options_that_submitit_refuses(

@@ -1,0 +1,140 @@
+"""Private names of other packages: CONTRIBUTING.md's table of them is equal to the code."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import CodeType
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("calibench", "tests", "benchmarks")
+# Python documents these although they begin with an underscore; `_abc_impl` is what ABC leaves in every class.
+DOCUMENTED = {"_replace", "_asdict", "_fields", "_make", "_exit", "_abc_impl"}
+BY_NAME = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "methodcaller"}
+
+
+def is_private(name: str) -> bool:
+    return re.fullmatch(r"_(?!_).*[^_].*", name) is not None and name not in DOCUMENTED
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def defined(path: Path) -> set[str]:
+    """Names that a file gives to functions, classes, variables, arguments and attributes of `self`."""
+    names: set[str] = set()
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                names.add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.Attribute(attr=name, ctx=ast.Store(), value=ast.Name(id="self" | "cls")):
+                names.add(name)
+    return names
+
+
+def imported_files(path: Path) -> set[Path]:
+    """The files of ours that a file imports; for a package, those that it takes its names from as well."""
+    found: set[Path] = set()
+    for node in ast.walk(tree(path)):
+        if not isinstance(node, ast.ImportFrom | ast.Import):
+            continue
+        of = getattr(node, "module", None)
+        names = [alias.name for alias in node.names]
+        for name in [of, *(f"{of}.{name}" for name in names)] if of else names:
+            base = ROOT.joinpath(*name.split("."))
+            package = base / "__init__.py"
+            found |= {file for file in (base.with_suffix(".py"), package) if file.is_file()}
+            if package.is_file() and package != path and base != ROOT / "calibench":
+                found |= imported_files(package)
+    return found
+
+
+def own(path: Path) -> set[str]:
+    """Names that are ours where a file says `x._name`: its own and those of the files it imports."""
+    return set().union(*map(defined, {path, *imported_files(path)}))
+
+
+def uses(path: Path) -> Iterator[str]:
+    """Private names that a file reads, imports or asks for by a string; ours as well, if not of our packages."""
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.Attribute(attr=name):
+                yield name
+            case ast.ImportFrom(module=str(module), names=aliases):
+                if module.partition(".")[0] not in FOLDERS:
+                    yield from [*module.split("."), *(alias.name for alias in aliases)]
+            case ast.Import(names=aliases):
+                yield from (part for alias in aliases for part in alias.name.split("."))
+            case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), args=arguments):
+                texts = (a.value for a in arguments[:2] if isinstance(a, ast.Constant))
+                if called in BY_NAME:
+                    yield from (part for text in texts for part in str(text).split("."))
+
+
+def overridden() -> Iterator[tuple[str, str]]:
+    """File and name of each private name of a class of ours that a base class of another package uses too."""
+    for path in sorted((ROOT / "calibench").rglob("*.py")):
+        if any(isinstance(node, ast.ClassDef) and node.bases for node in ast.walk(tree(path))):
+            module = importlib.import_module(
+                ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            )
+            for cls in vars(module).values():
+                if inspect.isclass(cls) and cls.__module__ == module.__name__:
+                    ours, theirs = names_of(cls), set().union(*map(names_of, foreign_bases(cls)))
+                    for name in filter(is_private, ours & theirs):
+                        yield path.relative_to(ROOT).as_posix(), name
+
+
+def foreign_bases(cls: type) -> list[type]:
+    outside = ("builtins", "abc", "typing", "enum", "torch.autograd.function")
+    return [
+        base
+        for base in cls.__mro__
+        if base.__module__ not in outside and not base.__module__.startswith("calibench")
+    ]
+
+
+def names_of(cls: type) -> set[str]:
+    """Names in a class: what it defines, and the attributes that its methods speak of."""
+    names = set(vars(cls))
+    for member in vars(cls).values():
+        code = getattr(getattr(member, "__func__", member), "__code__", None)
+        names |= set(code.co_names) if isinstance(code, CodeType) else set()
+    return names
+
+
+def in_the_code() -> set[tuple[str, str]]:
+    taken = set(overridden())
+    of_others = {name for _, name in taken}
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            names = {name for name in uses(path) if is_private(name)}
+            foreign = (names & of_others) | (names - own(path) if names else set())
+            taken |= {(path.relative_to(ROOT).as_posix(), name) for name in foreign}
+    return taken
+
+
+def in_the_table() -> list[tuple[str, str]]:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    section = text.partition("## Private names of other packages\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
+    return [
+        (where.strip(" `"), name) for where, what in rows for name in re.findall(r"`(_\w+)`", what)
+    ]
+
+
+def test_the_table_of_private_names_is_equal_to_the_code() -> None:
+    table, code = in_the_table(), in_the_code()
+    assert len(table) == len(set(table)), "a name stands twice in one file's row"
+    missing, stale = sorted(code - set(table)), sorted(set(table) - code)
+    assert not missing, f"no row in CONTRIBUTING.md (is there a public way?): {missing}"
+    assert not stale, f"rows in CONTRIBUTING.md that the code no longer needs: {stale}"

@@ -1,0 +1,55 @@
+"""The versions that are allowed, those that are tried, and the workflows that try them."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parent.parent
+
+
+def pinned(name: str) -> dict[str, Version]:
+    lines = (ROOT / name).read_text().splitlines()
+    pins = (line.split("==") for line in lines if not line.startswith("#"))
+    return {canonicalize_name(package): Version(version) for package, version in pins}
+
+
+def required() -> dict[str, Requirement]:
+    """What users and the tests need, by name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    texts = [text for name in extras if name != "dev" for text in extras[name]]
+    found = map(Requirement, [*project["dependencies"], *texts])
+    return {canonicalize_name(requirement.name): requirement for requirement in found}
+
+
+def test_the_oldest_versions_are_the_lower_bounds() -> None:
+    tried = pinned("constraints-oldest.txt")
+    for name, requirement in required().items():
+        (bound,) = [Version(s.version) for s in requirement.specifier if s.operator == ">="]
+        first = bound.release if len(bound.release) > 1 else (*bound.release, 0)
+        assert tried[name].release[: len(first)] == first, name
+
+
+def test_the_versions_that_were_tried_are_allowed() -> None:
+    for name in ("constraints.txt", "constraints-oldest.txt"):
+        for package, version in pinned(name).items():
+            if package in required():
+                assert version in required()[package].specifier, f"{name}: {package}=={version}"
+
+
+def test_workflows_are_yaml_whose_commands_name_files_that_exist() -> None:
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yaml")):
+        workflow = yaml.load(path.read_text(), yaml.BaseLoader)  # `on` stays a word
+        assert set(workflow) == {"name", "on", "jobs"}, path.name
+        for job in workflow["jobs"].values():
+            assert job["runs-on"], path.name
+            assert all(("uses" in step) != ("run" in step) for step in job["steps"]), path.name
+        words = path.read_text().replace('"', " ").split()
+        named = [word for word in words if word.endswith(".txt") or word.startswith(".ci/")]
+        assert [word for word in named if not (ROOT / word).is_file()] == [], path.name
