@@ -27,6 +27,7 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+@cache
 def defined(path: Path) -> set[str]:
     """Names that a file gives to functions, classes, variables, arguments and attributes of `self`."""
     names: set[str] = set()
@@ -59,8 +60,10 @@ def imported_files(path: Path) -> set[Path]:
 
 
 def own(path: Path) -> set[str]:
-    """Names that are ours where a file says `x._name`: its own and those of the files it imports."""
-    return set().union(*map(defined, {path, *imported_files(path)}))
+    """Names that are ours where a file says `x._name`: its own, those of the files it imports; to a test, the package's."""
+    package = ROOT / "calibench"
+    seen = imported_files(path) if package in path.parents else {*package.rglob("*.py")}
+    return set().union(*map(defined, {path, *seen, *imported_files(path)}))
 
 
 def uses(path: Path) -> Iterator[str]:

@@ -22,8 +22,7 @@ def test_the_options_are_the_parsers() -> None:
     parser = Experiment(configuration_of(["--config", "digits_lt"])).parser
     known = {
         option.lstrip("-")
-        for action in parser._actions
-        for option in action.option_strings
+        for option in parser.options
         if not option.endswith((".help", "+", "help", "print_config", "-h"))
     } - {"config", "c", "print_shtab"}
     ours = set(options())
