@@ -124,7 +124,7 @@ class Array:
     def _update(self, defaults: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         for key in options:
             if key in _OURS:
-                raise UsageError(f"no option `--slurm.{key}`: a cell is one process on one node")
+                raise UsageError(f"no option `--slurm.{key}`: a run is one process on one node")
         try:
             self._executor.update_parameters(**{**defaults, **_in_slurms_words(options)})
         except (ValueError, TypeError) as error:

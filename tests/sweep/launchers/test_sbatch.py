@@ -95,7 +95,7 @@ def test_the_script(pretend: Pretend, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"partion": "gpu"}, r"no option `--slurm\.partion`; did you mean partition"),
-        ({"nodes": 2}, "a cell is one process"),
+        ({"nodes": 2}, "a run is one process"),
         ({"mem_gb": "much"}, "--slurm"),
         ({"timeout_mn": 5}, "did you mean timeout_min"),
     ],
