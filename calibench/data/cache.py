@@ -74,7 +74,7 @@ def _write(cache: Path, key: str, arrays: Arrays) -> None:
         _remove_abandoned(cache)
         temporary.unlink(missing_ok=True)  # of a dead process that had this one's number
         with temporary.open("xb") as file:  # a new file, so never one behind a symbolic link
-            np.savez(file, allow_pickle=False, key=np.array(key), **arrays)
+            np.savez(file, key=np.array(key), **arrays)
         temporary.replace(cache)
     finally:
         temporary.unlink(missing_ok=True)

@@ -81,7 +81,7 @@ class LastCheckpoint(ModelCheckpoint):
         super().__init__(
             dirpath, filename="last", enable_version_counter=False, save_on_train_epoch_end=True
         )
-        self.file = dirpath / "last.ckpt"
+        self.file = Path(dirpath) / "last.ckpt"
         self.every_n_steps = every_n_steps
         if not every_n_steps:  # Lightning does not call a hook that is None
             self.on_train_batch_end = None  # type: ignore[assignment,method-assign]
