@@ -94,9 +94,6 @@ def _take_saved_shapes(
     """Make room in the buffers of `module` for the values that torch then copies out of `state`."""
     for name in module.buffer_names:
         saved, buffer = state.get(prefix + name), getattr(module, name)
-        if saved is None:
-            continue
-        if buffer is None:
-            setattr(module, name, torch.empty_like(saved))
-        elif buffer.shape != saved.shape:
-            setattr(module, name, buffer.new_empty(saved.shape))
+        if saved is not None:  # a tensor of its own: what was fitted may be parts of one
+            like = saved if buffer is None else buffer
+            setattr(module, name, like.new_empty(saved.shape))
