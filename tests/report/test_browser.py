@@ -73,7 +73,7 @@ def after(page: str, script: str, folder: Path, *, size: str = "1280,900") -> An
     return outcome
 
 
-LOSSES = "[...document.querySelectorAll('#table tbody tr')].map(r=>r.values[0].textContent)"
+LOSSES = "[...document.querySelectorAll('#table tbody tr')].map(r=>r.cells[0].textContent)"
 CLICK = "document.querySelector('th[data-key={key}] button').click();"
 
 
