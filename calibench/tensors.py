@@ -71,29 +71,23 @@ class MovedNotCast(nn.Module):
 
 
 class TakesSavedShapes(MovedNotCast):
-    """A module whose buffers take the shapes that a saved state has: those of the data, known only at run time.
-
-    Attributes:
-        buffer_names: Names of its own buffers, also of those that are still None.
-    """
+    """A module whose buffers take the shapes that a saved state has: those of the data, known only at run time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.buffer_names: list[str] = []
         self.register_load_state_dict_pre_hook(_take_saved_shapes)  # type: ignore[no-untyped-call]
-
-    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Register a buffer, as `nn.Module` does, and remember its name."""
-        super().register_buffer(name, tensor, persistent)
-        self.buffer_names.append(name)
 
 
 def _take_saved_shapes(
-    module: TakesSavedShapes, state: Mapping[str, Tensor], prefix: str, *_: Any
+    module: nn.Module, state: Mapping[str, Tensor], prefix: str, *_: Any
 ) -> None:
     """Make room in the buffers of `module` for the values that torch then copies out of `state`."""
-    for name in module.buffer_names:
-        saved, buffer = state.get(prefix + name), getattr(module, name)
-        if saved is not None:  # a tensor of its own: what was fitted may be parts of one
-            like = saved if buffer is None else buffer
-            setattr(module, name, like.new_empty(saved.shape))
+    for key in state:
+        name = key.removeprefix(prefix)
+        if not key.startswith(prefix) or not hasattr(module, name):
+            continue  # another module's, or unknown: torch says so
+        buffer = getattr(module, name)
+        if buffer is None or (isinstance(buffer, Tensor) and not isinstance(buffer, nn.Parameter)):
+            like = state[key] if buffer is None else buffer
+            # a tensor of its own: what was fitted may be parts of one
+            setattr(module, name, like.new_empty(state[key].shape))

@@ -25,7 +25,7 @@ class Calibrator(TakesSavedShapes, ABC):
     the argmax through the rounding to the dtype of the logits as well, ties included.
 
     Attributes:
-        fitted_buffers: Names of the buffers that are fitted.
+        fitted_buffers: Names of the buffers that are fitted: all of them.
         reported: Those of them that a report shows.
     """
 
@@ -42,7 +42,7 @@ class Calibrator(TakesSavedShapes, ABC):
     @property
     def fitted(self) -> bool:
         """Whether `fit` has been called, or a fitted state been loaded."""
-        return all(getattr(self, name) is not None for name in self.buffer_names)
+        return all(getattr(self, name) is not None for name in self.fitted_buffers)
 
     @torch.no_grad()
     def fit(self, logits: Tensor | Array, target: Tensor | Array) -> Self:

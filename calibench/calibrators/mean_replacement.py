@@ -23,15 +23,8 @@ class MeanReplacement(Calibrator):
     """
 
     preserves_accuracy = True
+    fitted_buffers = reported = ("accuracy",)
     accuracy: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("accuracy", None)
-
-    def parameters_dict(self) -> dict[str, float | list[float]]:
-        """`accuracy`."""
-        return {"accuracy": float(self.accuracy)} if self.fitted else {}
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         self.accuracy = is_correct(logits, target).double().mean()

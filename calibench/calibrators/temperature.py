@@ -92,7 +92,7 @@ class TemperatureScaling(Calibrator):
         self.mixture = mixture
         if mixture:
             self.register_buffer("uniform_share", None)
-            self.reported = ("temperature", "uniform_share")
+            self.fitted_buffers = self.reported = ("temperature", "uniform_share")
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         self.temperature = logits.new_tensor(self._solve(logits, target))
