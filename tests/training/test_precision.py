@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from calibench.training.module import ClassificationModule
 from tests.training.test_fit import Crash, CrashAt, metrics
-from tests.training.test_module import TORCHRUN, run_fit
+from tests.training.test_module import alone, by_torchrun, fit_of_an_mlp
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -276,8 +275,8 @@ def test_two_processes_train_what_one_trains_with_all_switches(
     precision: str, tolerance: float, tmp_path: Path
 ) -> None:
     switches = [*CHANNELS_LAST, *COMPILE, *FUSED, *CLIP, "--trainer.precision", precision]
-    run_fit(tmp_path / "one", [sys.executable], *switches)
-    run_fit(tmp_path / "two", TORCHRUN, *switches)
+    alone(fit_of_an_mlp(tmp_path / "one", *switches))
+    by_torchrun(fit_of_an_mlp(tmp_path / "two", *switches))
     one, two = (
         flat(
             torch.load(next((tmp_path / name).rglob("last.ckpt")), weights_only=True)["state_dict"]
