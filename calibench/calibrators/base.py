@@ -90,7 +90,7 @@ class Calibrator(TakesSavedShapes, ABC):
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
         """What was fitted, as plain numbers for a report, e.g. `{"temperature": 1.7}`."""
-        return {name: getattr(self, name).tolist() for name in self.reported}
+        return {name: getattr(self, name).tolist() for name in self.reported if self.fitted}
 
     @abstractmethod
     def _fit(self, logits: Tensor, target: Tensor) -> None:

@@ -14,16 +14,12 @@ from calibench.metrics.top_label import UnbinnedError, checked_top_label, pack, 
 
 _SMALLEST_WIDTH = 1e-3
 _RESOLUTION = 2**-10  # of the width
-_NARROW = 2**-4  # most errors are smaller: widths above it need not be tried
 
 
 def self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> Tensor:
     """The error of each set at the smallest width that is not below its own error, (sets,), found by bisection."""
-    at_width = kernel.error(residuals, _NARROW)
-    wide = at_width > _NARROW  # few: the error falls as the width grows
-    if bool(wide.any()):
-        at_width[wide] = kernel.error(residuals.of(_numbers(wide)), 1.0)
-    pending = [(_numbers(~wide), 0.0, _NARROW), (_numbers(wide & (at_width <= 1)), 0.0, 1.0)]
+    at_width = kernel.error(residuals, 1.0)
+    pending = [(_numbers(at_width <= 1), 0.0, 1.0)]
     while pending:
         sets, low, high = pending.pop()
         if len(sets) and high - low > _RESOLUTION:
