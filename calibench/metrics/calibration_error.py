@@ -52,8 +52,8 @@ def calibration_error(
     """Binned top-label calibration error; see `CalibrationError`."""
     one_of("variant", variant, IS_REFERENCE)
     confidence, correct = checked_top_label(preds, target)
-    sums = bin_sums(confidence, correct, positive_integer("n_bins", n_bins))
-    return gap_norm(*sums, one_of("norm", norm, NORMS))
+    count, total, hits = bin_sums(confidence, correct, positive_integer("n_bins", n_bins))
+    return gap_norm(count, total, hits, one_of("norm", norm, NORMS))
 
 
 class BinnedTopLabelMetric(PairMetric, ABC):

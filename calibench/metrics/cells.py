@@ -69,5 +69,5 @@ def columns_of_cells(value: Tensor, index: Tensor, cells: int) -> Cells:
 
 def distinct_cells(value: Tensor) -> Cells:
     """A cell for each distinct value (N,), in ascending order."""
-    distinct, index = value.unique(return_inverse=True)
+    distinct, index = torch.unique(value, return_inverse=True)
     return Cells(value, index, (len(distinct),))

@@ -20,13 +20,13 @@ def weighted_excess(count: Tensor, confidence: Tensor, correct: Tensor, sign: in
 def overconfidence_error(preds: Tensor, target: Tensor, n_bins: int = 15) -> Tensor:
     """Confidence-weighted excess of confidence over accuracy; see `OverconfidenceError`."""
     sums = bin_sums(*checked_top_label(preds, target), positive_integer("n_bins", n_bins))
-    return weighted_excess(*sums, 1)
+    return weighted_excess(sums[0], sums[1], sums[2], 1)
 
 
 def underconfidence_error(preds: Tensor, target: Tensor, n_bins: int = 15) -> Tensor:
     """Confidence-weighted excess of accuracy over confidence; see `UnderconfidenceError`."""
     sums = bin_sums(*checked_top_label(preds, target), positive_integer("n_bins", n_bins))
-    return weighted_excess(*sums, -1)
+    return weighted_excess(sums[0], sums[1], sums[2], -1)
 
 
 class OverconfidenceError(BinnedTopLabelMetric):

@@ -86,8 +86,8 @@ def reliability(
     low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2], axis=0) / np.maximum(count, 1)
     gap = float(np.nansum(count * np.abs(mean - accuracy)) / count.sum())
     hole = np.where(count, 0.0, np.nan)
-    ends = (low + hole, high + hole, *_consistency_band(confidence, bins, n_bins, runs))
-    return Reliability(count, mean, accuracy, *ends, gap)
+    band = _consistency_band(confidence.astype(np.float64), bins, n_bins, runs)
+    return Reliability(count, mean, accuracy, low + hole, high + hole, band[0], band[1], gap)
 
 
 def _consistency_band(

@@ -14,21 +14,16 @@ def note(marked: Iterable[tuple[str, float, bool]]) -> Iterator[str]:
     Args:
         marked: The title of each marked value's metric, its floor, and whether it is printed in percent.
     """
-    floors: dict[str, list[float]] = {}
+    floors: dict[tuple[str, str], list[float]] = {}
     for title, floor, percent in marked:
-        floors.setdefault(f"{title}|{' %' if percent else ''}", []).append(
-            floor * (100 if percent else 1)
-        )
+        key = title, " %" if percent else ""
+        floors.setdefault(key, []).append(floor * (100 if percent else 1))
+    each = [f"{title} {_range(values)}{unit}" for (title, unit), values in floors.items()]
     if len(floors) == 1:
-        (key, values), *_ = floors.items()
-        yield f"{_MEANING}; floor {_range(values)}{key.partition('|')[2]}"
+        ((title, _),) = floors
+        yield f"{_MEANING}; floor {each[0].removeprefix(f'{title} ')}"
     elif floors:
-        each = (_named(*key.split("|"), values) for key, values in floors.items())
         yield f"{_MEANING}; floors: {', '.join(each)}"
-
-
-def _named(title: str, unit: str, values: list[float]) -> str:
-    return f"{title} {_range(values)}{unit}"
 
 
 def _range(values: list[float]) -> str:
