@@ -99,7 +99,7 @@ def test_the_first_process_tells_in_one_line_which_other_one_died() -> None:
     killed = subprocess.Popen(["sleep", "60"])
     try:
         killed.kill()  # noticed when it is asked for
-        line = rf"process 2 \(number {killed.pid}\) of this run was killed by signal 9 \(SIGKILL;"
+        line = rf"process 2 \(process id {killed.pid}\) of this run was killed by signal 9 \(SIGKILL;"
         with pytest.raises(ExpectedFailure, match=line):
             told(RuntimeError(GLOO), processes=[lives, killed])
     finally:
@@ -141,7 +141,7 @@ def test_a_killed_process_of_two_is_one_line(victim: int, tmp_path: Path) -> Non
         line for line in error.splitlines() if "warning" not in line and "Initializing" not in line
     ]
     if victim == 1:
-        died = f"process 1 (number {second}) of this run was killed by signal 9 (SIGKILL; out of memory?)."
+        died = f"process 1 (process id {second}) of this run was killed by signal 9 (SIGKILL; out of memory?)."
         assert said == [f"calibench: {died}"]
         assert first.returncode == 1
         status = json.loads(next(tmp_path.rglob("status.json")).read_text())
