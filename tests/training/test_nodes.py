@@ -99,7 +99,9 @@ def test_the_first_process_tells_in_one_line_which_other_one_died() -> None:
     killed = subprocess.Popen(["sleep", "60"])
     try:
         killed.kill()  # noticed when it is asked for
-        line = rf"process 2 \(process id {killed.pid}\) of this run was killed by signal 9 \(SIGKILL;"
+        line = (
+            rf"process 2 \(process id {killed.pid}\) of this run was killed by signal 9 \(SIGKILL;"
+        )
         with pytest.raises(ExpectedFailure, match=line):
             told(RuntimeError(GLOO), processes=[lives, killed])
     finally:
