@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from calibench.data.batch import Batch, Examples
 from calibench.data.images.augment import Augmentation
+from calibench.data.resumable import ResumableLoader
 from calibench.distributed import world
 
 Transform = Callable[[Tensor], Tensor]
@@ -86,7 +86,7 @@ class ResidentLoader:
         return stored if self.decode is None else self.decode(stored.cpu()).to(self.device)
 
 
-class ShuffledLoader(ResidentLoader):
+class ShuffledLoader(ResumableLoader, ResidentLoader):
     """Shuffled and augmented batches for training, reproducible and resumable within an epoch.
 
     The order is a function of (seed, epoch), the augmentation of an example of (seed, epoch,
@@ -124,25 +124,7 @@ class ShuffledLoader(ResidentLoader):
         if augmentation is not None and decode is None:
             prepared = augmentation.prepare(self.examples.inputs)
             self.examples = self.examples._replace(inputs=prepared)
-        self.epoch, self._step, self._first_step = 0, 0, 0
         self._draws: Tensor | None = None
-
-    @property
-    def sampler(self) -> ShuffledLoader:
-        """Where Lightning looks for `set_epoch`."""
-        return self
-
-    def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the next iteration is."""
-        self.epoch = epoch
-
-    def state_dict(self) -> dict[str, Any]:
-        """The number of batches handed out in this epoch."""
-        return {"step": self._step}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Start the next iteration after the batches that were handed out already."""
-        self._first_step = state["step"]
 
     def __iter__(self) -> Iterator[Batch]:
         # A generator, so that nothing is drawn before Lightning has set the epoch of a resumed run.

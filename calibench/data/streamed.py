@@ -13,13 +13,14 @@ from lightning.pytorch.utilities.seed import isolate_rng
 from torch import Tensor
 
 from calibench.data.batch import Batch
+from calibench.data.resumable import ResumableLoader
 from calibench.data.source import DataError
 from calibench.distributed import world
 
 Pair = tuple[Tensor, Tensor]
 
 
-class StreamedLoader:
+class StreamedLoader(ResumableLoader):
     """This process's slices of the batches of another loader, which are taken for global batches.
 
     Whatever the other loader draws (its order, random changes of an example) is drawn from (seed, epoch, step), and
@@ -41,27 +42,9 @@ class StreamedLoader:
         self.source: Any = source
         self.what, self.seed = what, seed
         self.device = torch.device(device)
-        self.epoch, self._step, self._first_step = 0, 0, 0
 
     def __len__(self) -> int:
         return len(self.source)
-
-    @property
-    def sampler(self) -> StreamedLoader:
-        """Where Lightning looks for `set_epoch`."""
-        return self
-
-    def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the next iteration is."""
-        self.epoch = epoch
-
-    def state_dict(self) -> dict[str, Any]:
-        """The number of batches handed out in this epoch."""
-        return {"step": self._step}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Start the next iteration after the batches that were handed out already."""
-        self._first_step = state["step"]
 
     def __iter__(self) -> Iterator[Batch]:
         start, self._first_step = self._first_step, 0

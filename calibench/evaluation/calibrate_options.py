@@ -8,8 +8,7 @@ from pathlib import Path
 from calibench.arguments import unit_interval
 from calibench.config import UsageError
 from calibench.config.catalogue import check_listed
-from calibench.evaluation.arrays import SCORES
-from calibench.evaluation.files import FILES_HELP, check_file
+from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
 from calibench.tables.output import loading
 
 DESCRIPTION = """\
@@ -52,16 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the calibrator (.pt), or with --apply the probabilities (.npz)",
     )
-    parser.add_argument(
-        "--scores", choices=SCORES, help="what the numbers are, whatever the files say"
-    )
-    parser.add_argument(
-        "--clip",
-        type=float,
-        default=0.0,
-        metavar="P",
-        help="raise smaller probabilities in the files to this one (default: 0)",
-    )
+    add_reader_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:

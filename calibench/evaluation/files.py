@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from calibench.evaluation.arrays import (
     CLASS_NAMES,
     LOGITS,
     PROBS,
+    SCORES,
     SUM_TOLERANCE,
     TARGET,
     Array,
@@ -71,6 +73,20 @@ class Reader:
             for path in labels:
                 arrays[TARGET] = _read(path)[""]
             return predictions_of(arrays, scores=self.scores, clip=self.clip)
+
+
+def add_reader_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how files are read, the arguments of `Reader`."""
+    parser.add_argument(
+        "--scores", choices=SCORES, help="what the numbers are, whatever the files say"
+    )
+    parser.add_argument(
+        "--clip",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="raise smaller probabilities in the files to this one (default: 0)",
+    )
 
 
 def check_file(text: str) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 from calibench.arguments import integer_from, positive_integer, unit_interval
 from calibench.config import UsageError
 from calibench.config.catalogue import check_listed, classes
-from calibench.evaluation.arrays import SCORES
-from calibench.evaluation.files import FILES_HELP, check_file
+from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
 from calibench.processes import cores
 from calibench.tables.output import loading
 
@@ -111,16 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="calibrators that are fitted at a time (default: one on each core)",
     )
-    parser.add_argument(
-        "--scores", choices=SCORES, help="what the numbers are, whatever the files say"
-    )
-    parser.add_argument(
-        "--clip",
-        type=float,
-        default=0.0,
-        metavar="P",
-        help="raise smaller probabilities in the files to this one (default: 0)",
-    )
+    add_reader_arguments(parser)
     parser.add_argument(
         "--output", "-o", type=Path, metavar="FILE", help="write a report: .json, .md or .csv"
     )
