@@ -1,4 +1,4 @@
-"""Readers of prediction files of any framework: .npz, .npy, .pt, .csv and .parquet, or pairs of them."""
+"""Readers of files of any framework, .npz, .npy, .pt, .csv and .parquet: predictions, or confidences with hits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from calibench.evaluation.arrays import (
     as_array,
     predictions_of,
 )
-from calibench.runs import Predictions, corrupt_if_it_fails
+from calibench.evaluation.pairs import CONFIDENCE, CORRECT, PAIR_NAMES, ConfidencePairs, pairs_of
+from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.files import check_archive
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ files:
   x.csv, x.parquet         a column of each class, and one named `label`, `target` or `y` with class indices or names of
                            the columns; probabilities, see --scores
   logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, see --scores
+  confidence, correct      two columns or arrays of these names in any of them: pairs of a model that gives no class
+                           probabilities (confidence in [0, 1], correct 0 or 1); other columns are left out
 An OOD set needs no labels. Whether numbers are logits or probabilities is said by the array's name and by --scores,
 never guessed. Probabilities p enter as logits log p: rows must sum to 1 within 0.01 and are normalised."""
 
@@ -59,19 +62,31 @@ class Reader:
     clip: float = 0.0
 
     def __call__(self, text: str) -> Predictions:
-        """Read a file, or a pair `logits.npy:labels.npy`.
+        """Read a file of predictions, or a pair `logits.npy:labels.npy`.
 
         Raises:
             FileNotFoundError: If there is no such file.
             CorruptRun: If it cannot be read or holds something else.
             ValueError: If its format is unknown.
         """
+        found = self.read(text)
+        if isinstance(found, ConfidencePairs):
+            raise CorruptRun(
+                f"{text}: it holds `confidence` and `correct`, and logits or probabilities of every class are needed."
+            )
+        return found
+
+    def read(self, text: str) -> Predictions | ConfidencePairs:
+        """Read a file of predictions, or one of pairs of a confidence and whether it was right; raises as a call."""
         check_file(text)
         with corrupt_if_it_fails(text):
             scores, *labels = _paths(text)
             arrays = {name or LOGITS: array for name, array in _read(scores).items()}
             for path in labels:
                 arrays[TARGET] = _read(path)[""]
+            pairs = pairs_of(arrays)
+            if pairs is not None:
+                return pairs
             return predictions_of(arrays, scores=self.scores, clip=self.clip)
 
 
@@ -162,8 +177,10 @@ def _parquet(path: Path) -> dict[str, Array]:
 
 
 def _table(frame: pd.DataFrame) -> dict[str, Array]:
-    """The columns of classes as one array of probabilities, and the column of labels."""
+    """The columns of classes as one array of probabilities, and the column of labels; or those of a pair."""
     names = [str(name).strip() for name in frame.columns]
+    if (pair := _pair(frame, names)) is not None:
+        return pair
     labels = _columns(names, LABELS) or _columns(names, ("y", "y_true"))
     if len(labels) > 1:
         raise ValueError(f"more than one column of labels: {', '.join(names[i] for i in labels)}.")
@@ -179,6 +196,18 @@ def _table(frame: pd.DataFrame) -> dict[str, Array]:
     _check_labels_are_named(scores, [names[i] for i in of_classes], named=bool(labels))
     found = {PROBS: scores, CLASS_NAMES: np.array([names[i] for i in of_classes])}
     return found | ({TARGET: frame.iloc[:, labels[0]].to_numpy()} if labels else {})
+
+
+def _pair(frame: pd.DataFrame, names: list[str]) -> dict[str, Array] | None:
+    """The columns `confidence` and `correct`; None in a table of classes."""
+    confidence, correct = (_columns(names, PAIR_NAMES[role]) for role in (CONFIDENCE, CORRECT))
+    if not (confidence and correct):
+        return None
+    if len(confidence) + len(correct) > 2:
+        both = ", ".join(names[i] for i in (*confidence, *correct))
+        raise ValueError(f"one confidence and one column of hits are expected, got {both}.")
+    found = {CONFIDENCE: confidence[0], CORRECT: correct[0]}
+    return {role: frame.iloc[:, column].to_numpy() for role, column in found.items()}
 
 
 def _columns(names: list[str], wanted: Collection[str]) -> list[int]:
