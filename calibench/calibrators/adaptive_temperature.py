@@ -29,9 +29,9 @@ def _share(gap: Tensor) -> Tensor:
 
 # (temperatures, gaps, step) -> temperatures
 RULES: dict[str, Rule] = {
+    "linear_clamped": lambda t, gap, step: t + step * (gap / FULL_GAP).clamp(-1, 1),
     "clamped": lambda t, gap, step: t + step * _share(gap),
     "clamped_multiplicative": lambda t, gap, step: t * (step * _share(gap)).exp(),
-    "linear_clamped": lambda t, gap, step: t + step * (gap / FULL_GAP).clamp(-1, 1),
     "sign": lambda t, gap, step: t + step * gap.sign(),
     "linear": lambda t, gap, step: t + step * gap,
     "multiplicative": lambda t, gap, step: t * (step * gap).exp(),
@@ -56,16 +56,22 @@ class AdaptiveTemperatureScaling(Calibrator):
             15.
         step: Step size; 0.05 in the text.
         rounds: Rounds; 200 in the text.
-        initial_temperature: Start of every bin; its value is lost from the text.
+        initial_temperature: Start of every bin; its value is lost from the text. From 1.5 the rule has
+            the lower NLL and the same ECE as from 1 with `"clamped"` (see `rule`).
         min_temperature: Lower bound of T; lost from the text.
         max_temperature: Upper bound of T; lost from the text.
         ece_bins: Bins of the ECE that picks the round; the paper's metrics use 20.
-        rule: How the gap g = confidence - accuracy moves T. `"clamped"`: T + step sign(g)
-            clip(|g| / 0.1, 0.1, 1), for "scaled by the magnitude of the calibration gap and clamped
-            to a small range". `"clamped_multiplicative"`: T exp(the same). `"linear_clamped"`: T +
-            step clip(g / 0.1, -1, 1). `"sign"`: T + step sign(g). `"linear"`: T + step g.
-            `"multiplicative"`: T exp(step g). On two synthetic sets `"linear"` is still on its way
-            at round 200 and clearly worse; the others are not separable, so the wording decided.
+        rule: How the gap g = confidence - accuracy moves T; all but one read "scaled by the magnitude of
+            the calibration gap and clamped to a small range". `"linear_clamped"`: T + step clip(g / 0.1,
+            -1, 1). `"clamped"`: T + step sign(g) clip(|g| / 0.1, 0.1, 1). `"clamped_multiplicative"`: T
+            exp(the same). `"sign"`: T + step sign(g). `"linear"`: T + step g. `"multiplicative"`: T
+            exp(step g). On 19 real sets `"linear_clamped"` from 1.5 and `"clamped"` from 1 have the same
+            ECE (1.25 and 1.24 %), and NLLs of .3976 and .4036 (lower in 16 of 19): by `"clamped"` a bin
+            whose validation examples are all right sinks as long as rounds last. `"linear"` is still on
+            its way at round 200 from 1.
+
+    Former default: `rule="clamped", initial_temperature=1.0`. Results that were recorded with it keep
+    those arguments, and tables name them.
 
     Degenerate sets: bins that hold no example (confidences that are all equal, saturated logits)
     keep `initial_temperature`; if no round improves the ECE, all do.
@@ -89,18 +95,18 @@ class AdaptiveTemperatureScaling(Calibrator):
         n_bins: int = 15,
         step: float = 0.05,
         rounds: int = 200,
-        initial_temperature: float = 1.0,
+        initial_temperature: float = 1.5,
         min_temperature: float = 0.1,
         max_temperature: float = 10.0,
         ece_bins: int = 20,
         rule: Literal[
+            "linear_clamped",
             "clamped",
             "clamped_multiplicative",
-            "linear_clamped",
             "sign",
             "linear",
             "multiplicative",
-        ] = "clamped",
+        ] = "linear_clamped",
     ) -> None:
         super().__init__()
         one_of("rule", rule, RULES)

@@ -17,7 +17,7 @@ from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.records import Problem, Record, Results, Settings
 from calibench.leaderboard.versions import Versions, package_versions
 from calibench.processes import spread
-from calibench.runs import Cell, CorruptRun, read_json, with_present_names
+from calibench.runs import Cell, CorruptRun, read_json, with_present_calibrators, with_present_names
 from calibench.statistics import Verdict
 from calibench.tables.bar import with_progress
 from calibench.tables.key import RAW, Key
@@ -154,7 +154,7 @@ class _Reader:
             return
         _check_cell(cell, content)
         try:
-            record = self._record(cell, folder, content)
+            record = self._record(cell, folder, with_present_calibrators(content))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
             raise CorruptRun(text) from error

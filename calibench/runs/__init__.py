@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Run,
         cell_key,
         settings,
+        with_present_calibrators,
         with_present_names,
     )
     from calibench.runs.owner import Busy, Claim, LostClaim
@@ -43,6 +44,7 @@ __all__ = [
     "json_bytes",
     "read_json",
     "settings",
+    "with_present_calibrators",
     "with_present_names",
     "write_atomically",
     "write_json",

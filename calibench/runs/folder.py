@@ -42,6 +42,11 @@ ADDED_LATER = {"model.channels_last": False, "model.compile": False}
 # Values that were called otherwise when the first results were made; the keys of runs go by the former name.
 _FORMER_NAMES = {("data.init_args.recipe", "tail_val"): "published"}
 
+# Arguments that were the defaults of a calibrator in earlier results and are so no longer.
+_FORMER_DEFAULTS: dict[str, dict[str, Any]] = {
+    "AdaptiveTemperatureScaling": {"initial_temperature": 1.0, "rule": "clamped"}
+}
+
 
 def settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that decide the numbers of a run: its resolved configuration, flat, without those of no effect.
@@ -72,6 +77,44 @@ def with_present_names(flat: Config) -> Config:
         key: name for (key, name), former in _FORMER_NAMES.items() if flat.get(key) == former
     }
     return flat | renamed
+
+
+def with_present_calibrators(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The content of a metrics.json in which a calibrator with former default arguments is named by them.
+
+    A name says how a calibrator differs from the defaults, so a changed default changes the names of earlier results:
+    `AdaptiveTemperatureScaling` of version 0.1.0 is `AdaptiveTemperatureScaling(initial_temperature=1.0, rule=clamped)`.
+    """
+    blocks = (content.get("evaluation") or {}).get("calibrators") or []
+    names = content.get("calibrators") or {}
+    renamed = {
+        name: _named_by_former_defaults(name, block)
+        for name, block in zip(names, blocks, strict=False)
+    }
+    if all(name == present for name, present in renamed.items()):
+        return content
+    rows = content["rows"]
+    return {
+        **content,
+        "calibrators": {renamed.get(name, name): fitted for name, fitted in names.items()},
+        "rows": [
+            {**row, "calibrator": renamed.get(row["calibrator"], row["calibrator"])} for row in rows
+        ],
+    }
+
+
+def _named_by_former_defaults(name: str, block: Mapping[str, Any]) -> str:
+    former = _FORMER_DEFAULTS.get(block["class_path"].rpartition(".")[2], {})
+    arguments = block.get("init_args") or {}
+    said = [f"{key}={value}" for key, value in former.items() if arguments.get(key) == value]
+    missing = [text for text in said if text not in name]
+    if not missing or len(said) < len(former):
+        return name
+    return (
+        f"{name[:-1]}, {', '.join(missing)})"
+        if name.endswith(")")
+        else f"{name}({', '.join(missing)})"
+    )
 
 
 def _without_idle_tail_seed(flat: Config) -> Config:

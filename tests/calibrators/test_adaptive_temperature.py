@@ -1,16 +1,24 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 from torch import Tensor
+from torch.nn.functional import nll_loss
 
 from calibench.calibrators import AdaptiveTemperatureScaling
 from calibench.calibrators.adaptive_temperature import RULES
 from calibench.calibrators.confidence import calibration_errors
 
 from .conftest import drawn
+from .test_real_logits import load
+
+
+FORMER: dict[str, Any] = {"rule": "clamped", "initial_temperature": 1.0}  # the oracles' resolution
 
 
 def ece(probs: Tensor, target: Tensor, n_bins: int) -> float:
@@ -24,7 +32,7 @@ def test_temperatures_are_the_oracles(
     ph10: dict[str, Tensor], numbers: dict[str, Any], n_bins: int
 ) -> None:
     logits, target = ph10["val_logits"].double(), ph10["val_target"]
-    model = AdaptiveTemperatureScaling(n_bins=n_bins).fit(logits, target)
+    model = AdaptiveTemperatureScaling(n_bins=n_bins, **FORMER).fit(logits, target)
     expected = numbers["ats"][str(n_bins)]
     assert model.edges.tolist() == pytest.approx(expected["edges"], abs=1e-12)
     assert model.temperatures.tolist() == pytest.approx(expected["T"], abs=1e-9)
@@ -34,17 +42,60 @@ def test_temperatures_are_the_oracles(
 def test_the_best_round_is_kept(ph10: dict[str, Tensor], numbers: dict[str, Any]) -> None:
     logits, target = ph10["val_logits"], ph10["val_target"]
     best = numbers["ats"]["15"]["best_round"]
-    full = AdaptiveTemperatureScaling().fit(logits, target)
-    until = AdaptiveTemperatureScaling(rounds=best).fit(logits, target)
-    before = AdaptiveTemperatureScaling(rounds=best - 1).fit(logits, target)
+    full = AdaptiveTemperatureScaling(**FORMER).fit(logits, target)
+    until = AdaptiveTemperatureScaling(rounds=best, **FORMER).fit(logits, target)
+    before = AdaptiveTemperatureScaling(rounds=best - 1, **FORMER).fit(logits, target)
     assert torch.equal(until.temperatures, full.temperatures)
     assert not torch.equal(before.temperatures, full.temperatures)
 
 
-def test_no_round_is_softmax() -> None:
+def test_no_round_is_the_initial_temperature() -> None:
     logits, target = drawn(200, 4, 2.0)
     model = AdaptiveTemperatureScaling(rounds=0).fit(logits, target)
-    torch.testing.assert_close(model(logits), logits.softmax(1))
+    torch.testing.assert_close(model(logits), (logits / 1.5).softmax(1))
+
+
+def test_default_is_the_rule_by_hand(ph10: dict[str, Tensor]) -> None:
+    """Linear in the gap, at most 0.05 a round, from 1.5, the round of the smallest ECE kept (numpy)."""
+    logits, target = ph10["val_logits"].double().numpy(), ph10["val_target"].numpy()
+    hit = logits.argmax(1) == target
+
+    def confidence(temperature: np.ndarray) -> np.ndarray:
+        return softmax(logits / temperature[:, None], axis=1).max(1)
+
+    raw = confidence(np.ones(len(target)))
+    bins = np.searchsorted(np.quantile(raw, np.arange(1, 15) / 15), raw, "left")
+    found, best, smallest = np.full(15, 1.5), None, np.inf
+    for _ in range(201):
+        now = confidence(found[bins])
+        cells = np.clip(np.ceil(now * 20) - 1, 0, 19).astype(int)
+        error = sum(abs((now - hit)[cells == b].sum()) for b in range(20)) / len(target)
+        if error < smallest:
+            best, smallest = found.copy(), error
+        gap = np.array([(now - hit)[bins == b].mean() for b in range(15)])
+        found = np.clip(found + 0.05 * np.clip(gap / 0.1, -1, 1), 0.1, 10)
+    model = AdaptiveTemperatureScaling().fit(ph10["val_logits"], ph10["val_target"])
+    assert model.temperatures.tolist() == pytest.approx(best.tolist(), abs=1e-9)
+
+
+@pytest.mark.slow
+def test_a_bin_that_is_all_right_does_not_sink(shared: Path) -> None:
+    """The former rule halves the temperature of such bins, and one certain error then costs dozens of nats."""
+    folder = shared / "data" / "calibration-logits"
+    if not folder.is_dir():
+        pytest.skip("no real logits")
+    better = []
+    for path in sorted(folder.glob("*.npz")):
+        logits, target = load(path)
+        order = np.random.RandomState(0).permutation(len(target))
+        val, test = order[: len(order) // 2], order[len(order) // 2 :]
+
+        def nll(model: AdaptiveTemperatureScaling, fit: Any = (logits[val], target[val])) -> float:
+            log_prob = model.fit(*fit).log_prob(logits[test])  # noqa: B023
+            return nll_loss(log_prob, target[test]).item()  # noqa: B023
+
+        better.append(nll(AdaptiveTemperatureScaling()) < nll(AdaptiveTemperatureScaling(**FORMER)))
+    assert sum(better) >= 10
 
 
 # One round from T = 1 on two examples of gap 0.55 and -0.05: the step of each rule by hand.
@@ -94,7 +145,7 @@ def test_a_new_example_takes_the_temperature_of_its_raw_confidence() -> None:
 def test_saturated_confidences_keep_the_initial_temperature() -> None:
     target = torch.arange(5)
     model = AdaptiveTemperatureScaling().fit(1e4 * torch.eye(5), target)
-    assert model.temperatures.tolist() == [1.0] * 15
+    assert model.temperatures.tolist() == [1.5] * 15
 
 
 @pytest.mark.parametrize(
@@ -104,8 +155,8 @@ def test_saturated_confidences_keep_the_initial_temperature() -> None:
         ({"ece_bins": -1}, "must be a positive integer, got -1"),
         ({"rounds": -1}, "`rounds` must be an integer >= 0, got -1"),
         ({"step": 0.0}, "`step` must be a finite number > 0, got 0.0"),
-        ({"min_temperature": 2.0}, "in this order, got 2.0, 1.0 and 10.0"),
-        ({"rule": "adam"}, "`rule` must be one of 'clamped', .*, got 'adam'"),
+        ({"min_temperature": 2.0}, "in this order, got 2.0, 1.5 and 10.0"),
+        ({"rule": "adam"}, "`rule` must be one of 'linear_clamped', .*, got 'adam'"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:

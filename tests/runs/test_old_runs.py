@@ -10,7 +10,7 @@ import pytest
 
 from calibench.cli import configuration_of, main
 from calibench.leaderboard import leaderboard
-from calibench.runs import Predictions, Run
+from calibench.runs import Predictions, Run, with_present_calibrators
 from calibench.tables.key import Key
 from calibench.training.fit import fit
 
@@ -29,17 +29,29 @@ def test_its_logits_and_its_place_in_the_leaderboard_are_read(results: Path) -> 
     assert len(Predictions.load(Run(results / FOLDER).predictions("test")).logits) == 359
     table = leaderboard(results)
     assert [row.label for row in table.tables[0].rows] == ["CrossEntropyLoss"]
+    # What was the default then is none today, and is named.
+    columns = {str(column) for column in table.tables[0].columns}
+    assert "ece@AdaptiveTemperatureScaling(initial_temperature=1.0, rule=clamped)" in columns
+    assert "ece@AdaptiveTemperatureScaling" not in columns
+
+
+OLD_ATS = (
+    "{class_path: AdaptiveTemperatureScaling, init_args: {initial_temperature: 1.0, rule: clamped}}"
+)
 
 
 def test_it_is_recognised_as_done_and_its_numbers_stay(results: Path) -> None:
     before = (results / FOLDER / "metrics.json").read_bytes()
-    outcome, run = fit(configuration_of([*ASKED, "--trainer.default_root_dir", str(results)]))
+    asked = [*ASKED, "--evaluation.calibrators", f"[{{class_path: TemperatureScaling}}, {OLD_ATS}]"]
+    outcome, run = fit(configuration_of([*asked, "--trainer.default_root_dir", str(results)]))
     assert (outcome, run.folder) == ("skipped", results / FOLDER)
     assert (results / FOLDER / "metrics.json").read_bytes() == before
 
 
 def test_other_calibrators_are_added_to_the_same_numbers(results: Path) -> None:
-    before = json.loads((results / FOLDER / "metrics.json").read_text())["rows"]
+    before = with_present_calibrators(json.loads((results / FOLDER / "metrics.json").read_text()))[
+        "rows"
+    ]
     fit(
         configuration_of([*ASKED, "--trainer.default_root_dir", str(results),
          "--evaluation.calibrators", "[{class_path: VectorScaling}]"])
