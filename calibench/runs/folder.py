@@ -82,8 +82,7 @@ def with_present_names(flat: Config) -> Config:
 def with_present_calibrators(content: Mapping[str, Any]) -> Mapping[str, Any]:
     """The content of a metrics.json in which a calibrator with former default arguments is named by them.
 
-    A name says how a calibrator differs from the defaults, so a changed default changes the names of earlier results:
-    `AdaptiveTemperatureScaling` of version 0.1.0 is `AdaptiveTemperatureScaling(initial_temperature=1.0, rule=clamped)`.
+    A name says how a calibrator differs from the defaults, so a changed default changes the names of earlier results.
     """
     blocks = (content.get("evaluation") or {}).get("calibrators") or []
     names = content.get("calibrators") or {}

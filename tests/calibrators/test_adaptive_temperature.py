@@ -17,7 +17,6 @@ from calibench.calibrators.confidence import calibration_errors
 from .conftest import drawn
 from .test_real_logits import load
 
-
 FORMER: dict[str, Any] = {"rule": "clamped", "initial_temperature": 1.0}  # the oracles' resolution
 
 
