@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from calibench.config import near_matches, short_name
 from calibench.config.catalogue import (
     CONTRACTS,
     classes,
@@ -16,6 +15,8 @@ from calibench.config.catalogue import (
     of_the_current_folder,
     plugins,
 )
+from calibench.config.errors import near_matches
+from calibench.config.merging import short_name
 from calibench.config.signatures import Absent, Argument, Found, arguments, definition, exported
 
 

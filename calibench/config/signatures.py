@@ -246,7 +246,7 @@ def _fields(node: Definition) -> dict[str, Argument]:
 
 def _spelled_out(annotation: ast.expr | None, module: str) -> ast.expr | None:
     """A type in which the name of a union stands for the union."""
-    for node in _body(module) if isinstance(annotation, ast.Name) else ():
+    for node in _statements(_body(module)) if isinstance(annotation, ast.Name) else ():
         name = annotation.id  # type: ignore[union-attr]
         if isinstance(node, ast.Assign) and name in _bound(node):
             return node.value if isinstance(node.value, ast.BinOp) else annotation

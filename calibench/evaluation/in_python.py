@@ -15,7 +15,7 @@ from calibench.evaluation.options import unfolded
 from calibench.runs import Predictions
 
 
-def evaluate_arrays(
+def evaluate(
     val_logits: Any,
     val_labels: Any,
     test_logits: Any,

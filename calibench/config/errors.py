@@ -1,0 +1,31 @@
+"""Errors of a user, and the names that a wrong one may have stood for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UsageError(ValueError):
+    """A user's mistake: the command line prints its text as one line and exits with 2."""
+
+
+class ExpectedFailure(Exception):
+    """A run that failed for a reason its text explains (a loss that is not finite): one line, exit code 1."""
+
+
+def near_matches(name: str, names: Iterable[str]) -> str:
+    """`; did you mean a, b?` for the names close to a wrong one or holding it, or an empty string."""
+    spelled = {candidate.lower(): candidate for candidate in names}
+    wrong = name.lower()
+    typos, close = (difflib.get_close_matches(wrong, spelled, cutoff=share) for share in (0.8, 0.5))
+    stem = wrong.removesuffix("s")
+    holding = [one for one in spelled if stem in one and len(stem) > 2]
+    holding.sort(key=lambda one: (not one.startswith(stem), len(one)))
+    return did_you_mean(spelled[match] for match in [*typos, *holding, *close])
+
+
+def did_you_mean(names: Iterable[str]) -> str:
+    """`; did you mean a, b?` of the first three names, or an empty string."""
+    first = list(dict.fromkeys(names))[:3]
+    return f"; did you mean {', '.join(first)}?" if first else ""

@@ -1,0 +1,73 @@
+"""Merging of configurations: another class replaces the whole block.
+
+jsonargparse merges configurations key by key, so the arguments of a class that an overlay replaced live on
+in the new class wherever it accepts their names. Here another class replaces the whole block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Config = dict[str, Any]
+
+
+def short_name(class_path: str) -> str:
+    """The last part of an import path: `torch.optim.SGD` -> `SGD`."""
+    return class_path.rsplit(".", 1)[-1]
+
+
+# Packages whose classes a configuration may name by the short name alone.
+_NAMED_SHORTLY = ("calibench.", "torch.optim.", "lightning.", "pytorch_lightning.", "torchmetrics.")
+
+
+def same_class(one: str, other: str) -> bool:
+    """Whether two class paths are spellings of one class: `SGD` is `torch.optim.SGD`, but not `mine.SGD`."""
+    shortly = all("." not in path or path.startswith(_NAMED_SHORTLY) for path in (one, other))
+    return one == other or (shortly and short_name(one) == short_name(other))
+
+
+def title(block: Mapping[str, Any]) -> str:
+    """The name of a class in folders and tables: what its argument `name` says that it stands for, or its own."""
+    return str((block.get("init_args") or {}).get("name") or short_name(block["class_path"]))
+
+
+def as_block(value: Any) -> Any:
+    """A class named by a bare string, as the block it stands for."""
+    return {"class_path": value} if isinstance(value, str) else value
+
+
+def merge(old: Any, new: Any) -> Any:
+    """Merge two configurations; the new one wins, and another class replaces the whole block."""
+    if any(isinstance(value, dict) and "class_path" in value for value in (old, new)):
+        old, new = as_block(old), as_block(new)
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return new
+    if _is_another_class(old, new):
+        return new
+    return {
+        **old,
+        **{key: merge(old[key], value) if key in old else value for key, value in new.items()},
+    }
+
+
+def _is_another_class(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether both blocks name a class, and not the same one."""
+    classes = [block["class_path"] for block in (old, new) if "class_path" in block]
+    return len(classes) == 2 and not same_class(*classes)
+
+
+def names_other_data(old: Config, new: Config) -> bool:
+    """Whether a configuration names the class of the data, and another one than the configuration before it."""
+    before, now = as_block(old.get("data")) or {}, as_block(new.get("data")) or {}
+    return "class_path" in now and ("class_path" not in before or _is_another_class(before, now))
+
+
+def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
+    """A nested configuration as dotted keys; lists stay values."""
+    if not isinstance(config, dict):
+        return {prefix: config}
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        flat |= flatten(value, f"{prefix}.{key}" if prefix else str(key))
+    return flat
