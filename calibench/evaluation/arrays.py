@@ -141,7 +141,7 @@ def _log(values: Floats, clip: float) -> Floats:
             "(say `--scores logits` if these are logits)."
         )
     with np.errstate(divide="ignore"):
-        logarithms: Floats = np.log(np.maximum(values, clip).astype(np.float64))
+        logarithms: Floats = np.log(np.maximum(values.astype(np.float64), clip))
     return logarithms
 
 

@@ -66,10 +66,12 @@ def test_npy_pairs(tmp_path: Path) -> None:
     np.testing.assert_allclose(softmax(probs.logits), PROBS, rtol=1e-5)
 
 
-def test_an_exact_zero_stays_unless_it_is_clipped(tmp_path: Path) -> None:
-    np.savez(tmp_path / "p.npz", probs=np.array([[1.0, 0.0]]), target=np.array([0]))
+@pytest.mark.parametrize("dtype", ["float16", "float64"])  # 1e-6 is coarse in float16, 1e-12 is 0
+def test_an_exact_zero_stays_unless_it_is_clipped(dtype: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "p.npz", probs=np.array([[1.0, 0.0]], dtype), target=np.array([0]))
     assert Reader()(str(tmp_path / "p.npz")).logits.tolist() == [[0, -np.inf]]
-    assert Reader(clip=1e-6)(str(tmp_path / "p.npz")).logits[0, 1] == pytest.approx(np.log(1e-6))
+    clipped = Reader(clip=1e-12)(str(tmp_path / "p.npz"))
+    assert clipped.logits[0, 1] == pytest.approx(np.log(1e-12))
 
 
 @pytest.mark.parametrize(
