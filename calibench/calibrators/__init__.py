@@ -13,12 +13,23 @@ from calibench.calibrators.experimental import (
     ParameterizedTemperatureScaling,
 )
 from calibench.calibrators.histogram import HistogramBinning
-from calibench.calibrators.isotonic import IRM, IsotonicCalibration, IsotonicTopLabel
+from calibench.calibrators.isotonic import (
+    IRM,
+    CentredIsotonicCalibration,
+    IsotonicCalibration,
+    IsotonicTopLabel,
+)
+from calibench.calibrators.label_shift import (
+    BiasCorrectedTemperatureScaling,
+    LabelShiftCorrection,
+)
 from calibench.calibrators.mean_replacement import MeanReplacement
 from calibench.calibrators.sigmoid import BetaCalibration, PlattScaling
 from calibench.calibrators.spline import SplineCalibration
 from calibench.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
 from calibench.calibrators.temperature import TemperatureScaling
+from calibench.calibrators.venn_abers import VennAbers
+from calibench.calibrators.wrapped import SklearnCalibrator
 
 if TYPE_CHECKING:
     from calibench.calibrators.estimator import LogitsClassifier
@@ -28,22 +39,27 @@ __all__ = [
     "IRM",
     "AdaptiveTemperatureScaling",
     "BetaCalibration",
+    "BiasCorrectedTemperatureScaling",
     "Calibrator",
+    "CentredIsotonicCalibration",
     "DirichletCalibration",
     "EnsembleTemperatureScaling",
     "EntropyTemperatureScaling",
     "HistogramBinning",
     "IsotonicCalibration",
     "IsotonicTopLabel",
+    "LabelShiftCorrection",
     "MatrixScaling",
     "MeanReplacement",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
+    "SklearnCalibrator",
     "SplineCalibration",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
     "TemperatureScaling",
     "VectorScaling",
+    "VennAbers",
 ]
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibench.arguments import non_negative, positive_integer
-from calibench.calibrators.base import Calibrator
+from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import rows_per_block
 from calibench.calibrators.lbfgs import in_lists, lbfgs_minimum
 from calibench.calibrators.likelihood import diagonal_nll, full_hessian, full_nll
@@ -24,7 +24,7 @@ MATRIX_ITERATIONS = 500
 FLOOR = 1e-8
 
 
-class Affine(Calibrator):
+class Affine(WeightedCalibrator):
     """Affine calibration, softmax(W f(z) + b), fitted by maximum likelihood; the argmax can change.
 
     Attributes:
@@ -54,7 +54,7 @@ class DiagonalAffine(Affine):
     reported = ("weight", "bias")
 
     @abstractmethod
-    def _start(self, logits: Tensor, target: Tensor) -> float:
+    def _start(self, logits: Tensor, target: Tensor, weight: Tensor) -> float:
         """The weight of every class from which the search begins, its bias being 0."""
 
     def _penalty(self, n: int, k: int) -> Penalty:
@@ -64,8 +64,8 @@ class DiagonalAffine(Affine):
     def _scores(self, features: Tensor) -> Tensor:
         return features * self.weight + self.bias
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
-        features, scale = self._features(logits), self._start(logits, target)
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
+        features, scale = self._features(logits), self._start(logits, target, weight)
         start = torch.stack(
             [features.new_full(features.shape[1:], scale), torch.zeros_like(features[0])]
         )
@@ -77,7 +77,7 @@ class DiagonalAffine(Affine):
 
         def objective(parameters: Tensor) -> tuple[float, Tensor]:
             both = moved(parameters)
-            value, gradient = diagonal_nll(features, target, *both)
+            value, gradient = diagonal_nll(features, target, weight, *both)
             more, more_gradient = penalty(both)
             return value + more, torch.einsum("kij,ik->jk", factor, gradient + more_gradient)
 
@@ -101,8 +101,8 @@ class VectorScaling(DiagonalAffine):
         bias: b, (K,).
     """
 
-    def _start(self, logits: Tensor, target: Tensor) -> float:
-        return 1 / nll_temperature(logits, target)
+    def _start(self, logits: Tensor, target: Tensor, weight: Tensor) -> float:
+        return 1 / nll_temperature(logits, target, weight)
 
 
 class FullAffine(Affine):
@@ -121,7 +121,7 @@ class FullAffine(Affine):
     def _scores(self, features: Tensor) -> Tensor:
         return features @ self.weight.T + self.bias
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         features = self._features(logits)
         k = features.shape[1]
         penalty = self._penalty(*features.shape).to(features)
@@ -130,12 +130,12 @@ class FullAffine(Affine):
 
         def objective(moved: Tensor) -> tuple[float, Tensor]:
             matrix = start + moved @ factor.T
-            value, gradient = full_nll(features, target, matrix)
+            value, gradient = full_nll(features, target, weight, matrix)
             more, more_gradient = penalty(matrix)
             return value + more, (gradient + more_gradient) @ factor
 
         def hessian(moved: Tensor) -> Hessian:
-            of_likelihood = full_hessian(features, start + moved @ factor.T)
+            of_likelihood = full_hessian(features, weight, start + moved @ factor.T)
 
             def product(direction: Tensor) -> Tensor:
                 direction = direction @ factor.T

@@ -44,24 +44,43 @@ class Calibrator(TakesSavedShapes, ABC):
         """Whether `fit` has been called, or a fitted state been loaded."""
         return all(getattr(self, name) is not None for name in self.fitted_buffers)
 
+    @property
+    def takes_weights(self) -> bool:
+        """Whether `fit` takes a `sample_weight`: what is fitted minimises a sum over examples."""
+        return type(self)._fit_weighted is not Calibrator._fit_weighted
+
     @torch.no_grad()
-    def fit(self, logits: Tensor | Array, target: Tensor | Array) -> Self:
+    def fit(
+        self,
+        logits: Tensor | Array,
+        target: Tensor | Array,
+        sample_weight: Tensor | Array | None = None,
+    ) -> Self:
         """Fit on held-out data.
 
         Args:
             logits: Finite scores, shape (N, K), N >= 1, K >= 2, any floating dtype; a tensor or a numpy array.
             target: Class indices in [0, K), shape (N,), any integer dtype.
+            sample_weight: Weight >= 0 of each example in the sum that is minimised, (N,), of which only the ratios
+                count: pi_test / pi_val of its class, say, against label shift. An integer weight is that many copies of
+                the example, but that bins and penalties go by the number of rows. None: all count the same.
 
         Returns:
             The calibrator itself, its buffers on the device of `logits`.
 
         Raises:
-            TypeError: If `logits` are not floating or `target` not integers.
+            TypeError: If `logits` are not floating or `target` not integers, or if the calibrator minimises no sum over
+                examples and there are weights.
             ValueError: If a shape or a value is out of its range.
         """
         logits, target = _tensor(logits), _tensor(target)
         check_calibration_set(logits, target)
-        self._fit(logits.double(), target.to(logits.device, torch.int64))
+        target = target.to(logits.device, torch.int64)
+        if sample_weight is None:
+            self._fit(logits.double(), target)
+        else:
+            weight = _tensor(sample_weight).to(logits.device, torch.float64)
+            self._fit_weighted(logits.double(), target, _with_mean_one(weight, target))
         return self
 
     @torch.no_grad()
@@ -100,6 +119,12 @@ class Calibrator(TakesSavedShapes, ABC):
     def _log_prob(self, logits: Tensor) -> Tensor:
         """Calibrated log-probabilities of float64 logits, (N, K) -> (N, K)."""
 
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
+        """As `_fit`, with weights (N,) whose mean is 1."""
+        raise TypeError(
+            f"{type(self).__name__} takes no `sample_weight`: what it fits is no sum over examples."
+        )
+
     def _checked_log_prob(self, logits: Tensor) -> Tensor:
         if not self.fitted:
             raise RuntimeError(
@@ -111,6 +136,27 @@ class Calibrator(TakesSavedShapes, ABC):
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
         values = values.to(logits.dtype)
         return keep_argmax(values, logits) if self.preserves_accuracy else values
+
+
+class WeightedCalibrator(Calibrator, ABC):
+    """A calibrator that minimises a sum over examples, in which each can have a weight."""
+
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        self._fit_weighted(logits, target, logits.new_ones(len(logits)))
+
+    @abstractmethod
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
+        """Fill the buffers from checked float64 logits (N, K), targets (N,) and weights (N,) whose mean is 1."""
+
+
+def _with_mean_one(weight: Tensor, target: Tensor) -> Tensor:
+    if weight.shape != target.shape:
+        raise ValueError(
+            f"`sample_weight` must have shape {tuple(target.shape)} like `target`, got {tuple(weight.shape)}."
+        )
+    if not (bool(weight.isfinite().all()) and bool((weight >= 0).all()) and weight.sum() > 0):
+        raise ValueError("`sample_weight` must hold finite numbers >= 0 that are not all 0.")
+    return weight / weight.mean()
 
 
 def _tensor(values: Tensor | Array) -> Tensor:

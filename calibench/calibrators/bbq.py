@@ -33,7 +33,7 @@ class BBQ(OneVsRest):
     its hits. netcal's BBQ differs: equal-width bins, BIC instead of BDeu, another elbow.
     """
 
-    def _fit_class(self, score: Tensor, hit: Tensor) -> tuple[Tensor, Tensor]:
+    def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         order = score.argsort(stable=True)
         scores, hits = score[order].numpy(), hit[order].double().numpy()
         smallest = max(1, int(len(scores) ** (1 / 3) / 10))

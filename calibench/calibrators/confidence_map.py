@@ -27,16 +27,21 @@ class ConfidenceMap(Calibrator):
     values: Tensor
 
     @abstractmethod
-    def _fit_confidence(self, confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:
-        """Knots and values from confidences (N,) and hits (N,) bool."""
+    def _fit_confidence(
+        self, confidence: Tensor, correct: Tensor, share: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Knots and values from confidences (N,), hits (N,) bool and how much each counts (N,)."""
 
     @abstractmethod
     def calibrated(self, confidence: Tensor) -> Tensor:
         """The map at confidences of any shape, in [0, 1]."""
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
+        self._fit_map(logits, target, logits.new_ones(len(logits)))
+
+    def _fit_map(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         confidence = logits.softmax(dim=1).amax(dim=1)
-        knots, values = self._fit_confidence(confidence, is_correct(logits, target))
+        knots, values = self._fit_confidence(confidence, is_correct(logits, target), weight)
         self.knots, self.values = knots.to(logits.device), values.to(logits.device)
 
     def _log_prob(self, logits: Tensor) -> Tensor:

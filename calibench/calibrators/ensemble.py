@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibench.arguments import one_of
-from calibench.calibrators.base import Calibrator
+from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import rows_per_block
 from calibench.calibrators.convergence import warn_unless_converged
 from calibench.calibrators.temperature import brier_temperature, nll_temperature
@@ -21,11 +21,12 @@ Array = NDArray[np.float64]
 # Probabilities of targets are not let below, so that the gradient, a mean of their quotients, does not overflow.
 LOWEST = 1e-290
 Objective = tuple[
-    Callable[[Tensor, Tensor], float], Callable[[Tensor, Tensor, float], NDArray[np.float64]]
+    Callable[[Tensor, Tensor, Tensor], float],
+    Callable[[Tensor, Tensor, Tensor, float], NDArray[np.float64]],
 ]
 
 
-class EnsembleTemperatureScaling(Calibrator):
+class EnsembleTemperatureScaling(WeightedCalibrator):
     """Ensemble temperature scaling, w1 softmax(z / T) + w2 softmax(z) + w3 / K (Zhang et al. 2020).
 
     T is fitted first, then the weights, w >= 0 with sum 1, both to the same objective.
@@ -54,11 +55,11 @@ class EnsembleTemperatureScaling(Calibrator):
         one_of("objective", objective, OBJECTIVES)
         self.objective = objective
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         fit_temperature, fit_weights = OBJECTIVES[self.objective]
-        temperature = fit_temperature(logits, target)
+        temperature = fit_temperature(logits, target, weight)
         self.temperature = logits.new_tensor(temperature)
-        self.weights = logits.new_tensor(fit_weights(logits, target, temperature))
+        self.weights = logits.new_tensor(fit_weights(logits, target, weight, temperature))
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         scaled, raw, uniform = self.weights.log()
@@ -68,25 +69,28 @@ class EnsembleTemperatureScaling(Calibrator):
         return torch.logaddexp(member, uniform - math.log(logits.shape[1]))
 
 
-def brier_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
-    """Weights (3,) of the smallest Brier score, a quadratic in the weights."""
+def brier_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Array:
+    """Weights (3,) of the smallest Brier score, a quadratic in the weights; examples count by `share` (N,)."""
     gram, hits = np.zeros((3, 3)), np.zeros(3)
-    for members, of_target in _members(logits, target, temperature):
-        gram += torch.einsum("ink,jnk->ij", members, members).cpu().numpy()
-        hits += of_target.sum(dim=1).cpu().numpy()
+    shares = torch.split(share, rows_per_block(logits))
+    for (members, of_target), part in zip(
+        _members(logits, target, temperature), shares, strict=True
+    ):
+        gram += torch.einsum("ink,jnk,n->ij", members, members, part).cpu().numpy()
+        hits += (of_target @ part).cpu().numpy()
     gram, hits = gram / len(logits), hits / len(logits)
     return simplex_minimum(
         lambda w: float(w @ gram @ w - 2 * hits @ w), lambda w: 2 * (gram @ w - hits)
     )
 
 
-def nll_weights(logits: Tensor, target: Tensor, temperature: float) -> Array:
-    """Weights (3,) of the smallest NLL, which is convex in the weights."""
+def nll_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Array:
+    """Weights (3,) of the smallest NLL, which is convex in the weights; examples count by `share` (N,)."""
     parts = [of_target.T for _, of_target in _members(logits, target, temperature)]
-    probs = torch.cat(parts).cpu().numpy().clip(min=LOWEST)
+    probs, shares = torch.cat(parts).cpu().numpy().clip(min=LOWEST), share.cpu().numpy()
     return simplex_minimum(
-        lambda w: float(-np.log(probs @ w).mean()),
-        lambda w: -(probs / (probs @ w)[:, None]).mean(axis=0),
+        lambda w: float(-(shares * np.log(probs @ w)).mean()),
+        lambda w: -((shares / (probs @ w)) @ probs) / len(probs),
     )
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
 from calibench.arguments import positive_integer
-from calibench.calibrators.base import Calibrator
+from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import below_top
 from calibench.calibrators.lbfgs import by_autograd, lbfgs_minimum
 from calibench.calibrators.temperature import MAX_TEMPERATURE, MIN_TEMPERATURE, nll_temperature
@@ -22,7 +22,7 @@ LOWEST_ENTROPY = 1e-12
 LARGEST_LOGIT = 100.0
 
 
-class EntropyTemperatureScaling(Calibrator):
+class EntropyTemperatureScaling(WeightedCalibrator):
     """Entropy-based temperature scaling, T = softplus(w ln H + b) (Balanya et al. 2022).
 
     H is the entropy of softmax(z) over ln K. w and b minimise the NLL, from w = 0 and the
@@ -42,14 +42,15 @@ class EntropyTemperatureScaling(Calibrator):
     slope: Tensor
     intercept: Tensor
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         shifted, entropy = below_top(logits), _log_entropy(logits)
-        temperature = nll_temperature(logits, target)
+        temperature = nll_temperature(logits, target, weight)
         start = logits.new_tensor([0.0, temperature + math.log(-math.expm1(-temperature))])
 
         def objective(parameters: Sequence[Tensor]) -> Tensor:
             slope, intercept = parameters[0]
-            return cross_entropy(shifted / _temperature(entropy, slope, intercept), target)
+            scaled = shifted / _temperature(entropy, slope, intercept)
+            return (cross_entropy(scaled, target, reduction="none") * weight).mean()
 
         (found,) = lbfgs_minimum(by_autograd(objective), [start], max_iter=ENTROPY_ITERATIONS)
         self.slope, self.intercept = found.clone().unbind()
@@ -70,7 +71,7 @@ def _temperature(log_entropy: Tensor, slope: Tensor, intercept: Tensor) -> Tenso
     return softplus(slope * log_entropy + intercept).clamp(MIN_TEMPERATURE, MAX_TEMPERATURE)
 
 
-class ParameterizedTemperatureScaling(Calibrator):
+class ParameterizedTemperatureScaling(WeightedCalibrator):
     """Parameterized temperature scaling, T from a small network (Tomani et al. 2022).
 
     An MLP maps the `top_k` largest logits, sorted, to the temperature of that example; it minimises
@@ -110,13 +111,14 @@ class ParameterizedTemperatureScaling(Calibrator):
         self.width = positive_integer("width", width)
         self.seed = seed
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         shifted, features = below_top(logits), self._features(logits)
         truth = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
-        start = self._start(features, nll_temperature(logits, target))
+        start = self._start(features, nll_temperature(logits, target, weight))
 
         def objective(layers: Sequence[Tensor]) -> Tensor:
-            return ((shifted / network(features, layers)).softmax(dim=1) - truth).square().mean()
+            residual = (shifted / network(features, layers)).softmax(dim=1) - truth
+            return (residual.square().mean(dim=1) * weight).mean()
 
         found = lbfgs_minimum(
             by_autograd(objective), start, max_iter=NETWORK_ITERATIONS, smooth=False

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from calibench.arguments import non_negative, one_of, positive_integer
 from calibench.binning import equal_mass_ends, equal_width_edges
-from calibench.calibrators.one_vs_rest import OneVsRest
+from calibench.calibrators.one_vs_rest import WeightedOneVsRest
 
 
 def inner_width_edges(score: Tensor, n_bins: int) -> Tensor:
@@ -31,12 +31,13 @@ EDGES: dict[str, Callable[[Tensor, int], Tensor]] = {
 }
 
 
-class HistogramBinning(OneVsRest):
+class HistogramBinning(WeightedOneVsRest):
     """Histogram binning of each class against the rest (Zadrozny & Elkan 2001).
 
     The calibrated p_k is the frequency of class k in the bin of p_k; rows are normalised. A bin
     that saw no example gives 0, as in the code of Guo et al. (2017) (others use its midpoint).
-    Exact zeros stay (log-probability -inf) unless `smoothing` is positive.
+    Exact zeros stay (log-probability -inf) unless `smoothing` is positive. Bins of equal mass hold equally many
+    examples, whatever these weigh.
 
     Args:
         n_bins: Number of right-closed bins, (lower, upper].
@@ -61,11 +62,11 @@ class HistogramBinning(OneVsRest):
         self.mode = mode
         self.smoothing = smoothing
 
-    def _fit_class(self, score: Tensor, hit: Tensor) -> tuple[Tensor, Tensor]:
+    def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         edges = EDGES[self.mode](score, self.n_bins)
         bins = torch.bucketize(score, edges)
-        count = bins.bincount(minlength=len(edges) + 1).double()
-        hits = bins[hit].bincount(minlength=len(edges) + 1).double()
+        count = bins.bincount(share, minlength=len(edges) + 1)
+        hits = bins[hit].bincount(share[hit], minlength=len(edges) + 1)
         total = count + 2 * self.smoothing
         frequency = (hits + self.smoothing) / total
         return edges, torch.where(total > 0, frequency, 0.0)

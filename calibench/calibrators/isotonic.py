@@ -5,37 +5,71 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibench.arguments import positive
-from calibench.calibrators.base import Calibrator
+from calibench.arguments import non_negative, positive
+from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence_map import ConfidenceMap
 from calibench.calibrators.interpolation import interpolate, padded
-from calibench.calibrators.one_vs_rest import OneVsRest
-from calibench.calibrators.simplex import log_normalised
+from calibench.calibrators.one_vs_rest import WeightedOneVsRest
+from calibench.calibrators.simplex import log_normalised, smoothed
 
 
-def fit_isotonic(score: Tensor, hit: Tensor) -> tuple[Tensor, Tensor]:
-    """Knots and values, (M,) with M >= 2, of scikit-learn's isotonic regression of hits."""
+def fit_isotonic(score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """Knots and values, (M,) with M >= 2, of scikit-learn's isotonic regression of hits, which count by `share`."""
     from sklearn.isotonic import IsotonicRegression  # a second of imports, pandas among them
 
     regression = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
-    regression.fit(score.cpu().numpy(), hit.cpu().double().numpy())
+    regression.fit(score.cpu().numpy(), hit.cpu().double().numpy(), share.cpu().numpy())
     knots = torch.from_numpy(regression.X_thresholds_)
     values = torch.from_numpy(regression.y_thresholds_)
     return padded([knots], torch.inf, minimum=2)[0], padded([values], minimum=2)[0]
 
 
-class IsotonicCalibration(OneVsRest):
+def centred(knots: Tensor, values: Tensor, score: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """Knots and values of an isotonic regression whose level stretches are one point each, at their scores' mean.
+
+    Stretches of 0 and of 1 stay level, as there is nothing below or above them (Oron & Flournoy 2017, section 2.2).
+
+    Args:
+        knots: First and last score of each level stretch, as `fit_isotonic` gives them.
+        values: Their values.
+        score: The scores, (N,).
+        share: How much each counts, (N,).
+    """
+    level, stretch = values[knots.isfinite()].unique_consecutive(return_inverse=True)
+    last = knots[knots.isfinite()][torch.cat([stretch.diff() > 0, stretch.new_ones(1) > 0])]
+    of_score = torch.bucketize(score, last).clamp(max=len(last) - 1)
+    mean = of_score.bincount(share * score, len(level)) / of_score.bincount(share, len(level))
+    certain = (level[stretch] == 0) | (level[stretch] == 1)
+    points = torch.where(certain, knots[knots.isfinite()], mean[stretch])
+    new = torch.cat([points.new_ones(1), points.diff()]) > 0
+    at, value = points[new], level[stretch][new]
+    return padded([at], torch.inf, minimum=2)[0], padded([value], minimum=2)[0]
+
+
+class IsotonicCalibration(WeightedOneVsRest):
     """Isotonic regression of each class against the rest (Zadrozny & Elkan 2002).
 
     scikit-learn's isotonic regression on p_k, linear between its knots, constant outside; rows are
     normalised. An exact 0 stays (log-probability -inf, an infinite NLL if that class is the
-    target).
+    target) unless `smoothing` is positive.
 
     Public code that differs: Mix-n-Match's IROvA adds 1e-9 p and leaves the rows unnormalised.
+
+    Args:
+        smoothing: Hits and misses that are added to N times each value, which keeps it off 0 and 1; 0 is the method
+            as published.
+
+    Raises:
+        ValueError: If `smoothing` is negative.
     """
 
-    def _fit_class(self, score: Tensor, hit: Tensor) -> tuple[Tensor, Tensor]:
-        return fit_isotonic(score, hit)
+    def __init__(self, *, smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.smoothing = non_negative("smoothing", smoothing)
+
+    def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        knots, values = fit_isotonic(score, hit, share)
+        return knots, smoothed(values, len(score), self.smoothing)
 
     def _evaluate(self, score: Tensor, knots: Tensor, values: Tensor) -> Tensor:
         return interpolate(score, knots, values)
@@ -44,18 +78,54 @@ class IsotonicCalibration(OneVsRest):
 class IsotonicTopLabel(ConfidenceMap):
     """Isotonic regression of the top-label confidence (Zadrozny & Elkan 2002).
 
-    An exact 0 or 1 stays: with confidence 1 the other classes have probability 0.
+    An exact 0 or 1 stays, unless `smoothing` is positive: with confidence 1 the other classes have probability 0.
+
+    Args:
+        smoothing: Hits and misses that are added to N times each value, which keeps it off 0 and 1; 0 is the method
+            as published.
+
+    Raises:
+        ValueError: If `smoothing` is negative.
     """
 
-    def _fit_confidence(self, confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:
-        return fit_isotonic(confidence, correct)
+    def __init__(self, *, smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.smoothing = non_negative("smoothing", smoothing)
+
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
+        self._fit_map(logits, target, weight)
+
+    def _fit_confidence(
+        self, confidence: Tensor, correct: Tensor, share: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        knots, values = fit_isotonic(confidence, correct, share)
+        return knots, smoothed(values, len(confidence), self.smoothing)
 
     def calibrated(self, confidence: Tensor) -> Tensor:
         """The isotonic map at confidences of any shape."""
         return interpolate(confidence, self.knots, self.values)
 
 
-class IRM(Calibrator):
+class CentredIsotonicCalibration(IsotonicCalibration):
+    """Centred isotonic regression of each class against the rest (Oron & Flournoy 2017).
+
+    Each level stretch of the isotonic regression becomes one point, at the mean of its scores, and the map is linear
+    between these points: it increases strictly, and two scores of a stretch get two probabilities. Stretches of 0 and
+    of 1 stay; rows are normalised. With `smoothing` no 0 is left and the NLL is finite.
+
+    Args:
+        smoothing: As for `IsotonicCalibration`.
+
+    Raises:
+        ValueError: If `smoothing` is negative.
+    """
+
+    def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        knots, values = centred(*fit_isotonic(score, hit, share), score, share)
+        return knots, smoothed(values, len(score), self.smoothing)
+
+
+class IRM(WeightedCalibrator):
     """Multi-class isotonic regression, one map for all N x K pairs (Zhang et al. 2020).
 
     The map is made strictly increasing by `slope` times p, which keeps the argmax, and the rows are
@@ -89,9 +159,13 @@ class IRM(Calibrator):
         probs = logits.double().softmax(dim=1)
         return interpolate(probs, self.knots, self.values) + self.slope * probs
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         hit = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, target.unsqueeze(1), True)
-        knots, values = fit_isotonic(logits.softmax(dim=1).flatten(), hit.flatten())
+        knots, values = fit_isotonic(
+            logits.softmax(dim=1).flatten(),
+            hit.flatten(),
+            weight.repeat_interleave(logits.shape[1]),
+        )
         self.knots, self.values = knots.to(logits.device), values.to(logits.device)
 
     def _log_prob(self, logits: Tensor) -> Tensor:

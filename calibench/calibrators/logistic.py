@@ -18,13 +18,14 @@ BLOCK = 1 << 23
 
 
 def logistic_regression(
-    features: list[Tensor], target: Tensor, active: Tensor | None = None
+    features: list[Tensor], target: Tensor, share: Tensor, active: Tensor | None = None
 ) -> Tensor:
     """Coefficients of the K regressions of `target` on `features`, by damped Newton iterations.
 
     Args:
         features: F features, (N, K) each; column k belongs to regression k.
         target: Targets in [0, 1], (N, K).
+        share: How much each example counts, (N,), 1 on the average.
         active: Which coefficients are fitted, (F, K) bool; the others are 0. All by default.
 
     Returns:
@@ -35,35 +36,44 @@ def logistic_regression(
         active = torch.ones(len(features), k, dtype=torch.bool, device=target.device)
     size = max(1, BLOCK // n)
     blocks = [
-        _newton(torch.stack([f[:, i : i + size] for f in features]), target[:, i : i + size], part)
+        _newton(
+            torch.stack([f[:, i : i + size] for f in features]),
+            target[:, i : i + size],
+            share,
+            part,
+        )
         for i, part in zip(range(0, k, size), torch.split(active, size, dim=1), strict=True)
     ]
     return torch.cat(blocks, dim=1)
 
 
-def _newton(features: Tensor, target: Tensor, active: Tensor) -> Tensor:
+def _newton(features: Tensor, target: Tensor, share: Tensor, active: Tensor) -> Tensor:
     theta = torch.zeros_like(active, dtype=torch.float64)
-    loss = _loss(features, target, theta)
+    loss = _loss(features, target, share, theta)
     for _ in range(ITERATIONS):
-        step, decrease = _step(features, target, theta, active)
-        theta, loss = _line_search(features, target, theta, loss, step)
+        step, decrease = _step(features, target, share, theta, active)
+        theta, loss = _line_search(features, target, share, theta, loss, step)
         if float(decrease.max()) < TOLERANCE:
             break
     warn_unless_converged("what the next step promises of the loss", float(decrease.max()))
     return theta
 
 
-def _loss(features: Tensor, target: Tensor, theta: Tensor) -> Tensor:
+def _loss(features: Tensor, target: Tensor, share: Tensor, theta: Tensor) -> Tensor:
     score = torch.einsum("fk,fnk->nk", theta, features)
-    return (softplus(score) - target * score).mean(dim=0) + RIDGE / 2 * theta.square().sum(dim=0)
+    mean = share @ (softplus(score) - target * score) / len(target)
+    return mean + RIDGE / 2 * theta.square().sum(dim=0)
 
 
-def _step(features: Tensor, target: Tensor, theta: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:
+def _step(
+    features: Tensor, target: Tensor, share: Tensor, theta: Tensor, active: Tensor
+) -> tuple[Tensor, Tensor]:
     """Newton step (F, K), and the decrease of the loss that it promises (K,)."""
     probs = torch.einsum("fk,fnk->nk", theta, features).sigmoid()
-    gradient = torch.einsum("nk,fnk->fk", probs - target, features) / len(target)
+    residual, shares = probs - target, share.unsqueeze(1)
+    gradient = torch.einsum("nk,fnk->fk", residual * shares, features) / len(target)
     gradient = (gradient + RIDGE * theta) * active
-    weighted = features * (probs * (1 - probs))
+    weighted = features * (probs * (1 - probs) * shares)
     hessian = torch.einsum("fnk,gnk->kfg", weighted, features) / len(target)
     both = active.T.unsqueeze(1) & active.T.unsqueeze(2)
     unit = torch.eye(len(features), dtype=hessian.dtype, device=hessian.device)
@@ -74,13 +84,13 @@ def _step(features: Tensor, target: Tensor, theta: Tensor, active: Tensor) -> tu
 
 
 def _line_search(
-    features: Tensor, target: Tensor, theta: Tensor, loss: Tensor, step: Tensor
+    features: Tensor, target: Tensor, share: Tensor, theta: Tensor, loss: Tensor, step: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Halve the step of each regression until its loss does not grow."""
     size = torch.ones_like(loss)
     for _ in range(40):
         trial = theta - size * step
-        trial_loss = _loss(features, target, trial)
+        trial_loss = _loss(features, target, share, trial)
         worse = ~(trial_loss <= loss)
         if not bool(worse.any()):
             return trial, trial_loss

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor
@@ -29,8 +29,8 @@ class OneVsRest(Calibrator):
     values: Tensor
 
     @abstractmethod
-    def _fit_class(self, score: Tensor, hit: Tensor) -> tuple[Tensor, Tensor]:
-        """Knots and values of the map from scores (N,) in [0, 1] and hits (N,) bool, on the CPU."""
+    def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        """Knots and values of the map from scores (N,) in [0, 1], hits (N,) bool and how much each counts (N,)."""
 
     @abstractmethod
     def _evaluate(self, score: Tensor, knots: Tensor, values: Tensor) -> Tensor:
@@ -43,10 +43,24 @@ class OneVsRest(Calibrator):
         return torch.stack([self._evaluate(*one) for one in maps], dim=1)
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
-        scores, target = logits.softmax(dim=1).T.contiguous().cpu(), target.cpu()
-        maps = [self._fit_class(score, target == k) for k, score in enumerate(scores)]
+        self._fit_maps(logits, target, logits.new_ones(len(logits)))
+
+    def _fit_maps(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
+        scores, target, share = (
+            logits.softmax(dim=1).T.contiguous().cpu(),
+            target.cpu(),
+            weight.cpu(),
+        )
+        maps = [self._fit_class(score, target == k, share) for k, score in enumerate(scores)]
         self.knots = padded([knots for knots, _ in maps], torch.inf, minimum=2).to(logits.device)
         self.values = padded([values for _, values in maps], minimum=2).to(logits.device)
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         return log_normalised(self.classwise(logits))
+
+
+class WeightedOneVsRest(OneVsRest, ABC):
+    """A calibrator of K binary problems, each of which minimises a sum over examples that can have weights."""
+
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
+        self._fit_maps(logits, target, weight)

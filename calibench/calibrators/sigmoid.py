@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibench.arguments import one_of
-from calibench.calibrators.base import Calibrator
+from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.logistic import logistic_regression
 from calibench.calibrators.simplex import log_complement
 
@@ -18,7 +18,7 @@ from calibench.calibrators.simplex import log_complement
 LOWEST = math.log(torch.finfo(torch.float64).eps)
 
 
-class ClasswiseSigmoid(Calibrator):
+class ClasswiseSigmoid(WeightedCalibrator):
     """Each class's q = sigmoid(a ln p - b ln(1 - p) + c), then normalised; the argmax can change.
 
     Attributes:
@@ -33,17 +33,18 @@ class ClasswiseSigmoid(Calibrator):
     c: Tensor
 
     @abstractmethod
-    def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
-        """Coefficients (3, K) from ln p, ln(1 - p) and hits, (N, K) each."""
+    def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
+        """Coefficients (3, K) from ln p, ln(1 - p) and hits, (N, K) each, and how much each example counts, (N,)."""
 
     def classwise(self, logits: Tensor) -> Tensor:
         """The K maps' logarithms before they are normalised: logits (N, K) -> (N, K), float64."""
         log_p, log_rest = _log_odds_parts(logits.double())
         return torch.nn.functional.logsigmoid(self.a * log_p - self.b * log_rest + self.c)
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         hit = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
-        self.a, self.b, self.c = self._coefficients(*_log_odds_parts(logits), hit).clone().unbind()
+        found = self._coefficients(*_log_odds_parts(logits), hit, weight)
+        self.a, self.b, self.c = found.clone().unbind()
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         return self.classwise(logits).log_softmax(dim=1)
@@ -69,11 +70,13 @@ class PlattScaling(ClasswiseSigmoid):
         super().__init__()
         self.smooth_targets = smooth_targets
 
-    def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
+    def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
         if self.smooth_targets:
-            hits, misses = hit.sum(dim=0), (1 - hit).sum(dim=0)
+            hits, misses = share @ hit, share @ (1 - hit)
             hit = torch.where(hit == 1, (hits + 1) / (hits + 2), 1 / (misses + 2))
-        slope, intercept = logistic_regression([log_p - log_rest, torch.ones_like(log_p)], hit)
+        slope, intercept = logistic_regression(
+            [log_p - log_rest, torch.ones_like(log_p)], hit, share
+        )
         return torch.stack([slope, slope, intercept])
 
 
@@ -96,14 +99,14 @@ class BetaCalibration(ClasswiseSigmoid):
         one_of("parameters", parameters, FITS)
         self.family = parameters  # `parameters` is a method of every module
 
-    def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
-        return FITS[self.family](log_p, log_rest, hit)
+    def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
+        return FITS[self.family](log_p, log_rest, hit, share)
 
 
-def _fit_abm(log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
+def _fit_abm(log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
     features = [log_p, -log_rest, torch.ones_like(log_p)]
     active = torch.ones(3, hit.shape[1], dtype=torch.bool, device=hit.device)
-    coefficients = logistic_regression(features, hit, active)
+    coefficients = logistic_regression(features, hit, share, active)
     for _ in range(2):
         negative = coefficients < 0
         drop_a, drop_b = negative[0], negative[1] & ~negative[0]
@@ -113,17 +116,17 @@ def _fit_abm(log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
         active[0] &= ~drop_a
         active[1] &= ~drop_b
         some = [feature[:, again] for feature in features]
-        coefficients[:, again] = logistic_regression(some, hit[:, again], active[:, again])
+        coefficients[:, again] = logistic_regression(some, hit[:, again], share, active[:, again])
     return coefficients
 
 
-def _fit_am(log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
-    slope, intercept = logistic_regression([log_p - log_rest, torch.ones_like(log_p)], hit)
+def _fit_am(log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
+    slope, intercept = logistic_regression([log_p - log_rest, torch.ones_like(log_p)], hit, share)
     return torch.stack([slope, slope, intercept])
 
 
-def _fit_ab(log_p: Tensor, log_rest: Tensor, hit: Tensor) -> Tensor:
-    a, b = logistic_regression([log_p + math.log(2), -log_rest - math.log(2)], hit)
+def _fit_ab(log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
+    a, b = logistic_regression([log_p + math.log(2), -log_rest - math.log(2)], hit, share)
     return torch.stack([a, b, (a - b) * math.log(2)])
 
 

@@ -13,6 +13,14 @@ def log_normalised(values: Tensor) -> Tensor:
     return (values / values.sum(dim=1, keepdim=True)).log()
 
 
+def smoothed(frequency: Tensor, n: int, smoothing: float) -> Tensor:
+    """Frequencies of N examples with `smoothing` more hits and as many more misses: within (0, 1) if it is positive.
+
+    The least is smoothing / (N + 2 smoothing); the order stays.
+    """
+    return (n * frequency + smoothing) / (n + 2 * smoothing)
+
+
 def log_complement(log_probs: Tensor) -> Tensor:
     """Logarithm of 1 - p, (N, K) -> (N, K), exact to rounding for p near 0 and near 1 alike."""
     probs = log_probs.exp()

@@ -8,9 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import integer_from, one_of
+from calibench.arguments import integer_from, non_negative, one_of
 from calibench.calibrators.confidence_map import ConfidenceMap
 from calibench.calibrators.interpolation import interpolate
+from calibench.calibrators.simplex import smoothed
 
 Interpolation = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -47,25 +48,36 @@ class SplineCalibration(ConfidenceMap):
             code.
         variant: `"published"`: linear interpolation. `"reference"`: the authors' code, where the
             two weights of the interpolation are swapped (and tied scores raise a NameError).
+        smoothing: Hits and misses that are added to N times each corrected score, which keeps it off 0 and 1, so that
+            the NLL is finite; 0 is the method as published.
 
     Raises:
-        ValueError: If `n_knots` is less than 2 or `variant` is unknown.
+        ValueError: If `n_knots` is less than 2, `variant` is unknown or `smoothing` is negative.
     """
 
     def __init__(
-        self, *, n_knots: int = 6, variant: Literal["published", "reference"] = "published"
+        self,
+        *,
+        n_knots: int = 6,
+        variant: Literal["published", "reference"] = "published",
+        smoothing: float = 0.0,
     ) -> None:
         super().__init__()
         one_of("variant", variant, INTERPOLATIONS)
         self.n_knots = integer_from("n_knots", n_knots, 2)
         self.variant = variant
+        self.smoothing = non_negative("smoothing", smoothing)
 
-    def _fit_confidence(self, confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:
+    def _fit_confidence(
+        self, confidence: Tensor, correct: Tensor, share: Tensor
+    ) -> tuple[Tensor, Tensor]:
         score, order = confidence.cpu().sort(stable=True)
         gap = (correct.cpu()[order].double() - score).cumsum(0) / len(score)
         corrected = score + natural_spline_slope(gap, self.n_knots)
         knots, group, count = _groups(score)
         values = torch.zeros_like(knots).index_add_(0, group, corrected) / count
+        if self.smoothing:
+            values = smoothed(values.clamp(0, 1), len(score), self.smoothing)
         if len(knots) == 1:  # a constant
             return torch.cat([knots, knots.new_tensor([torch.inf])]), values.expand(2).clone()
         return knots, values

@@ -55,9 +55,9 @@ class Structured(Affine, ABC):
     def _features(self, logits: Tensor) -> Tensor:
         return self.first.log_prob(logits)
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
-        self.first.fit(logits, target)
-        super()._fit(logits, target)
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
+        self.first.fit(logits, target, weight)
+        super()._fit_weighted(logits, target, weight)
 
     def _scale(self, parameters: int, examples: int) -> float:
         return float(parameters**self.rho / examples**self.tau)
@@ -83,7 +83,7 @@ class StructuredVectorScaling(Structured, DiagonalAffine):
         ValueError: If an argument is negative.
     """
 
-    def _start(self, logits: Tensor, target: Tensor) -> float:
+    def _start(self, logits: Tensor, target: Tensor, weight: Tensor) -> float:
         return 1.0
 
     def _penalty(self, n: int, k: int) -> Penalty:

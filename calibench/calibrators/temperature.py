@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from calibench.arguments import one_of, positive_integer
-from calibench.calibrators.base import Calibrator
+from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import (
     below_top,
     calibration_errors,
@@ -37,7 +37,7 @@ ROUNDING = 1e-6
 GRID = tuple(accumulate(repeat(0.1, 100)))
 
 
-class TemperatureScaling(Calibrator):
+class TemperatureScaling(WeightedCalibrator):
     """Temperature scaling, softmax(z / T) (Guo et al. 2017, eq. 9).
 
     Args:
@@ -81,7 +81,7 @@ class TemperatureScaling(Calibrator):
         mixture: bool = False,
     ) -> None:
         super().__init__()
-        solvers: dict[str, Callable[[Tensor, Tensor], float]] = {
+        solvers: dict[str, Callable[[Tensor, Tensor, Tensor], float]] = {
             "nll": nll_temperature,
             "ece": partial(ece_temperature, n_bins=positive_integer("n_bins", n_bins)),
             "brier": brier_temperature,
@@ -94,8 +94,8 @@ class TemperatureScaling(Calibrator):
             self.register_buffer("uniform_share", None)
             self.fitted_buffers = self.reported = ("temperature", "uniform_share")
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
-        self.temperature = logits.new_tensor(self._solve(logits, target))
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
+        self.temperature = logits.new_tensor(self._solve(logits, target, weight))
         if self.mixture:
             self.uniform_share = logits.new_tensor(1 / (len(logits) + 1))
 
@@ -110,21 +110,21 @@ def mixed_with_uniform(log_prob: Tensor, share: Tensor) -> Tensor:
     return torch.logaddexp(log_prob + torch.log1p(-share), uniform)
 
 
-def nll_temperature(logits: Tensor, target: Tensor) -> float:
-    """Temperature of the smallest NLL: float64 logits (N, K), target (N,) -> T in [0.01, 1e4]."""
+def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor) -> float:
+    """Temperature of the smallest NLL: float64 logits (N, K), target (N,), weight (N,) -> T in [0.01, 1e4]."""
     shifted = below_top(logits)
-    of_target = shifted.gather(1, target.unsqueeze(1)).mean().item()
+    of_target = (shifted.gather(1, target.unsqueeze(1)).squeeze(1) * weight).mean().item()
     size = rows_per_block(shifted)
 
     def derivatives(inverse: float) -> tuple[float, float]:
         mean, variance = 0.0, 0.0
-        for block in torch.split(shifted, size):
-            weight = (block * inverse).exp_()
-            total = weight.sum(dim=1)
-            first = weight.mul_(block).sum(dim=1) / total
-            second = weight.mul_(block).sum(dim=1) / total
-            mean += first.sum().item()
-            variance += (second - first.square()).sum().item()
+        for block, share in zip(torch.split(shifted, size), torch.split(weight, size), strict=True):
+            terms = (block * inverse).exp_()
+            total = terms.sum(dim=1)
+            first = terms.mul_(block).sum(dim=1) / total
+            second = terms.mul_(block).sum(dim=1) / total
+            mean += (first @ share).item()
+            variance += ((second - first.square()) @ share).item()
         return mean / len(shifted) - of_target, variance / len(shifted)
 
     return 1 / _increasing_root(derivatives, 1 / MAX_TEMPERATURE, 1 / MIN_TEMPERATURE)
@@ -156,8 +156,8 @@ def _increasing_root(
     return x
 
 
-def ece_temperature(logits: Tensor, target: Tensor, *, n_bins: int) -> float:
-    """Temperature of the smallest ECE on the grid 0.1, ..., 10: logits (N, K), target (N,) -> T.
+def ece_temperature(logits: Tensor, target: Tensor, weight: Tensor, *, n_bins: int) -> float:
+    """Temperature of the smallest ECE on the grid 0.1, ..., 10: logits (N, K), target (N,), weight (N,) -> T.
 
     The ECE is never below |mean confidence - accuracy|, and the mean confidence falls with T: from
     where the two cross, the grid is walked both ways until that bound alone exceeds the best ECE.
@@ -173,28 +173,31 @@ def ece_temperature(logits: Tensor, target: Tensor, *, n_bins: int) -> float:
         rows = shifted if lowest > floor else shifted.clamp(min=floor)
         return top_confidence(rows, hits.new_full(hits.shape, 1 / GRID[i]))
 
+    def residual(i: int) -> Tensor:
+        return (confidence(i) - hits).double()
+
     def excess(i: int) -> float:
-        return (confidence(i) - hits).double().mean().item()
+        return (residual(i) @ weight).item() / len(weight)
 
     crossing = bisect_left(range(len(GRID)), 0.0, key=lambda i: -excess(i))
     for way in (range(crossing, len(GRID)), reversed(range(crossing))):
         for i in way:
             if abs(excess(i)) > min(errors.values(), default=1.0) + ROUNDING:
                 break
-            residual = confidence(i) - hits
-            errors[i] = calibration_errors(confidence(i)[None], residual[None], n_bins).item()
+            weighted = residual(i) * weight
+            errors[i] = calibration_errors(confidence(i)[None], weighted[None], n_bins).item()
     return GRID[min(errors, key=lambda i: (errors[i], i))]
 
 
-def brier_temperature(logits: Tensor, target: Tensor) -> float:
-    """Temperature of the smallest Brier score: logits (N, K), target (N,) -> T in [0.01, 1e4].
+def brier_temperature(logits: Tensor, target: Tensor, weight: Tensor) -> float:
+    """Temperature of the smallest Brier score: logits (N, K), target (N,), weight (N,) -> T in [0.01, 1e4].
 
     The score is not convex in T: the best of a logarithmic grid, refined to a root of the
     derivative.
     """
     shifted = below_top(logits)
     of_target = shifted.gather(1, target.unsqueeze(1)).squeeze(1)
-    scores, _ = _brier(shifted, of_target, INVERSE_GRID)
+    scores, _ = _brier(shifted, of_target, weight, INVERSE_GRID)
     # From 1 outwards, so that 1 wins where the score is flat.
     order = sorted(range(len(INVERSE_GRID)), key=lambda i: abs(math.log(INVERSE_GRID[i])))
     best = min(order, key=scores.__getitem__)
@@ -202,7 +205,7 @@ def brier_temperature(logits: Tensor, target: Tensor) -> float:
     right = INVERSE_GRID[min(best + 1, len(INVERSE_GRID) - 1)]
 
     def slope(inverse: float) -> float:
-        return _brier(shifted, of_target, [inverse])[1][0]
+        return _brier(shifted, of_target, weight, [inverse])[1][0]
 
     if slope(left) < 0 < slope(right):
         from scipy.optimize import brentq
@@ -212,13 +215,14 @@ def brier_temperature(logits: Tensor, target: Tensor) -> float:
 
 
 def _brier(
-    shifted: Tensor, of_target: Tensor, inverses: Sequence[float]
+    shifted: Tensor, of_target: Tensor, weight: Tensor, inverses: Sequence[float]
 ) -> tuple[list[float], list[float]]:
     """Brier score, up to a constant, and its derivative by 1/T, at each of several 1/T."""
     sums = shifted.new_zeros(2, len(inverses))
     size = rows_per_block(shifted)
     # A block stays in the cache for all temperatures.
-    for rows, right in zip(torch.split(shifted, size), torch.split(of_target, size), strict=True):
+    parts = (torch.split(part, size) for part in (shifted, of_target, weight))
+    for rows, right, share in zip(*parts, strict=True):
         for i, inverse in enumerate(inverses):
             probs = (rows * inverse).exp_()
             total = probs.sum(dim=1)
@@ -226,8 +230,8 @@ def _brier(
             probs /= total.unsqueeze(1)
             weighted = probs * rows
             mean, squares = weighted.sum(dim=1), torch.linalg.vecdot(probs, probs)
-            sums[0, i] += (squares - 2 * of_right).sum()
-            sums[1, i] += (torch.linalg.vecdot(weighted, probs) - squares * mean).sum()
-            sums[1, i] -= (of_right * (right - mean)).sum()
+            sums[0, i] += (squares - 2 * of_right) @ share
+            sums[1, i] += (torch.linalg.vecdot(weighted, probs) - squares * mean) @ share
+            sums[1, i] -= (of_right * (right - mean)) @ share
     score, slope = (sums / len(shifted)).tolist()
     return score, [2 * value for value in slope]

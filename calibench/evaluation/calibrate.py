@@ -94,8 +94,12 @@ def save_calibrator(calibrator: Calibrator, path: Path) -> None:
     """Write a fitted calibrator: the name of its class, its arguments and its state.
 
     Raises:
-        ValueError: If it has not been fitted.
+        ValueError: If it has not been fitted, or is none that `load_calibrator` finds by its name.
     """
+    if type(calibrator).__name__ not in classes("calibrators"):
+        raise ValueError(
+            f"a calibrator file holds one of `calibench list calibrators`, not a {type(calibrator).__name__}."
+        )
     if not calibrator.fitted:
         raise ValueError(f"{type(calibrator).__name__} has not been fitted.")
     arguments = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from abc import ABC
 
 import pytest
 import torch
@@ -11,15 +12,25 @@ from torch import Tensor
 
 from calibench import calibrators
 from calibench.calibrators import Calibrator
+from calibench.config.catalogue import classes
 
 EXPORTED = [getattr(calibrators, name) for name in calibrators.__all__]
-CALIBRATORS = [c for c in EXPORTED if issubclass(c, Calibrator) and not inspect.isabstract(c)]
+# A class with ABC among its bases is no calibrator itself: it wraps others, which have no defaults.
+CALIBRATORS = [c for c in EXPORTED if ABC not in c.__bases__]
 
 # Their formulas read the logits themselves, not the probabilities.
 SEE_THE_LEVEL = {
     calibrators.MatrixScaling,
     calibrators.ParameterizedTemperatureScaling,
     calibrators.VectorScaling,
+}
+
+# Their penalties or counts go by the number of rows, which copies change, or they stop short of an optimum.
+GO_BY_ROWS = {
+    calibrators.ParameterizedTemperatureScaling,
+    calibrators.PlattScaling,
+    calibrators.StructuredMatrixScaling,
+    calibrators.StructuredVectorScaling,
 }
 
 every_calibrator = pytest.mark.parametrize("calibrator", CALIBRATORS, ids=lambda c: c.__name__)
@@ -35,7 +46,7 @@ def over_confident(n: int = 400, k: int = 4) -> tuple[Tensor, Tensor]:
 
 def test_all_names_each_calibrator_once() -> None:
     assert len(set(calibrators.__all__)) == len(calibrators.__all__)
-    assert len(CALIBRATORS) == len(EXPORTED) - 1
+    assert {c.__name__ for c in CALIBRATORS} == set(classes("calibrators"))
 
 
 @every_calibrator
@@ -165,6 +176,28 @@ def test_parameters_dict_holds_plain_numbers(calibrator: type[Calibrator]) -> No
         values = value if isinstance(value, list) else [value]
         assert values
         assert all(type(entry) is float for entry in values)
+
+
+@every_calibrator
+def test_weights_are_copies_or_refused(calibrator: type[Calibrator]) -> None:
+    logits, target = (part[:150] for part in over_confident())
+    copies = torch.arange(150) % 3
+    if not calibrator().takes_weights:
+        with pytest.raises(TypeError, match="takes no `sample_weight`"):
+            calibrator().fit(logits, target, copies)
+        return
+    weighted = calibrator().fit(logits, target, 7 * copies)
+    if calibrator not in GO_BY_ROWS:
+        repeated = calibrator().fit(
+            logits.repeat_interleave(copies, 0), target.repeat_interleave(copies)
+        )
+        torch.testing.assert_close(weighted(logits), repeated(logits), atol=2e-6, rtol=0)
+    even = calibrator().fit(logits, target, torch.full((150,), 0.1))
+    torch.testing.assert_close(even(logits), calibrator().fit(logits, target)(logits))
+    with pytest.raises(ValueError, match="`sample_weight` must have shape"):
+        calibrator().fit(logits, target, copies[:-1])
+    with pytest.raises(ValueError, match="`sample_weight` must hold finite numbers >= 0"):
+        calibrator().fit(logits, target, -copies)
 
 
 LOGITS, TARGET = over_confident()

@@ -104,7 +104,7 @@ def test_penalised_maps_reach_their_optimum(variant: str, reg_lambda: float) -> 
     model.fit(logits, target)
     matrix = torch.cat([model.weight, model.bias.unsqueeze(1)], dim=1)
     features = model._features(logits)
-    _, gradient = full_nll(features, target, matrix)
+    _, gradient = full_nll(features, target, torch.ones(len(target)).double(), matrix)
     gradient += PENALTIES[variant](8, reg_lambda, reg_lambda)(matrix)[1]
     # Of a feature of scale 100 the gradient is 100 times as large.
     assert (gradient[:, :-1] / features.abs().amax(0)).abs().max() < 1e-7
@@ -128,7 +128,7 @@ def test_the_hessian_is_autograds() -> None:
         return torch.nn.functional.cross_entropy(scores, target)
 
     whole = torch.autograd.functional.hessian(loss, matrix).view(12, 12)
-    product = full_hessian(logits, matrix)
+    product = full_hessian(logits, torch.ones(len(logits)).double(), matrix)
     columns = [product(unit.view(3, 4)).flatten() for unit in torch.eye(12).double()]
     torch.testing.assert_close(torch.stack(columns), whole)
 

@@ -17,6 +17,7 @@ from calibench.calibrators import (
     Calibrator,
     DirichletCalibration,
     HistogramBinning,
+    LabelShiftCorrection,
     SplineCalibration,
     TemperatureScaling,
 )
@@ -59,6 +60,11 @@ def test_a_file_gives_the_same_calibrator(calibrator: Calibrator, tmp_path: Path
 def test_an_unfitted_calibrator_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="TemperatureScaling has not been fitted"):
         save_calibrator(TemperatureScaling(), tmp_path / "cal.pt")
+
+
+def test_what_wraps_another_calibrator_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="list calibrators`, not a LabelShiftCorrection"):
+        save_calibrator(LabelShiftCorrection(), tmp_path / "cal.pt")
 
 
 class Evil:

@@ -1,0 +1,210 @@
+"""Label shift: test classes as frequent as on no validation set; known priors, weights, or EM (Saerens et al. 2002)."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import Literal, Self
+
+import torch
+from torch import Tensor
+
+from calibench.arguments import one_of
+from calibench.calibrators.affine import VECTOR_ITERATIONS
+from calibench.calibrators.base import Array, Calibrator, WeightedCalibrator
+from calibench.calibrators.convergence import warn_unless_converged
+from calibench.calibrators.lbfgs import in_lists, lbfgs_minimum
+from calibench.calibrators.likelihood import diagonal_nll
+from calibench.calibrators.temperature import nll_temperature
+
+EM_ITERATIONS = 10_000
+EM_TOLERANCE = 1e-10
+CURES = {
+    "after": False,
+    "before": True,
+    "weights": True,
+}  # whether the fit is weighted by the priors' ratio
+
+
+class BiasCorrectedTemperatureScaling(WeightedCalibrator):
+    """Bias-corrected temperature scaling (BCTS), softmax(z / T + b) (Alexandari et al. 2020).
+
+    The maximum-likelihood solution, by L-BFGS in float64 from temperature scaling's; b is what the biases of a network
+    that was trained by other priors need, and EM (`LabelShiftCorrection`) is only as good as they are. The argmax can
+    change. A class without examples has no finite b: the search ends after 100 iterations.
+
+    Attributes:
+        temperature: T, a scalar; negative where the logits say the opposite.
+        bias: b, (K,).
+    """
+
+    fitted_buffers = reported = ("temperature", "bias")
+    temperature: Tensor
+    bias: Tensor
+
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
+        start = nll_temperature(logits, target, weight)
+        scaled, k = logits / start, logits.shape[1]
+
+        def objective(parameters: Tensor) -> tuple[float, Tensor]:
+            slope, bias = parameters[:1].expand(k), parameters[1:]
+            value, (by_slope, by_bias) = diagonal_nll(scaled, target, weight, slope, bias)
+            return value, torch.cat([by_slope.sum(dim=0, keepdim=True), by_bias])
+
+        first = torch.cat([logits.new_ones(1), logits.new_zeros(k)])
+        (found,) = lbfgs_minimum(in_lists(objective), [first], max_iter=VECTOR_ITERATIONS)
+        self.temperature, self.bias = start / found[0], found[1:].clone()
+
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        return (logits / self.temperature + self.bias).log_softmax(dim=1)
+
+
+class LabelShiftCorrection(Calibrator, ABC):
+    """A calibrator for test data whose classes are not as frequent as validation's (Saerens et al. 2002, eq. 2.4).
+
+    p'_k is proportional to p_k pi_test_k / pi_val_k. Where the test priors are not known, `adapt` estimates them from
+    unlabelled test logits by EM (Saerens et al. 2002, eqs. 2.9 and 2.10), best after bias-corrected temperature scaling
+    (Alexandari et al. 2020), which is the default calibrator. Never give it the label counts of the test set that it is
+    scored on: nobody has these.
+
+    Args:
+        calibrator: What is fitted on the validation set; bias-corrected temperature scaling if None.
+        priors: Class frequencies pi_test of the test data, (K,), positive where a class can come, with sum 1. None:
+            not known; until `adapt` they are validation's.
+        cure: `"after"`: the calibrator is fitted as it is, its probabilities are corrected. `"before"`: the logits are
+            corrected, the calibrator is fitted on corrected logits, each validation example weighted by
+            pi_test / pi_val of its class, so that the set stands for the test data. `"weights"`: the weights alone.
+
+    Attributes:
+        source_priors: Class frequencies pi_val of the validation set, (K,).
+        test_priors: pi_test, given or estimated, (K,).
+
+    Raises:
+        ValueError: If `cure` is unknown, needs `priors` that are not given, or `priors` are no distribution.
+    """
+
+    fitted_buffers = reported = ("source_priors", "test_priors")
+    source_priors: Tensor
+    test_priors: Tensor
+
+    def __init__(
+        self,
+        calibrator: Calibrator | None = None,
+        *,
+        priors: Sequence[float] | None = None,
+        cure: Literal["after", "before", "weights"] = "after",
+    ) -> None:
+        super().__init__()
+        self._weighted = one_of("cure", cure, CURES)
+        if priors is None and self._weighted:
+            raise ValueError(f"`cure={cure!r}` weights by `priors`, which are not given.")
+        self.calibrator = BiasCorrectedTemperatureScaling() if calibrator is None else calibrator
+        self.priors = None if priors is None else distribution("priors", priors)
+        self.cure = cure
+
+    @property
+    def fitted(self) -> bool:
+        """Whether `fit` has been called, or a fitted state been loaded."""
+        return super().fitted and self.calibrator.fitted
+
+    def parameters_dict(self) -> dict[str, float | list[float]]:
+        """Both priors, and what the calibrator reports."""
+        return super().parameters_dict() | self.calibrator.parameters_dict()
+
+    def adapt(self, logits: Tensor | Array) -> Self:
+        """Estimate the test priors from unlabelled test logits (N, K); returns the calibrator itself.
+
+        Raises:
+            RuntimeError: If nothing has been fitted.
+            ValueError: If the priors are known, or the logits are none.
+        """
+        if self.priors is not None:
+            raise ValueError("`priors` are known: nothing is to be estimated.")
+        scores = torch.as_tensor(logits)
+        probs = self.calibrator(scores.double())
+        self.test_priors = estimated_priors(probs, self.source_priors)
+        return self
+
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        k = logits.shape[1]
+        self.source_priors = target.bincount(minlength=k).double() / len(target)
+        self.test_priors = (
+            self.source_priors if self.priors is None else logits.new_tensor(self.priors)
+        )
+        self._check(k)
+        if not self._weighted:
+            self.calibrator.fit(logits, target)
+            return
+        ratio = self._log_ratio().exp()
+        moved = logits + self._log_ratio() if self.cure == "before" else logits
+        self.calibrator.fit(moved, target, ratio[target])
+
+    def _check(self, k: int) -> None:
+        if len(self.test_priors) != k:
+            raise ValueError(
+                f"`priors` must hold {k} numbers, one a class, got {len(self.test_priors)}."
+            )
+        unseen = ((self.source_priors == 0) & (self.test_priors > 0)).nonzero().flatten().tolist()
+        if unseen:
+            raise ValueError(
+                f"`priors` expect class {unseen[0]}, of which there is no validation example: "
+                "how its probability changes is not known."
+            )
+
+        if self.cure == "before" and not bool((self.test_priors > 0).all()):
+            raise ValueError(
+                "`cure='before'` needs positive `priors`: it adds their logarithms to logits."
+            )
+
+    def _log_ratio(self) -> Tensor:
+        """Logarithm of pi_test / pi_val, (K,); classes that validation lacks keep what little they have."""
+        seen = self.source_priors > 0
+        return torch.where(seen, self.test_priors / self.source_priors.where(seen, 1.0), 1.0).log()
+
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        if self.cure == "weights":
+            return self.calibrator.log_prob(logits)
+        if self.cure == "before":
+            return self.calibrator.log_prob(logits + self._log_ratio())
+        return (self.calibrator.log_prob(logits) + self._log_ratio()).log_softmax(dim=1)
+
+
+def estimated_priors(probs: Tensor, source_priors: Tensor) -> Tensor:
+    """Class frequencies of unlabelled examples, by EM, of maximum likelihood (Saerens et al. 2002, eqs. 2.9, 2.10).
+
+    Args:
+        probs: Calibrated probabilities under the source priors, (N, K), N >= 1.
+        source_priors: Class frequencies of the set on which they were calibrated, (K,).
+
+    Returns:
+        Frequencies (K,) with sum 1.
+
+    Raises:
+        ValueError: If there is no row.
+    """
+    if len(probs) == 0:
+        raise ValueError("the priors of no examples cannot be estimated.")
+    seen = source_priors > 0
+    likelihood = torch.where(seen, probs / source_priors.where(seen, 1.0), 0.0)
+    priors, change = source_priors, torch.inf
+    for _ in range(EM_ITERATIONS):
+        joint = likelihood * priors
+        after = (joint / joint.sum(dim=1, keepdim=True)).mean(dim=0)
+        priors, change = after, float((after - priors).abs().max())
+        if change < EM_TOLERANCE:
+            break
+    warn_unless_converged("the last change of a prior", change)
+    return priors
+
+
+def distribution(name: str, values: Sequence[float]) -> list[float]:
+    """Numbers >= 0 with sum 1, up to rounding, as such a list.
+
+    Raises:
+        ValueError: If they are not.
+    """
+    numbers = [float(value) for value in values]
+    total = sum(numbers)
+    if not (all(value >= 0 for value in numbers) and abs(total - 1) < 1e-4):
+        raise ValueError(f"`{name}` must be numbers >= 0 with sum 1, got the sum {total:g}.")
+    return [value / total for value in numbers]
