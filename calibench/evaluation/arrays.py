@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.runs import Predictions
+from calibench.runs.labels import MULTILABEL, UNKNOWN
+from calibench.runs.predictions import metadata_of
 
 LOGITS, PROBS, TARGET, CLASS_NAMES = "logits", "probs", "target", "class_names"
 # What other people call them.
@@ -31,15 +33,21 @@ def as_array(values: Any) -> Array:
 
 
 def predictions_of(
-    arrays: Mapping[str, Array], *, scores: str | None = None, clip: float = 0.0
+    arrays: Mapping[str, Array],
+    *,
+    scores: str | None = None,
+    clip: float = 0.0,
+    task: str | None = None,
 ) -> Predictions:
     """Predictions from named arrays.
 
     Args:
         arrays: `logits` or `probs` (N, K), and `target` (N,) where it is known; also under the other names of `NAMES`,
-            and what else a prediction file holds. `class_names` (K,) of a table.
+            and what else a prediction file holds. `class_names` (K,) of a table. With several labels an example,
+            `logits` or `probs` (N, L) and `target` (N, L): see `are_labels`.
         scores: What the scores are, a key of `SCORES`, whatever they are called.
         clip: Probabilities below it are raised to it.
+        task: `multiclass` or `multilabel`; by default what the file says, or the shape of the labels.
 
     Raises:
         ValueError: If something is missing or is not what it should be; the message says what was found.
@@ -54,8 +62,16 @@ def predictions_of(
         raise ValueError(
             f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}."
         )
-    logits = SCORES[scores or name](values, clip)
     names = found.pop(CLASS_NAMES, None)
+    labels = as_array(found.get(TARGET, np.full(len(values), UNKNOWN)))
+    if are_labels(values, labels, metadata_of(found), task):
+        labels = labels if TARGET in found else np.full(values.shape, UNKNOWN)
+        logits = LABEL_SCORES[scores or name](values, clip)
+        said = {} if names is None else {"label_names": [str(name) for name in names]}
+        return Predictions.of_labels(
+            logits, labels, {**metadata_of(found), **said}, found.get("ids")
+        )
+    logits = SCORES[scores or name](values, clip)
     known = np.full(len(logits), -1)
     if TARGET in found:
         known = class_indices(found[TARGET], logits.shape[1], names)
@@ -74,6 +90,31 @@ def _renamed(arrays: Mapping[str, Array]) -> dict[str, Array]:
             raise ValueError(f"there is more than one `{role}`, `{name}` among them: keep one.")
         found[role] = array
     return found
+
+
+def are_labels(
+    scores: Array, labels: Array, metadata: Mapping[str, Any], task: str | None = None
+) -> bool:
+    """Whether the examples have several labels (N, L) each: 1 present, 0 absent, -1 unknown.
+
+    Args:
+        scores: The scores.
+        labels: The labels.
+        metadata: What the file says of itself.
+        task: `multiclass` or `multilabel` where the user says it.
+
+    Raises:
+        ValueError: If that cannot be told, because there is exactly one 1 in every row; the message says what to do.
+    """
+    said = task or metadata.get("task")
+    if said or labels.ndim != 2 or labels.shape != scores.shape:
+        return said == MULTILABEL
+    if (labels >= 0).all() and (labels.sum(axis=1) == 1).all():
+        raise ValueError(
+            f"every row of the labels {labels.shape} has one 1: use `labels.argmax(1)` if these are classes, or say "
+            '`--task multilabel` (`task="multilabel"` in Python) if they are several labels an example.'
+        )
+    return True
 
 
 def class_indices(labels: Any, k: int, names: Sequence[str] | Array | None = None) -> Array:
@@ -145,4 +186,31 @@ def _log(values: Floats, clip: float) -> Floats:
     return logarithms
 
 
+def _given_of_labels(values: Floats, clip: float) -> Floats:
+    if np.isposinf(values).any():
+        raise ValueError("logits must not be infinite, got inf.")
+    if values.size and (values >= 0).all() and (values <= 1).all():
+        warnings.warn(
+            "the `logits` of the labels look like probabilities: all lie in [0, 1]. "
+            'Say `--scores probs` (`scores="probs"` in Python) if they are.',
+            stacklevel=2,
+        )
+    return values
+
+
+def _log_odds(values: Floats, clip: float) -> Floats:
+    """Log-odds of the probabilities (N, L) of labels; ValueError if they are none."""
+    if not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("probabilities of labels must be numbers in [0, 1] without NaN.")
+    wide = values.astype(np.float64).clip(clip, 1 - clip)
+    with np.errstate(divide="ignore"):
+        odds: Floats = np.log(wide) - np.log1p(-wide)
+    return odds
+
+
+# What scores are, and logits of them: of classes (N, K), and of labels (N, L).
+LABEL_SCORES: dict[str, Callable[[Floats, float], Floats]] = {
+    LOGITS: _given_of_labels,
+    PROBS: _log_odds,
+}
 SCORES: dict[str, Callable[[Floats, float], Floats]] = {LOGITS: _given, PROBS: _log}

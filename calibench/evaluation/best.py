@@ -31,7 +31,11 @@ def with_best(rows: Iterable[Row], num_classes: int | None = None) -> list[Row]:
         num_classes: Number of classes; None if what the accuracy alone says is not known.
     """
     rows = list(rows)
-    scores = {(*_of(row), row["metric"]): row["value"] for row in rows if row["metric"] in _SCORES}
+    scores = {
+        (*_of(row), row["metric"]): row["value"]
+        for row in rows
+        if row["metric"] in _SCORES and not row.get("label")
+    }
     compared: dict[Key, list[int]] = defaultdict(list)
     best: dict[int, bool] = {}
     for place, row in enumerate(rows):

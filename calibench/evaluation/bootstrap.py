@@ -37,6 +37,7 @@ BINNED = {"ece": Weighted.equal_width, "adaptive_ece": Weighted.equal_mass}
 SMOOTH: Place = ("smooth_ece", None)
 RESAMPLED = (*MEANS, *BINNED, "classwise_ece", "smooth_ece")
 _CHUNK = 16  # resamples at a time: their running sums then stay in the cache
+_WIDE_CHUNK = 100  # of classwise errors, which bounds the memory of their bins
 
 
 def replicates(
@@ -67,8 +68,10 @@ def replicates(
     found = {place: np.concatenate(values) for place, values in parts.items() if values}
     numbers = [n_bins or 0 for name, n_bins in places if name == "classwise_ece"]
     if numbers:
-        errors = ClasswiseResamples(probs, target, numbers)(resamples.counts)
-        found |= {("classwise_ece", n): e for n, e in zip(numbers, errors, strict=True)}
+        classwise = ClasswiseResamples(probs, target, numbers)
+        errors = [classwise(counts) for counts in resamples.chunks(_WIDE_CHUNK)]
+        of_bins = map(np.concatenate, zip(*errors, strict=True))
+        found |= {("classwise_ece", n): e for n, e in zip(numbers, of_bins, strict=True)}
     return found
 
 
@@ -103,9 +106,8 @@ def _smooth(log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[P
 
 def _chunks(resamples: Resamples) -> Iterator[Floats]:
     """The counts in chunks of a few resamples, (R, N) each."""
-    counts = resamples.counts
-    for start in range(0, len(counts), _CHUNK):
-        yield counts[start : start + _CHUNK].astype(np.float64)
+    for counts in resamples.chunks(_CHUNK):
+        yield counts.astype(np.float64)
 
 
 class _Means:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import io
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +37,7 @@ def fit_or_apply(options: argparse.Namespace) -> int:
     Raises:
         ValueError: For a mistake in the files.
     """
-    read = Reader(options.scores, options.clip)
+    read = Reader(options.scores, options.clip, options.task)
     said = _fit(read, options) if options.val is not None else _apply(read, options)
     say(f"{options.output}  {said}")
     return 0
@@ -74,19 +72,15 @@ def _apply(read: Reader, options: argparse.Namespace) -> str:
 
 
 def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: Path) -> None:
-    """Write an .npz file of calibrated `probs`, `target`, metadata, and `ids` and `posterior` if there are any."""
+    """Write an .npz file of calibrated `probs` instead of logits; the rest is as `Predictions.save` writes it."""
     probs = calibrator(torch.from_numpy(predictions.logits)).numpy()
-    metadata = {
-        "format": FORMAT,
-        "task": "multiclass",
-        **predictions.metadata,
-        "calibrator": type(calibrator).__name__,
-    }
-    arrays: dict[str, Any] = {"probs": probs, "target": predictions.target}
-    optional = {"ids": predictions.ids, "posterior": predictions.posterior}
-    arrays |= {name: array for name, array in optional.items() if array is not None}
+    unknown = predictions.unknown_logits
+    if len(unknown):
+        unknown = calibrator(torch.from_numpy(unknown)).numpy()
     buffer = io.BytesIO()
-    np.savez(buffer, metadata=np.array(json.dumps(metadata)), **arrays)
+    np.savez(
+        buffer, **predictions.arrays("probs", probs, unknown, calibrator=type(calibrator).__name__)
+    )
     write_output(path, buffer.getvalue())
 
 

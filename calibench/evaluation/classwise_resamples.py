@@ -13,7 +13,6 @@ from torch import Tensor
 from calibench.binning import equal_width_bin
 
 Floats = npt.NDArray[np.float64]
-_CHUNK = 100  # resamples at a time, which bounds the memory of their bins
 
 
 class ClasswiseResamples:
@@ -39,11 +38,7 @@ class ClasswiseResamples:
     def __call__(self, counts: npt.NDArray[np.float32]) -> list[Floats]:
         """Classwise ECE for each number of bins, (R,) each, of resamples with counts (R, N)."""
         totals = (torch.from_numpy(counts) @ self._residual).numpy()
-        rows = [slice(start, start + _CHUNK) for start in range(0, len(counts), _CHUNK)]
-        return [
-            np.concatenate([self._error(totals[some], counts[some], *bins) for some in rows])
-            for bins in self._bins
-        ]
+        return [self._error(totals, counts, *bins) for bins in self._bins]
 
     def _error(
         self,

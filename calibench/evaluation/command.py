@@ -43,6 +43,7 @@ class Result:
 
     options: argparse.Namespace
     sizes: Mapping[str, int]
+    labels: Mapping[str, int]
     posterior: str
     fitted: Mapping[str, Any]
     rows: Sequence[Row]
@@ -55,12 +56,14 @@ class Result:
     @property
     def verdicts(self) -> list[str]:
         """One sentence for each row of each table: whether it can be told from calibrated."""
-        return sentences(self.rows, self.sizes)
+        return sentences(self.rows, self.labels)
 
     @property
     def footer(self) -> str:
         """The line under the tables: sets, bins and intervals."""
         sets = ", ".join(f"{name} {size}" for name, size in self.sizes.items())
+        known = ", ".join(f"{name} {size}" for name, size in self.labels.items())
+        sets += f"; known labels: {known}" if self.labels != self.sizes else ""
         fitted = "; calibrators fitted on val" if any(self.fitted.values()) else ""
         interval = (
             f"; 95 % intervals of the expected plug-in value at this number of examples, from {self.options.bootstrap} "
@@ -140,15 +143,16 @@ def _evaluated(
     rows: list[Row] = []
     fitted = {}
     for model, sets in models.items():
-        with _bars(model if len(models) > 1 else "", [*evaluation.named(), RAW]) as watch:
+        with _bars(model if len(models) > 1 else "", [*evaluation.fittings(sets), RAW]) as watch:
             report = evaluation(sets, bootstrap=options.bootstrap, jobs=options.jobs, watch=watch)
         rows += [{"model": model, **row} for row in report.rows]
         fitted[model] = report.calibrators
     first = next(iter(models.values()))
-    sizes = {name: len(part.target) for name, part in first.items()}
+    sizes = {name: part.examples for name, part in first.items()}
+    labels = {name: len(part.target) for name, part in first.items()}
     posterior = str(first["test"].metadata.get("posterior", ""))
     found = summarised(rows, first["test"].logits.shape[1])
-    return Result(options, sizes, posterior, fitted, found)
+    return Result(options, sizes, labels, posterior, fitted, found)
 
 
 _STAGES = ("fit", "score", "resample", "done")
@@ -191,7 +195,7 @@ def models(options: argparse.Namespace) -> dict[str, dict[str, Predictions]]:
     Raises:
         ValueError: If the files do not belong together.
     """
-    read = Reader(options.scores, options.clip)
+    read = Reader(options.scores, options.clip, options.task)
     files = ({"val": options.val} if options.val else {}) | {"test": options.test}
     kinds = {"val": "val", "test": "test"}
     for kind in ("ood", "shift"):
@@ -257,10 +261,8 @@ def _check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
                 f"`{name}` has {len(parts)} files and `test` {len(sets['test'])}: one a member is needed."
             )
         for part in parts:
-            if part.logits.shape[1] != first.logits.shape[1]:
-                raise ValueError(
-                    f"`{name}` has {part.logits.shape[1]} classes, `test` {first.logits.shape[1]}."
-                )
+            if part.outputs != first.outputs:
+                raise ValueError(f"`{name}` has {part.outputs}, `test` {first.outputs}.")
             if len(part.target) == 0:
                 raise ValueError(f"`{name}` holds no examples.")
     for val, test in zip(sets.get("val", []), sets["test"], strict=False):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,16 +19,17 @@ from calibench.evaluation.bootstrap import (
     replicates,
 )
 from calibench.evaluation.calibrator_names import unique_names
+from calibench.evaluation.fitting import Fitting, fittings
 from calibench.evaluation.further_metrics import (
     LabelledSet,
     blocks_of,
     further_rows,
     unavailable_metrics,
 )
+from calibench.evaluation.labels import label_rows, labels_without_rank
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import (
     Row,
-    fit_calibrator,
     labelled_rows,
     ood_rows,
     posterior_rows,
@@ -73,10 +73,13 @@ class Report:
     calibrators: dict[str, dict[str, Any]]
     unavailable: dict[str, str] = field(default_factory=dict)
 
-    def value(self, metric: str, *, split: str = "test", calibrator: str = RAW) -> float:
+    def value(
+        self, metric: str, *, split: str = "test", calibrator: str = RAW, label: str | None = None
+    ) -> float:
         """One number, that of the first number of bins or of the first score; KeyError if it is not there."""
         for row in self.rows:
-            if (row["metric"], row["split"], row["calibrator"]) == (metric, split, calibrator):
+            place = (row["metric"], row["split"], row["calibrator"], row.get("label"))
+            if place == (metric, split, calibrator, label):
                 return float(row["value"])
         raise KeyError(f"no {metric} of {split} after {calibrator}")
 
@@ -114,10 +117,11 @@ class Evaluation:
         for number in self.n_bins:
             positive_integer("n_bins", number)
 
-    def named(self) -> dict[str, Calibrator]:
+    def fittings(self, sets: Mapping[str, Predictions]) -> dict[str, Fitting]:
         """The calibrators, unfitted, by unique name: the class and the arguments that are not its defaults."""
         chosen = default_calibrators() if self.calibrators is None else self.calibrators
-        return dict(zip(unique_names(chosen), chosen, strict=True))
+        named = dict(zip(unique_names(chosen), chosen, strict=True))
+        return fittings(named, sets["test"].label_names)
 
     def __call__(
         self,
@@ -138,38 +142,31 @@ class Evaluation:
             jobs: Number of calibrators that are worked on at a time, each in a thread of its own.
             watch: Called whenever a stage begins.
         """
-        named = self.named()
+        fitted = self.fittings(sets)
 
-        def variant(name: str) -> tuple[list[Row], Calibrator | None]:
-            calibrator = copy.deepcopy(named.get(name))
-            if calibrator is not None:
+        def variant(name: str) -> list[Row]:
+            if name in fitted:
                 watch(name, "fit")
-                fit_calibrator(calibrator, sets["val"])
-            found = self._scored(sets, calibrator, bootstrap, partial(watch, name))
-            return [{**row, "calibrator": name} for row in found], calibrator
+                fitted[name].fit(sets["val"])
+            found = self._scored(sets, fitted.get(name), bootstrap, partial(watch, name))
+            return [{**row, "calibrator": name} for row in found]
 
-        done = list(in_threads(variant, [RAW, *named], jobs))
-        fitted = {
-            name: calibrator.parameters_dict()
-            for name, (_, calibrator) in zip([RAW, *named], done, strict=True)
-            if calibrator is not None
-        }
+        rows = [row for found in in_threads(variant, [RAW, *fitted], jobs) for row in found]
+        parameters = {name: one.parameters_dict() for name, one in fitted.items()}
         lacking = unavailable_metrics(blocks_of(self.metrics or ()), sets["test"])
-        rows = [row for found, _ in done for row in found]
-        return Report(rows, fitted, {**(unavailable or {}), **lacking})
+        lacking |= labels_without_rank([sets["test"]])
+        return Report(rows, parameters, {**(unavailable or {}), **lacking})
 
     def _scored(
         self,
         sets: Mapping[str, Predictions],
-        calibrator: Calibrator | None,
+        fitted: Fitting | None,
         bootstrap: int,
         watch: Callable[[str], None],
     ) -> list[Row]:
         watch("score")
-        log_probs = {
-            name: predicted_log_probabilities(predictions, calibrator)
-            for name, predictions in sets.items()
-        }
+        scored = fitted.log_probabilities if fitted else predicted_log_probabilities
+        log_probs = {name: scored(predictions) for name, predictions in sets.items()}
         rows = self._rows(sets, log_probs)
         if bootstrap:
             watch("resample")
@@ -190,6 +187,7 @@ class Evaluation:
                     found += labelled.rows(reference_rows, n_bins=self.n_bins)
                 found += posterior_rows(log_probs[name], predictions)
                 found += further_rows(labelled, blocks_of(self.metrics or ()), known=found)
+                found += label_rows(log_probs[name], predictions, n_bins=self.n_bins)
             if predictions.kind in OUTSIDE:
                 found += ood_rows(log_probs["test"], log_probs[name])
             rows += [{**label, **row} for row in found]
@@ -202,11 +200,11 @@ class Evaluation:
         log_probs: Mapping[str, Tensor],
         n_resamples: int,
     ) -> None:
-        inside = Resamples(len(sets["test"].target), n_resamples)
+        inside = Resamples.of(sets["test"], n_resamples)
         found: dict[Key, Floats] = {}
         for name, predictions in sets.items():
             split = predictions.split or name
-            drawn = Resamples(len(predictions.target), n_resamples)
+            drawn = Resamples.of(predictions, n_resamples)
             if predictions.kind in LABELLED and name != "val":
                 target = torch.from_numpy(predictions.target)
                 own = [(row["metric"], row.get("n_bins")) for row in rows if row["split"] == split]
@@ -214,7 +212,7 @@ class Evaluation:
                 of_set |= posterior_replicates(log_probs[name], predictions, drawn)
                 found |= {Key(metric, split, n_bins=n): v for (metric, n), v in of_set.items()}
             if predictions.kind in OUTSIDE:
-                outside = Resamples(len(predictions.target), n_resamples, seed=1)
+                outside = Resamples.of(predictions, n_resamples, seed=1)
                 auroc = ood_replicates(log_probs["test"], log_probs[name], inside, outside)
                 found |= {Key(AUROC, split, score=score): v for score, v in auroc.items()}
         for row in rows:

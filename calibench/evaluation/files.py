@@ -26,6 +26,7 @@ from calibench.evaluation.arrays import (
 from calibench.evaluation.pairs import CONFIDENCE, CORRECT, PAIR_NAMES, ConfidencePairs, pairs_of
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.files import check_archive
+from calibench.runs.labels import MULTICLASS, MULTILABEL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +41,8 @@ files:
   logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, see --scores
   confidence, correct      two columns or arrays of these names in any of them: pairs of a model that gives no class
                            probabilities (confidence in [0, 1], correct 0 or 1); other columns are left out
+Several labels an example: `logits` or `probs` (N, L) and labels (N, L), 1 present, 0 absent, -1 unknown; in tables a
+column NAME of probabilities and a column label:NAME for each label.
 An OOD set needs no labels. Whether numbers are logits or probabilities is said by the array's name and by --scores,
 never guessed. Probabilities p enter as logits log p: rows must sum to 1 within 0.01 and are normalised."""
 
@@ -56,10 +59,12 @@ class Reader:
             and logits in arrays without a name.
         clip: Smaller probabilities are raised to this one. Without it an exact 0 stays 0: the NLL is infinite where
             the true class has it, and calibrators, which need finite logits, refuse the file.
+        task: `multiclass` or `multilabel`; by default what a file says, or the shape of its labels.
     """
 
     scores: str | None = None
     clip: float = 0.0
+    task: str | None = None
 
     def __call__(self, text: str) -> Predictions:
         """Read a file of predictions, or a pair `logits.npy:labels.npy`.
@@ -87,7 +92,7 @@ class Reader:
             pairs = pairs_of(arrays)
             if pairs is not None:
                 return pairs
-            return predictions_of(arrays, scores=self.scores, clip=self.clip)
+            return predictions_of(arrays, scores=self.scores, clip=self.clip, task=self.task)
 
 
 def add_reader_arguments(parser: argparse.ArgumentParser) -> None:
@@ -101,6 +106,11 @@ def add_reader_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         metavar="P",
         help="raise smaller probabilities in the files to this one (default: 0)",
+    )
+    parser.add_argument(
+        "--task",
+        choices=(MULTICLASS, MULTILABEL),
+        help="one class or several labels an example (default: what the files say, or the shape of the labels)",
     )
 
 
@@ -181,6 +191,8 @@ def _table(frame: pd.DataFrame) -> dict[str, Array]:
     names = [str(name).strip() for name in frame.columns]
     if (pair := _pair(frame, names)) is not None:
         return pair
+    if any(name.startswith(LABEL_COLUMN) for name in names):
+        return _table_of_labels(frame, names)
     labels = _columns(names, LABELS) or _columns(names, ("y", "y_true"))
     if len(labels) > 1:
         raise ValueError(f"more than one column of labels: {', '.join(names[i] for i in labels)}.")
@@ -208,6 +220,27 @@ def _pair(frame: pd.DataFrame, names: list[str]) -> dict[str, Array] | None:
         raise ValueError(f"one confidence and one column of hits are expected, got {both}.")
     found = {CONFIDENCE: confidence[0], CORRECT: correct[0]}
     return {role: frame.iloc[:, column].to_numpy() for role, column in found.items()}
+
+
+LABEL_COLUMN = "label:"
+
+
+def _table_of_labels(frame: pd.DataFrame, names: list[str]) -> dict[str, Array]:
+    """Of several labels an example: the columns `NAME` as one array of probabilities, those `label:NAME` as labels."""
+    place = {name: number for number, name in enumerate(names)}
+    labels = [name for name in names if name.startswith(LABEL_COLUMN)]
+    wanted = [name.removeprefix(LABEL_COLUMN).strip() for name in labels]
+    columns = {
+        name: [place.get(one) for one in part]
+        for name, part in {PROBS: wanted, TARGET: labels}.items()
+    }
+    if None in columns[PROBS]:
+        lost = wanted[columns[PROBS].index(None)]
+        raise ValueError(
+            f"there is a column `{LABEL_COLUMN}{lost}` and none of probabilities called `{lost}`."
+        )
+    found = {name: frame.iloc[:, part].to_numpy(np.float64) for name, part in columns.items()}
+    return {**found, CLASS_NAMES: np.array(wanted)}
 
 
 def _columns(names: list[str], wanted: Collection[str]) -> list[int]:

@@ -22,6 +22,7 @@ def evaluate(
     test_labels: Any,
     *,
     scores: str = LOGITS,
+    task: str | None = None,
     calibrators: Sequence[str | Calibrator] | None = None,
     n_bins: Sequence[int] = (15, 20),
     metrics: Sequence[str | Mapping[str, Any]] = (),
@@ -35,10 +36,11 @@ def evaluate(
     Args:
         val_logits: Validation logits (M, K), an array, a tensor on any device or nested lists; None if no calibrator is
             fitted.
-        val_labels: Their class indices (M,).
+        val_labels: Their class indices (M,); of several labels an example, (M, L): 1 present, 0 absent, -1 unknown.
         test_logits: Test logits (N, K).
-        test_labels: Their class indices (N,).
+        test_labels: Their class indices (N,), or labels (N, L).
         scores: `"logits"`, or `"probs"` if these are probabilities.
+        task: `"multiclass"` or `"multilabel"`; by default what the shape of the labels says.
         calibrators: Names of `calibench list calibrators`, `"default"`, `"all"`, or calibrators; by default those of
             `calibench evaluate`, or none without a validation set.
         n_bins: Bin counts of the binned metrics.
@@ -54,12 +56,12 @@ def evaluate(
     """
     arrays = {"val": (val_logits, val_labels), "test": (test_logits, test_labels)}
     sets = {
-        name: _predictions(values, labels, scores, split=name, kind=name)
+        name: _predictions(values, labels, scores, task, split=name, kind=name)
         for name, (values, labels) in arrays.items()
         if values is not None
     }
     for name, values in (ood or {}).items():
-        sets[name] = _predictions(values, None, scores, split=name, kind="ood")
+        sets[name] = _predictions(values, None, scores, task, split=name, kind="ood")
     if calibrators is None:
         calibrators = ["default"] if "val" in sets else []
     chosen = [one for given in calibrators for one in _unfolded(given)]
@@ -77,9 +79,11 @@ def evaluate(
     return report
 
 
-def _predictions(values: Any, labels: Any, scores: str, **said: str) -> Predictions:
+def _predictions(
+    values: Any, labels: Any, scores: str, task: str | None, **said: str
+) -> Predictions:
     arrays = {LOGITS: as_array(values)} | ({} if labels is None else {TARGET: as_array(labels)})
-    found = predictions_of(arrays, scores=scores)
+    found = predictions_of(arrays, scores=scores, task=task)
     found.metadata.update(said)
     return found
 

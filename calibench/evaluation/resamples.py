@@ -7,13 +7,27 @@ examples, as every seed is tested on the same ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sized
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from calibench.runs.labels import LabelTable
+
 Floats = npt.NDArray[np.floating]
+
+
+class _Predictions(Protocol):
+    """A set of examples: a target for each row, and the labels that rows are of."""
+
+    @property
+    def target(self) -> Sized: ...
+
+    @property
+    def labels(self) -> LabelTable | None: ...
 
 
 @dataclass(frozen=True)
@@ -24,16 +38,37 @@ class Resamples:
         n_examples: Size of the test set.
         n_resamples: Number of resampled test sets.
         seed: Seed of the random numbers.
+        rows: The example of each row that is scored, (M,), where an example has several; None for a row each.
     """
 
     n_examples: int
     n_resamples: int = 1000
     seed: int = 0
+    rows: npt.NDArray[np.int64] | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, predictions: _Predictions, n_resamples: int, seed: int = 0) -> Self:
+        """The resamples of a set: of its examples, whose labels are drawn together."""
+        rows = None if predictions.labels is None else predictions.labels.example
+        n = len(predictions.target) if predictions.labels is None else len(predictions.labels.known)
+        return cls(n, n_resamples, seed, rows)
 
     @property
     def counts(self) -> Floats:
         """How often each example is in each resampled test set, (n_resamples, N) float32."""
         return _counts(self)
+
+    def chunks(self, size: int) -> Iterator[npt.NDArray[np.float32]]:
+        """The counts of the rows in chunks of a few resamples, (`size`, M) float32 each.
+
+        Where examples differ in their rows they are weights: a resample counts as M rows, however many it has.
+        """
+        for start in range(0, self.n_resamples, size):
+            some = self.counts[start : start + size]
+            if self.rows is not None:
+                some = some[:, self.rows]
+                some *= len(self.rows) / some.sum(axis=1, keepdims=True)
+            yield some
 
     def over_seeds(self, replicates: Floats) -> Floats:
         """Mean over resampled seeds: (S, n_resamples) -> (n_resamples,)."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from calibench.evaluation.scoring import Row
 from calibench.tables.grid import Entry, Grid, Heading, Number
+from calibench.tables.key import RAW
 from calibench.tables.scores import Measure, Scores, detection, measures
 from calibench.tables.titles import POSTERIOR_METRICS, metrics_of_set
 
@@ -18,7 +19,7 @@ CSV_COLUMNS = (
 def sheets(rows: Sequence[Row]) -> list[Grid]:
     """One table for the test set, with OOD AUROC by entropy, and one for each shifted set.
 
-    Sets whose class distributions are known get another one each.
+    Sets whose class distributions are known get another one each, and so do those whose examples have several labels.
     """
     labelled = dict.fromkeys(row["split"] for row in rows if row["metric"] == "nll")
     labelled.pop("val", None)
@@ -30,7 +31,46 @@ def sheets(rows: Sequence[Row]) -> list[Grid]:
         ]
         for split in labelled
     } | {f"{split}, against the posterior": measures(split, POSTERIOR_METRICS) for split in known}
-    return [_sheet(title, rows, columns) for title, columns in tables.items()]
+    whole = [_sheet(title, rows, columns) for title, columns in tables.items()]
+    return [*whole, *(_sheet_of_labels(split, rows) for split in labelled if _labels(split, rows))]
+
+
+def _labels(split: str, rows: Sequence[Row]) -> list[str]:
+    """The labels of a set that metrics are of."""
+    found = (
+        row["label"]
+        for row in rows
+        if row["split"] == split and row["metric"] == "auroc" and row.get("label")
+    )
+    return list(dict.fromkeys(found))
+
+
+def _sheet_of_labels(split: str, rows: Sequence[Row]) -> Grid:
+    """A row for each model and label, before any calibrator."""
+    scores, labels = Scores(rows), _labels(split, rows)
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    of_one = [
+        row["metric"] for row in rows if row["split"] == split and row.get("label") == labels[0]
+    ]
+    columns = measures(split, list(dict.fromkeys(of_one)))
+    names = ["model", "label"] if len(models) > 1 else ["label"]
+    table = [
+        [
+            *(model, label)[-len(names) :],
+            *(scores.entry(column._replace(of=label), RAW, model) for column in columns),
+        ]
+        for model in models
+        for label in labels
+    ]
+    headings = [Heading(name, label=True, left=True) for name in names]
+    headings += [Heading(column.label) for column in columns]
+    return Grid(f"{split}, each label, raw", headings, table, [_MICRO_AND_MACRO])
+
+
+_MICRO_AND_MACRO = (
+    "above, numbers of several labels are of all of them pooled, "
+    "or macro: the mean over the labels that have them"
+)
 
 
 def _sheet(title: str, rows: Sequence[Row], columns: Sequence[Measure]) -> Grid:

@@ -91,6 +91,7 @@ class Weighted:
             torch.from_numpy(self.count[:, 1:]).contiguous(),
             ends.expand(len(self.count), -1).contiguous(),
         )
+        last.clamp_(max=len(self.tie_end) - 1)  # weights may sum to a little less than N
         return self._gaps(np.take_along_axis(self.residual, self.tie_end[last.numpy()], axis=1))
 
     def _gaps(self, until: Floats) -> Floats:

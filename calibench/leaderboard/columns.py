@@ -16,7 +16,7 @@ COSTS = ("seconds", "seconds_per_epoch", "peak_memory_mb")
 DEFAULT_COLUMNS = (*TEST_METRICS, "ece@*", "ood_auroc", "seconds")
 
 _SPELLING = re.compile(
-    r"(?P<metric>[\w-]+?)(_(?P<n_bins>\d+))?(:(?P<score>[\w-]+))?(/(?P<split>[^@/]+))?(@(?P<calibrator>[^@]+))?"
+    r"(?P<metric>[\w-]+?)(_(?P<n_bins>\d+))?(:(?P<score>[\w -]+))?(/(?P<split>[^@/]+))?(@(?P<calibrator>[^@]+))?"
 )
 
 
@@ -28,7 +28,7 @@ class Column:
         metric: The metric's name in metrics.json.
         split: A split or set; None is the test split, or the mean over the OOD sets.
         calibrator: `raw`, a calibrator's name, or `*` for every calibrator.
-        score: Uncertainty score of an OOD metric; None is the first one in the file.
+        score: Uncertainty score of an OOD metric, None is the first one in the file; or one of several labels.
         n_bins: Number of bins of a binned metric; None is the number that the runs put first.
         paper: Whose published numbers these are; None for our own.
     """
@@ -81,7 +81,7 @@ class Column:
             key.metric == self.metric
             and self.calibrator in (ANY, key.calibrator)
             and self.split in (None, key.split)
-            and self.score in (None, key.score)
+            and (self.score == key.label if key.label else self.score in (None, key.score))
             and self.n_bins in (None, key.n_bins)
         )
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from calibench.evaluation.bootstrap import Place
     from calibench.evaluation.resamples import Floats
+    from calibench.runs.labels import LabelTable
 
 AUTOMATIC_BYTES = 100_000_000  # prediction files that a leaderboard reads without being asked
 
@@ -99,7 +100,7 @@ class Examples:
         if (record.folder, place) not in self._found:
             test = self._test_set(record)
             assert test is not None  # `replicates` has checked it
-            drawn = Resamples(len(test.target), self._n_resamples)
+            drawn = Resamples.of(test, self._n_resamples)
             found = replicates(test.log_probs, test.target, [place], drawn)[place]
             self._found[record.folder, place] = found
         return self._found[record.folder, place]
@@ -118,10 +119,11 @@ class Examples:
 
 @dataclass(frozen=True)
 class TestSet:
-    """Log-probabilities (N, K) of a run and the targets (N,)."""
+    """Log-probabilities (N, K) of a run, the targets (N,), and the labels that rows are of, if there are several."""
 
     log_probs: Tensor
     target: Tensor
+    labels: LabelTable | None = None
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -137,7 +139,8 @@ class TestSet:
         from calibench.runs import Predictions
 
         predictions = Predictions.load(path)
-        return cls(predicted_log_probabilities(predictions), torch.from_numpy(predictions.target))
+        log_probs = predicted_log_probabilities(predictions)
+        return cls(log_probs, torch.from_numpy(predictions.target), predictions.labels)
 
     def has_the_examples_of(self, other: TestSet) -> bool:
         """Whether two test sets have the same labels in the same order."""

@@ -12,20 +12,32 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.runs.files import FORMAT, atomic_file, check_archive, corrupt_if_it_fails, plain
+from calibench.runs.labels import (
+    MULTICLASS,
+    MULTILABEL,
+    UNKNOWN,
+    LabelTable,
+    label_metadata,
+    two_class,
+)
 
 
 @dataclass(frozen=True)
 class Predictions:
     """The logits and targets of one split or set, with the metadata that a reader needs.
 
+    Examples with several labels are a two-class problem here, with a row for each known label of an example (see
+    `LabelTable`); in files they are logits and targets (N, L). Whoever reads them need not know.
+
     Attributes:
         logits: (N, K) float32.
         target: (N,) int64 class indices; -1 where an out-of-distribution set has no labels.
         metadata: Format version, split name, kind (`val`, `test`, `ood`, `shift`), class names, training
             class counts, data fingerprint, caveats; with these no reader needs the configuration.
-        ids: Optional (N,) identifiers.
+        ids: Optional identifiers, one for each example.
         posterior: Optional (N, K) float32 class distributions, where they are known: the true posterior, or the
             labels of many annotators; `metadata["posterior"]` says which.
+        labels: Which label of which example each row is of; None where an example has one class.
     """
 
     logits: npt.NDArray[np.float32]
@@ -33,6 +45,7 @@ class Predictions:
     metadata: dict[str, Any] = field(default_factory=dict)
     ids: npt.NDArray[Any] | None = None
     posterior: npt.NDArray[np.float32] | None = None
+    labels: LabelTable | None = None
 
     def __post_init__(self) -> None:
         logits, target = np.asarray(self.logits), np.asarray(self.target)
@@ -48,12 +61,65 @@ class Predictions:
             raise ValueError(
                 f"`target` must lie in [0, {logits.shape[1]}), or be -1 where unknown."
             )
-        if self.ids is not None and len(self.ids) != len(logits):
-            raise ValueError(f"`ids` must have {len(logits)} entries, got {len(self.ids)}.")
+        if self.ids is not None and len(self.ids) != self.examples:
+            raise ValueError(f"`ids` must have {self.examples} entries, got {len(self.ids)}.")
         if self.posterior is not None:
             object.__setattr__(self, "posterior", _distributions(self.posterior, logits.shape))
         object.__setattr__(self, "logits", np.ascontiguousarray(logits, dtype=np.float32))
         object.__setattr__(self, "target", target.astype(np.int64))
+
+    @classmethod
+    def of_labels(
+        cls,
+        logits: npt.NDArray[Any],
+        target: npt.NDArray[Any],
+        metadata: Mapping[str, Any],
+        ids: npt.NDArray[Any] | None = None,
+    ) -> Self:
+        """Predictions of examples with several labels.
+
+        Args:
+            logits: (N, L), a logit for each label.
+            target: (N, L): 1 present, 0 absent, -1 unknown.
+            metadata: As of other predictions; `label_names` are numbers where it names none.
+            ids: Identifiers (N,).
+
+        Raises:
+            ValueError: If shapes or values are others; the message says what was found.
+        """
+        labels, rows = LabelTable.of(np.asarray(logits), np.asarray(target))
+        names = metadata.get("label_names") or [str(number) for number in range(logits.shape[1])]
+        if len(names) != logits.shape[1]:
+            raise ValueError(f"there are {len(names)} names of {logits.shape[1]} labels.")
+        return cls(*rows, {**metadata, **label_metadata(names)}, ids, labels=labels)
+
+    @property
+    def examples(self) -> int:
+        """The number of examples, N."""
+        return len(self.target if self.labels is None else self.labels.known)
+
+    @property
+    def outputs(self) -> str:
+        """What each example has scores of: `10 classes`, `14 labels`."""
+        if self.labels is None:
+            return f"{self.logits.shape[1]} classes"
+        return f"{self.labels.known.shape[1]} labels"
+
+    @property
+    def label_names(self) -> list[str]:
+        """Names of the L labels; none where an example has one class."""
+        return list(self.metadata.get("label_names") or [])
+
+    def by_label(self) -> list[Predictions]:
+        """The predictions of each label alone, a two-class problem each; none where an example has one class."""
+        said: dict[str, Any] = {"split": self.split, "kind": self.kind}
+        rows = [] if self.labels is None else self.labels.rows
+        return [Predictions(self.logits[own], self.target[own], said) for own in rows]
+
+    @property
+    def unknown_logits(self) -> npt.NDArray[Any]:
+        """Two-class logits of the labels that are not known, which are not scored, (U, 2)."""
+        return self.logits[:0] if self.labels is None else two_class(self.labels.unscored)
 
     @property
     def split(self) -> str:
@@ -67,14 +133,35 @@ class Predictions:
 
     def save(self, path: Path) -> None:
         """Write an .npz without pickle, atomically."""
-        arrays: dict[str, Any] = {"logits": self.logits, "target": self.target}
-        if self.ids is not None:
-            arrays["ids"] = self.ids
-        if self.posterior is not None:
-            arrays["posterior"] = self.posterior
-        metadata = {"format": FORMAT, "task": "multiclass", **self.metadata}
         with atomic_file(path) as file:
-            np.savez(file, metadata=np.array(json.dumps(plain(metadata))), **arrays)
+            np.savez(file, **self.arrays("logits", self.logits, self.unknown_logits))
+
+    def arrays(
+        self,
+        name: str,
+        values: npt.NDArray[Any],
+        unknown: npt.NDArray[Any],
+        **more: Any,
+    ) -> dict[str, Any]:
+        """The arrays of a file, by name.
+
+        Args:
+            name: What the file holds of each class, `logits` or `probs`.
+            values: It, of the rows, (M, K).
+            unknown: It, of `unknown_logits`, (U, K).
+            more: Further metadata.
+        """
+        metadata = {"format": FORMAT, "task": MULTICLASS, **self.metadata, **more}
+        arrays: dict[str, Any] = {name: values, "target": self.target}
+        if self.labels is not None:
+            of_present = [
+                part[:, 1] - (part[:, 0] if name == "logits" else 0) for part in (values, unknown)
+            ]
+            target = self.labels.table(self.target.astype(np.int8), UNKNOWN)
+            arrays = {name: self.labels.table(*of_present), "target": target}
+        optional = {"ids": self.ids, "posterior": self.posterior}
+        arrays |= {name: array for name, array in optional.items() if array is not None}
+        return {**arrays, "metadata": np.array(json.dumps(plain(metadata)))}
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -92,9 +179,17 @@ class Predictions:
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Predictions from the arrays of a file, by name."""
-        metadata = json.loads(str(arrays["metadata"])) if "metadata" in arrays else {}
-        more = {name: arrays.get(name) for name in ("ids", "posterior")}
-        return cls(arrays["logits"], arrays["target"], metadata, **more)
+        metadata = metadata_of(arrays)
+        if metadata.get("task") == MULTILABEL:
+            return cls.of_labels(arrays["logits"], arrays["target"], metadata, arrays.get("ids"))
+        optional = (arrays.get("ids"), arrays.get("posterior"))
+        return cls(arrays["logits"], arrays["target"], metadata, *optional)
+
+
+def metadata_of(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    """The metadata among the arrays of a file; empty without any."""
+    found: dict[str, Any] = json.loads(str(arrays["metadata"])) if "metadata" in arrays else {}
+    return found
 
 
 _ARRAYS = ("logits", "probs", "target", "ids", "posterior", "metadata")

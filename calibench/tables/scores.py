@@ -13,12 +13,13 @@ from calibench.tables.titles import metric_info
 
 
 class Measure(NamedTuple):
-    """A metric of a set in a table: its label, the set, the metric, and the uncertainty score if there is one."""
+    """A metric of a set in a table: its heading, the set, the metric, and its uncertainty score or label, if any."""
 
     label: str
     split: str
     metric: str
     score: str | None = None
+    of: str | None = None
 
 
 def measures(split: str, metrics: Sequence[str]) -> list[Measure]:
@@ -42,7 +43,7 @@ class Scores:
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         self._rows: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         for row in rows:
-            measured = (row["split"], row["metric"], row.get("score"))
+            measured = (row["split"], row["metric"], row.get("score"), row.get("label"))
             self._rows.setdefault((*measured, row["calibrator"], row.get("model")), row)
 
     def entry(self, measure: Measure, calibrator: str, model: str | None = None) -> Number:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from calibench.config.catalogue import attributes, panel
@@ -63,7 +63,15 @@ def _metric(said: Mapping[str, Any]) -> Metric:
     return Metric(str(said["title"]), percent, 2 if percent else 3, better, *ends)
 
 
-# Values that no metric class has: against a known posterior, of a run.
+# Where an example has several labels, of all of them pooled or of one.
+_OF_LABELS = {
+    "auroc": Metric("AUROC", decimals=4, direction=1, largest=1.0),
+    "average_precision": Metric("AP", decimals=4, direction=1, largest=1.0),
+    "sigmoid_ece": _rate("sigmoid ECE"),
+    "sigmoid_mce": _rate("sigmoid MCE"),
+}
+
+# Values that no metric class has: of labels, against a known posterior, of a run.
 _OTHERS = {
     "posterior_nll": Metric("NLL to posterior"),
     "posterior_kl": Metric("KL to posterior"),
@@ -71,6 +79,7 @@ _OTHERS = {
     "posterior_underconfident": _rate("underconfident inputs", direction=0),
     "posterior_excess": _rate("overconfidence"),
     "posterior_shortfall": _rate("underconfidence"),
+    **_OF_LABELS,
     "accuracy": _rate("Accuracy", direction=1),
     "seconds": Metric("s/run", decimals=1),
     "seconds_per_epoch": Metric("s/epoch", decimals=2),
@@ -85,6 +94,10 @@ TEST_METRICS = tuple(_CLASSES[name]["name"] for name in panel())
 
 _OURS = _of_the_metrics(_CLASSES)
 METRICS = {name: _OURS[name] for name in TEST_METRICS} | _OURS | _OTHERS
+METRICS |= {  # means over labels
+    f"macro_{name}": replace(METRICS[name], title=f"{METRICS[name].title} macro")
+    for name in ("nll", "brier", *_OF_LABELS)
+}
 
 
 def metric_info(name: str) -> Metric:

@@ -8,6 +8,8 @@ import pytest
 
 from calibench.evaluation.settings import built, spelled_out, united
 
+from .examples import predictions
+
 ECE = {"class_path": "TemperatureScaling", "init_args": {"objective": "ece"}}
 FIVE = {"class_path": "AdaptiveTemperatureScaling", "init_args": {"n_bins": 5}}
 
@@ -32,7 +34,7 @@ def test_defaults_are_spelled_out() -> None:
 def test_a_union_keeps_what_was_there_and_is_reached_once() -> None:
     plain, other = spelled_out({}), spelled_out({"calibrators": [ECE, FIVE], "n_bins": [20]})
     both = united(plain, other)
-    assert list(built(both).named()) == [
+    assert list(built(both).fittings({"test": predictions()})) == [
         "TemperatureScaling",
         "AdaptiveTemperatureScaling",
         "TemperatureScaling(objective=ece)",

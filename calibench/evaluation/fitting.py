@@ -1,0 +1,82 @@
+"""The ways in which a calibrator is fitted: on all rows of a set, or on each label alone where there are several."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibench.calibrators import Calibrator
+from calibench.evaluation.scoring import fit_calibrator, predicted_log_probabilities
+from calibench.runs import Predictions
+
+PER_LABEL = ", per label"  # ends the names of those that are fitted on each label alone
+
+
+class Shared:
+    """A calibrator that is fitted on all rows of a set: classes, or all labels together."""
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        self.calibrator = calibrator
+
+    def fit(self, val: Predictions) -> Self:
+        """Fit on validation predictions; raises as `fit_calibrator` does."""
+        fit_calibrator(self.calibrator, val)
+        return self
+
+    def log_probabilities(self, predictions: Predictions) -> Tensor:
+        """Calibrated log-probabilities, (N, K)."""
+        return predicted_log_probabilities(predictions, self.calibrator)
+
+    def parameters_dict(self) -> dict[str, Any]:
+        """What was fitted, as plain numbers."""
+        return self.calibrator.parameters_dict()
+
+
+class PerLabel:
+    """A calibrator that is fitted on each label alone.
+
+    A label that is present, or absent, in all examples of validation keeps its probabilities.
+    """
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        self._unfitted = calibrator
+        self.calibrators: dict[str, Calibrator | None] = {}
+
+    def fit(self, val: Predictions) -> Self:
+        """Fit on validation predictions; raises as `fit_calibrator` does."""
+        for name, part in zip(val.label_names, val.by_label(), strict=True):
+            able = len(np.unique(part.target)) == 2
+            self.calibrators[name] = (
+                fit_calibrator(copy.deepcopy(self._unfitted), part) if able else None
+            )
+        return self
+
+    def log_probabilities(self, predictions: Predictions) -> Tensor:
+        """Calibrated log-probabilities, (M, 2)."""
+        found = torch.empty(predictions.logits.shape)
+        fitted = self.calibrators.values()
+        assert predictions.labels is not None
+        of_labels = (predictions.labels.rows, predictions.by_label(), fitted)
+        for rows, part, one in zip(*of_labels, strict=True):
+            found[rows] = predicted_log_probabilities(part, one)
+        return found
+
+    def parameters_dict(self) -> dict[str, Any]:
+        """What was fitted, as plain numbers, by the name of the label."""
+        return {name: one.parameters_dict() for name, one in self.calibrators.items() if one}
+
+
+Fitting = Shared | PerLabel
+
+
+def fittings(calibrators: Mapping[str, Calibrator], labels: Sequence[str]) -> dict[str, Fitting]:
+    """The ways in which calibrators are fitted, by name: each on all rows, and on each label alone if there are any."""
+    per_label = calibrators if labels else {}
+    return {name: Shared(copy.deepcopy(one)) for name, one in calibrators.items()} | {
+        name + PER_LABEL: PerLabel(one) for name, one in per_label.items()
+    }

@@ -1,0 +1,106 @@
+"""Numbers of each label, where an example has several, and their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import rankdata
+from sklearn.metrics import average_precision_score, roc_auc_score
+from torch import Tensor
+
+from calibench.evaluation.scoring import Row
+from calibench.metrics import brier_score, negative_log_likelihood
+from calibench.metrics.calibration_error import NORMS, bin_sums, gap_norm
+from calibench.runs import Predictions
+
+MACRO = "macro_"
+RANKED = ("auroc", "average_precision")
+BINNED = {"sigmoid_ece": "l1", "sigmoid_mce": "max"}
+
+
+def label_rows(log_probs: Tensor, predictions: Predictions, *, n_bins: Sequence[int]) -> list[Row]:
+    """Rows of the labels: of all together (micro), of each, and their mean (macro); none without labels.
+
+    `auroc`, `average_precision`, `nll`, `brier`, and the expected and maximum calibration error of the sigmoid against
+    the frequency, `sigmoid_ece` and `sigmoid_mce`. A number that a label does not have, an AUROC without positive
+    examples say, is NaN, and the mean is over the others.
+
+    Args:
+        log_probs: Log-probabilities of absent and present, (M, 2).
+        predictions: The predictions, with the label of each row.
+        n_bins: Bin counts of the calibration errors.
+    """
+    if predictions.labels is None:
+        return []
+    target = torch.from_numpy(predictions.target)
+    micro = [
+        row for row in _numbers(log_probs, target, n_bins) if row["metric"] in (*RANKED, *BINNED)
+    ]
+    of_label = [_numbers(log_probs[own], target[own], n_bins) for own in predictions.labels.rows]
+    named = [
+        {**row, "label": name}
+        for name, rows in zip(predictions.label_names, of_label, strict=True)
+        for row in rows
+    ]
+    return [*micro, *named, *map(_mean, zip(*of_label, strict=True))]
+
+
+def _numbers(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[Row]:
+    probs = log_probs.exp()
+    found: dict[str, Any] = {
+        "nll": negative_log_likelihood(log_probs, target, from_logits=True),
+        "brier": brier_score(probs, target),
+        **_ranked(log_probs, target),
+    }
+    rows: list[Row] = [{"metric": name, "value": float(value)} for name, value in found.items()]
+    for bins in n_bins:
+        sums = bin_sums(probs[:, 1], target, bins)
+        rows += [
+            {
+                "metric": name,
+                "n_bins": bins,
+                "value": float(gap_norm(sums[0], sums[1], sums[2], NORMS[norm])),
+            }
+            for name, norm in BINNED.items()
+        ]
+    return rows
+
+
+def _ranked(log_probs: Tensor, target: Tensor) -> dict[str, float]:
+    """AUROC and average precision; NaN where all or none are present."""
+    if len(target.unique()) < 2:
+        return dict.fromkeys(RANKED, np.nan)
+    present, truth = rankdata((log_probs[:, 1] - log_probs[:, 0]).double()), target.numpy()
+    return dict(
+        zip(
+            RANKED,
+            (roc_auc_score(truth, present), average_precision_score(truth, present)),
+            strict=True,
+        )
+    )
+
+
+def _mean(rows: Sequence[Row]) -> Row:
+    """The mean of a number over labels, those without one left out; NaN if no label has it."""
+    values = np.array([row["value"] for row in rows])
+    known = values[~np.isnan(values)]
+    value = float(known.mean()) if len(known) else np.nan
+    return {**rows[0], "metric": MACRO + rows[0]["metric"], "value": value}
+
+
+def labels_without_rank(sets: Sequence[Predictions]) -> dict[str, str]:
+    """Labels whose AUROC and average precision do not exist, with the reason."""
+    found = {}
+    for part in sets:
+        for name, own in zip(
+            part.label_names, part.labels.rows if part.labels else (), strict=True
+        ):
+            values = np.unique(part.target[own])
+            if len(values) < 2:
+                what = {0: "absent", 1: "present"}[int(values[0])] if len(values) else "unknown"
+                reason = f"{what} in all {part.examples} examples; left out of the mean"
+                found[f"{' and '.join(RANKED)} of {name} in {part.split}"] = reason
+    return found
