@@ -39,10 +39,12 @@ def shared() -> Path:
 @pytest.fixture(scope="module")
 def few_draws() -> Iterator[None]:
     """Few draws for the floors of calibration errors, which would take half the time of a test's short run."""
-    from calibench.metrics import CalibrationMetric, SmoothCalibrationError
+    from calibench.metrics import SmoothCalibrationError
+    from calibench.metrics.cells import ErrorOfCells
+    from calibench.metrics.smooth_error import SmoothError
 
     with pytest.MonkeyPatch.context() as patch:
-        for metric in (CalibrationMetric, SmoothCalibrationError):
+        for metric in (ErrorOfCells, SmoothError, SmoothCalibrationError):
             patch.setattr(metric, "draws", 9)
         yield
 

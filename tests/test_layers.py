@@ -132,7 +132,8 @@ def test_lightning_stays_where_runs_are_trained() -> None:
 # trains or draws would otherwise pay for what only those that fit a calibrator or build such a network need.
 LIGHT = {
     "calibench, calibench.cli, calibench.config, calibench.leaderboard, calibench.reproduce": ("torch", "scipy", "lightning"),
-    "calibench.calibrators, calibench.backbones": ("scipy", "sklearn", "timm", "torchvision"),
+    "calibench.calibrators, calibench.backbones, calibench.evaluation.command, calibench.evaluation.in_python": (
+        "scipy", "sklearn", "pandas", "timm", "torchvision", "torchmetrics", "lightning"),
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.arguments import non_negative, positive
@@ -14,13 +15,18 @@ from calibench.calibrators.simplex import log_normalised, smoothed
 
 
 def fit_isotonic(score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-    """Knots and values, (M,) with M >= 2, of scikit-learn's isotonic regression of hits, which count by `share`."""
-    from sklearn.isotonic import IsotonicRegression  # a second of imports, pandas among them
+    """Knots and values, (M,) with M >= 2, of the isotonic regression of hits, which count by `share`: ends of steps."""
+    from scipy.optimize import isotonic_regression  # half a second, which only a fit needs
 
-    regression = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
-    regression.fit(score.cpu().numpy(), hit.cpu().double().numpy(), share.cpu().numpy())
-    knots = torch.from_numpy(regression.X_thresholds_)
-    values = torch.from_numpy(regression.y_thresholds_)
+    counts = share.cpu().double()
+    knots, place = torch.unique(score.cpu()[counts > 0], return_inverse=True)
+    weight = torch.bincount(place, counts[counts > 0])
+    hits = torch.bincount(place, (counts * hit.cpu())[counts > 0])
+    found = isotonic_regression((hits / weight).numpy(), weights=weight.numpy())
+    values = torch.from_numpy(found.x)
+    inner = (values[1:-1] == values[:-2]) & (values[1:-1] == values[2:])
+    ends = F.pad(~inner, (1, 1), value=True)[: len(knots)]
+    knots, values = knots[ends], values[ends]
     return padded([knots], torch.inf, minimum=2)[0], padded([values], minimum=2)[0]
 
 
@@ -49,7 +55,7 @@ def centred(knots: Tensor, values: Tensor, score: Tensor, share: Tensor) -> tupl
 class IsotonicCalibration(WeightedOneVsRest):
     """Isotonic regression of each class against the rest (Zadrozny & Elkan 2002).
 
-    scikit-learn's isotonic regression on p_k, linear between its knots, constant outside; rows are
+    Isotonic regression on p_k, linear between its knots, constant outside; rows are
     normalised. An exact 0 stays (log-probability -inf, an infinite NLL if that class is the
     target) unless `smoothing` is positive.
 

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from calibench.evaluation.gaps import post_processing_gap, temperature_gap
     from calibench.evaluation.posterior import (
         PosteriorConfidence,
-        PosteriorScores,
         posterior_confidence,
         posterior_values,
     )
+    from calibench.evaluation.posterior_scores import PosteriorScores
     from calibench.evaluation.scoring import (
         OOD_SCORES,
         Row,

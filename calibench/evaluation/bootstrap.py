@@ -21,8 +21,8 @@ from calibench.evaluation.posterior import posterior_values
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import OOD_SCORES, Row
 from calibench.evaluation.top_label_resamples import TopLabelResamples, Weighted
-from calibench.metrics.base import first_largest
-from calibench.metrics.ood import SCORES
+from calibench.metrics.detection import SCORES
+from calibench.metrics.labelled import first_largest
 from calibench.runs import Predictions
 from calibench.statistics import LEVEL
 from calibench.tables.titles import metric_info

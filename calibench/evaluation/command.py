@@ -19,7 +19,6 @@ from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import Evaluation, Watch
 from calibench.evaluation.files import Reader, check_fittable
-from calibench.evaluation.further_metrics import blocks_named
 from calibench.evaluation.scoring import Row
 from calibench.evaluation.sentences import sentences
 from calibench.evaluation.sheet import CSV_COLUMNS, sheets
@@ -118,7 +117,7 @@ def evaluate_files(options: argparse.Namespace) -> int:
     """
     output: Path | None = options.output
     load_plugins("metrics", "calibrators")
-    further = blocks_named(options.metrics)
+    further = _further(options.metrics)
     chosen = [calibrator_named(name) for name in options.calibrators]
     evaluation = Evaluation(chosen, options.n_bins, metrics=[*further] or None)
     result = _evaluated(evaluation, options, models(options))
@@ -131,6 +130,14 @@ def evaluate_files(options: argparse.Namespace) -> int:
         write_output(output, _WRITERS[output.suffix](result))
         console.print(f"{output} is written.", soft_wrap=True)
     return 0
+
+
+def _further(names: Sequence[str]) -> list[dict[str, Any]]:
+    if not names:
+        return []
+    from calibench.evaluation.further_metrics import blocks_named  # torchmetrics: 5 s
+
+    return blocks_named(names)
 
 
 def _evaluated(

@@ -20,12 +20,7 @@ from calibench.evaluation.bootstrap import (
 )
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.fitting import Fitting, fittings
-from calibench.evaluation.further_metrics import (
-    LabelledSet,
-    blocks_of,
-    further_rows,
-    unavailable_metrics,
-)
+from calibench.evaluation.labelled_set import LabelledSet, blocks_of
 from calibench.evaluation.labels import label_rows, labels_without_rank
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import (
@@ -153,9 +148,23 @@ class Evaluation:
 
         rows = [row for found in in_threads(variant, [RAW, *fitted], jobs) for row in found]
         parameters = {name: one.parameters_dict() for name, one in fitted.items()}
-        lacking = unavailable_metrics(blocks_of(self.metrics or ()), sets["test"])
-        lacking |= labels_without_rank([sets["test"]])
+        lacking = self._lacking(sets["test"]) | labels_without_rank([sets["test"]])
         return Report(rows, parameters, {**(unavailable or {}), **lacking})
+
+    def _lacking(self, test: Predictions) -> dict[str, str]:
+        """Further metrics that cannot be computed, with the reason."""
+        if not self.metrics:
+            return {}
+        from calibench.evaluation.further_metrics import unavailable_metrics  # torchmetrics: 5 s
+
+        return unavailable_metrics(blocks_of(self.metrics), test)
+
+    def _further_rows(self, labelled: LabelledSet, known: list[Row]) -> list[Row]:
+        if not self.metrics:
+            return []
+        from calibench.evaluation.further_metrics import further_rows  # torchmetrics: 5 s
+
+        return further_rows(labelled, blocks_of(self.metrics), known=known)
 
     def _scored(
         self,
@@ -186,7 +195,7 @@ class Evaluation:
                 if self.reference:
                     found += labelled.rows(reference_rows, n_bins=self.n_bins)
                 found += posterior_rows(log_probs[name], predictions)
-                found += further_rows(labelled, blocks_of(self.metrics or ()), known=found)
+                found += self._further_rows(labelled, known=found)
                 found += label_rows(log_probs[name], predictions, n_bins=self.n_bins)
             if predictions.kind in OUTSIDE:
                 found += ood_rows(log_probs["test"], log_probs[name])

@@ -7,6 +7,7 @@ Of top-label errors only the correctness is drawn, Bernoulli(confidence). All dr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -14,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
 from calibench.evaluation.threads import one_thread
-from calibench.metrics import CalibrationMetric
-from calibench.metrics.base import top_label
-from calibench.metrics.cells import Cells
+from calibench.metrics.cells import Cells, ErrorOfCells
+from calibench.metrics.labelled import top_label
 from calibench.statistics.poisson_binomial import PoissonBinomial
 
 Floats = npt.NDArray[np.float64]
@@ -32,7 +31,7 @@ _ROUNDING = 1e-12  # by how much a drawn value may be below the model's own and 
 
 
 class Floors:
-    """Floors of the calibration errors of one labelled set.
+    """Calibration errors of one labelled set, with their floors.
 
     Args:
         probs: Probabilities, (N, K).
@@ -44,7 +43,15 @@ class Floors:
         self._probs, self._target = probs, target
         self._seed = seed
 
-    def numbers(self, metric: Metric, value: float) -> Numbers:
+    def measured(self, error: ErrorOfCells) -> Numbers:
+        """`numbers` of a calibration error, with its value on this set."""
+        if len(self._target) == 0:
+            return {"value": math.nan}
+        cells = self._known_cells(error)
+        hits = cells.hits(self._hit(cells)).unsqueeze(0)
+        return self._numbers(error, cells, float(error.of_cells(cells.count, cells.total, hits)))
+
+    def numbers(self, metric: object, value: float) -> Numbers:
         """The numbers of a row: the value, and what a calibration error has beside it.
 
         Args:
@@ -55,28 +62,20 @@ class Floors:
             `value`; of a calibration error also `floor` and `p`, and of a top-label one `overconfidence`, the mean
             confidence less the accuracy. `floor` and `p` are None where a value or a floor is not finite.
         """
-        numbers: Numbers = {"value": value}
-        if len(self._probs) == 0 or not isinstance(metric, CalibrationMetric):
-            return numbers
-        cells = metric.cells(self._probs)
-        if cells is None:
-            return numbers
-        numbers |= verdict_of(value, self._of_calibrated(metric, cells))
-        top_label_only = cells.value.ndim == 1
-        return numbers | ({"overconfidence": self._overconfidence} if top_label_only else {})
+        if len(self._target) == 0 or not isinstance(metric, ErrorOfCells):
+            return {"value": value}
+        cells = self._cells(metric)
+        return {"value": value} if cells is None else self._numbers(metric, cells, value)
 
-    def of_calibrated(self, metric: CalibrationMetric) -> Floats:
+    def of_calibrated(self, metric: ErrorOfCells) -> Floats:
         """Values of a calibration error for calibrated models with these probabilities, (draws,).
 
         Raises:
             TypeError: If the metric is no calibration error.
         """
-        cells = metric.cells(self._probs)
-        if cells is None:
-            raise TypeError(f"`metric` must be a calibration error, got {type(metric).__name__}.")
-        return self._of_calibrated(metric, cells)
+        return self._of_calibrated(metric, self._known_cells(metric))
 
-    def _of_calibrated(self, metric: CalibrationMetric, cells: Cells) -> Floats:
+    def _of_calibrated(self, metric: ErrorOfCells, cells: Cells) -> Floats:
         count, total = cells.count, cells.total
         draw = self._drawn_hits if cells.value.ndim == 1 else self._hits_of_drawn_labels
         with one_thread():
@@ -106,7 +105,7 @@ class Floors:
         """Labels of calibrated models, (N, draws) int32: by inversion of each example's distribution."""
         n, k = self._probs.shape
         random = np.random.default_rng([self._seed, 1])
-        number = affordable(CalibrationMetric.draws, n)
+        number = affordable(ErrorOfCells.draws, n)
         labels = torch.empty(n, number, dtype=torch.int32)
         for rows in torch.split(torch.arange(n), max(1, _AT_ONCE // number)):
             below = self._probs[rows].double().cumsum(1)
@@ -115,11 +114,33 @@ class Floors:
             labels[rows] = found.clamp_(max=k - 1)
         return labels
 
+    def _numbers(self, error: ErrorOfCells, cells: Cells, value: float) -> Numbers:
+        numbers = {"value": value, **verdict_of(value, self._of_calibrated(error, cells))}
+        if cells.value.ndim > 1:
+            return numbers
+        confidence, correct = self._top_label
+        excess = float(confidence.double().mean() - correct.double().mean())
+        return {**numbers, "overconfidence": excess}
+
+    def _cells(self, error: ErrorOfCells) -> Cells | None:
+        return error.cells(self._probs)
+
+    def _known_cells(self, error: ErrorOfCells) -> Cells:
+        cells = self._cells(error)
+        if cells is None:
+            raise TypeError(f"`metric` must be a calibration error, got {type(error).__name__}.")
+        return cells
+
+    def _hit(self, cells: Cells) -> Tensor:
+        """Whether each of the cells' probabilities is a hit, of their shape."""
+        if cells.value.ndim == 1:
+            return self._top_label[1]
+        return self._target.unsqueeze(1) == torch.arange(self._probs.shape[1])
+
     @cached_property
-    def _overconfidence(self) -> float:
-        """Mean confidence less accuracy."""
-        confidence, correct = top_label(self._probs, self._target)
-        return float(confidence.double().mean() - correct.double().mean())
+    def _top_label(self) -> tuple[Tensor, Tensor]:
+        """Confidence and correctness of each example."""
+        return top_label(self._probs, self._target)
 
 
 def verdict_of(value: float, of_calibrated: Floats) -> Numbers:

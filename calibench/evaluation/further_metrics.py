@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -16,13 +14,11 @@ from calibench import metrics
 from calibench.config import UsageError, near_matches
 from calibench.config.catalogue import classes
 from calibench.config.lazily import load
-from calibench.evaluation.floors import Floors
+from calibench.evaluation.labelled_set import LabelledSet, MetricBlock, blocks_of
 from calibench.evaluation.loaded import loaded_class
 from calibench.evaluation.scoring import Row, name_and_bins, unsynchronised, update_metrics
 from calibench.metrics import CalibrationMetric
 from calibench.runs import Predictions
-
-MetricBlock = Mapping[str, Any]
 
 
 def metric_class(name: str) -> type[Metric]:
@@ -65,37 +61,6 @@ def blocks_named(names: Sequence[str]) -> list[dict[str, Any]]:
     unfolded = [name for given in names for name in (every if given == "all" else (given,))]
     import_metrics(unfolded)
     return [{"class_path": name} for name in dict.fromkeys(unfolded)]
-
-
-def blocks_of(given: Sequence[str | MetricBlock]) -> list[MetricBlock]:
-    """Metrics that are given as names or blocks, all as blocks."""
-    return [{"class_path": one} if isinstance(one, str) else one for one in given]
-
-
-@dataclass(frozen=True)
-class LabelledSet:
-    """A labelled set: log-probabilities (N, K), targets (N,), and what metrics may need to know of its classes."""
-
-    log_probs: Tensor
-    target: Tensor
-    class_names: Sequence[str]
-    class_counts: Sequence[int]
-
-    @cached_property
-    def floors(self) -> Floors:
-        """Floors of its calibration errors."""
-        return Floors(self.log_probs.exp(), self.target)
-
-    def rows(self, of: Callable[..., list[Row]], *, n_bins: Sequence[int]) -> list[Row]:
-        """The rows that a function of `scoring` gives of it."""
-        return of(self.log_probs, self.target, n_bins=n_bins, floors=self.floors)
-
-    @classmethod
-    def of(cls, predictions: Predictions, log_probs: Tensor, target: Tensor) -> LabelledSet:
-        """The set of a prediction file, with its log-probabilities raw or after a calibrator."""
-        numbered = [str(number) for number in range(log_probs.shape[1])]
-        names = predictions.metadata.get("class_names") or numbered
-        return cls(log_probs, target, names, predictions.metadata.get("class_counts") or [])
 
 
 def further_rows(

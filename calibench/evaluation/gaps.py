@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
 from calibench.evaluation.scoring import evaluate, fit_calibrator
-from calibench.metrics.top_label import checked_top_label
+from calibench.metrics.labelled import checked_top_label
 from calibench.runs import Predictions
 
 Floats = npt.NDArray[np.float64]

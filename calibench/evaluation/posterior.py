@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import CalibrationMetric, check_probabilities
-from calibench.tables.titles import POSTERIOR_METRICS
+from calibench.metrics.labelled import check_probabilities
 
 TOLERANCE = 1e-6  # differences up to this size count as none (float32 rounding)
 
@@ -74,30 +73,3 @@ def posterior_confidence(preds: Tensor, posterior: Tensor) -> PosteriorConfidenc
     values = posterior_values(preds.double().log(), posterior.to(preds.device))
     parts = [field.name for field in fields(PosteriorConfidence)]
     return PosteriorConfidence(*(float(values[f"posterior_{part}"].mean()) for part in parts))
-
-
-class PosteriorScores(CalibrationMetric):
-    """Means of `posterior_values` over all examples.
-
-    Range: [0, inf) for `posterior_nll` and `posterior_kl`, [0, 1] for the others; NaN without examples. State: seven
-    numbers.
-    """
-
-    sums: Tensor
-    count: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.add_sum("sums", len(POSTERIOR_METRICS))
-        self.add_sum("count")
-
-    def update(self, log_probs: Tensor, posterior: Tensor) -> None:
-        """Add examples: log-probabilities and class distributions, both (N, K)."""
-        here = log_probs.detach().to(self.device), posterior.to(self.device)
-        values = posterior_values(*here)
-        self.accumulate("sums", torch.stack([values[name].sum() for name in POSTERIOR_METRICS]))
-        self.accumulate("count", len(log_probs))
-
-    def compute(self) -> dict[str, Tensor]:
-        """The means, by name."""
-        return dict(zip(POSTERIOR_METRICS, self.sums / self.count, strict=True))

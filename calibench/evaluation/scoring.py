@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric, MetricCollection
 
 from calibench.calibrators import Calibrator
 from calibench.evaluation.floors import Floors
-from calibench.evaluation.posterior import PosteriorScores
-from calibench.metrics import (
-    AdaptiveCalibrationError,
-    ClasswiseCalibrationError,
-    OutOfDistribution,
-    calibration_metrics,
-    log_softmax,
-)
+from calibench.evaluation.posterior import posterior_values
+from calibench.metrics.detection import SCORES, check_scored, detection_rates
+from calibench.metrics.labelled import top_label
+from calibench.metrics.panel import Formula, errors, errors_as_coded
+from calibench.metrics.probabilities import log_softmax
+from calibench.metrics.score_sums import brier_sum, true_class
 from calibench.runs import Predictions
 from calibench.tables.key import RAW
+from calibench.tables.titles import POSTERIOR_METRICS
+
+if TYPE_CHECKING:  # five seconds of imports, which files of logits do without
+    from torchmetrics import Metric, MetricCollection
 
 Row = dict[str, Any]
 
@@ -83,12 +85,13 @@ def evaluate(
     log_probs = predicted_log_probabilities(predictions, calibrator)
     label = {"split": predictions.split or "test", "calibrator": _name(calibrator)}
     target = torch.from_numpy(predictions.target)
+    floors = Floors(log_probs.exp(), target)
     if metrics is None:
-        metrics = calibration_metrics(log_probs.shape[1], n_bins=n_bins)
+        rows = labelled_rows(log_probs, target, n_bins=n_bins, floors=floors)
     else:
         metrics = metrics.clone()
         metrics.reset()
-    rows = _rows(metrics, log_probs, target, Floors(log_probs.exp(), target))
+        rows = _rows(metrics, log_probs, target, floors)
     return [{**label, **row} for row in rows + posterior_rows(log_probs, predictions)]
 
 
@@ -96,8 +99,25 @@ def labelled_rows(
     log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int], floors: Floors | None = None
 ) -> list[Row]:
     """Rows of `evaluate` for log-probabilities (N, K) and targets (N,), without `split` and `calibrator`."""
-    collection = calibration_metrics(log_probs.shape[1], n_bins=n_bins)
-    return _rows(collection, log_probs, target, floors or Floors(log_probs.exp(), target))
+    probs = log_probs.exp()
+    _, correct = top_label(probs, target)
+    nll = -true_class(log_probs, target).double().mean()
+    means = {
+        "error": correct.logical_not().double().mean(),
+        "nll": nll,
+        "brier": brier_sum(probs, target) / len(target),
+    }
+    rows: list[Row] = [{"metric": name, "value": float(value)} for name, value in means.items()]
+    rows += error_rows(errors(n_bins), floors or Floors(probs, target))
+    return sorted(rows, key=itemgetter("metric"))
+
+
+def error_rows(formulas: Iterable[Formula], floors: Floors) -> list[Row]:
+    """Rows of calibration errors."""
+    return [
+        {"metric": name, **({} if n is None else {"n_bins": n}), **floors.measured(error)}
+        for name, n, error in formulas
+    ]
 
 
 def _rows(
@@ -122,22 +142,15 @@ def reference_rows(
 
     Their names end in `_reference`.
     """
-    collection = MetricCollection({}, compute_groups=False)
-    for bins in n_bins:
-        adaptive = AdaptiveCalibrationError(bins, variant="reference")
-        classwise = ClasswiseCalibrationError(log_probs.shape[1], bins, variant="reference")
-        collection.add_metrics({f"adaptive_{bins}": adaptive, f"classwise_{bins}": classwise})
-    return _rows(collection, log_probs, target, floors)
+    return error_rows(errors_as_coded(n_bins), floors)
 
 
 def posterior_rows(log_probs: Tensor, predictions: Predictions) -> list[Row]:
     """Rows of the metrics against the known class distributions of a set; none if they are not known."""
     if predictions.posterior is None:
         return []
-    metric = PosteriorScores()
-    unsynchronised(metric)
-    metric.update(log_probs, torch.from_numpy(predictions.posterior))
-    return [{"metric": name, "value": float(value)} for name, value in metric.compute().items()]
+    values = posterior_values(log_probs, torch.from_numpy(predictions.posterior))
+    return [{"metric": name, "value": float(values[name].mean())} for name in POSTERIOR_METRICS]
 
 
 def evaluate_ood(
@@ -157,14 +170,13 @@ def ood_rows(inside: Tensor, outside: Tensor) -> list[Row]:
         outside: Those of the set, (M, K).
     """
     rows = []
-    for score in OOD_SCORES:
-        metric = OutOfDistribution(score=score)
-        unsynchronised(metric)
-        metric.update(inside, False)
-        metric.update(outside, True)
+    for name in OOD_SCORES:
+        check_scored(inside)
+        check_scored(outside)
+        rates = detection_rates(*(SCORES[name](part.double()) for part in (inside, outside)))
         rows += [
-            {"metric": f"ood_{name}", "score": score, "value": float(value)}
-            for name, value in metric.compute().items()
+            {"metric": f"ood_{rate}", "score": name, "value": float(value)}
+            for rate, value in rates.items()
         ]
     return rows
 

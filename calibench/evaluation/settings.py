@@ -15,7 +15,7 @@ from typing import Any
 from calibench.calibrators import Calibrator
 from calibench.config import UsageError
 from calibench.evaluation.evaluation import Evaluation, default_calibrators
-from calibench.evaluation.further_metrics import blocks_of
+from calibench.evaluation.labelled_set import blocks_of
 from calibench.evaluation.loaded import import_path, loaded_class
 
 Settings = dict[str, Any]

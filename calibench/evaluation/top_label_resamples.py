@@ -12,13 +12,12 @@ from torch import Tensor
 
 from calibench.binning import equal_mass_ends, equal_width_bin
 from calibench.evaluation.threads import one_thread
-from calibench.metrics.base import top_label
-from calibench.metrics.smooth import smooth_error
-from calibench.metrics.smooth_kernels import KERNELS, Residuals
-from calibench.metrics.top_label import pack
+from calibench.metrics.labelled import top_label
+from calibench.metrics.packed import pack
+from calibench.metrics.smooth_error import smooth_error
+from calibench.metrics.smooth_kernels import REFLECTED
 
 Floats = npt.NDArray[np.float64]
-_KERNEL = KERNELS["reflected"]
 _WIDTHS = 1024  # smECE's bisection stops at multiples of 1 / 1024
 
 
@@ -38,9 +37,9 @@ class TopLabelResamples:
         self._residual: Floats = residual.numpy()[self._order]
         ordered = self._confidence.numpy()
         self._tie_end = np.searchsorted(ordered, ordered, side="right")
-        self._residuals = torch.stack([residual, torch.ones_like(residual)])
-        self._position = _KERNEL.coordinate(confidence)
-        value = float(smooth_error(pack(confidence, correct), _KERNEL))
+        self._unordered = residual
+        self._position = REFLECTED.coordinate(confidence)
+        value = float(smooth_error(pack(confidence, correct), REFLECTED))
         self._width = max(1, math.ceil(value * _WIDTHS)) / _WIDTHS
 
     def weighted(self, counts: Floats) -> Weighted:
@@ -56,10 +55,11 @@ class TopLabelResamples:
         The width of each resample would cost ten times as much. As smECE falls with the width, a fixed one lets it
         vary a little more: the intervals err on the wide side.
         """
-        weights = (self._residuals * torch.from_numpy(row) for row in counts)
-        errors = (float(_KERNEL.error(Residuals(self._position, w), self._width)) for w in weights)
+        mass = torch.from_numpy(counts)
         with one_thread():
-            return np.fromiter(errors, dtype=np.float64, count=len(counts))
+            found = REFLECTED.errors(self._position, mass * self._unordered, mass, self._width)
+        errors: Floats = found.numpy()
+        return errors
 
 
 @dataclass(frozen=True)

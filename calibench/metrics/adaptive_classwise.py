@@ -13,7 +13,8 @@ from torch import Tensor
 
 from calibench.arguments import one_of, positive_integer, unit_interval
 from calibench.binning import order_statistic_cuts
-from calibench.metrics.adaptive import (
+from calibench.metrics.cells import Cells, columns_of_cells
+from calibench.metrics.equal_mass_error import (
     Cuts,
     absolute_residuals,
     adaptive_error,
@@ -21,13 +22,9 @@ from calibench.metrics.adaptive import (
     exact_cuts,
     mass_bins,
 )
-from calibench.metrics.base import (
-    check_columns,
-    checked,
-)
-from calibench.metrics.cells import Cells, columns_of_cells
+from calibench.metrics.labelled import check_columns, checked
+from calibench.metrics.packed import pack, unpack, unpack_confidence
 from calibench.metrics.per_example import PerExampleMetric
-from calibench.metrics.top_label import pack, unpack, unpack_confidence
 
 
 def pack_classes(preds: Tensor, target: Tensor) -> Tensor:
@@ -202,7 +199,7 @@ class AdaptiveClasswiseCalibrationError(ClassColumnsMetric):
         return mass_cells(preds, self.n_bins, self.cuts)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """Mean over classes of the summed |total - hits| over N; see `CalibrationMetric.of_cells`."""
+        """Mean over classes of the summed |total - hits| over N; see `ErrorOfCells.of_cells`."""
         return mean_absolute_residuals(count, total, hits)
 
     def compute(self) -> Tensor:
@@ -254,7 +251,7 @@ class ThresholdedAdaptiveCalibrationError(ClassColumnsMetric):
         return self.cells_of(preds, self.n_bins, self.threshold)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """Mean over classes of the summed |total - hits|; see `CalibrationMetric.of_cells`."""
+        """Mean over classes of the summed |total - hits|; see `ErrorOfCells.of_cells`."""
         return self.error_of_cells(count, total, hits)
 
     def compute(self) -> Tensor:

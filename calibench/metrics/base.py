@@ -10,20 +10,14 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from calibench.arguments import positive_integer
-from calibench.metrics.cells import Cells
-from calibench.tensors import (
-    MovedNotCast,
-    at_least_float32,
-    check_class_indices,
-    check_scores,
-    check_target,
-)
+from calibench.metrics.cells import ErrorOfCells
+from calibench.metrics.labelled import check_probabilities
+from calibench.tensors import MovedNotCast, at_least_float32
 
 IS_REFERENCE = {"exact": False, "reference": True}  # values of `variant`
 
 
-class CalibrationMetric(MovedNotCast, Metric):
+class CalibrationMetric(MovedNotCast, Metric, ErrorOfCells):
     """Calibration metric: the base class of all metrics here (this package).
 
     Sums are float64 and stay so when a parent module is cast (`.to(torch.bfloat16)`, Lightning's
@@ -44,7 +38,6 @@ class CalibrationMetric(MovedNotCast, Metric):
         variants: The same with other arguments, by their values: MCE is ECE with the norm `max`.
         of_labelled_sets: Whether it takes probabilities and targets and gives numbers, or one for
             each class.
-        draws: How many calibrated models are drawn for the floor of a calibration error.
     """
 
     # What files and tables say of it: literals, for they are also read from the source, without torch.
@@ -54,7 +47,6 @@ class CalibrationMetric(MovedNotCast, Metric):
     parts: Mapping[str, Mapping[str, str | bool]] = {}
     variants: ClassVar[Mapping[str, Mapping[str, str | bool]]] = {}
     of_labelled_sets: ClassVar[bool] = True
-    draws: ClassVar[int] = 1000
 
     is_differentiable = False
     higher_is_better: bool | None = False
@@ -64,23 +56,6 @@ class CalibrationMetric(MovedNotCast, Metric):
     def __init__(self, *, validate_args: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.validate_args = validate_args
-
-    def cells(self, preds: Tensor) -> Cells | None:
-        """The cells of a set's probabilities (N, K), N >= 1; None for a metric that is no calibration error."""
-        return None
-
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The error, given what `Cells` sum to: the same formula as `compute`.
-
-        Args:
-            count: Probabilities in each cell, of the cells' shape.
-            total: What they sum to.
-            hits: Hits in each cell, with the sets in front: (R, cells) or (R, K, cells).
-
-        Returns:
-            The error of each set, (R,) float64.
-        """
-        raise NotImplementedError
 
     def take_variant_name(self, *options: str) -> None:
         """Take the name, and its parts the names, that values with these arguments have in files, if there are such."""
@@ -142,88 +117,3 @@ class MeanMetric(CalibrationMetric, ABC):
     def compute(self) -> Tensor:
         """The mean, a float64 scalar."""
         return self.total / self.count
-
-
-def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Confidence and correctness of each example.
-
-    Args:
-        preds: Probabilities, shape (N, K).
-        target: Class indices, shape (N,).
-
-    Returns:
-        The largest probability (N,) and whether its class (the first one among ties) is the target,
-        (N,) bool.
-    """
-    predicted = first_largest(preds)
-    return preds.gather(1, predicted.unsqueeze(1)).squeeze(1), predicted == target
-
-
-def first_largest(preds: Tensor) -> Tensor:
-    """The first class among those with the largest value, (N, K) -> (N,) int64."""
-    if preds.device.type == "cpu" and len(preds):
-        return torch.from_numpy(
-            preds.detach().numpy().argmax(1)
-        )  # several times faster than torch's
-    return preds.argmax(1)
-
-
-def check_columns(preds: Tensor, num_classes: int, *, name: str = "preds") -> None:
-    """Raise a ValueError unless `preds` has one column for each class."""
-    if preds.shape[1] != num_classes:
-        raise ValueError(
-            f"`{name}` must have {num_classes} columns (`num_classes`), got {preds.shape[1]}."
-        )
-
-
-def checked(preds: Tensor, target: Tensor, num_classes: int | None = None) -> tuple[Tensor, Tensor]:
-    """Check a batch; return probabilities in at least float32 and targets as int64.
-
-    Args:
-        preds: Probabilities, shape (N, K).
-        target: Class indices, shape (N,).
-        num_classes: K, where it is to be checked as well.
-    """
-    check_probabilities(preds, target)
-    if num_classes is not None:
-        check_columns(preds, positive_integer("num_classes", num_classes))
-    return at_least_float32(preds), target.long()
-
-
-def check_shapes(scores: Tensor, target: Tensor, *, name: str) -> None:
-    """Raise unless `scores` is a floating (N, K) tensor, K >= 1, and `target` an integer (N,) tensor."""
-    check_scores(scores, name=name, classes=1)
-    check_target(target, scores, name=name)
-
-
-def check_finite_maximum(logits: Tensor) -> None:
-    """Raise a ValueError unless each row of logits (N, K) has a finite largest value (-inf beside it is fine)."""
-    if not bool(logits.amax(1).isfinite().all()):
-        raise ValueError("`logits` must not hold NaN, +inf or rows of nothing but -inf.")
-
-
-def sum_tolerance(dtype: torch.dtype) -> float:
-    """How far from 1 a row of probabilities may sum: 1e-4, or 4 machine epsilons if more."""
-    return max(1e-4, 4 * torch.finfo(dtype).eps)
-
-
-def check_probabilities(preds: Tensor, target: Tensor) -> None:
-    """Raise unless `preds` are probabilities (N, K) and `target` are class indices (N,) below K.
-
-    Rows must be non-negative and sum to 1 within 1e-4 (float16: 4e-3, bfloat16: 3e-2); N = 0 is
-    fine.
-    """
-    check_shapes(preds, target, name="preds")
-    if len(preds) == 0:
-        return
-    rows = preds.sum(1, dtype=torch.promote_types(preds.dtype, torch.float32))
-    smallest, low, high = torch.stack([preds.amin().to(rows.dtype), *rows.aminmax()]).tolist()
-    if not smallest >= 0:  # also NaN
-        raise ValueError(f"`preds` must be probabilities in [0, 1] without NaN, got {smallest}.")
-    tolerance = sum_tolerance(preds.dtype)
-    if not (low >= 1 - tolerance and high <= 1 + tolerance):
-        raise ValueError(
-            f"`preds` must be probabilities whose rows sum to 1 (within {tolerance:g}), "
-            f"got sums in [{low:g}, {high:g}]. Logits need `.softmax(1)` first."
-        )
-    check_class_indices(target, preds.shape[1])

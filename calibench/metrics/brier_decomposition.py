@@ -10,12 +10,9 @@ from torch import Tensor
 
 from calibench.arguments import positive_integer
 from calibench.binning import equal_width_bin
-from calibench.metrics.base import (
-    CalibrationMetric,
-    check_columns,
-    checked,
-)
-from calibench.metrics.proper_scores import brier_sum
+from calibench.metrics.base import CalibrationMetric
+from calibench.metrics.labelled import check_columns, checked
+from calibench.metrics.score_sums import brier_sum
 
 
 def group_sums(preds: Tensor, target: Tensor, n_bins: int) -> Tensor:

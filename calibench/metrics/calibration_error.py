@@ -3,47 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from calibench.arguments import one_of, positive_integer
-from calibench.binning import equal_width_bin
 from calibench.metrics.base import IS_REFERENCE
-from calibench.metrics.cells import Cells
-from calibench.metrics.top_label import PairMetric, checked_top_label
-
-
-def bin_sums(confidence: Tensor, correct: Tensor, n_bins: int) -> Tensor:
-    """Count, summed confidence and hits in each bin: (N,), (N,) -> (3, n_bins) float64."""
-    rows = torch.stack([torch.ones_like(confidence), confidence, correct.to(confidence.dtype)])
-    sums = torch.zeros(3, n_bins, dtype=torch.float64, device=confidence.device)
-    return sums.index_add_(1, equal_width_bin(confidence, n_bins), rows.double())
-
-
-def _l1(share: Tensor, gap: Tensor) -> Tensor:
-    return (share * gap).sum(-1)
-
-
-def _l2(share: Tensor, gap: Tensor) -> Tensor:
-    return (share * gap.square()).sum(-1).sqrt()
-
-
-def _max(share: Tensor, gap: Tensor) -> Tensor:
-    return gap.amax(-1) + 0 * share.sum()  # NaN without examples, like the other norms
-
-
-NORMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"l1": _l1, "l2": _l2, "max": _max}
-
-
-def gap_norm(
-    count: Tensor, confidence: Tensor, correct: Tensor, norm: Callable[[Tensor, Tensor], Tensor]
-) -> Tensor:
-    """The norm of |confidence - accuracy| over the bins of `bin_sums`; NaN without examples."""
-    return norm(count / count.sum(), (confidence - correct).abs() / count.clamp(min=1))
+from calibench.metrics.cells import Cells, TopLabelError
+from calibench.metrics.equal_width_error import (
+    NORMS,
+    EqualWidthError,
+    bin_sums,
+    equal_width_cells,
+    gap_norm,
+)
+from calibench.metrics.labelled import checked_top_label
+from calibench.metrics.top_label import PairMetric
 
 
 def calibration_error(
@@ -56,7 +32,7 @@ def calibration_error(
     return gap_norm(count, total, hits, one_of("norm", norm, NORMS))
 
 
-class BinnedTopLabelMetric(PairMetric, ABC):
+class BinnedTopLabelMetric(PairMetric, TopLabelError, ABC):
     """The base of metrics of count, confidence and hits in equal-width bins, its cells (this package)."""
 
     sums: Tensor
@@ -66,10 +42,9 @@ class BinnedTopLabelMetric(PairMetric, ABC):
         self.n_bins = positive_integer("n_bins", n_bins)
         self.add_sum("sums", 3, n_bins)
 
-    def cells(self, preds: Tensor) -> Cells:
+    def cells_of(self, confidence: Tensor) -> Cells:
         """The bins."""
-        confidence = preds.amax(1)
-        return Cells(confidence, equal_width_bin(confidence, self.n_bins), (self.n_bins,))
+        return equal_width_cells(confidence, self.n_bins)
 
     def compute(self) -> Tensor:
         """The error, a float64 scalar."""
@@ -113,10 +88,10 @@ class CalibrationError(BinnedTopLabelMetric):
         self, n_bins: int = 15, norm: str = "l1", variant: str = "exact", **kwargs: Any
     ) -> None:
         super().__init__(n_bins, **kwargs)
-        self.norm = one_of("norm", norm, NORMS)
+        self.formula = EqualWidthError(n_bins, one_of("norm", norm, NORMS))
         self.take_variant_name(norm)
         one_of("variant", variant, IS_REFERENCE)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The norm of |confidence - accuracy| over the bins; see `CalibrationMetric.of_cells`."""
-        return gap_norm(count, total, hits, self.norm)
+        """The norm of |confidence - accuracy| over the bins; see `ErrorOfCells.of_cells`."""
+        return self.formula.of_cells(count, total, hits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -71,3 +72,42 @@ def distinct_cells(value: Tensor) -> Cells:
     """A cell for each distinct value (N,), in ascending order."""
     distinct, index = torch.unique(value, return_inverse=True)
     return Cells(value, index, (len(distinct),))
+
+
+class ErrorOfCells:
+    """A calibration error as a formula of a whole set: cells, and the error given the hits in them.
+
+    Attributes:
+        draws: How many calibrated models are drawn for its floor.
+    """
+
+    draws: ClassVar[int] = 1000
+
+    def cells(self, preds: Tensor) -> Cells | None:
+        """The cells of a set's probabilities (N, K), N >= 1; None for a metric that is no calibration error."""
+        return None
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The error, given what `Cells` sum to.
+
+        Args:
+            count: Probabilities in each cell, of the cells' shape.
+            total: What they sum to.
+            hits: Hits in each cell, with the sets in front: (R, cells) or (R, K, cells).
+
+        Returns:
+            The error of each set, (R,) float64.
+        """
+        raise NotImplementedError
+
+
+class TopLabelError(ErrorOfCells):
+    """A calibration error of top labels: its cells depend on the confidences alone."""
+
+    def cells_of(self, confidence: Tensor) -> Cells:
+        """The cells of confidences (N,), N >= 1."""
+        raise NotImplementedError
+
+    def cells(self, preds: Tensor) -> Cells:
+        """The cells of the largest probabilities."""
+        return self.cells_of(preds.amax(1))

@@ -11,11 +11,8 @@ import torch
 from torch import Tensor
 
 from calibench.arguments import positive_integer
-from calibench.metrics.base import (
-    CalibrationMetric,
-    check_columns,
-    checked,
-)
+from calibench.metrics.base import CalibrationMetric
+from calibench.metrics.labelled import check_columns, checked
 
 
 def confusion_counts(preds: Tensor, target: Tensor) -> Tensor:

@@ -12,13 +12,10 @@ from torch import Tensor
 
 from calibench.arguments import one_of, positive_integer
 from calibench.binning import equal_width_bin, equal_width_bin_of_array
-from calibench.metrics.base import (
-    IS_REFERENCE,
-    CalibrationMetric,
-    check_columns,
-    checked,
-)
-from calibench.metrics.cells import Cells, columns_of_cells
+from calibench.metrics.base import IS_REFERENCE, CalibrationMetric
+from calibench.metrics.cells import Cells
+from calibench.metrics.classwise_error import ClasswiseError, mean_over_classes
+from calibench.metrics.labelled import check_columns, checked
 
 _PIECE = 1 << 17  # probabilities
 
@@ -101,14 +98,6 @@ def classwise_error(
     return mean_over_classes(per_class, counts, reference=reference)
 
 
-def mean_over_classes(per_class: Tensor, counts: Tensor, *, reference: bool) -> Tensor:
-    """Mean of errors (..., K) over classes; in the reference code over those up to the last that has examples."""
-    if not reference:
-        return per_class.mean(-1)
-    known = counts.flip(-1).cumsum(-1).flip(-1) > 0
-    return torch.where(known, per_class, 0).sum(-1) / known.sum(-1)
-
-
 def classwise_calibration_error(
     preds: Tensor,
     target: Tensor,
@@ -162,7 +151,7 @@ class ClasswiseCalibrationError(CalibrationMetric):
         super().__init__(**kwargs)
         self.num_classes = positive_integer("num_classes", num_classes)
         self.n_bins = positive_integer("n_bins", n_bins)
-        self.reference = one_of("variant", variant, IS_REFERENCE)
+        self.formula = ClasswiseError(n_bins, one_of("variant", variant, IS_REFERENCE))
         self.take_variant_name(variant)
         self.add_sum("residuals", num_classes, n_bins)
         self.add_sum("totals", num_classes)
@@ -173,22 +162,21 @@ class ClasswiseCalibrationError(CalibrationMetric):
         preds, target = self.receive(preds, target)
         check_columns(preds, self.num_classes)
         counts = class_counts(target, self.num_classes)
-        hits = nonzero_counts(preds, target) if self.reference else counts
+        hits = nonzero_counts(preds, target) if self.formula.reference else counts
         add_residuals(self.writable("residuals"), preds, target)
         self.accumulate("totals", column_sums(preds).sub_(hits))
         self.accumulate("counts", counts)
 
     def cells(self, preds: Tensor) -> Cells:
         """The bins of each class, after one for what lies in none."""
-        bins = equal_width_bin(preds, self.n_bins) + 1
-        nowhere = preds == 0 if self.reference else torch.zeros_like(preds, dtype=torch.bool)
-        return columns_of_cells(preds, bins.masked_fill_(nowhere, 0), self.n_bins + 1)
+        return self.formula.cells(preds)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """Mean over classes of the summed |total - hits| over N; see `CalibrationMetric.of_cells`."""
-        per_class = (total - hits)[..., 1:].abs().sum(-1) / count.sum(-1)
-        return mean_over_classes(per_class, hits.sum(-1), reference=self.reference)
+        """Mean over classes of the summed |total - hits| over N; see `ErrorOfCells.of_cells`."""
+        return self.formula.of_cells(count, total, hits)
 
     def compute(self) -> Tensor:
         """The classwise calibration error, a float64 scalar."""
-        return classwise_error(self.residuals, self.totals, self.counts, reference=self.reference)
+        return classwise_error(
+            self.residuals, self.totals, self.counts, reference=self.formula.reference
+        )

@@ -11,15 +11,11 @@ from torchmetrics import Metric, MetricCollection
 
 from calibench.arguments import positive_integer
 from calibench.metrics.adaptive import AdaptiveCalibrationError
-from calibench.metrics.base import (
-    CalibrationMetric,
-    check_columns,
-    check_probabilities,
-    top_label,
-)
+from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.calibration_error import CalibrationError
 from calibench.metrics.classwise import ClasswiseCalibrationError
 from calibench.metrics.error_rate import ErrorRate
+from calibench.metrics.labelled import check_columns, check_probabilities, top_label
 from calibench.metrics.probabilities import log_softmax
 from calibench.metrics.proper_scores import (
     BrierScore,

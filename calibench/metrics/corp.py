@@ -11,9 +11,9 @@ from torch import Tensor
 
 from calibench.arguments import one_of
 from calibench.metrics.adaptive_classwise import columns
-from calibench.metrics.base import checked
+from calibench.metrics.labelled import checked
+from calibench.metrics.packed import unpack
 from calibench.metrics.packed_columns import KINDS, PackedColumnsMetric
-from calibench.metrics.top_label import unpack
 
 
 def decomposition(packed: Tensor) -> dict[str, Tensor]:

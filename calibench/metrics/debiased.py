@@ -12,10 +12,10 @@ from torch import Tensor
 from calibench.arguments import one_of, positive_integer
 from calibench.binning import equal_mass_bin
 from calibench.metrics.adaptive_classwise import columns
-from calibench.metrics.base import checked
 from calibench.metrics.cells import Cells, columns_of_cells
+from calibench.metrics.labelled import checked
+from calibench.metrics.packed import unpack, unpack_confidence
 from calibench.metrics.packed_columns import KINDS, PackedColumnsMetric
-from calibench.metrics.top_label import unpack, unpack_confidence
 
 
 def _bins(packed: Tensor, n_bins: int) -> Tensor:
@@ -122,7 +122,7 @@ class DebiasedCalibrationError(PackedColumnsMetric):
         return columns_of_cells(value, bins, self.n_bins)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The estimate, over classes the mean of its p-th powers; see `CalibrationMetric.of_cells`."""
+        """The estimate, over classes the mean of its p-th powers; see `ErrorOfCells.of_cells`."""
         error = ESTIMATORS[self.p](count, total, hits)
         return (error.mean(-1) if count.ndim > 1 else error).pow(1 / self.p)
 

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.base import MeanMetric
-from calibench.metrics.top_label import PairMetric, checked_top_label
+from calibench.metrics.labelled import checked_top_label
+from calibench.metrics.top_label import PairMetric
 
 
 def error_rate(preds: Tensor, target: Tensor) -> Tensor:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from calibench.arguments import integer_from, positive
 from calibench.metrics.adaptive_classwise import pack_classes
-from calibench.metrics.base import checked
+from calibench.metrics.labelled import checked
+from calibench.metrics.packed import unpack
 from calibench.metrics.packed_columns import PackedColumnsMetric
-from calibench.metrics.top_label import unpack
 
 _ENTRIES = 1 << 22  # of the matrix of pairs that are held at once
 _REPLICATES = 200

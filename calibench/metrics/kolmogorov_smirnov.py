@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibench.metrics.per_example import sort_rows
-from calibench.metrics.top_label import UnbinnedError, checked_top_label, pack, unpack
+from calibench.metrics.labelled import checked_top_label
+from calibench.metrics.packed import pack, sort_rows, unpack
+from calibench.metrics.top_label import UnbinnedError
 
 
 def cumulative_gaps(packed: Tensor) -> Tensor:
@@ -48,7 +49,7 @@ class KolmogorovSmirnovCalibrationError(UnbinnedError):
     title = "KS"
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The largest cumulative |total - hits| over N; see `CalibrationMetric.of_cells`."""
+        """The largest cumulative |total - hits| over N; see `ErrorOfCells.of_cells`."""
         return (total - hits).cumsum(-1).abs().amax(-1) / count.sum()
 
     def compute(self) -> Tensor:

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.kolmogorov_smirnov import cumulative_gaps
-from calibench.metrics.top_label import UnbinnedError, checked_top_label, pack
+from calibench.metrics.labelled import checked_top_label
+from calibench.metrics.packed import pack
+from calibench.metrics.top_label import UnbinnedError
 
 
 def gap_range(gaps: Tensor) -> Tensor:
@@ -42,7 +44,7 @@ class KuiperCalibrationError(UnbinnedError):
     title = "Kuiper"
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The range of the cumulative gaps; see `CalibrationMetric.of_cells`."""
+        """The range of the cumulative gaps; see `ErrorOfCells.of_cells`."""
         return gap_range((total - hits).cumsum(-1) / count.sum())
 
     def compute(self) -> Tensor:

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.metrics.top_label import UnbinnedError, checked_top_label, pack, unpack
+from calibench.metrics.labelled import checked_top_label
+from calibench.metrics.packed import pack, unpack
+from calibench.metrics.top_label import UnbinnedError
 
 
 def distinct_residuals(packed: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -101,7 +103,7 @@ class LipschitzCalibrationError(UnbinnedError):
     draws = 39  # each takes some hundred times as long as of other metrics
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The largest correlation with each set's residuals; see `CalibrationMetric.of_cells`."""
+        """The largest correlation with each set's residuals; see `ErrorOfCells.of_cells`."""
         values, residuals = (total / count).numpy(), ((hits - total) / count.sum()).numpy()
         found = [largest_correlation(values, row) for row in residuals]
         return torch.tensor(found, dtype=torch.float64)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from calibench.arguments import positive_integer
-from calibench.metrics.calibration_error import BinnedTopLabelMetric, bin_sums
-from calibench.metrics.top_label import checked_top_label
+from calibench.metrics.calibration_error import BinnedTopLabelMetric
+from calibench.metrics.equal_width_error import bin_sums
+from calibench.metrics.labelled import checked_top_label
 
 
 def weighted_excess(count: Tensor, confidence: Tensor, correct: Tensor, sign: int) -> Tensor:
@@ -45,7 +46,7 @@ class OverconfidenceError(BinnedTopLabelMetric):
     title = "OE"
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The excess of confidence; see `CalibrationMetric.of_cells`."""
+        """The excess of confidence; see `ErrorOfCells.of_cells`."""
         return weighted_excess(count, total, hits, 1)
 
 
@@ -65,5 +66,5 @@ class UnderconfidenceError(BinnedTopLabelMetric):
     title = "UE"
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The excess of accuracy; see `CalibrationMetric.of_cells`."""
+        """The excess of accuracy; see `ErrorOfCells.of_cells`."""
         return weighted_excess(count, total, hits, -1)

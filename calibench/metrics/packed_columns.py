@@ -11,9 +11,9 @@ from torch import Tensor
 
 from calibench.arguments import one_of
 from calibench.metrics.adaptive_classwise import pack_classes
-from calibench.metrics.base import top_label
+from calibench.metrics.labelled import top_label
+from calibench.metrics.packed import pack
 from calibench.metrics.per_example import PerExampleMetric
-from calibench.metrics.top_label import pack
 
 
 def _top_label_column(preds: Tensor, target: Tensor) -> Tensor:

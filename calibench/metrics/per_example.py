@@ -67,11 +67,3 @@ class PerExampleMetric(CalibrationMetric, ABC):
         """Forget all rows and free their memory."""
         super().reset()
         self._reserved.clear()
-
-
-def sort_rows(values: Tensor) -> Tensor:
-    """Sort a vector, on a CPU in place, as the order of the rows of a state has no meaning."""
-    if values.device.type != "cpu":
-        return values.sort().values
-    values.numpy().sort()  # numpy sorts some 20 times faster than torch on a CPU
-    return values

@@ -7,18 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import (
-    MeanMetric,
-    check_finite_maximum,
-    check_shapes,
-    checked,
-)
+from calibench.metrics.base import MeanMetric
+from calibench.metrics.labelled import check_finite_maximum, check_shapes, checked
 from calibench.metrics.probabilities import log_softmax
+from calibench.metrics.score_sums import brier_sum, true_class
 from calibench.tensors import check_class_indices
-
-
-def _true_class(values: Tensor, target: Tensor) -> Tensor:
-    return values.gather(1, target.unsqueeze(1)).squeeze(1)
 
 
 def check_logits_and_target(logits: Tensor, target: Tensor) -> None:
@@ -26,15 +19,6 @@ def check_logits_and_target(logits: Tensor, target: Tensor) -> None:
     check_shapes(logits, target, name="logits")
     check_finite_maximum(logits)
     check_class_indices(target, logits.shape[1])
-
-
-def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
-    """Brier scores of (N, K) probabilities, summed over the examples; a float64 scalar."""
-    squares: Tensor = torch.linalg.vector_norm(
-        probs, dim=1
-    ).square()  # without a temporary of (N, K)
-    rows = squares.sub_(_true_class(probs, target), alpha=2)
-    return rows.sum(dtype=torch.float64) + len(target)
 
 
 def brier_score(preds: Tensor, target: Tensor) -> Tensor:
@@ -67,9 +51,9 @@ def negative_log_likelihood(preds: Tensor, target: Tensor, from_logits: bool = F
     """Mean of -log p of the true class; see `NegativeLogLikelihood`."""
     if from_logits:
         check_logits_and_target(preds, target)
-        log_likelihood = _true_class(log_softmax(preds), target.long())
+        log_likelihood = true_class(log_softmax(preds), target.long())
     else:
-        log_likelihood = _true_class(*checked(preds, target)).log()
+        log_likelihood = true_class(*checked(preds, target)).log()
     return -log_likelihood.sum(dtype=torch.float64) / len(target)
 
 
@@ -108,13 +92,13 @@ class NegativeLogLikelihood(MeanMetric):
         if log_probs is None:
             log_likelihood = self._log_likelihood(preds, target)
         else:
-            log_likelihood = _true_class(log_probs, target) if log_probs.dim() > 1 else log_probs
+            log_likelihood = true_class(log_probs, target) if log_probs.dim() > 1 else log_probs
         total = log_likelihood.detach().to(self.device).sum(dtype=torch.float64)
         self.add(-total, len(target))
 
     def _log_likelihood(self, preds: Tensor, target: Tensor) -> Tensor:
         if not self.from_logits:
-            return _true_class(*self.receive(preds, target)).log()
+            return true_class(*self.receive(preds, target)).log()
         if self.validate_args:
             check_logits_and_target(preds, target)
-        return _true_class(log_softmax(preds), target.long())
+        return true_class(log_softmax(preds), target.long())

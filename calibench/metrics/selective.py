@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.metrics.per_example import sort_rows
-from calibench.metrics.top_label import TopLabelMetric, checked_top_label, pack, unpack
+from calibench.metrics.labelled import checked_top_label
+from calibench.metrics.packed import pack, sort_rows, unpack
+from calibench.metrics.top_label import TopLabelMetric
 
 
 def expected_errors(packed: Tensor) -> Tensor:

@@ -67,10 +67,21 @@ class ReflectedKernel:
 
     def error(self, residuals: Residuals, width: float) -> Tensor:
         """See `SmoothingKernel`."""
+        at_points = self._smoothed(residuals, width)
+        return at_points[:-1].abs().sum(1) / (at_points[-1] + _SOFTENING).sum()
+
+    def errors(self, position: Tensor, residual: Tensor, mass: Tensor, width: float) -> Tensor:
+        """The error of sets with masses of their own, residuals and masses (sets, N) at positions (N,)."""
+        at_points = self._smoothed(Residuals(position, torch.cat([residual, mass])), width)
+        residuals, masses = at_points.chunk(2)
+        return residuals.abs().sum(1) / (masses + _SOFTENING).sum(1)
+
+    @staticmethod
+    def _smoothed(residuals: Residuals, width: float) -> Tensor:
+        """The weights, smoothed, at the points where they are evaluated."""
         points = _grid_points(width)
         smoothed = smooth_even(residuals.even_spectrum(points), points, width)
-        at_points = interpolate_rows(smoothed, _evaluation_points(width, smoothed))
-        return at_points[:-1].abs().sum(1) / (at_points[-1] + _SOFTENING).sum()
+        return interpolate_rows(smoothed, _evaluation_points(width, smoothed))
 
 
 class LogitKernel:
@@ -104,7 +115,8 @@ class LogitKernel:
         return float(torch.tensor(1 - _CLIP, dtype=torch.float64).logit())
 
 
-KERNELS: dict[str, SmoothingKernel] = {"reflected": ReflectedKernel(), "logit": LogitKernel()}
+REFLECTED = ReflectedKernel()
+KERNELS: dict[str, SmoothingKernel] = {"reflected": REFLECTED, "logit": LogitKernel()}
 
 
 def _grid_points(width: float) -> int:

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.metrics.top_label import PairMetric, checked_top_label
+from calibench.metrics.labelled import checked_top_label
+from calibench.metrics.top_label import PairMetric
 
 
 def excess_and_variance(confidence: Tensor, correct: Tensor) -> Tensor:

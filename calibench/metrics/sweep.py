@@ -8,7 +8,9 @@ from torch import Tensor
 
 from calibench.binning import equal_mass_cuts
 from calibench.metrics.cells import distinct_cells
-from calibench.metrics.top_label import UnbinnedError, checked_top_label, pack, unpack
+from calibench.metrics.labelled import checked_top_label
+from calibench.metrics.packed import pack, unpack
+from calibench.metrics.top_label import UnbinnedError
 
 
 def sweep_error(packed: Tensor) -> Tensor:
@@ -86,7 +88,7 @@ class SweepCalibrationError(UnbinnedError):
     title = "ECE sweep"
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The error of each set in the bins that its own hits allow; see `CalibrationMetric.of_cells`."""
+        """The error of each set in the bins that its own hits allow; see `ErrorOfCells.of_cells`."""
         sweep = Sweep(count, total)
         found = [sweep.error(row) for row in hits.numpy()]
         return torch.tensor(found, dtype=torch.float64)

@@ -8,31 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import CalibrationMetric, checked, top_label
-from calibench.metrics.cells import Cells, distinct_cells
+from calibench.metrics.base import CalibrationMetric
+from calibench.metrics.cells import Cells, TopLabelError, distinct_cells
+from calibench.metrics.labelled import top_label
+from calibench.metrics.packed import pack
 from calibench.metrics.per_example import PerExampleMetric
-
-CHUNK = 1 << 14  # examples evaluated at once, so that temporaries stay small
-
-
-def checked_top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """`top_label` of a checked batch, the confidence in at least float32."""
-    return top_label(*checked(preds, target))
-
-
-def pack(confidence: Tensor, correct: Tensor) -> Tensor:
-    """Pack float32 confidences and hits (N,) into int32 that sorts like (confidence, correct)."""
-    return confidence.float().view(torch.int32).bitwise_left_shift(1).bitwise_or(correct)
-
-
-def unpack_confidence(packed: Tensor) -> Tensor:
-    """Confidence (float32) of packed examples."""
-    return packed.bitwise_right_shift(1).view(torch.float32)
-
-
-def unpack(packed: Tensor) -> tuple[Tensor, Tensor]:
-    """Confidence (float32) and correctness (bool) of packed examples."""
-    return unpack_confidence(packed), packed.bitwise_and(1).bool()
 
 
 class PairMetric(CalibrationMetric, ABC):
@@ -77,9 +57,9 @@ class TopLabelMetric(PairMetric, PerExampleMetric, ABC):
         self.append("packed", pack(confidence, correct))
 
 
-class UnbinnedError(TopLabelMetric, ABC):
+class UnbinnedError(TopLabelMetric, TopLabelError, ABC):
     """The base of top-label calibration errors without bins: each distinct confidence is a cell (this package)."""
 
-    def cells(self, preds: Tensor) -> Cells:
+    def cells_of(self, confidence: Tensor) -> Cells:
         """Distinct confidences."""
-        return distinct_cells(preds.amax(1).float())
+        return distinct_cells(confidence.float())

@@ -15,7 +15,7 @@ from calibench.evaluation.classwise_resamples import ClasswiseResamples
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import labelled_rows
 from calibench.evaluation.top_label_resamples import TopLabelResamples
-from calibench.metrics.ood import log_entropy
+from calibench.metrics.detection import log_entropy
 from calibench.metrics.smooth_kernels import KERNELS, Residuals
 
 from .examples import predictions

@@ -122,8 +122,14 @@ def test_evaluation_of_all_sets() -> None:
 
 
 def test_own_metrics_can_be_given() -> None:
-    rows = evaluate(predictions(), metrics=calibration_metrics(5, n_bins=(7,)))
-    assert rows == evaluate(predictions(), n_bins=(7,))
+    """What batches give to metrics, as in training, and what a file gives to formulas are the same numbers."""
+    found = evaluate(predictions(), metrics=calibration_metrics(5, n_bins=(7, 20)))
+    expected = evaluate(predictions(), n_bins=(7, 20))
+    for row, same in zip(found, expected, strict=True):
+        assert list(row) == list(same)
+        for key in row:
+            text = isinstance(row[key], str)
+            assert row[key] == (same[key] if text else pytest.approx(same[key], rel=1e-12)), key
 
 
 def test_detection_by_files_is_that_by_log_probabilities() -> None:

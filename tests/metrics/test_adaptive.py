@@ -8,6 +8,9 @@ import pytest
 import torch
 
 from calibench import metrics as M
+from calibench.binning import equal_mass_cuts
+from calibench.metrics.equal_mass_error import adaptive_error
+from calibench.metrics.packed import pack
 from tests.metrics.cases import batch
 from tests.metrics.test_calibration_error import pairs
 
@@ -47,7 +50,7 @@ def test_brute_force() -> None:
     confidence, predicted = preds.max(1)
     order = confidence.argsort()
     residual = (confidence.double() - (predicted == target).double())[order]
-    cuts = M.adaptive.equal_mass_cuts(confidence[order], 15)
+    cuts = equal_mass_cuts(confidence[order], 15)
     expected = sum(float(residual[a:b].sum().abs()) for a, b in itertools.pairwise(cuts))
     value = float(M.adaptive_calibration_error(preds, target))
     assert value == pytest.approx(expected / 1003, abs=1e-12)
@@ -67,8 +70,8 @@ def test_classwise_takes_columns_apart() -> None:
     preds, target = batch(200, 3)
     columns = []
     for label in range(3):
-        packed = M.adaptive.pack(preds[:, label], target == label)
-        columns.append(M.adaptive.adaptive_error(packed, 15, M.adaptive.equal_mass_cuts))
+        packed = pack(preds[:, label], target == label)
+        columns.append(adaptive_error(packed, 15, equal_mass_cuts))
     expected = torch.stack(columns).mean()
     value = M.adaptive_classwise_calibration_error(preds, target)
     assert float(value) == pytest.approx(float(expected), abs=1e-12)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from calibench import metrics as M
+from calibench.metrics.labelled import top_label
 from tests.metrics.cases import batch
 
 # By name: class and arguments of an example for the contract tests.
@@ -77,7 +78,7 @@ def test_float32_sums_would_drift(confidence: float) -> None:
     """torchmetrics 1.9 is off by 8% after 4,000,000 examples."""
     preds, target = pairs([confidence] * 1000, [1] * 800 + [0] * 200)
     metric = M.CalibrationError(validate_args=False)
-    pair = M.base.top_label(preds, target)
+    pair = top_label(preds, target)
     for _ in range(4000):
         metric.update(preds, target, top_label=pair)
     gap = abs(float(preds[0, 0].double()) - 0.8)

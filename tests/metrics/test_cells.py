@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import CalibrationMetric, top_label
+from calibench.metrics.base import CalibrationMetric
+from calibench.metrics.labelled import top_label
 from tests.metrics.cases import K, assert_same, batch, cases
 
 CASES = cases()

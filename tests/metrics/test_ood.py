@@ -11,7 +11,7 @@ import torch
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from calibench import metrics as M
-from calibench.metrics.ood import SCORES, detection_rates, log_entropy
+from calibench.metrics.detection import SCORES, detection_rates, log_entropy
 
 SCORE_NAMES = tuple(SCORES)
 

@@ -10,7 +10,8 @@ from scipy.signal import fftconvolve
 
 from calibench import metrics as M
 from calibench.metrics.lipschitz import largest_correlation
-from calibench.metrics.smooth import smooth_error
+from calibench.metrics.packed import pack
+from calibench.metrics.smooth_error import smooth_error
 from calibench.metrics.smooth_kernels import (
     KERNELS,
     even_spectrum,
@@ -19,7 +20,6 @@ from calibench.metrics.smooth_kernels import (
     smooth_even,
     smooth_open,
 )
-from calibench.metrics.top_label import pack
 from tests.metrics.cases import batch
 from tests.metrics.test_calibration_error import pairs
 

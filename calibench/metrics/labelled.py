@@ -1,0 +1,99 @@
+"""Batches of probabilities (N, K) and targets (N,): their checks, and the top label."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from calibench.arguments import positive_integer
+from calibench.tensors import at_least_float32, check_class_indices, check_scores, check_target
+
+
+def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Confidence and correctness of each example.
+
+    Args:
+        preds: Probabilities, shape (N, K).
+        target: Class indices, shape (N,).
+
+    Returns:
+        The largest probability (N,) and whether its class (the first one among ties) is the target,
+        (N,) bool.
+    """
+    predicted = first_largest(preds)
+    return preds.gather(1, predicted.unsqueeze(1)).squeeze(1), predicted == target
+
+
+def checked_top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """`top_label` of a checked batch, the confidence in at least float32."""
+    return top_label(*checked(preds, target))
+
+
+def first_largest(preds: Tensor) -> Tensor:
+    """The first class among those with the largest value, (N, K) -> (N,) int64."""
+    if preds.device.type == "cpu" and len(preds):
+        return torch.from_numpy(
+            preds.detach().numpy().argmax(1)
+        )  # several times faster than torch's
+    return preds.argmax(1)
+
+
+def check_columns(preds: Tensor, num_classes: int, *, name: str = "preds") -> None:
+    """Raise a ValueError unless `preds` has one column for each class."""
+    if preds.shape[1] != num_classes:
+        raise ValueError(
+            f"`{name}` must have {num_classes} columns (`num_classes`), got {preds.shape[1]}."
+        )
+
+
+def checked(preds: Tensor, target: Tensor, num_classes: int | None = None) -> tuple[Tensor, Tensor]:
+    """Check a batch; return probabilities in at least float32 and targets as int64.
+
+    Args:
+        preds: Probabilities, shape (N, K).
+        target: Class indices, shape (N,).
+        num_classes: K, where it is to be checked as well.
+    """
+    check_probabilities(preds, target)
+    if num_classes is not None:
+        check_columns(preds, positive_integer("num_classes", num_classes))
+    return at_least_float32(preds), target.long()
+
+
+def check_shapes(scores: Tensor, target: Tensor, *, name: str) -> None:
+    """Raise unless `scores` is a floating (N, K) tensor, K >= 1, and `target` an integer (N,) tensor."""
+    check_scores(scores, name=name, classes=1)
+    check_target(target, scores, name=name)
+
+
+def check_finite_maximum(logits: Tensor) -> None:
+    """Raise a ValueError unless each row of logits (N, K) has a finite largest value (-inf beside it is fine)."""
+    if not bool(logits.amax(1).isfinite().all()):
+        raise ValueError("`logits` must not hold NaN, +inf or rows of nothing but -inf.")
+
+
+def sum_tolerance(dtype: torch.dtype) -> float:
+    """How far from 1 a row of probabilities may sum: 1e-4, or 4 machine epsilons if more."""
+    return max(1e-4, 4 * torch.finfo(dtype).eps)
+
+
+def check_probabilities(preds: Tensor, target: Tensor) -> None:
+    """Raise unless `preds` are probabilities (N, K) and `target` are class indices (N,) below K.
+
+    Rows must be non-negative and sum to 1 within 1e-4 (float16: 4e-3, bfloat16: 3e-2); N = 0 is
+    fine.
+    """
+    check_shapes(preds, target, name="preds")
+    if len(preds) == 0:
+        return
+    rows = preds.sum(1, dtype=torch.promote_types(preds.dtype, torch.float32))
+    smallest, low, high = torch.stack([preds.amin().to(rows.dtype), *rows.aminmax()]).tolist()
+    if not smallest >= 0:  # also NaN
+        raise ValueError(f"`preds` must be probabilities in [0, 1] without NaN, got {smallest}.")
+    tolerance = sum_tolerance(preds.dtype)
+    if not (low >= 1 - tolerance and high <= 1 + tolerance):
+        raise ValueError(
+            f"`preds` must be probabilities whose rows sum to 1 (within {tolerance:g}), "
+            f"got sums in [{low:g}, {high:g}]. Logits need `.softmax(1)` first."
+        )
+    check_class_indices(target, preds.shape[1])

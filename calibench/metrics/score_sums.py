@@ -1,0 +1,20 @@
+"""Brier score and likelihood of a batch, summed or by example."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def true_class(values: Tensor, target: Tensor) -> Tensor:
+    """The values (N, K) of the true classes (N,), (N,)."""
+    return values.gather(1, target.unsqueeze(1)).squeeze(1)
+
+
+def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
+    """Brier scores of (N, K) probabilities, summed over the examples; a float64 scalar."""
+    squares: Tensor = torch.linalg.vector_norm(
+        probs, dim=1
+    ).square()  # without a temporary of (N, K)
+    rows = squares.sub_(true_class(probs, target), alpha=2)
+    return rows.sum(dtype=torch.float64) + len(target)

@@ -1,0 +1,65 @@
+"""Smooth calibration error: residuals under a kernel whose width is chosen from the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from calibench.metrics.cells import Cells, TopLabelError, distinct_cells
+from calibench.metrics.packed import unpack
+from calibench.metrics.smooth_kernels import KERNELS, Residuals, SmoothingKernel
+
+_SMALLEST_WIDTH = 1e-3
+
+
+_RESOLUTION = 2**-10  # of the width
+
+
+def self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> Tensor:
+    """The error of each set at the smallest width that is not below its own error, (sets,), found by bisection."""
+    at_width = kernel.error(residuals, 1.0)
+    pending = [(_numbers(at_width <= 1), 0.0, 1.0)]
+    while pending:
+        sets, low, high = pending.pop()
+        if len(sets) and high - low > _RESOLUTION:
+            middle = (low + high) / 2
+            values = kernel.error(residuals.of(sets), middle)
+            lower = (values <= middle) & (middle >= _SMALLEST_WIDTH)
+            at_width[sets[lower]] = values[lower]
+            pending += [(sets[lower], low, middle), (sets[~lower], middle, high)]
+    return at_width
+
+
+def _numbers(chosen: Tensor) -> Tensor:
+    return chosen.nonzero().squeeze(1)
+
+
+def smooth_error(packed: Tensor, kernel: SmoothingKernel) -> Tensor:
+    """Smooth calibration error of packed examples; NaN without examples."""
+    if len(packed) == 0:
+        return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
+    confidence, correct = unpack(packed)
+    residual = confidence.double() - correct.double()
+    weight = torch.stack([residual, torch.ones_like(residual)])
+    residuals = Residuals(kernel.coordinate(confidence), weight)
+    return self_consistent(kernel, residuals).squeeze(0)
+
+
+@dataclass(frozen=True)
+class SmoothError(TopLabelError):
+    """Formula of `SmoothCalibrationError`."""
+
+    kernel: SmoothingKernel = KERNELS["reflected"]
+    draws = 200
+
+    def cells_of(self, confidence: Tensor) -> Cells:
+        """Distinct confidences."""
+        return distinct_cells(confidence.float())
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """The smoothed residuals of each set; see `ErrorOfCells.of_cells`."""
+        position = self.kernel.coordinate(total / count)
+        weight = torch.cat([total - hits, count.unsqueeze(0)])
+        return self_consistent(self.kernel, Residuals(position, weight))
