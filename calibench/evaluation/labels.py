@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import rankdata
-from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Tensor
 
 from calibench.evaluation.scoring import Row
-from calibench.metrics import brier_score, negative_log_likelihood
-from calibench.metrics.calibration_error import NORMS, bin_sums, gap_norm
+from calibench.metrics.equal_width_error import NORMS, bin_sums, gap_norm
+from calibench.metrics.score_sums import brier_sum, true_class
 from calibench.runs import Predictions
 
 MACRO = "macro_"
@@ -51,8 +49,8 @@ def label_rows(log_probs: Tensor, predictions: Predictions, *, n_bins: Sequence[
 def _numbers(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[Row]:
     probs = log_probs.exp()
     found: dict[str, Any] = {
-        "nll": negative_log_likelihood(log_probs, target, from_logits=True),
-        "brier": brier_score(probs, target),
+        "nll": -true_class(log_probs, target).double().mean(),
+        "brier": brier_sum(probs, target) / len(target),
         **_ranked(log_probs, target),
     }
     rows: list[Row] = [{"metric": name, "value": float(value)} for name, value in found.items()]
@@ -71,6 +69,9 @@ def _numbers(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[R
 
 def _ranked(log_probs: Tensor, target: Tensor) -> dict[str, float]:
     """AUROC and average precision; NaN where all or none are present."""
+    from scipy.stats import rankdata  # two seconds of imports, which sets of classes do without
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
     if len(target.unique()) < 2:
         return dict.fromkeys(RANKED, np.nan)
     present, truth = rankdata((log_probs[:, 1] - log_probs[:, 0]).double()), target.numpy()
