@@ -7,8 +7,9 @@ from calibench.config.lazily import lazy
 if TYPE_CHECKING:
     from calibench.calibrators import as_estimator
     from calibench.evaluation.in_python import evaluate
+    from calibench.store import load
 
 __version__ = "0.1.0"
-__all__ = ["as_estimator", "evaluate"]
+__all__ = ["as_estimator", "evaluate", "load"]
 
 lazy(__name__)

@@ -25,8 +25,8 @@ from calibench.evaluation.arrays import (
 )
 from calibench.evaluation.pairs import CONFIDENCE, CORRECT, PAIR_NAMES, ConfidencePairs, pairs_of
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
-from calibench.runs.files import check_archive
 from calibench.runs.labels import MULTICLASS, MULTILABEL
+from calibench.runs.predictions import read_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,12 +151,6 @@ def _read(path: Path) -> dict[str, Array]:
     return _CONTENT[path.suffix.lower()](path)
 
 
-def _npz(path: Path) -> dict[str, Array]:
-    check_archive(path)
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        return dict(arrays)
-
-
 def _npy(path: Path) -> dict[str, Array]:
     return {"": np.load(path, allow_pickle=False)}
 
@@ -268,7 +262,7 @@ def _check_labels_are_named(scores: Array, names: list[str], *, named: bool) -> 
 
 
 _CONTENT: dict[str, Callable[[Path], dict[str, Array]]] = {
-    ".npz": _npz,
+    ".npz": read_arrays,
     ".npy": _npy,
     ".pt": _pt,
     ".csv": _csv,

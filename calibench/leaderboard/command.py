@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from calibench.leaderboard.table import Table, build_tables
 from calibench.processes import cores
 from calibench.published import PAPERS
 from calibench.runs import write_output
+from calibench.store import add_results_argument
 from calibench.tables.key import VAL, Key
 from calibench.tables.output import say
 from calibench.tables.titles import METRICS
@@ -70,8 +72,9 @@ class Leaderboard:
     def warnings(self) -> list[str]:
         """One line for each run that was skipped, and for each file that could not be read."""
         skipped = [f"skipped {p.folder}: {p.reason}" for p in self.results.problems if p.warn]
-        only_trials = [] if self.tables else ["there are only trial runs, which no table counts"]
-        return [*skipped, *self.results.warnings, *only_trials]
+        reasons = dict.fromkeys(p.reason for p in self.results.problems if not p.expected)
+        alone = [] if self.tables else [f"there are only {reason}" for reason in reasons]
+        return [*skipped, *self.results.warnings, *alone]
 
     def show(self, file: TextIO, format: str = PROSE) -> None:
         """Write the tables in one of `FORMATS` to a file, and the warnings to stderr."""
@@ -92,7 +95,7 @@ def leaderboard(
     """Rank the runs below a folder.
 
     Args:
-        results: Folder of run folders, at any depth.
+        results: Folder of run folders, at any depth, or a store.
         metrics: Columns, `metric[_bins][:score][/split][@calibrator]`; by default error, proper scores,
             calibration errors, OOD and seconds, or what the paper of `against` measures.
         sort: The column of the ranks. NLL by default: a proper score, so unlike a calibration error
@@ -117,7 +120,7 @@ def leaderboard(
     metrics_shown = {column.metric for column in (*columns, by)}
     splits = {column.split for column in (*columns, by)}
     wanted = Wanted(frozenset(metrics_shown), frozenset({VAL} - splits))
-    read = read_results(Path(results), wanted=wanted, processes=processes)
+    read = read_results(results, wanted=wanted, processes=processes)
     _check_known(read, [*(asked or ()), by])
     tables = build_tables(read, columns, by, same_version=same_version)
     examples = examples_of(read)
@@ -125,7 +128,7 @@ def leaderboard(
         mark_best(table, examples or no_examples)
         if against:
             add_published(table, against, asked)
-    lines = [[*footer(table), *_trials(read, table)] for table in tables]
+    lines = [[*footer(table), *_left_out(read, table)] for table in tables]
     return Leaderboard(tables, read, lines, examples)
 
 
@@ -145,26 +148,16 @@ def _check_known(read: Results, columns: Sequence[Column]) -> None:
     raise ValueError(f"no run has the column {unknown[0]} ({there}).")
 
 
-def _trials(read: Results, table: Table) -> list[str]:
+def _left_out(read: Results, table: Table) -> list[str]:
     here = (table.benchmark, table.backbone)
-    trials = [p for p in read.problems if not p.expected and p.cell[:2] == here]
-    return (
-        [f"left out: {len(trials)} trial runs (fast_dev_run, or no training step)"]
-        if trials
-        else []
-    )
+    reasons = Counter(p.reason for p in read.problems if not p.expected and p.cell[:2] == here)
+    return [f"left out: {count} {reason}" for reason, count in reasons.items()]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench leaderboard`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "results",
-        type=Path,
-        nargs="?",
-        default=Path("results"),
-        help="folder of runs (default: results)",
-    )
+    add_results_argument(parser)
     parser.add_argument("--metrics", nargs="+", metavar="COLUMN", help="the columns, see below")
     parser.add_argument(
         "--sort", default="nll", metavar="COLUMN", help="rank by this column (default: nll)"

@@ -17,30 +17,28 @@ from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.records import Problem, Record, Results, Settings
 from calibench.leaderboard.versions import Versions, package_versions
 from calibench.processes import spread
-from calibench.runs import Cell, CorruptRun, read_json, with_present_calibrators, with_present_names
+from calibench.runs import (
+    Cell,
+    CorruptRun,
+    check_format,
+    read_json,
+    run_folders,
+    with_present_calibrators,
+    with_present_names,
+)
+from calibench.runs.folder import SEED
 from calibench.statistics import Verdict
+from calibench.store import results_folder
 from calibench.tables.bar import with_progress
 from calibench.tables.key import RAW, Key
 from calibench.tables.titles import add_described
 
 RUNS_A_PROCESS = 1000  # with fewer, starting another process takes longer than it saves
+TRIAL = "trial runs (fast_dev_run, or no training step)"
+IMPORTED = "imported predictions, which come without numbers (see `calibench evaluate`)"
+CLAIMED = "claimed, as its logits are not in the store: {}"
+
 RUNS_A_PART = 250  # runs that a process reads in one go
-
-_SEED = "seed="
-
-
-def run_folders(results: Path) -> Iterator[str]:
-    """Paths of all folders named `seed=<k>` below a folder (or the folder itself), in order."""
-    if results.name.startswith(_SEED):
-        yield str(results)
-        return
-    pending = [str(results)]
-    while pending:
-        with os.scandir(pending.pop()) as entries:
-            folders = sorted((e.path for e in entries if e.is_dir()), reverse=True)
-        runs = [path for path in folders if os.path.basename(path).startswith(_SEED)]
-        yield from sorted(runs, key=lambda path: (len(path), path))
-        pending += [path for path in folders if not os.path.basename(path).startswith((_SEED, "."))]
 
 
 @dataclass(frozen=True)
@@ -63,19 +61,13 @@ class Wanted:
 EVERYTHING = Wanted()
 
 
-def check_folder(results: Path) -> None:
-    """Raise a FileNotFoundError unless there is such a folder of runs."""
-    if not results.is_dir():
-        raise FileNotFoundError(
-            f"no folder {results}: `calibench fit` and `calibench sweep` write one, `results` by default"
-        )
-
-
-def read_results(results: Path, *, wanted: Wanted = EVERYTHING, processes: int = 1) -> Results:
+def read_results(
+    results: Path | str, *, wanted: Wanted = EVERYTHING, processes: int = 1
+) -> Results:
     """Read every run folder below `results`.
 
     Args:
-        results: A folder of run folders.
+        results: A folder of run folders, or a store; see `calibench.store.results_folder`.
         wanted: Which numbers to keep.
         processes: How many read at a time, if there are runs enough; see `spread`.
 
@@ -83,12 +75,12 @@ def read_results(results: Path, *, wanted: Wanted = EVERYTHING, processes: int =
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run.
     """
-    check_folder(results)
-    folders = list(run_folders(results.resolve()))
+    root = results_folder(results).resolve()
+    folders = list(run_folders(root))
     parts = [folders[i : i + RUNS_A_PART] for i in range(0, len(folders), RUNS_A_PART)]
     processes = min(processes, len(folders) // RUNS_A_PROCESS)
     done = spread(partial(_read, wanted=wanted), parts, processes=processes, imports=[__name__])
-    read = Results()
+    read = Results(folder=root)
     for part in with_progress(done, len(parts), "reading runs"):
         read.add(part)
     if not read.records and not read.problems:
@@ -122,7 +114,7 @@ class _Reader:
         """Add the run of one folder."""
         try:
             benchmark, backbone, loss, key, last = folder.split(os.sep)[-5:]
-            cell = Cell(benchmark, backbone, loss, key, int(last.removeprefix(_SEED)))
+            cell = Cell(benchmark, backbone, loss, key, int(last.removeprefix(SEED)))
         except ValueError:
             return  # its path is not that of a run folder
         try:
@@ -137,9 +129,13 @@ class _Reader:
             if any(os.path.exists(f"{folder}/{name}") for name in ("status.json", "metrics.json")):
                 raise
             return  # a process holds or held the folder, and has not begun to train
+        check_format(status, "status.json")
         state = status.get("status")
         if state == "trial":
-            self._leave_out_trial(cell, folder)
+            self._leave_out(cell, folder, TRIAL)
+            return
+        if status.get("imported"):
+            self._leave_out(cell, folder, IMPORTED)
             return
         if state != "done":
             reason = (
@@ -150,21 +146,24 @@ class _Reader:
             return
         content = _read_file(folder, "metrics.json")
         if content.get("fast_dev_run"):  # up to version 0.1.0 a trial was done
-            self._leave_out_trial(cell, folder)
+            self._leave_out(cell, folder, TRIAL)
             return
         _check_cell(cell, content)
         try:
-            record = self._record(cell, folder, with_present_calibrators(content))
+            record = self._record(
+                cell, folder, with_present_calibrators(content), status.get("claimed") or ()
+            )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
             raise CorruptRun(text) from error
         self.results.records.append(record)
 
-    def _leave_out_trial(self, cell: Cell, folder: str) -> None:
-        reason = "a trial, left out"
+    def _leave_out(self, cell: Cell, folder: str, reason: str) -> None:
         self.results.problems.append(Problem(cell, folder, reason, warn=False, expected=False))
 
-    def _record(self, cell: Cell, folder: str, content: Mapping[str, Any]) -> Record:
+    def _record(
+        self, cell: Cell, folder: str, content: Mapping[str, Any], claimed: Sequence[str]
+    ) -> Record:
         values, verdicts = self._values(content["rows"])
         environment = self._environment(folder)
         values |= _costs(environment)
@@ -182,7 +181,7 @@ class _Reader:
             values,
             verdicts,
             content.get("unavailable") or {},
-            tuple(content.get("caveats") or ()),
+            (*(content.get("caveats") or ()), *map(CLAIMED.format, claimed)),
             self._versions.setdefault(versions, versions),  # one object for all runs
         )
 

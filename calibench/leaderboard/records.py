@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from calibench.runs import Cell
@@ -68,12 +69,14 @@ class Results:
         problems: The others.
         warnings: What else is wrong, one line each.
         metrics: What the runs say about metrics of a user's own: title, percent, higher_is_better.
+        folder: The folder.
     """
 
     records: list[Record] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     metrics: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    folder: Path = Path()
 
     def add(self, other: Results) -> None:
         """Add the runs of other folders."""

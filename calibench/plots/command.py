@@ -15,6 +15,7 @@ from calibench.leaderboard.table import Table, build_tables
 from calibench.plots.kinds import KINDS, Request
 from calibench.plots.style import as_text
 from calibench.runs import write_output
+from calibench.store import add_results_argument
 from calibench.tables.key import RAW
 from calibench.tables.output import loading
 
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     KINDS.update(load_plugins("plots"))
     parser.add_argument("kind", choices=KINDS, help="what to draw")
-    parser.add_argument("results", type=Path, help="folder of runs")
+    add_results_argument(parser)
     parser.add_argument(
         "--output",
         "-o",

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from calibench.arguments import positive_integer
-from calibench.leaderboard.reading import check_folder
 from calibench.processes import cores
 from calibench.runs import write_output
+from calibench.store import add_results_argument, results_folder
 from calibench.tables.output import loading, say
 
 DESCRIPTION = """\
@@ -23,7 +23,7 @@ examples:
 
 
 def write_report(
-    results: Path,
+    results: Path | str,
     output: Path,
     *,
     title: str | None = None,
@@ -33,7 +33,7 @@ def write_report(
     """Write the report of a folder of runs.
 
     Args:
-        results: Folder of runs.
+        results: Folder of runs, or a store.
         output: The HTML file.
         title: Title of the page; by default the folder's name.
         bins: Bins of the reliability diagrams.
@@ -45,24 +45,19 @@ def write_report(
         ValueError: If it holds no run, or `bins` is not positive.
     """
     positive_integer("bins", bins)
+    folder = results_folder(results)
     with loading():
         from calibench.report.content import report_content
         from calibench.report.page import render_page
-    name = title or f"calibench: {results.resolve().name}"
-    content = report_content(results, title=name, n_bins=bins, processes=processes)
+    name = title or f"calibench: {folder.resolve().name}"
+    content = report_content(folder, title=name, n_bins=bins, processes=processes)
     write_output(output, render_page(content).encode())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench report`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "results",
-        type=Path,
-        nargs="?",
-        default=Path("results"),
-        help="folder of runs (default: results)",
-    )
+    add_results_argument(parser)
     parser.add_argument(
         "--output",
         "-o",
@@ -88,7 +83,6 @@ def run(args: argparse.Namespace) -> int:
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, or an argument is wrong.
     """
-    check_folder(args.results)
     write_report(args.results, args.output, title=args.title, bins=args.bins, processes=cores())
     say(f"{args.output} ({args.output.stat().st_size / 1e6:.1f} MB)")
     return 0

@@ -31,11 +31,13 @@ IMPORTS = ("calibench.plots.calibrated",)
 RUNS_A_PROCESS = 40  # with fewer, starting another process takes longer than it saves
 
 
-def report_content(results: Path, *, title: str, n_bins: int = 15, processes: int = 1) -> Json:
+def report_content(
+    results: Path | str, *, title: str, n_bins: int = 15, processes: int = 1
+) -> Json:
     """The content of the report of the runs below a folder.
 
     Args:
-        results: Folder of runs.
+        results: Folder of runs, or a store.
         title: Title of the page.
         n_bins: Bins of the reliability diagrams.
         processes: Number of processes that read logits, if there are many runs; see `spread`.
@@ -53,7 +55,7 @@ def report_content(results: Path, *, title: str, n_bins: int = 15, processes: in
     for table in tables:
         mark_best(table, examples or no_examples)
     numbered = [(table, row) for table in tables for row in table.rows]
-    root = results.resolve()
+    root = read.folder
     return {
         "title": title,
         "version": __version__,

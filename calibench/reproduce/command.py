@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from calibench.published import PAPERS
 from calibench.reproduce.numbers import Reproduction, reproduction
 from calibench.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
+from calibench.store import add_results_argument
 from calibench.tables.console import Terminal
 from calibench.tables.csv_text import csv_text
 from calibench.tables.terminal import show
@@ -23,9 +23,7 @@ examples:
   calibench reproduce gce --table 3
   calibench reproduce fcl --table ood --results results/ --format csv"""
     parser.add_argument("paper", choices=PAPERS, help="the paper")
-    parser.add_argument(
-        "--results", type=Path, default=Path("results"), help="folder of runs (default: results)"
-    )
+    add_results_argument(parser, "--results")
     parser.add_argument(
         "--table", required=True, help="number of the table, or its name (ece, ood)"
     )

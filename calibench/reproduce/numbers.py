@@ -15,6 +15,7 @@ from calibench.published import PAPERS, Published, load, model_names
 from calibench.published.names import STAGES
 from calibench.runs import Run, read_json
 from calibench.statistics import mean_std
+from calibench.store import results_folder
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Setting, Suite, load_suite
 from calibench.tables.key import Key
@@ -99,17 +100,21 @@ class Reproduction:
     remarks: Sequence[str] = ()
 
 
-def reproduction(paper: str, table: str, results: Path) -> Reproduction:
+def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
     """Every number of a table with ours, from the runs of its suite below `results`.
 
     Args:
         paper: Name of the paper.
         table: Number or another name of the table.
-        results: Folder of runs.
+        results: Folder of runs, or a store; without one there are the paper's numbers alone.
 
     Raises:
         ValueError: If there is no such paper or table.
     """
+    try:
+        folder = results_folder(results)
+    except FileNotFoundError:
+        folder = Path(results)
     numbers = load(paper, table=table)
     table = numbers[0].table
     name = suite_of(paper, table)
@@ -119,7 +124,7 @@ def reproduction(paper: str, table: str, results: Path) -> Reproduction:
 
     def runs(setting: Setting) -> _Runs:
         if id(setting) not in found:
-            found[id(setting)] = _Runs.of(setting, results)
+            found[id(setting)] = _Runs.of(setting, folder)
         return found[id(setting)]
 
     def ours(number: Published) -> Ours:

@@ -20,11 +20,19 @@ from calibench.runs.owner import process_lives, this_machine
 
 _ABANDONED_AFTER = 86400.0  # seconds after which nobody still writes a file
 
-FORMAT = 1  # of metrics.json and of prediction files
+FORMAT = 1  # of metrics.json, of prediction files and of entries of a store
 
 
 class CorruptRun(ExpectedFailure, ValueError):
     """A file of a run folder that cannot be read; the message names it."""
+
+
+def check_format(content: Mapping[str, Any], called: str) -> None:
+    """Raise a CorruptRun if a newer version, which may mean other things by it, wrote the content of a file."""
+    if content.get("format", FORMAT) > FORMAT:
+        raise CorruptRun(
+            f"{called} is of format {content['format']}, this calibench reads {FORMAT}: a newer one is needed"
+        )
 
 
 @contextmanager
@@ -46,7 +54,7 @@ def corrupt_if_it_fails(text: str) -> Iterator[None]:
         raise CorruptRun(f"{text}: {cause}") from error
 
 
-def check_archive(path: Path) -> None:
+def check_archive(path: Path | BinaryIO) -> None:
     """Compare the members of a zip file with their checksums, which torch never does, and numpy not always.
 
     Raises:

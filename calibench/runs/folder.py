@@ -162,6 +162,23 @@ class Cell(NamedTuple):
         return root.joinpath(*names, f"seed={self.seed}")
 
 
+SEED = "seed="
+
+
+def run_folders(results: Path) -> Iterator[str]:
+    """Paths of all folders named `seed=<k>` below a folder (or the folder itself), in order."""
+    if results.name.startswith(SEED):
+        yield str(results)
+        return
+    pending = [str(results)]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            folders = sorted((e.path for e in entries if e.is_dir()), reverse=True)
+        runs = [path for path in folders if os.path.basename(path).startswith(SEED)]
+        yield from sorted(runs, key=lambda path: (len(path), path))
+        pending += [path for path in folders if not os.path.basename(path).startswith((SEED, "."))]
+
+
 def _is_plain(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
@@ -184,6 +201,12 @@ class Run:
     def predictions(self, name: str) -> Path:
         """File of the logits of the split or set `name`."""
         return self.folder / "predictions" / f"{name}.npz"
+
+    def sets(self) -> dict[str, Path]:
+        """The files of the logits of every split and set, by name: val and test first."""
+        found = {path.stem: path for path in sorted((self.folder / "predictions").glob("*.npz"))}
+        first = {name: found[name] for name in ("val", "test") if name in found}
+        return first | found
 
     @property
     def status(self) -> dict[str, Any]:

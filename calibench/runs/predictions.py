@@ -11,7 +11,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from calibench.runs.files import FORMAT, atomic_file, check_archive, corrupt_if_it_fails, plain
+from calibench.runs.files import FORMAT, atomic_file, corrupt_if_it_fails, plain
+from calibench.runs.label_files import arrays_of, read_labels, store_of
 from calibench.runs.labels import (
     MULTICLASS,
     MULTILABEL,
@@ -178,12 +179,18 @@ class Predictions:
 
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Predictions from the arrays of a file, by name."""
+        """Predictions from the arrays of a file, by name.
+
+        With `offset` (N,), the largest logit of each row, `logits` are differences from it, as a store keeps them.
+        """
         metadata = metadata_of(arrays)
         if metadata.get("task") == MULTILABEL:
             return cls.of_labels(arrays["logits"], arrays["target"], metadata, arrays.get("ids"))
+        logits, offset = arrays["logits"], arrays.get("offset")
+        if offset is not None:
+            logits = logits.astype(np.float32) + offset[:, None]
         optional = (arrays.get("ids"), arrays.get("posterior"))
-        return cls(arrays["logits"], arrays["target"], metadata, *optional)
+        return cls(logits, arrays["target"], metadata, *optional)
 
 
 def metadata_of(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
@@ -192,14 +199,14 @@ def metadata_of(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
     return found
 
 
-_ARRAYS = ("logits", "probs", "target", "ids", "posterior", "metadata")
-
-
 def read_arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
-    """The arrays in a prediction file, by name; no code in the file is run."""
-    check_archive(Path(path))
-    with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in _ARRAYS if name in arrays}
+    """The arrays in a prediction file, by name; no code in the file is run.
+
+    Labels that a store keeps once for many runs are among them: its files name them by their digest.
+    """
+    arrays = arrays_of(Path(path))
+    digest = None if "target" in arrays else metadata_of(arrays).get("labels")
+    return arrays if digest is None else arrays | read_labels(store_of(Path(path)), digest)
 
 
 def _distributions(values: Any, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:

@@ -322,16 +322,14 @@ def _missing(
 
 def _saved(run: Run) -> dict[str, Predictions]:
     """The predictions of every set of a run, val and test first."""
-    paths = sorted((run.folder / "predictions").glob("*.npz"))
-    sets = {path.stem: Predictions.load(path) for path in paths}
+    sets = {name: Predictions.load(path) for name, path in run.sets().items()}
     missing = {"val", "test"} - set(sets)
     if missing:
         raise CorruptRun(
             f"{run.folder} is done, but its logits of {' and '.join(sorted(missing))} are gone "
             "(--overwrite true trains it again)."
         )
-    order = ["val", "test", *(name for name in sets if name not in ("val", "test"))]
-    return {name: sets[name] for name in order}
+    return sets
 
 
 @contextmanager

@@ -87,5 +87,5 @@ def test_a_trial_counts_nowhere(
     assert (read.records, [problem.expected for problem in read.problems]) == ([], [False])
     assert main(["leaderboard", str(tmp_path)]) == 0
     assert capsys.readouterr().err == (
-        "warning: there are only trial runs, which no table counts\n"
+        "warning: there are only trial runs (fast_dev_run, or no training step)\n"
     )

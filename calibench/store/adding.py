@@ -1,0 +1,194 @@
+"""Adding to a store: runs, entries of other stores, and predictions of other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from calibench.runs import (
+    FORMAT,
+    CorruptRun,
+    Predictions,
+    json_bytes,
+    read_json,
+    run_folders,
+    write_atomically,
+)
+from calibench.store.entry import Entry, described, entry_digest
+from calibench.store.index import rebuild_index
+from calibench.store.packing import content_digest, save_packed
+from calibench.store.places import Folder, Place
+from calibench.store.staging import Added, finish, staged
+from calibench.tables.bar import with_progress
+
+_PRIVATE = ("command",)  # of environment.json: it names folders of the machine
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a run.
+
+    Attributes:
+        exact: Logits as float32 instead of float16.
+        splits: The splits and sets whose logits are kept, all if None; numbers of the others are claimed.
+    """
+
+    exact: bool = False
+    splits: Collection[str] | None = None
+
+    def keeps(self, split: str) -> bool:
+        """Whether the logits of a split or set are kept."""
+        return self.splits is None or split in self.splits
+
+
+def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
+    """Add every finished run below a folder, or every entry of another store, to a store.
+
+    Args:
+        store: Folder of the store; made if it is not there.
+        source: A run folder, a folder of them, or another store or a part of one.
+        kept: What is kept of a run. Entries of a store are taken as they are.
+
+    Raises:
+        FileNotFoundError: If there is no such source.
+        ValueError: If it holds no run.
+        StoreError: If another process writes the store.
+    """
+    from calibench.store.moving import copied  # which adds, too
+
+    if not source.is_dir():
+        raise FileNotFoundError(f"no folder {source}")
+    folders = [Path(folder) for folder in run_folders(source.resolve())]
+    if not folders:
+        raise ValueError(f"{source} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
+    added = Added()
+    place = Folder(store)
+    with changing(place):
+        for folder in with_progress(iter(folders), len(folders), "adding runs"):
+            with noted(added, folder):
+                entry = Entry.read(folder)
+                if entry.digest:
+                    entry.check()
+                    copied(Folder(folder.parents[4]), place, entry.name, added)
+                else:
+                    _add_run(place, entry, kept, added)
+    return added
+
+
+def add_imported(
+    store: Path, dataset: str, model: str, sets: Mapping[str, Predictions], *, exact: bool = False
+) -> Added:
+    """Add predictions of another program as `<dataset>/<model>/imported/<digest>/seed=1`.
+
+    Args:
+        store: Folder of the store; made if it is not there.
+        dataset: Name of the data set.
+        model: Name of the model.
+        sets: Its predictions by split.
+        exact: Keep the logits as float32.
+    """
+    added = Added()
+    digest = content_digest(sets)
+    names = (name.strip().strip(".").replace("/", "_") for name in (dataset, model))
+    name = "/".join([*names, "imported", digest[:10], "seed=1"])
+    place = Folder(store)
+    with changing(place), noted(added, name):
+        _keep(place, name, sets, {}, added, exact=exact, imported=True)
+    return added
+
+
+@contextmanager
+def changing(place: Place) -> Iterator[None]:
+    """Hold a store while inside; list its entries anew at the end, also after an error."""
+    with place.writing():
+        try:
+            yield
+        finally:
+            rebuild_index(place)
+
+
+@contextmanager
+def noted(added: Added, what: object) -> Iterator[None]:
+    """Let a problem of one entry not keep the others from being added."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        added.problems.append(text if str(what) in text else f"{what}: {text}")
+
+
+def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
+    state = run.status.get("status")
+    if state != "done":
+        raise CorruptRun(f"it is no finished run but {state}")
+    sets, metrics = run.predictions(), run.metrics()
+    if any(str(metrics[name]) != str(said) for name, said in run.cell._asdict().items()):
+        raise CorruptRun("metrics.json is of another run")
+    files = {
+        path.name: path.read_bytes()
+        for path in (run.folder / "metrics.json", run.folder / "config.yaml")
+        if path.is_file()
+    }
+    environment = run.folder / "environment.json"
+    if environment.is_file():
+        public = {k: v for k, v in read_json(environment).items() if k not in _PRIVATE}
+        files["environment.json"] = json_bytes(public)
+    chosen = {name: part for name, part in sets.items() if kept.keeps(name)}
+    claimed = sorted({row["split"] for row in metrics["rows"]} - set(chosen))
+    _keep(place, run.name, chosen, files, added, exact=kept.exact, claimed=claimed)
+
+
+def _keep(
+    place: Folder,
+    name: str,
+    sets: Mapping[str, Predictions],
+    files: Mapping[str, bytes],
+    added: Added,
+    *,
+    exact: bool,
+    claimed: Sequence[str] = (),
+    imported: bool = False,
+) -> None:
+    """Write an entry to the side, and give it its place when it is whole."""
+    if not sets:
+        raise CorruptRun("it has no logits of the splits that are to be kept")
+    check_together(sets)
+    with staged(place) as folder:
+        labels = {
+            save_packed(
+                part, folder / "predictions" / f"{split}.npz", store=place.path, exact=exact
+            )
+            for split, part in sets.items()
+        }
+        for file, content in files.items():
+            write_atomically(folder / file, content)
+        status = {
+            "status": "done",
+            "format": FORMAT,
+            "imported": imported,
+            "precision": "float32" if exact else "float16",
+            "examples": {split: part.examples for split, part in sets.items()},
+            "outputs": next(iter(sets.values())).outputs,
+            "claimed": list(claimed),
+            "labels": sorted(labels),
+            "content": content_digest(sets),
+            "files": {
+                path.relative_to(folder).as_posix(): described(path.read_bytes())
+                for path in sorted(folder.rglob("*"))
+                if path.is_file()
+            },
+        }
+        finish(place, folder, name, status | {"digest": entry_digest(status)}, added)
+
+
+def check_together(sets: Mapping[str, Predictions]) -> None:
+    """Raise a ValueError unless all sets have examples and the same classes."""
+    outputs = {split: part.outputs for split, part in sets.items()}
+    if len(set(outputs.values())) > 1:
+        said = ", ".join(f"{split} has {what}" for split, what in outputs.items())
+        raise ValueError(f"its sets do not belong together: {said}")
+    empty = [split for split, part in sets.items() if not part.examples]
+    if empty:
+        raise ValueError(f"its set {empty[0]} has no examples")

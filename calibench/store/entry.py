@@ -1,0 +1,158 @@
+"""Entry of a store: a run folder whose status.json says what belongs to it, with sizes and digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from calibench.runs import Cell, CorruptRun, Predictions, Run, check_format, read_json
+from calibench.runs.files import parse_json
+from calibench.runs.folder import SEED
+from calibench.runs.label_files import labels_name
+
+STATUS = "status.json"
+
+_FILES = re.compile(r"(config\.yaml|(metrics|environment)\.json|predictions/[^/\\]+\.npz)")
+_PART = re.compile(r"[^/\\.\x00][^/\\\x00]*")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a store, or a finished run of a folder of results, which has no digests.
+
+    Attributes:
+        name: `<benchmark>/<backbone>/<loss>/<key>/seed=<k>`.
+        folder: Its folder.
+        status: The content of its status.json.
+    """
+
+    name: str
+    folder: Path
+    status: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read what an entry says of itself.
+
+        Raises:
+            CorruptRun: If there is no status.json, or it is not what was written.
+        """
+        name = "/".join(folder.absolute().parts[-5:])
+        status = read_json(folder / STATUS)
+        with_digest = "digest" in status
+        return cls(name, folder, checked_status(status, str(folder)) if with_digest else status)
+
+    @property
+    def cell(self) -> Cell:
+        """The identity of the run."""
+        benchmark, backbone, loss, key, seed = self.name.split("/")
+        return Cell(benchmark, backbone, loss, key, int(seed.removeprefix(SEED)))
+
+    @property
+    def digest(self) -> str:
+        """The digest over everything that belongs to the entry; empty for a run that is in no store."""
+        return str(self.status.get("digest", ""))
+
+    @property
+    def claimed(self) -> tuple[str, ...]:
+        """Splits and sets of which it has numbers and no logits, so that nobody can verify them."""
+        return tuple(self.status.get("claimed") or ())
+
+    @property
+    def exact(self) -> bool:
+        """Whether its logits are float32."""
+        return str(self.status.get("precision", "float32")) == "float32"
+
+    @property
+    def imported(self) -> bool:
+        """Whether it holds predictions of another program, without numbers."""
+        return bool(self.status.get("imported"))
+
+    def predictions(self) -> dict[str, Predictions]:
+        """The predictions of every split and set that the entry has, val and test first.
+
+        Raises:
+            CorruptRun: If a file is missing, damaged or altered, or its labels do not fit.
+        """
+        self.check("predictions/")
+        found = {name: Predictions.load(path) for name, path in Run(self.folder).sets().items()}
+        if not found:
+            raise CorruptRun(f"{self.folder} has no predictions")
+        return found
+
+    def metrics(self) -> dict[str, Any]:
+        """The content of metrics.json; raises CorruptRun if it cannot be read."""
+        return read_json(self.folder / "metrics.json")
+
+    def check(self, prefix: str = "") -> None:
+        """Raise a CorruptRun unless all files, or those that begin with a prefix, are what the entry says."""
+        files = {f: v for f, v in (self.status.get("files") or {}).items() if f.startswith(prefix)}
+        for file, known in files.items():
+            path = self.folder / file
+            if not path.is_file():
+                raise CorruptRun(f"{path} is missing")
+            check_file(path.read_bytes(), known, str(path))
+        if files:
+            found = {f"predictions/{path.name}" for path in Run(self.folder).sets().values()}
+            for name in sorted(found - set(self.status["files"])):
+                raise CorruptRun(f"{self.folder / name} does not belong to the entry")
+
+
+def entry_digest(status: Mapping[str, Any]) -> str:
+    """The digest over everything: over what status.json says, the digests of all files among it."""
+    content = {name: value for name, value in status.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def described(content: bytes) -> dict[str, Any]:
+    """Size and digest of a file's content."""
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def check_file(content: bytes, known: Mapping[str, Any], called: str) -> None:
+    """Raise a CorruptRun unless a file's content is what the entry says."""
+    if described(content) != known:
+        cut = ", shorter than it was" if len(content) < known["bytes"] else ""
+        raise CorruptRun(f"{called} is damaged or altered: its digest differs{cut}")
+
+
+def parse_status(content: bytes, called: str) -> dict[str, Any]:
+    """The checked content of an entry's status.json; raises CorruptRun."""
+    try:
+        status = parse_json(content)
+    except ValueError as error:
+        raise CorruptRun(f"{called}/{STATUS} cannot be read: {error}") from error
+    if not isinstance(status, dict) or "digest" not in status:
+        raise CorruptRun(f"{called}/{STATUS} is not that of an entry")
+    return checked_status(status, called)
+
+
+def checked_status(status: dict[str, Any], called: str) -> dict[str, Any]:
+    """Check the content of an entry's status.json, which may be a stranger's; raises CorruptRun."""
+    check_format(status, called)
+    if entry_digest(status) != status["digest"]:
+        raise CorruptRun(f"{called}/{STATUS} does not match its digest: damaged, or edited")
+    try:
+        for file in status["files"]:
+            if not _FILES.fullmatch(file):
+                raise ValueError(f"{file!r} is no file of an entry")
+        for digest in status["labels"]:
+            labels_name(digest)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptRun(f"{called}/{STATUS} is not that of an entry: {error}") from error
+    return status
+
+
+def check_name(name: str) -> str:
+    """Return a name of an entry if it is one; raises CorruptRun."""
+    *parts, seed = name.split("/")
+    if len(parts) != 4 or not all(map(_PART.fullmatch, parts)):
+        raise CorruptRun(f"`{name}` is no <benchmark>/<backbone>/<loss>/<key>/seed=<k>")
+    if not re.fullmatch(rf"{SEED}\d+", seed):
+        raise CorruptRun(f"`{name}` does not end in seed=<k>")
+    return name

@@ -1,0 +1,112 @@
+"""Packing of predictions: logits as float16 differences from the largest of their row, labels apart from them.
+
+A row of logits (K,) is kept as its largest one, `offset` in float32, and the others' distances from it, rounded to
+float16: each by at most `ROUNDING` of itself. So the largest logit, and with it the predicted class and the error, are
+exact, and for the probabilities p of a row, with H <= ln K their entropy in nats,
+
+    |change of log p_k| <= ROUNDING * (|log p_k| + H)        |change of the confidence| <= ROUNDING * H.
+
+Hence the NLL changes by at most ROUNDING * (NLL + mean H). What this means for each other metric is
+`calibench.evaluation.verify.tolerance`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.runs import Predictions, atomic_file
+from calibench.runs.label_files import OF_EXAMPLES, labels_digest, labels_name
+
+ROUNDING = 2.0**-11  # of float16, relative
+_SMALLEST = np.float16(2.0**-24)  # above zero
+_LARGEST = np.finfo(np.float16).max
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def packed(logits: npt.NDArray[np.float32]) -> Arrays:
+    """`logits` (N, K) float16, none above 0, and `offset` (N,) float32: their sum is what was given, rounded.
+
+    Raises:
+        ValueError: If a row has no finite logit, or an infinitely large one.
+    """
+    offset = logits.max(axis=1)
+    if not np.isfinite(offset).all():
+        raise ValueError("the largest logit of a row is infinite")
+    return {"logits": halves(logits - offset[:, None]), "offset": offset}
+
+
+def halves(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
+    """Values rounded to float16: no finite one becomes infinite, and none becomes 0 that is not."""
+    inside = np.where(np.isfinite(values), np.clip(values, -_LARGEST, _LARGEST), values)
+    found = inside.astype(np.float16)
+    lost = (found == 0) & (values != 0)  # no class draws level with the predicted one
+    return np.where(lost, np.copysign(_SMALLEST, values), found).astype(np.float16)
+
+
+def rounded(predictions: Predictions) -> Arrays:
+    """The arrays of a prediction file with its logits as float16.
+
+    Of several labels an example, each logit is a distance from 0 already: log-odds of the label.
+    """
+    arrays = predictions.arrays("logits", predictions.logits, predictions.unknown_logits)
+    if predictions.labels is not None:
+        return arrays | {"logits": halves(arrays["logits"])}
+    return arrays | packed(arrays["logits"])
+
+
+def save_packed(predictions: Predictions, path: Path, *, store: Path, exact: bool) -> str:
+    """Write a prediction file, and its labels into the store unless it has them. Returns the digest of the labels.
+
+    Args:
+        predictions: The predictions.
+        path: The file.
+        store: The folder of the store.
+        exact: Keep the logits as float32.
+
+    Raises:
+        ValueError: If the logits cannot be packed.
+        OSError: If a file cannot be written.
+    """
+    digest = save_labels(predictions, store)
+    named = replace(predictions, metadata={**predictions.metadata, "labels": digest})
+    arrays = named.arrays("logits", named.logits, named.unknown_logits) if exact else rounded(named)
+    kept = {name: array for name, array in arrays.items() if name not in OF_EXAMPLES}
+    with atomic_file(path) as file:
+        np.savez_compressed(file, **kept)  # type: ignore[arg-type]
+    return digest
+
+
+def save_labels(predictions: Predictions, store: Path) -> str:
+    """Write the labels of a set into a store unless it has them. Returns their digest."""
+    arrays = labels_of(rounded(predictions))
+    digest = labels_digest(arrays)
+    path = store / labels_name(digest)
+    if not path.is_file():
+        with atomic_file(path) as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    return digest
+
+
+def labels_of(arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+    """What a file says of the examples themselves: the same for every run on them."""
+    found = {name: arrays[name] for name in OF_EXAMPLES if name in arrays}
+    signed = np.min_scalar_type(-int(found["target"].max(initial=1)) - 1)
+    return {**found, "target": found["target"].astype(signed)}
+
+
+def content_digest(sets: Mapping[str, Predictions]) -> str:
+    """A digest of what was predicted for which labels: equal for the float16 and the float32 entry of a run."""
+    found = hashlib.sha256()
+    for name, predictions in sorted(sets.items()):
+        arrays = rounded(predictions)
+        found.update(f"{name} {arrays['logits'].shape} {labels_digest(labels_of(arrays))}".encode())
+        found.update(np.ascontiguousarray(arrays["logits"], "<f2").tobytes())
+    return found.hexdigest()
