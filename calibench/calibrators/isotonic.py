@@ -41,7 +41,7 @@ def centred(knots: Tensor, values: Tensor, score: Tensor, share: Tensor) -> tupl
         score: The scores, (N,).
         share: How much each counts, (N,).
     """
-    level, stretch = values[knots.isfinite()].unique_consecutive(return_inverse=True)
+    level, stretch = torch.unique_consecutive(values[knots.isfinite()], return_inverse=True)
     last = knots[knots.isfinite()][torch.cat([stretch.diff() > 0, stretch.new_ones(1) > 0])]
     of_score = torch.bucketize(score, last).clamp(max=len(last) - 1)
     mean = of_score.bincount(share * score, len(level)) / of_score.bincount(share, len(level))

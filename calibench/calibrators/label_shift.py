@@ -17,8 +17,9 @@ from calibench.calibrators.lbfgs import in_lists, lbfgs_minimum
 from calibench.calibrators.likelihood import diagonal_nll
 from calibench.calibrators.temperature import nll_temperature
 
-EM_ITERATIONS = 10_000
-EM_TOLERANCE = 1e-10
+EM_ITERATIONS = 2_000
+EM_TOLERANCE = 1e-9
+TINY = torch.finfo(torch.float64).tiny
 CURES = {
     "after": False,
     "before": True,
@@ -166,7 +167,10 @@ class LabelShiftCorrection(Calibrator, ABC):
             return self.calibrator.log_prob(logits)
         if self.cure == "before":
             return self.calibrator.log_prob(logits + self._log_ratio())
-        return (self.calibrator.log_prob(logits) + self._log_ratio()).log_softmax(dim=1)
+        scores = self.calibrator.log_prob(logits) + self._log_ratio()
+        # Where the calibrator is certain of a class that cannot come, nothing is known but the priors.
+        nothing = scores.amax(dim=1, keepdim=True).isneginf()
+        return torch.where(nothing, self.test_priors.log(), scores).log_softmax(dim=1)
 
 
 def estimated_priors(probs: Tensor, source_priors: Tensor) -> Tensor:
@@ -189,7 +193,8 @@ def estimated_priors(probs: Tensor, source_priors: Tensor) -> Tensor:
     priors, change = source_priors, torch.inf
     for _ in range(EM_ITERATIONS):
         joint = likelihood * priors
-        after = (joint / joint.sum(dim=1, keepdim=True)).mean(dim=0)
+        share = (joint / joint.sum(dim=1, keepdim=True).clamp(min=TINY)).sum(dim=0)
+        after = share / share.sum()  # a row that no class explains does not count
         priors, change = after, float((after - priors).abs().max())
         if change < EM_TOLERANCE:
             break

@@ -57,7 +57,7 @@ class Structured(Affine, ABC):
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         self.first.fit(logits, target, weight)
-        super()._fit_weighted(logits, target, weight)
+        super()._fit_weighted(logits, target, weight)  # type: ignore[safe-super]
 
     def _scale(self, parameters: int, examples: int) -> float:
         return float(parameters**self.rho / examples**self.tau)

@@ -26,7 +26,7 @@ class VennAbers(OneVsRest):
     """
 
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-        knots, of_score = score.unique(return_inverse=True)
+        knots, of_score = score.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         count = of_score.bincount().double().numpy()
         hits = of_score.bincount(hit.double(), len(knots)).numpy()
         p1 = with_a_hit(count, hits)

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from calibench.calibrators import Calibrator
 from calibench.config.catalogue import load_plugins
 from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import Evaluation, Watch
 from calibench.evaluation.files import Reader, check_fittable
-from calibench.evaluation.scoring import Row
+from calibench.evaluation.scoring import Row, fit_calibrator
 from calibench.evaluation.sentences import sentences
 from calibench.evaluation.sheet import CSV_COLUMNS, sheets
 from calibench.runs import (
@@ -70,8 +71,19 @@ class Result:
         )
         return (
             f"Examples: {sets}{fitted}; binned errors with {self.options.n_bins[0]} bins"
-            f"{interval if self.options.bootstrap else ''}{self._posterior}."
+            f"{interval if self.options.bootstrap else ''}{self._posterior}{self._priors}."
         )
+
+    @property
+    def _priors(self) -> str:
+        said = {
+            None: "",
+            "estimated": "; class frequencies of the test data estimated from its logits",
+            "oracle": "; ORACLE: class frequencies counted from the test labels, which nobody knows",
+        }
+        priors = self.options.priors
+        shown = f"; class frequencies of the test data: {priors}"
+        return shown if isinstance(priors, list) else said.get(priors, shown)
 
     @property
     def _posterior(self) -> str:
@@ -85,6 +97,8 @@ class Result:
             "ood",
             "shift",
             "posterior",
+            "calibrate_members",
+            "priors",
             "n_bins",
             "bootstrap",
             "scores",
@@ -119,7 +133,9 @@ def evaluate_files(options: argparse.Namespace) -> int:
     load_plugins("metrics", "calibrators")
     further = _further(options.metrics)
     chosen = [calibrator_named(name) for name in options.calibrators]
-    evaluation = Evaluation(chosen, options.n_bins, metrics=[*further] or None)
+    evaluation = Evaluation(
+        chosen, options.n_bins, metrics=[*further] or None, priors=options.priors
+    )
     result = _evaluated(evaluation, options, models(options))
     console = Terminal()
     for sheet in sheets(result.rows):
@@ -224,8 +240,21 @@ def models(options: argparse.Namespace) -> dict[str, dict[str, Predictions]]:
     }
     if len(members) == 1:
         return {"model": next(iter(members.values()))}
-    ensemble = {which: deep_ensemble(parts) for which, parts in sets.items()}
-    return {f"ensemble of {len(members)}": ensemble, **members}
+    calibrated = _fitted_on_members(options.calibrate_members, sets.get("val", ()))
+    ensemble = {
+        which: deep_ensemble(parts, calibrators=calibrated) for which, parts in sets.items()
+    }
+    after = f" after {options.calibrate_members}" if calibrated else ""
+    return {f"ensemble of {len(members)}{after}": ensemble, **members}
+
+
+def _fitted_on_members(name: str | None, val: Sequence[Predictions]) -> list[Calibrator] | None:
+    """A calibrator for each member, fitted on its own validation predictions; None if the members stay as they are."""
+    if name is None:
+        return None
+    for part in val:
+        check_fittable(part)
+    return [fit_calibrator(calibrator_named(name), part) for part in val]
 
 
 def labelled_as(predictions: Predictions, split: str, kind: str, path: str) -> Predictions:

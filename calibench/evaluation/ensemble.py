@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 
+from calibench.calibrators import Calibrator
+from calibench.evaluation.scoring import predicted_log_probabilities
 from calibench.runs import Predictions
 
 
-def deep_ensemble(members: Sequence[Predictions]) -> Predictions:
+def deep_ensemble(
+    members: Sequence[Predictions], *, calibrators: Sequence[Calibrator] | None = None
+) -> Predictions:
     """Deep ensemble (Lakshminarayanan et al. 2017): the mean probabilities of several models, as logits.
 
-    Calibrators are fitted on the pooled probabilities (Rahaman and Thiery 2021).
+    Ensemble, then calibrate: calibrators are fitted on the pooled probabilities (Rahaman and Thiery 2021). Calibrate,
+    then ensemble: the members' probabilities are calibrated before they are pooled, and their mean is less confident
+    than they are (Wu and Gales 2021).
 
     Args:
         members: Predictions of the same examples in the same order.
+        calibrators: One for each member, fitted on that member's validation predictions; None to pool the members as
+            they are.
 
     Raises:
-        ValueError: If there are none, or their shapes, targets or kinds differ.
+        ValueError: If there are none, their shapes, targets or kinds differ, or there are not as many calibrators.
     """
     if not members:
         raise ValueError("an ensemble needs one or more members, got none.")
@@ -31,11 +40,18 @@ def deep_ensemble(members: Sequence[Predictions]) -> Predictions:
                 f"member {number} of an ensemble has other {what} than the first: "
                 "all must predict the same examples in the same order."
             )
+    if calibrators is not None and len(calibrators) != len(members):
+        raise ValueError(
+            f"{len(members)} members need as many calibrators, got {len(calibrators)}."
+        )
     total = np.full(first.logits.shape, -np.inf)
-    for member in members:
-        np.logaddexp(total, _log_softmax(member), out=total)
+    for member, calibrator in zip(members, calibrators or repeat(None), strict=False):
+        log_probs = predicted_log_probabilities(_in_double(member), calibrator)
+        np.logaddexp(total, log_probs.numpy(), out=total)
     logits = (total - np.log(len(members))).astype(np.float32)
     metadata = {**first.metadata, "members": len(members)}
+    if calibrators:
+        metadata["members_after"] = type(calibrators[0]).__name__
     return replace(first, logits=logits, metadata=metadata)
 
 
@@ -50,8 +66,5 @@ def _difference(one: Predictions, other: Predictions) -> str:
     return "metadata" if (one.kind, one.split) != (other.kind, other.split) else ""
 
 
-def _log_softmax(predictions: Predictions) -> np.ndarray:
-    logits = predictions.logits.astype(np.float64)
-    logits -= logits.max(axis=1, keepdims=True)
-    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    return logits
+def _in_double(predictions: Predictions) -> Predictions:
+    return replace(predictions, logits=predictions.logits.astype(np.float64))

@@ -22,6 +22,7 @@ from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.fitting import Fitting, fittings
 from calibench.evaluation.labelled_set import LabelledSet, blocks_of
 from calibench.evaluation.labels import label_rows, labels_without_rank
+from calibench.evaluation.priors import check_priors, corrected
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import (
     Row,
@@ -96,27 +97,34 @@ class Evaluation:
         metrics: Metrics of labelled sets beside the benchmark's own, as `{class_path, init_args}` or a name: ours, or
             any torchmetrics class by its import path. Their arguments
             `num_classes` and `class_counts` are filled in.
+        priors: Class frequencies of the test data, against label shift: with them each calibrator has a second row,
+            named by them, in which its probabilities are corrected to them. `"uniform"`; `"estimated"`: by EM from the
+            logits of each set; K numbers; or `"oracle"`: the test labels' own frequencies, which nobody knows (numbers
+            that equal them are refused).
 
     Raises:
-        ValueError: If there is no number of bins, or one that is not positive.
+        ValueError: If there is no number of bins, or one that is not positive, or `priors` are none.
     """
 
     calibrators: list[Calibrator] | None = None
     n_bins: list[int] = field(default_factory=lambda: [15, 20])
     reference: bool = False
     metrics: list[str | dict[str, Any]] | None = None
+    priors: str | list[float] | None = None
 
     def __post_init__(self) -> None:
         if not self.n_bins:
             raise ValueError("`n_bins` must hold at least one number of bins, got [].")
         for number in self.n_bins:
             positive_integer("n_bins", number)
+        check_priors(self.priors)
 
     def fittings(self, sets: Mapping[str, Predictions]) -> dict[str, Fitting]:
         """The calibrators, unfitted, by unique name: the class and the arguments that are not its defaults."""
         chosen = default_calibrators() if self.calibrators is None else self.calibrators
         named = dict(zip(unique_names(chosen), chosen, strict=True))
-        return fittings(named, sets["test"].label_names)
+        plain = fittings(named, sets["test"].label_names)
+        return plain | corrected(named, self.priors, sets["test"])
 
     def __call__(
         self,

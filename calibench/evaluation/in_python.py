@@ -28,6 +28,7 @@ def evaluate(
     metrics: Sequence[str | Mapping[str, Any]] = (),
     ood: Mapping[str, Any] | None = None,
     bootstrap: int = 0,
+    priors: str | Sequence[float] | None = None,
 ) -> Report:
     """Score logits of any framework, raw and after each calibrator, which is fitted on the validation set only.
 
@@ -47,6 +48,7 @@ def evaluate(
         metrics: Further metrics: names of `calibench list metrics`, or `{class_path, init_args}`.
         ood: Scores (M, K) of out-of-distribution sets, by name.
         bootstrap: Resamples of the test examples for 95 % intervals (`low` and `high` of the rows); 0 for none.
+        priors: Class frequencies of the test data, against label shift: see `Evaluation`.
 
     Returns:
         The report: `rows`, one number each, `value(metric, calibrator=...)`, and the fitted parameters.
@@ -69,7 +71,7 @@ def evaluate(
         raise ValueError("calibrators are fitted on `val_logits` and `val_labels`, got none.")
     if chosen:
         check_fittable(sets["val"])
-    evaluation = Evaluation(chosen, list(n_bins), metrics=list(metrics) or None)  # type: ignore[arg-type]
+    evaluation = Evaluation(chosen, list(n_bins), metrics=list(metrics) or None, priors=priors)  # type: ignore[arg-type]
     report = evaluation(sets, bootstrap=bootstrap)
     rows = [{"model": "", **row} for row in report.rows]
     report.rows = [

@@ -82,6 +82,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="names of `calibench list calibrators`, or default, all or none",
     )
     parser.add_argument(
+        "--calibrate-members",
+        metavar="NAME",
+        help="calibrate each member of an ensemble on its own --val file, then pool (default: pool, then calibrate)",
+    )
+    parser.add_argument(
+        "--priors",
+        metavar="PRIORS",
+        help="class frequencies of the test data, for a second row of each calibrator, corrected to them: uniform, "
+        "estimated (by EM, from the unlabelled test logits), P,P,... of K numbers, or oracle (the test labels' own)",
+    )
+    parser.add_argument(
         "--metrics",
         nargs="+",
         default=[],
@@ -139,25 +150,47 @@ def check(options: argparse.Namespace) -> None:
     for number in options.n_bins:
         positive_integer("--n_bins", number)
     options.calibrators = unfolded(options.calibrators)
-    for name in options.calibrators:
-        check_listed("calibrators", name)
+    _check_calibrators(options)
+    options.priors = _priors(options.priors)
     for name in options.metrics:
         if name != "all":
             check_listed("metrics", name)
-    if not options.val and options.calibrators:
-        raise UsageError(
-            "calibrators are fitted on `--val FILE`: give it, or say `--calibrators none`."
-        )
     for path in [*options.val, *options.test, *_paths(options)]:
         check_file(path)
     if options.posterior and not Path(options.posterior).is_file():
         raise FileNotFoundError(f"there is no file {options.posterior}")
 
 
+def _check_calibrators(options: argparse.Namespace) -> None:
+    of_members = [options.calibrate_members] if options.calibrate_members else []
+    for name in [*options.calibrators, *of_members]:
+        check_listed("calibrators", name)
+    if of_members and (len(options.test) < 2 or not options.val):
+        raise UsageError(
+            "`--calibrate-members` is for an ensemble: several --val and --test files."
+        )
+    if not options.val and options.calibrators:
+        raise UsageError(
+            "calibrators are fitted on `--val FILE`: give it, or say `--calibrators none`."
+        )
+
+
 def unfolded(calibrators: Sequence[str]) -> list[str]:
     """Names of calibrators, in which `default`, `all` and `none` stand for several; each once."""
     groups = {"default": DEFAULT, "all": tuple(classes("calibrators")), "none": ()}
     return list(dict.fromkeys(name for one in calibrators for name in groups.get(one, (one,))))
+
+
+def _priors(text: str | None) -> str | list[float] | None:
+    """A word, or the numbers of `P,P,...`; what they may be is the evaluation's to check."""
+    if text is None or "," not in text:
+        return text
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"`--priors` takes numbers with commas between them, got `{text}`."
+        ) from None
 
 
 def _paths(options: argparse.Namespace) -> list[str]:

@@ -58,8 +58,9 @@ def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Settings:
     bins = _distinct([*asked["n_bins"], *earlier["n_bins"]])
     reference = bool(earlier["reference"] or asked["reference"])
     metrics = _distinct([*(earlier.get("metrics") or []), *(asked.get("metrics") or [])]) or None
+    priors = earlier.get("priors") if asked["priors"] is None else asked["priors"]
     return {
-        "calibrators": calibrators, "n_bins": bins, "reference": reference, "metrics": metrics
+        "calibrators": calibrators, "n_bins": bins, "reference": reference, "metrics": metrics, "priors": priors
     }  # fmt: skip
 
 

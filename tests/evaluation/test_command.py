@@ -221,7 +221,7 @@ def test_probabilities_with_zeros_say_what_to_do(
 def test_all_calibrators_have_a_name() -> None:
     assert {type(one).__name__ for one in list(map(calibrator_named, unfolded(["all"])))} == set(
         calibrators.__all__
-    ) - {"Calibrator"}
+    ) - {"Calibrator", "LabelShiftCorrection", "SklearnCalibrator"}  # which wrap others
     assert [
         type(one).__name__
         for one in list(map(calibrator_named, unfolded(["VectorScaling", "default"])))

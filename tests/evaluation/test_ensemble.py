@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from calibench.calibrators import TemperatureScaling
+from calibench.cli import main
 from calibench.evaluation import deep_ensemble
 
-from .examples import predictions
+from .examples import predictions, saved
 
 
 def test_probabilities_are_averaged() -> None:
@@ -40,3 +43,46 @@ def test_other_examples_are_refused() -> None:
             deep_ensemble([one, other])
     with pytest.raises(ValueError, match="one or more members"):
         deep_ensemble([])
+
+
+def test_members_are_calibrated_before_they_are_pooled() -> None:
+    members = [predictions(seed=seed) for seed in (0, 1)]
+    members[1] = replace(members[1], target=members[0].target)
+    fitted = [
+        TemperatureScaling().fit(part.logits, part.target)
+        for part in (predictions(split="val", seed=0), predictions(split="val", seed=1))
+    ]
+    found = deep_ensemble(members, calibrators=fitted)
+    mean = sum(
+        model(torch.from_numpy(part.logits).double())
+        for model, part in zip(fitted, members, strict=True)
+    )
+    torch.testing.assert_close(torch.from_numpy(found.logits).double().softmax(1), mean / 2)
+    assert found.metadata["members_after"] == "TemperatureScaling"
+    with pytest.raises(ValueError, match="2 members need as many calibrators, got 1"):
+        deep_ensemble(members, calibrators=fitted[:1])
+
+
+def test_the_command_calibrates_members_on_their_own_validation_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [saved(tmp_path / str(seed), seed=seed) for seed in (0, 1)]
+    asked = ["evaluate", "--calibrators", "none", "--bootstrap", "0", "--jobs", "1"]
+    asked += ["--val", *(f["val"] for f in files), "--test", *(f["test"] for f in files)]
+    assert main([*asked, "--calibrate-members", "TemperatureScaling"]) == 0
+    assert "ensemble of 2 after TemperatureScaling" in capsys.readouterr().out
+    assert (
+        main(
+            [
+                *asked[:5],
+                "--jobs",
+                "1",
+                "--test",
+                files[0]["test"],
+                "--calibrate-members",
+                "TemperatureScaling",
+            ]
+        )
+        != 0
+    )
+    assert "`--calibrate-members` is for an ensemble" in capsys.readouterr().err
