@@ -38,6 +38,18 @@ def data_root(root: str | None = None) -> Path:
     return Path(chosen).expanduser()
 
 
+def located(file: str, root: str | None = None) -> Path:
+    """The path of a user's file: as it is written, or below the data root where it is only there.
+
+    Args:
+        file: The path.
+        root: As for `data_root`.
+    """
+    path = Path(file).expanduser()
+    below = data_root(root) / path
+    return below if below.exists() and not path.exists() else path
+
+
 @dataclass(frozen=True)
 class Source:
     """The official files of a dataset.

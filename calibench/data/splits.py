@@ -1,21 +1,31 @@
-"""Seeded, stratified and long-tailed choices of examples."""
+"""Seeded and stratified choices of examples, and the three splits made of them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.config import Seed, long_tail_seed
 from calibench.data.batch import Examples
-from calibench.data.seeds import number_of
+from calibench.data.source import DataError
 
-Rounding = Literal["nearest", "floor"]
+
+class Part(Protocol):
+    """Examples of any kind with their classes `target` (N,): images, rows of a table, texts."""
+
+    @property
+    def target(self) -> Tensor:
+        """Class indices (N,) int64."""
+
+    def take(self, index: Tensor) -> Self:
+        """The examples at the given positions."""
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 def class_counts(target: Tensor, num_classes: int) -> Tensor:
@@ -89,6 +99,80 @@ def hold_out_positions(target: Tensor, fraction: float, seed: int) -> tuple[Tens
     return complement(held, len(target)), held
 
 
+def hold_out_groups(
+    target: Tensor, groups: Tensor, fraction: float, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Positions (of the rest, of the part held out), each in order, so that no group has rows in both.
+
+    In a seeded order, first the groups that fit into the wanted number of rows of each class are held out, then those
+    that bring these numbers nearer (in the sum of absolute differences): stratified, and of the wanted size, as far
+    as the groups allow.
+
+    Args:
+        target: Class indices (N,).
+        groups: The group of each row (N,), numbered from 0.
+        fraction: Share of the rows that is held out.
+        seed: What orders the groups.
+    """
+    members = np.zeros((int(groups.max()) + 1, int(target.max()) + 1), np.int64)
+    np.add.at(members, (groups.numpy(), target.numpy()), 1)
+    wanted = np.rint(fraction * members.sum(0))
+    held = np.zeros(len(members), bool)
+    order = np.random.default_rng(seed).permutation(len(members))
+    for more_than_wanted in (False, True):
+        for group in order[~held[order]]:
+            after = wanted - members[group]
+            nearer = np.abs(after).sum() < np.abs(wanted).sum()
+            if nearer and (more_than_wanted or after.min() >= 0):
+                wanted, held[group] = after, True
+    chosen = torch.from_numpy(held)[groups]
+    return (~chosen).nonzero().squeeze(1), chosen.nonzero().squeeze(1)
+
+
+def given_or_held_out(
+    whole: AnyPart,
+    *,
+    test: AnyPart | float,
+    val: AnyPart | float,
+    seed: int,
+    what: str,
+    groups: Tensor | None = None,
+) -> tuple[AnyPart, AnyPart, AnyPart]:
+    """The splits (train, val, test) of what a user gives: some are given, the others are held out of the whole.
+
+    Args:
+        whole: What training and the splits that are not given are cut from.
+        test: The test split, or the share of the whole that is held out for it, stratified.
+        val: The validation split, or its share.
+        seed: What chooses.
+        what: What messages call the whole: its file.
+        groups: The group of each example of the whole (N,); none then has examples in two splits.
+
+    Raises:
+        DataError: There are too few examples, or groups, to hold any out.
+    """
+    rest, left = torch.arange(len(whole.target)), 1.0
+    parts = {}
+    for name, part in (("test", test), ("val", val)):
+        if not isinstance(part, float):
+            parts[name] = part
+            continue
+        share, target = part / left, whole.target[rest]
+        kept, held = (
+            hold_out_positions(target, share, seed)
+            if groups is None
+            else hold_out_groups(target, groups[rest], share, seed)
+        )
+        if not len(held) or not len(kept):
+            unit = "rows" if groups is None else "groups of rows"
+            raise DataError(
+                f"{what} has too few {unit} to hold any out for {name} ({len(target)} rows, a share of {share:.3g})."
+            )
+        parts[name], rest = whole.take(rest[held]), rest[kept]
+        left -= part
+    return whole.take(rest), parts["val"], parts["test"]
+
+
 def reference_split(n: int, val_size: int, seed: int) -> tuple[Tensor, Tensor]:
     """The split of Mukhoti et al. (2020): the first `val_size` of a seeded shuffle validate.
 
@@ -116,102 +200,6 @@ def stratified_fraction(examples: Examples, fraction: float, seed: int) -> Examp
     present = torch.bincount(examples.target)
     counts = present.double().mul(fraction).round().long().clamp(min=1).minimum(present)
     return examples.take(choose_per_class(examples.target, counts, seed))
-
-
-def long_tail_counts(
-    head: int, imbalance_factor: float, num_classes: int, *, rounding: Rounding = "nearest"
-) -> list[int]:
-    """Class sizes n_max * rho^(-k / (K-1)) for k = 0..K-1 (Cui et al. 2019; class 0 is the head).
-
-    Args:
-        head: n_max, the size of class 0.
-        imbalance_factor: rho = largest / smallest class, at least 1.
-        num_classes: K, at least 2.
-        rounding: "nearest", or "floor" as in the public code of Cui et al. and of LDAM.
-
-    Raises:
-        ValueError: `imbalance_factor` is below 1.
-    """
-    check_imbalance_factor(imbalance_factor)
-    sizes = [head * imbalance_factor ** (-k / (num_classes - 1)) for k in range(num_classes)]
-    if rounding == "floor":
-        return [int(size) for size in sizes]
-    return [int(size + 0.5) for size in sizes]
-
-
-def check_imbalance_factor(imbalance_factor: float) -> None:
-    """Raise ValueError unless rho = largest / smallest class is at least 1."""
-    if not imbalance_factor >= 1:
-        raise ValueError(
-            "`imbalance_factor` is the largest class over the smallest, at least 1, "
-            f"got {imbalance_factor}."
-        )
-
-
-def long_tailed(
-    examples: Examples,
-    imbalance_factor: float,
-    seed: int | Sequence[int],
-    *,
-    rounding: Rounding = "nearest",
-    candidates: Tensor | None = None,
-) -> Examples:
-    """A long-tailed subset; a class that is smaller than its share of the tail keeps all it has.
-
-    Args:
-        examples: What the tail is drawn from.
-        imbalance_factor: rho = largest / smallest class, at least 1.
-        seed: What chooses the examples.
-        rounding: How class sizes are rounded.
-        candidates: Positions that may be chosen, see `choose_per_class`.
-    """
-    if imbalance_factor == 1:
-        return examples if candidates is None else examples.take(candidates)
-    target = examples.target if candidates is None else examples.target[candidates]
-    present = torch.bincount(target)
-    sizes = long_tail_counts(int(present.max()), imbalance_factor, len(present), rounding=rounding)
-    counts = torch.tensor(sizes).clamp(min=1).minimum(present)
-    return examples.take(choose_per_class(examples.target, counts, seed, candidates=candidates))
-
-
-@dataclass(frozen=True)
-class LongTail:
-    """How the training examples of a dataset are thinned to a long tail.
-
-    Attributes:
-        imbalance_factor: rho = largest / smallest class, at least 1; 1 leaves all of them.
-        split_seed: What chooses the splits.
-        tail_seed: What chooses the tail; None for the split's seed where that is a number, else 1, so that the tail
-            is the same for every run.
-        rounding: How class sizes are rounded.
-
-    Raises:
-        ValueError: `imbalance_factor` is below 1.
-    """
-
-    imbalance_factor: float
-    split_seed: Seed
-    tail_seed: Seed | None = None
-    rounding: Rounding = "nearest"
-
-    def __post_init__(self) -> None:
-        check_imbalance_factor(self.imbalance_factor)
-
-    def draw(self, examples: Examples, candidates: Tensor | None = None) -> Examples:
-        """The long tail of the examples, or of those at the positions `candidates`.
-
-        Of candidates, a seed of its own takes the first in an order of all examples, so tails of different splits share
-        most of their examples; the seed of the split shuffles the candidates alone.
-        """
-        factor, seed = self.imbalance_factor, long_tail_seed(self.tail_seed, self.split_seed)
-        number, rounding = number_of(seed), self.rounding
-        if candidates is None:
-            return long_tailed(examples, factor, number, rounding=rounding)
-        if seed == self.split_seed:
-            return long_tailed(examples.take(candidates), factor, number, rounding=rounding)
-        # Not the order that `hold_out` would make of the same number: it takes the first away.
-        own = (number, 1)
-        return long_tailed(examples, factor, own, rounding=rounding, candidates=candidates)
 
 
 def fingerprint(parts: Sequence[Examples]) -> str:

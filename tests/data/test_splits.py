@@ -4,14 +4,13 @@ import pytest
 import torch
 
 from calibench.data import Examples
+from calibench.data.long_tail import long_tail_counts, long_tailed
 from calibench.data.splits import (
     choose_per_class,
     class_counts,
     complement,
     fingerprint,
     hold_out,
-    long_tail_counts,
-    long_tailed,
     stratified_fraction,
 )
 

@@ -22,9 +22,8 @@ from calibench.data.images.base import (
 from calibench.data.images.corruptions import CIFAR10_C, CIFAR100_C
 from calibench.data.images.human_labels import CIFAR10H, load_human_probabilities, load_noisy_labels
 from calibench.data.images.pickled import read_batches
+from calibench.data.long_tail import LongTail, Rounding
 from calibench.data.splits import (
-    LongTail,
-    Rounding,
     class_counts,
     complement,
     hold_out,

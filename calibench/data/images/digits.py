@@ -13,8 +13,9 @@ from calibench.data.base import ClassificationDataModule, check_sets
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images.augment import Normalize
 from calibench.data.images.corruptions import gaussian_noise
+from calibench.data.long_tail import LongTail
 from calibench.data.source import DataError
-from calibench.data.splits import LongTail, check_fractions, hold_out
+from calibench.data.splits import check_fractions, given_or_held_out
 
 _MEAN, _STD = 0.305, 0.376  # of the 1,797 images on the [0, 1] scale
 _SIDE = 8
@@ -64,8 +65,9 @@ class DigitsDataModule(ClassificationDataModule):
         digits = _digits()
         # The digits by their positions, of which the long tail needs to know.
         numbered = Examples(torch.arange(len(digits.target)), digits.target)
-        rest, test = hold_out(numbered, self.test_fraction, seed)
-        rest, val = hold_out(rest, self.val_fraction / (1 - self.test_fraction), seed)
+        rest, val, test = given_or_held_out(
+            numbered, test=self.test_fraction, val=self.val_fraction, seed=seed, what="the digits"
+        )
         train = self.long_tail.draw(numbered, rest.inputs)
         return Splits(*(digits.take(part.inputs) for part in (train, val, test)))
 

@@ -19,7 +19,7 @@ from calibench.data.images.base import (
 )
 from calibench.data.images.decode import decode_images
 from calibench.data.source import DataError
-from calibench.data.splits import check_fractions, hold_out
+from calibench.data.splits import check_fractions, given_or_held_out
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
 
@@ -88,15 +88,13 @@ class ImageFolderDataModule(ImageDataModule):
 
     def load_splits(self, seed: int) -> Splits:
         """Read the given folders; splits without one are held out of the training images."""
-        rest = self._read("train" if self._split_folders else "")
-        given = {name: self._read(name) for name in self._split_folders if name != "train"}
-        left = 1.0
-        if "test" not in given:
-            rest, given["test"] = hold_out(rest, self.test_fraction, seed)
-            left -= self.test_fraction
-        if "val" not in given:
-            rest, given["val"] = hold_out(rest, self.val_fraction / left, seed)
-        return Splits(rest, given["val"], given["test"])
+        whole = self._read("train" if self._split_folders else "")
+        shares = {"test": self.test_fraction, "val": self.val_fraction}
+        parts = {
+            name: self._read(name) if name in self._split_folders else share
+            for name, share in shares.items()
+        }
+        return Splits(*given_or_held_out(whole, **parts, seed=seed, what=str(self.folder)))
 
     def _read(self, part: str) -> Examples:
         files = {

@@ -1,11 +1,11 @@
-"""Columns of numbers and a column of labels, from a CSV, TSV or parquet file."""
+"""Columns of numbers, of labels and of groups, from a CSV, TSV or parquet file."""
 
 from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -13,6 +13,26 @@ from calibench.config import near_matches
 from calibench.data.source import DataError
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
+# Cells of a column of numbers that hold none. In a column of labels they are names like others.
+_MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
+
+
+class Names(NamedTuple):
+    """A name for each row: `names[numbers[i]]` is that of row i; `numbers` is (N,) int64, each name occurs once."""
+
+    numbers: np.ndarray
+    names: list[str]
+
+    def take(self, kept: np.ndarray) -> Names:
+        """The names of the given rows; those that none has are left out."""
+        left, numbers = np.unique(self.numbers[kept], return_inverse=True)
+        return Names(numbers, [self.names[number] for number in left])
+
+    @property
+    def first_rows(self) -> np.ndarray:
+        """The position of the first row of each name (names,)."""
+        first: np.ndarray = np.unique(self.numbers, return_index=True)[1]
+        return first
 
 
 class Columns(NamedTuple):
@@ -20,43 +40,64 @@ class Columns(NamedTuple):
 
     Attributes:
         features: Names of the columns of numbers.
-        numbers: Their values (N, F) float32.
-        labels: The labels as written (N).
+        numbers: Their values (N, F) float32, NaN where a cell is empty.
+        labels: The labels as written.
+        groups: The group of each row, where there is a column of them.
+        rows: Which rows of the file they are, counted from 1 below the header (N,).
     """
 
     features: list[str]
     numbers: np.ndarray
-    labels: list[str]
+    labels: Names
+    groups: Names | None
+    rows: np.ndarray
+
+    def take(self, kept: np.ndarray) -> Self:
+        """The rows of a mask (N,) or at given positions."""
+        return self._replace(
+            numbers=self.numbers[kept],
+            labels=self.labels.take(kept),
+            groups=None if self.groups is None else self.groups.take(kept),
+            rows=self.rows[kept],
+        )
 
 
-def read_columns(path: Path, features: Sequence[str] | None, label: str) -> Columns:
+def read_columns(
+    path: Path, features: Sequence[str] | None, label: str, group: str | None = None
+) -> Columns:
     """Read a table; the suffix says its format.
 
     Args:
         path: The file: .csv and .tsv with a header, or .parquet.
-        features: Columns of numbers, by name or pattern (`suvr_*`); None for all but the label.
+        features: Columns of numbers, by name or pattern (`suvr_*`); None for all but the label and the group.
         label: The column of the labels.
+        group: The column of the groups, if any.
 
     Raises:
-        DataError: No such file, another format, a missing column, an empty cell, or text among the numbers.
+        DataError: No such file, another format, a missing column, an empty label, or text among the numbers.
     """
     if path.suffix.lower() not in (*_SEPARATORS, ".parquet"):
         raise DataError(f"{path} must end in one of {', '.join(_SEPARATORS)}, .parquet.")
     if not path.is_file():
         raise DataError(f"{path} is missing: a table with a column of labels is expected there.")
-    import pandas  # comes with `datasets`; most of a second, and only tables need it
+    import pandas  # most of a second, and only tables need it
 
+    names = [label] if group is None else [label, group]
     try:
-        chosen = _chosen(path, _header(path), features, label)
-        frame = _read(path, [*chosen, label], label)
+        chosen = _chosen(path, _header(path), features, names)
+        frame = _read(path, chosen, names)
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, OSError, ValueError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
     if not len(frame):
         raise DataError(f"{path} has no rows.")
-    columns = [_numbers(frame[name], name, path) for name in chosen]
-    return Columns(chosen, np.stack(columns, axis=1), _labels(frame[label], label, path))
+    numbers = np.empty((len(frame), len(chosen)), np.float32)
+    for position, name in enumerate(chosen):
+        numbers[:, position] = _numbers(frame[name], name, path)
+    found = [_names(frame[name], name, path) for name in names]
+    rows = np.arange(1, len(frame) + 1)
+    return Columns(chosen, numbers, found[0], found[1] if group else None, rows)
 
 
 def _header(path: Path) -> list[str]:
@@ -75,14 +116,17 @@ def _header(path: Path) -> list[str]:
     return names
 
 
-def _chosen(path: Path, names: list[str], features: Sequence[str] | None, label: str) -> list[str]:
+def _chosen(
+    path: Path, there: list[str], features: Sequence[str] | None, names: Sequence[str]
+) -> list[str]:
     """The columns of numbers, in the order of the file."""
-    if label not in names:
-        raise DataError(
-            f"{path} has no column `{label}`{near_matches(label, names)} "
-            f"(`--data.label_column` names it; there are: {', '.join(names)})."
-        )
-    others = [name for name in names if name != label]
+    for name, option in zip(names, ("label_column", "group_column"), strict=False):
+        if name not in there:
+            raise DataError(
+                f"{path} has no column `{name}`{near_matches(name, there)} "
+                f"(`--data.{option}` names it; there are: {', '.join(there)})."
+            )
+    others = [name for name in there if name not in names]
     for pattern in features or ():
         if not fnmatch.filter(others, pattern):
             raise DataError(f"{path} has no column `{pattern}`{near_matches(pattern, others)}.")
@@ -91,46 +135,55 @@ def _chosen(path: Path, names: list[str], features: Sequence[str] | None, label:
     return [name for name in others if any(fnmatch.fnmatchcase(name, one) for one in features)]
 
 
-def _read(path: Path, names: list[str], label: str) -> Any:
+def _read(path: Path, numbers: list[str], names: list[str]) -> Any:
     import pandas
 
     if path.suffix.lower() == ".parquet":
-        return pandas.read_parquet(path, columns=names)
-    return pandas.read_csv(
-        path,
-        sep=_SEPARATORS[path.suffix.lower()],
-        usecols=names,
-        index_col=False,
-        low_memory=False,
-        dtype={label: str},
-        keep_default_na=False,  # `NA` and `None` are names of classes like others
-    )
+        return pandas.read_parquet(path, columns=[*numbers, *names])
+    options: dict[str, Any] = {
+        "sep": _SEPARATORS[path.suffix.lower()],
+        "usecols": [*numbers, *names],
+        "index_col": False,
+        "keep_default_na": False,
+        "na_values": {name: list(_MISSING) for name in numbers},
+    }
+    text = dict.fromkeys(names, str)
+    try:
+        return pandas.read_csv(path, dtype=text | dict.fromkeys(numbers, np.float32), **options)
+    except (
+        ValueError
+    ):  # a column that holds text or truth values; which cell, is seen when it has been read
+        return pandas.read_csv(path, dtype=text, low_memory=False, **options)
 
 
 def _numbers(column: Any, name: str, path: Path) -> np.ndarray:
+    """The numbers of a column (N,) float32, NaN where a cell is empty."""
     import pandas
 
-    numbers: np.ndarray = pandas.to_numeric(column, errors="coerce").to_numpy(np.float32)
+    numbers: np.ndarray = pandas.to_numeric(column, errors="coerce").to_numpy(
+        np.float32, na_value=np.nan
+    )
     bad = np.flatnonzero(~np.isfinite(numbers))
-    if len(bad):
-        cell = column.iloc[bad[0]]
-        what = (
-            "is empty"
-            if pandas.isna(cell) or cell == ""
-            else f"holds `{cell}`, which is no finite number"
-        )
+    cells = column.iloc[bad]
+    text = bad[~(cells.isna() | cells.isin(_MISSING)).to_numpy()]
+    if len(text):
         raise DataError(
-            f"{path}, row {bad[0] + 1}: column `{name}` {what} "
-            f"({len(bad)} of {len(numbers)} rows; `--data.features` names the columns to use)."
+            f"{path}, row {text[0] + 1}: column `{name}` holds `{column.iloc[text[0]]}`, which is no finite number "
+            f"({len(text)} of {len(numbers)} rows; `--data.features` names the columns to use)."
         )
     return numbers
 
 
-def _labels(column: Any, name: str, path: Path) -> list[str]:
-    labels = ["" if value is None or value != value else str(value).strip() for value in column]
-    if "" in labels:
-        raise DataError(f"{path}, row {labels.index('') + 1}: the label `{name}` is empty.")
-    return labels
+def _names(column: Any, name: str, path: Path) -> Names:
+    import pandas
+
+    text = column.astype(str).str.strip().where(column.notna(), "")
+    numbers, names = pandas.factorize(text)
+    found = Names(numbers, [str(one) for one in names])
+    if "" in found.names:
+        row = found.first_rows[found.names.index("")] + 1
+        raise DataError(f"{path}, row {row}: the cell of column `{name}` is empty.")
+    return found
 
 
 def class_names(labels: Sequence[str]) -> list[str]:

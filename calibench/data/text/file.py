@@ -9,7 +9,7 @@ from typing import Any
 from calibench.data.base import check_sets
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.source import DataError
-from calibench.data.splits import check_fractions, hold_out_positions
+from calibench.data.splits import check_fractions, given_or_held_out
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import Corpus, CorpusSplits
 from calibench.data.text.table import TextTable, label_numbers, read_table
@@ -75,20 +75,14 @@ class TextFileDataModule(TextDataModule):
 
     def load_corpus(self, seed: int) -> CorpusSplits:
         """Read the given files; splits without one are held out of the training texts."""
-        rest = self._corpus(self._train, self.train_file)
-        given, left = {}, 1.0
-        wanted = (
-            ("test", self.test_file, self.test_fraction),
-            ("val", self.val_file, self.val_fraction),
+        train, val, test = given_or_held_out(
+            self._corpus(self._train, self.train_file),
+            test=self._given(self.test_file, self.test_fraction),
+            val=self._given(self.val_file, self.val_fraction),
+            seed=seed,
+            what=self.train_file,
         )
-        for name, file, fraction in wanted:
-            if file is not None:
-                given[name] = self._corpus(self._table(file), file)
-                continue
-            kept, held = hold_out_positions(rest.target, fraction / left, seed)
-            rest, given[name] = rest.take(kept), rest.take(held)
-            left -= fraction
-        return CorpusSplits(rest, given["val"], given["test"])
+        return CorpusSplits(train, val, test)
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """`outside`, or another corpus."""
@@ -99,6 +93,9 @@ class TextFileDataModule(TextDataModule):
     def _table(self, file: str, *, labelled: bool = True) -> TextTable:
         label = self.label_column if labelled else None
         return read_table(Path(file).expanduser(), self.text_columns, label)
+
+    def _given(self, file: str | None, fraction: float) -> Corpus | float:
+        return fraction if file is None else self._corpus(self._table(file), file)
 
     def _corpus(self, table: TextTable, file: str) -> Corpus:
         self.caveats += table.caveats

@@ -101,8 +101,25 @@ def test_columns_by_pattern_and_parquet(tmp_path: Path) -> None:
         (("1,,b",), {}, r"all\.csv, row 41: column `height` is empty \(1 of 41 rows"),
         (("tall,1,b",), {}, "row 41: column `age` holds `tall`, which is no finite number"),
         (("1,inf,b",), {}, "row 41: column `height` holds `inf`"),
-        (("1,2,",), {}, "row 41: the label `kind` is empty"),
+        (("1,x,b", ",2,b"), {"missing": "drop"}, "row 41: column `height` holds `x`"),
+        (("NA,1,b", "1,,b"), {}, r"row 41: column `age` is empty \(2 of 42 rows"),
+        (("1,2,",), {}, "row 41: the cell of column `kind` is empty"),
         ((), {"label_column": "kinds"}, "no column `kinds`; did you mean kind"),
+        (
+            (),
+            {"group_column": "kinds"},
+            "no column `kinds`; did you mean kind.*--data.group_column",
+        ),
+        (
+            (),
+            {"group_column": "age"},
+            "row 1: the group `0` has this row only, and so has every other",
+        ),
+        (
+            (),
+            {"label_column": "age", "features": ["height"]},
+            r"all\.csv, row 1: `0` is one of 40 labels in 40 rows",
+        ),
         ((), {"features": ["agee"]}, "no column `agee`; did you mean age"),
         ((), {"test_fraction": 0.95}, "must be positive and leave a rest"),
         ((), {"test_file": "nowhere.csv"}, "nowhere.csv is missing"),
@@ -125,7 +142,9 @@ def test_what_is_wrong_is_one_line(
         (f"{HEADER}\n", "has no rows"),
         ("age;height;kind\n1;2;a\n", "has one column, `age;height;kind`: its cells must be separated by ','"),
         (f"{HEADER}\n1,2,a\n3,4,a\n", "has the label `a` only"),
-        (f"{HEADER}\n1,2,a\n3,4,b\n", "too few rows to hold any out"),
+        (f"{HEADER}\n1,2,a\n3,4,b\n", r"row 1: `a` is one of 2 labels in 2 rows, fewer than 2 rows a class"),
+        (f"{HEADER}\n1,2,a\n3,4,b\n3,4,b\n3,4,a\n", "too few rows to hold any out for test"),
+        (f"{HEADER}\n" + "".join(f",{i},{'ab'[i % 2]}\n" for i in range(40)), "column `age` has no number in"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_table_of_classes_is_one_line(
@@ -133,7 +152,7 @@ def test_a_file_that_is_no_table_of_classes_is_one_line(
 ) -> None:
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(DataError, match=said):
-        module(train_file=str(tmp_path / "t.csv"))
+        module(train_file=str(tmp_path / "t.csv"), missing="mean")
 
 
 def test_a_label_that_training_does_not_know_is_refused(tmp_path: Path) -> None:
@@ -141,3 +160,88 @@ def test_a_label_that_training_does_not_know_is_refused(tmp_path: Path) -> None:
     test = table(tmp_path / "b.csv", rows=("1,2,bb",))
     with pytest.raises(DataError, match=r"b\.csv, row 41: the label `bb` .* did you mean b"):
         module(train_file=train, test_file=test)
+
+
+def patients(path: Path, n: int = 300, *, first: int = 0) -> str:
+    """Patients with 1 to 6 rows each, most of one kind; their number is the column `age` as well."""
+    draws = np.random.default_rng(0)
+    rows = []
+    for patient in range(first, first + n):
+        kind = draws.integers(3)
+        rows += [f"{patient},1,{kind},p{patient}" for _ in range(draws.integers(1, 7))]
+    path.write_text("\n".join(["age,height,kind,patient", *draws.permutation(rows)]) + "\n")
+    return str(path)
+
+
+def test_a_group_is_in_one_split_only_and_the_splits_are_stratified(tmp_path: Path) -> None:
+    file = patients(tmp_path / "p.csv")
+    data = module(train_file=file, group_column="patient", val_fraction=0.1, test_fraction=0.1)
+    assert data.splits.train.inputs.shape[1] == 2  # the group is no column of numbers
+    of_splits = [set(part.inputs[:, 0].tolist()) for part in data.splits]
+    assert sum(map(len, of_splits)) == 300
+    assert len(set.union(*of_splits)) == 300
+    n = sum(sizes(data))
+    whole = sum(torch.bincount(part.target) for part in data.splits)
+    for part in (data.splits.val, data.splits.test):
+        assert abs(len(part.target) - n / 10) <= 1
+        assert (torch.bincount(part.target) - whole / 10).abs().max() <= 1
+    assert data.fingerprint == module(train_file=file, group_column="patient", val_fraction=0.1, test_fraction=0.1).fingerprint  # fmt: skip
+
+
+def test_a_group_in_two_files_is_refused(tmp_path: Path) -> None:
+    files = {
+        "train_file": patients(tmp_path / "a.csv", 20),
+        "test_file": patients(tmp_path / "b.csv", 20, first=19),
+    }
+    with pytest.raises(DataError, match=r"b\.csv, row \d+: the group `p19` is also that of .*a\.csv, row \d+"):  # fmt: skip
+        module(**files, group_column="patient")
+    assert len(sizes(module(**files, features=["age"]))) == 3  # the column is of no account then
+    files["test_file"] = patients(tmp_path / "b.csv", 20, first=20)
+    assert sizes(module(**files, group_column="patient"))[2] > 20
+
+
+def test_groups_too_large_to_hold_any_out_are_refused(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i % 2},g{i % 3}\n" for i in range(30))
+    (tmp_path / "g.csv").write_text("x,kind,g\n" + rows)
+    with pytest.raises(DataError, match="too few groups of rows to hold any out for val"):
+        module(train_file=str(tmp_path / "g.csv"), group_column="g")
+
+
+def test_empty_cells_become_the_mean_of_the_training_rows(tmp_path: Path) -> None:
+    file = table(tmp_path / "all.csv", rows=(",200,b", "null,1,b", "NaN,7,NA", "1,NA,b"))
+    data = module(train_file=file, missing="mean")
+    assert sum(sizes(data)) == 44
+    assert "all.csv: 4 of 44 rows with an empty cell have the mean of the training rows there" in data.caveats  # fmt: skip
+    rows = torch.cat([part.inputs for part in data.splits])
+    ready = data.transform(rows)
+    assert rows.isnan().sum(0).tolist() == [3, 1]
+    assert ready[rows.isnan()].abs().max() == 0
+    train = data.splits.train.inputs[:, 0].double()
+    kept = train[~train.isnan()]
+    expected = (rows[:, 0].double() - kept.mean()) / kept.std(correction=0)
+    torch.testing.assert_close(ready[:, 0].double(), expected.nan_to_num(0), atol=1e-5, rtol=1e-5)
+    raw = module(train_file=file, missing="mean", standardise=False)
+    assert raw.transform(torch.full((1, 2), torch.nan))[0, 0] == pytest.approx(kept.mean().item())
+
+
+def test_rows_with_an_empty_cell_can_be_left_out(tmp_path: Path) -> None:
+    file = table(tmp_path / "all.csv", rows=(",200,b", "1,NA,b"))
+    data = module(train_file=file, missing="drop")
+    assert sizes(data) == [28, 4, 8]
+    assert data.caveats == ["all.csv: 2 of 42 rows with an empty cell are left out"]
+    test = table(tmp_path / "test.csv", 10, rows=(",1,b", "1,2,bb"))
+    with pytest.raises(DataError, match=r"test\.csv, row 12: the label `bb`"):
+        module(train_file=file, test_file=test, missing="drop")
+
+
+def test_truth_values_are_numbers(tmp_path: Path) -> None:
+    rows = "".join(f"{i % 3 == 0},{i % 2}\n" for i in range(40))
+    (tmp_path / "t.csv").write_text("x,kind\n" + rows)
+    data = module(train_file=str(tmp_path / "t.csv"))
+    assert sum(part.inputs.sum().item() for part in data.splits) == 14
+
+
+def test_a_file_below_the_data_root_is_found(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    table(tmp_path / "mine" / "all.csv")
+    assert sizes(module(train_file="mine/all.csv", root=str(tmp_path))) == [28, 4, 8]

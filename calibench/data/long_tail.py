@@ -1,0 +1,113 @@
+"""Long-tailed training sets: class sizes that fall geometrically."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from calibench.config import Seed, long_tail_seed
+from calibench.data.batch import Examples
+from calibench.data.seeds import number_of
+from calibench.data.splits import choose_per_class
+
+Rounding = Literal["nearest", "floor"]
+
+
+def long_tail_counts(
+    head: int, imbalance_factor: float, num_classes: int, *, rounding: Rounding = "nearest"
+) -> list[int]:
+    """Class sizes n_max * rho^(-k / (K-1)) for k = 0..K-1 (Cui et al. 2019; class 0 is the head).
+
+    Args:
+        head: n_max, the size of class 0.
+        imbalance_factor: rho = largest / smallest class, at least 1.
+        num_classes: K, at least 2.
+        rounding: "nearest", or "floor" as in the public code of Cui et al. and of LDAM.
+
+    Raises:
+        ValueError: `imbalance_factor` is below 1.
+    """
+    check_imbalance_factor(imbalance_factor)
+    sizes = [head * imbalance_factor ** (-k / (num_classes - 1)) for k in range(num_classes)]
+    if rounding == "floor":
+        return [int(size) for size in sizes]
+    return [int(size + 0.5) for size in sizes]
+
+
+def check_imbalance_factor(imbalance_factor: float) -> None:
+    """Raise ValueError unless rho = largest / smallest class is at least 1."""
+    if not imbalance_factor >= 1:
+        raise ValueError(
+            "`imbalance_factor` is the largest class over the smallest, at least 1, "
+            f"got {imbalance_factor}."
+        )
+
+
+def long_tailed(
+    examples: Examples,
+    imbalance_factor: float,
+    seed: int | Sequence[int],
+    *,
+    rounding: Rounding = "nearest",
+    candidates: Tensor | None = None,
+) -> Examples:
+    """A long-tailed subset; a class that is smaller than its share of the tail keeps all it has.
+
+    Args:
+        examples: What the tail is drawn from.
+        imbalance_factor: rho = largest / smallest class, at least 1.
+        seed: What chooses the examples.
+        rounding: How class sizes are rounded.
+        candidates: Positions that may be chosen, see `choose_per_class`.
+    """
+    if imbalance_factor == 1:
+        return examples if candidates is None else examples.take(candidates)
+    target = examples.target if candidates is None else examples.target[candidates]
+    present = torch.bincount(target)
+    sizes = long_tail_counts(int(present.max()), imbalance_factor, len(present), rounding=rounding)
+    counts = torch.tensor(sizes).clamp(min=1).minimum(present)
+    return examples.take(choose_per_class(examples.target, counts, seed, candidates=candidates))
+
+
+@dataclass(frozen=True)
+class LongTail:
+    """How the training examples of a dataset are thinned to a long tail.
+
+    Attributes:
+        imbalance_factor: rho = largest / smallest class, at least 1; 1 leaves all of them.
+        split_seed: What chooses the splits.
+        tail_seed: What chooses the tail; None for the split's seed where that is a number, else 1, so that the tail
+            is the same for every run.
+        rounding: How class sizes are rounded.
+
+    Raises:
+        ValueError: `imbalance_factor` is below 1.
+    """
+
+    imbalance_factor: float
+    split_seed: Seed
+    tail_seed: Seed | None = None
+    rounding: Rounding = "nearest"
+
+    def __post_init__(self) -> None:
+        check_imbalance_factor(self.imbalance_factor)
+
+    def draw(self, examples: Examples, candidates: Tensor | None = None) -> Examples:
+        """The long tail of the examples, or of those at the positions `candidates`.
+
+        Of candidates, a seed of its own takes the first in an order of all examples, so tails of different splits share
+        most of their examples; the seed of the split shuffles the candidates alone.
+        """
+        factor, seed = self.imbalance_factor, long_tail_seed(self.tail_seed, self.split_seed)
+        number, rounding = number_of(seed), self.rounding
+        if candidates is None:
+            return long_tailed(examples, factor, number, rounding=rounding)
+        if seed == self.split_seed:
+            return long_tailed(examples.take(candidates), factor, number, rounding=rounding)
+        # Not the order that `hold_out` would make of the same number: it takes the first away.
+        own = (number, 1)
+        return long_tailed(examples, factor, own, rounding=rounding, candidates=candidates)
