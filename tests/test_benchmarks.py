@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("few_draws")
 BENCHMARKS = sorted(name for name in available() if "/" not in name)
 LOSSES = sorted(name for name in available() if name.startswith("losses/"))
 # The others need files: tests/data runs them on fakes.
-FREE = {"DigitsDataModule", "SyntheticGaussiansDataModule"}
+FREE = {"BundledTableDataModule", "DigitsDataModule", "SyntheticGaussiansDataModule"}
 
 
 def fast(root: Path, *files: str) -> list[str]:

@@ -121,6 +121,8 @@ def hold_out_groups(
     order = np.random.default_rng(seed).permutation(len(members))
     for more_than_wanted in (False, True):
         for group in order[~held[order]]:
+            if not wanted.any():
+                break
             after = wanted - members[group]
             nearer = np.abs(after).sum() < np.abs(wanted).sum()
             if nearer and (more_than_wanted or after.min() >= 0):

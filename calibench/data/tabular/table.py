@@ -174,7 +174,7 @@ def _check_repeated(table: Columns, file: str) -> None:
 def _check_groups(tables: Mapping[str, Columns]) -> None:
     """Refuse a group that two files have."""
     known: dict[str, str] = {}
-    for file, table in tables.items():
+    for file, table in tables.items() if len(tables) > 1 else ():
         if table.groups is None:
             continue
         rows = table.rows[table.groups.first_rows]

@@ -1,0 +1,91 @@
+"""Made-up scans: what the generator promises, and the benchmark on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from calibench.cli import configuration_of
+from calibench.config import load
+from calibench.data import TableDataModule
+from calibench.data.tabular.fake_scans import COLUMNS, make_scans, posterior, write_scans
+from calibench.training import fit as training
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scans")
+    write_scans(folder)
+    return folder
+
+
+def benchmark(root: Path, **options: object) -> TableDataModule:
+    arguments = load("av1451")["data"]["init_args"] | {"split_seed": 1, "root": str(root)} | options
+    data = TableDataModule(**arguments)
+    data.setup()
+    return data
+
+
+def test_the_benchmark_reads_what_was_made(root: Path) -> None:
+    data, scans = benchmark(root), make_scans()
+    assert data.class_names == ["AD", "CN", "MCI"]
+    rows = torch.cat([part.inputs for part in data.splits]).numpy()
+    assert rows.shape == (1080, 68)
+    np.testing.assert_allclose(np.sort(rows, axis=0), np.sort(scans.uptake, axis=0), atol=6e-6)
+
+
+def test_the_splits_have_the_papers_sizes_but_for_a_scan_and_share_no_subject(root: Path) -> None:
+    data, scans = benchmark(root), make_scans()
+    for part, size in zip(data.splits, (864, 108, 108), strict=True):
+        assert abs(len(part.target) - size) <= 1
+    subject_of = {round(float(row[0]), 4): who for row, who in zip(scans.uptake, scans.subjects, strict=True)}  # fmt: skip
+    found = [{subject_of.get(round(float(x), 4)) for x in part.inputs[:, 0]} - {None} for part in data.splits]  # fmt: skip
+    assert all(len(subjects) > 20 for subjects in found)
+    train, val, test = found
+    assert not train & val
+    assert not (train | val) & test
+
+
+def test_subjects_have_1_to_6_scans_and_one_diagnosis() -> None:
+    scans = make_scans()
+    assert set(np.bincount(scans.subjects)) == {1, 2, 3, 4, 5, 6}
+    assert len(np.unique(np.stack([scans.subjects, scans.target]), axis=1)[0]) == 300
+
+
+def test_the_posterior_is_that_of_the_classes() -> None:
+    """Of many tables: its mean is the classes' shares, and no temperature makes its likelihood larger."""
+    tables = [make_scans(seed) for seed in range(30)]
+    probs = np.concatenate([posterior(scans) for scans in tables])
+    target = np.concatenate([scans.target for scans in tables])
+    np.testing.assert_allclose(probs.mean(0), np.bincount(target) / len(target), atol=0.01)
+    logs = torch.tensor(np.log(probs))
+    nll = {t: float(torch.nn.functional.cross_entropy(logs * t, torch.tensor(target))) for t in (0.8, 1, 1.25)}  # fmt: skip
+    assert nll[1] < min(nll[0.8], nll[1.25])
+    assert 0.25 < (probs.argmax(1) != target).mean() < 0.45  # they overlap
+
+
+def test_every_region_has_its_pattern_in_the_benchmark() -> None:
+    patterns = load("av1451")["data"]["init_args"]["features"]
+    assert len(patterns) == 34
+    assert len(COLUMNS) == 68 == load("av1451")["model"]["backbone"]["init_args"]["in_features"]
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_the_benchmark_runs(root: Path) -> None:
+    fast = ["--trainer.fast_dev_run=true", "--trainer.enable_progress_bar=false"]
+    where = [f"--data.root={root}", f"--trainer.default_root_dir={root / 'results'}"]
+    outcome, _ = training.fit(configuration_of(["--config", "av1451", *fast, *where]))
+    assert outcome == "done"
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_the_starting_point_runs_on_a_table_of_ones_own(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i % 5},{i % 2},{i // 2}\n" for i in range(60))
+    (tmp_path / "own.csv").write_text("a,b,kind,who\n" + rows)
+    options = [f"--data.train_file={tmp_path / 'own.csv'}", "--data.label_column=kind", "--data.group_column=who", "--model.backbone.in_features=2"]  # fmt: skip
+    fast = ["--trainer.fast_dev_run=true", "--trainer.enable_progress_bar=false", f"--trainer.default_root_dir={tmp_path}"]  # fmt: skip
+    outcome, _ = training.fit(configuration_of(["--config", "own_table", *options, *fast]))
+    assert outcome == "done"
