@@ -41,7 +41,11 @@ _WIDE_CHUNK = 100  # of classwise errors, which bounds the memory of their bins
 
 
 def replicates(
-    log_probs: Tensor, target: Tensor, wanted: Iterable[Place], resamples: Resamples
+    log_probs: Tensor,
+    target: Tensor,
+    wanted: Iterable[Place],
+    resamples: Resamples,
+    probs: Tensor | None = None,
 ) -> dict[Place, Floats]:
     """Replicates: the metrics of every resampled test set.
 
@@ -54,12 +58,13 @@ def replicates(
         wanted: Names of metrics with their numbers of bins, None for those without; those that are not in `RESAMPLED`
             are left out.
         resamples: The resampled test sets.
+        probs: The probabilities themselves, where they are known.
 
     Returns:
         (n_resamples,) values of each.
     """
     places = [place for place in dict.fromkeys(wanted) if place[0] in RESAMPLED]
-    probs = log_probs.exp()
+    probs = log_probs.exp() if probs is None else probs
     parts: dict[Place, list[Floats]] = {place: [] for place in places}
     scorers = [make(log_probs, probs, target, places) for make in (_means, _binned, _smooth)]
     for counts in _chunks(resamples) if {place[0] for place in places} - {"classwise_ece"} else ():

@@ -14,12 +14,15 @@ import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from calibench.calibrators import Calibrator
+from calibench.config import UsageError
 from calibench.config.catalogue import load_plugins
 from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import Evaluation, Watch
 from calibench.evaluation.files import Reader, check_fittable
+from calibench.evaluation.of_pairs import evaluate_pairs
+from calibench.evaluation.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.evaluation.scoring import Row, fit_calibrator
 from calibench.evaluation.sentences import sentences
 from calibench.evaluation.sheet import CSV_COLUMNS, sheets
@@ -47,11 +50,20 @@ class Result:
     posterior: str
     fitted: Mapping[str, Any]
     rows: Sequence[Row]
+    unavailable: Mapping[str, str]
 
     def markdown(self) -> str:
         """The tables and the footer as Markdown."""
         verdicts = "".join(f"- {sentence}\n" for sentence in self.verdicts)
-        return "\n".join([*map(markdown, sheets(self.rows)), self.footer, "", verdicts])
+        below = [self.footer, *self.lacking]
+        return "\n".join([*map(markdown, sheets(self.rows)), *below, "", verdicts])
+
+    @property
+    def lacking(self) -> list[str]:
+        """A line for each reason why numbers are missing."""
+        reasons = dict.fromkeys(self.unavailable.values())
+        named = {why: [of for of, its in self.unavailable.items() if its == why] for why in reasons}
+        return [f"{', '.join(names)}: {why}." for why, names in named.items()]
 
     @property
     def verdicts(self) -> list[str]:
@@ -131,16 +143,23 @@ def evaluate_files(options: argparse.Namespace) -> int:
     """
     output: Path | None = options.output
     load_plugins("metrics", "calibrators")
+    read = Reader(options.scores, options.clip, options.task)
+    first = read.read(options.test[0])
     further = _further(options.metrics)
-    chosen = [calibrator_named(name) for name in options.calibrators]
-    evaluation = Evaluation(
-        chosen, options.n_bins, metrics=[*further] or None, priors=options.priors
-    )
-    result = _evaluated(evaluation, options, models(options))
+    if isinstance(first, ConfidencePairs):
+        result = _of_pairs(first, options, further)
+    else:
+        chosen = [calibrator_named(name) for name in options.calibrators]
+        evaluation = Evaluation(
+            chosen, options.n_bins, metrics=[*further] or None, priors=options.priors
+        )
+        known = {options.test[0]: first}
+        files = models(options, lambda path: known.get(path) or read(path))
+        result = _evaluated(evaluation, options, files)
     console = Terminal()
     for sheet in sheets(result.rows):
         show(sheet, console, pipe_width=None)
-    console.print(result.footer, soft_wrap=True)
+    console.print(result.footer, *result.lacking, sep="\n", soft_wrap=True)
     console.print(*result.verdicts, sep="\n", soft_wrap=True)
     if output:
         write_output(output, _WRITERS[output.suffix](result))
@@ -164,18 +183,43 @@ def _evaluated(
     for sets in models.values() if evaluation.calibrators else ():
         check_fittable(sets["val"])
     rows: list[Row] = []
-    fitted = {}
+    fitted: dict[str, Any] = {}
+    lacking: dict[str, str] = {}
     for model, sets in models.items():
         with _bars(model if len(models) > 1 else "", [*evaluation.fittings(sets), RAW]) as watch:
             report = evaluation(sets, bootstrap=options.bootstrap, jobs=options.jobs, watch=watch)
         rows += [{"model": model, **row} for row in report.rows]
         fitted[model] = report.calibrators
+        lacking |= report.unavailable
     first = next(iter(models.values()))
     sizes = {name: part.examples for name, part in first.items()}
     labels = {name: len(part.target) for name, part in first.items()}
     posterior = str(first["test"].metadata.get("posterior", ""))
     found = summarised(rows, first["test"].logits.shape[1])
-    return Result(options, sizes, labels, posterior, fitted, found)
+    return Result(options, sizes, labels, posterior, fitted, found, lacking)
+
+
+def _of_pairs(
+    pairs: ConfidencePairs, options: argparse.Namespace, metrics: Sequence[dict[str, Any]]
+) -> Result:
+    """The result of a test set of pairs.
+
+    Raises:
+        UsageError: If something is asked for that needs the probabilities of every class.
+    """
+    path, *more = options.test
+    if options.calibrators:
+        raise UsageError(f"`--test {path}`: {NEEDS_ALL} to calibrate: say `--calibrators none`.")
+    asked = {"--ood": options.ood, "--shift": options.shift, "--posterior": options.posterior}
+    for option, given in {**asked, "an ensemble": more}.items():
+        if given:
+            raise UsageError(f"`--test {path}`: {NEEDS_ALL} for {option}.")
+    report = evaluate_pairs(
+        pairs, n_bins=options.n_bins, metrics=metrics, bootstrap=options.bootstrap
+    )
+    rows = [{"model": "model", **row} for row in report.rows]
+    sizes = {"test": len(pairs)}
+    return Result(options, sizes, sizes, "", {}, rows, report.unavailable)
 
 
 _STAGES = ("fit", "score", "resample", "done")
@@ -212,13 +256,14 @@ def _bars(model: str, names: Sequence[str]) -> Iterator[Watch]:
         yield watch
 
 
-def models(options: argparse.Namespace) -> dict[str, dict[str, Predictions]]:
+def models(
+    options: argparse.Namespace, read: Callable[[str], Predictions]
+) -> dict[str, dict[str, Predictions]]:
     """Read the sets of each model, by name; several files for a set are the members of an ensemble, which comes first.
 
     Raises:
         ValueError: If the files do not belong together.
     """
-    read = Reader(options.scores, options.clip, options.task)
     files = ({"val": options.val} if options.val else {}) | {"test": options.test}
     kinds = {"val": "val", "test": "test"}
     for kind in ("ood", "shift"):

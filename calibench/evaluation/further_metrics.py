@@ -14,10 +14,13 @@ from calibench import metrics
 from calibench.config import UsageError, near_matches
 from calibench.config.catalogue import classes
 from calibench.config.lazily import load
+from calibench.evaluation.floors import Floors
 from calibench.evaluation.labelled_set import LabelledSet, MetricBlock, blocks_of
 from calibench.evaluation.loaded import loaded_class
+from calibench.evaluation.pairs import NEEDS_ALL
 from calibench.evaluation.scoring import Row, name_and_bins, unsynchronised, update_metrics
 from calibench.metrics import CalibrationMetric
+from calibench.metrics.top_label import PairMetric
 from calibench.runs import Predictions
 
 
@@ -78,7 +81,35 @@ def further_rows(
     """
     there = {_place(row) for row in known}
     able = [block for block in blocks if not _lacks(block, labelled.class_counts)]
-    rows = [row for block in able for row in _rows(_built(block, labelled), labelled)]
+    known_of_it = {
+        "num_classes": labelled.log_probs.shape[1],
+        "class_counts": labelled.class_counts,
+    }
+    rows = [row for block in able for row in _rows(_built(block, known_of_it), labelled)]
+    return [row for row in rows if _place(row) not in there]
+
+
+def pair_rows(
+    confidence: Tensor,
+    correct: Tensor,
+    floors: Floors,
+    blocks: Sequence[MetricBlock],
+    known: Sequence[Row] = (),
+) -> list[Row]:
+    """`further_rows` of confidences (N,) and whether each was right (N,).
+
+    Raises:
+        UsageError: If a metric refuses its arguments, or needs the probabilities of every class.
+    """
+    there = {_place(row) for row in known}
+    rows: list[Row] = []
+    for block in blocks:
+        cls = metric_class(block["class_path"])
+        if not issubclass(cls, PairMetric):
+            raise UsageError(f"{cls.__name__}: {NEEDS_ALL}.")
+        metric = _built(block, {})
+        metric.update(confidence, correct, top_label=(confidence, correct))
+        rows += _read(metric, floors, ())
     return [row for row in rows if _place(row) not in there]
 
 
@@ -115,18 +146,23 @@ def _place(row: Row) -> tuple[str, int | None]:
 def _rows(metric: Metric, labelled: LabelledSet) -> Iterator[Row]:
     collection = MetricCollection({type(metric).__name__: metric}, compute_groups=False)
     update_metrics(collection, labelled.log_probs, labelled.target)
+    return _read(metric, labelled.floors, labelled.class_names)
+
+
+def _read(metric: Metric, floors: Floors, class_names: Sequence[str]) -> Iterator[Row]:
+    """The rows of a metric that has seen the set."""
     place = name_and_bins(type(metric).__name__, metric)
     for part, value in _parts(metric.compute()):
         own = getattr(metric, "parts", {}).get(part, {})
         name = own.get("name", f"{place['metric']}_{part}" if part else place["metric"])
-        for label, number in _numbers(value, labelled.class_names, name):
-            numbers = {"value": number} if part else labelled.floors.numbers(metric, number)
+        for label, number in _numbers(value, class_names, name):
+            numbers = {"value": number} if part else floors.numbers(metric, number)
             yield {**place, "metric": name, **label, **numbers}
 
 
-def _built(block: MetricBlock, labelled: LabelledSet) -> Metric:
+def _built(block: MetricBlock, known: Mapping[str, Any]) -> Metric:
+    """A metric, with those of the known arguments that it takes."""
     cls = metric_class(block["class_path"])
-    known = {"num_classes": labelled.log_probs.shape[1], "class_counts": labelled.class_counts}
     accepted = inspect.signature(cls).parameters
     arguments = {name: value for name, value in known.items() if name in accepted}
     try:

@@ -11,7 +11,9 @@ from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.evaluation import Evaluation, Report
 from calibench.evaluation.files import check_fittable
+from calibench.evaluation.of_pairs import evaluate_pairs
 from calibench.evaluation.options import unfolded
+from calibench.evaluation.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.runs import Predictions
 
 
@@ -38,8 +40,8 @@ def evaluate(
         val_logits: Validation logits (M, K), an array, a tensor on any device or nested lists; None if no calibrator is
             fitted.
         val_labels: Their class indices (M,); of several labels an example, (M, L): 1 present, 0 absent, -1 unknown.
-        test_logits: Test logits (N, K).
-        test_labels: Their class indices (N,), or labels (N, L).
+        test_logits: Test logits (N, K); or confidences (N,) in [0, 1], for what can be said of those alone.
+        test_labels: Their class indices (N,), or labels (N, L); of confidences, whether each was right.
         scores: `"logits"`, or `"probs"` if these are probabilities.
         task: `"multiclass"` or `"multilabel"`; by default what the shape of the labels says.
         calibrators: Names of `calibench list calibrators`, `"default"`, `"all"`, or calibrators; by default those of
@@ -56,6 +58,12 @@ def evaluate(
     Raises:
         ValueError: If an array is not what it should be; the message says what was found.
     """
+    given, labels = as_array(test_logits), as_array(test_labels)
+    if given.ndim == 1 and given.shape == labels.shape:
+        pairs = ConfidencePairs(given, labels)
+        if calibrators or ood or val_logits is not None:
+            raise ValueError(f"{NEEDS_ALL} for calibrators, a validation set and OOD sets.")
+        return evaluate_pairs(pairs, n_bins=n_bins, metrics=metrics, bootstrap=bootstrap)
     arrays = {"val": (val_logits, val_labels), "test": (test_logits, test_labels)}
     sets = {
         name: _predictions(values, labels, scores, task, split=name, kind=name)

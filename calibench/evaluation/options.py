@@ -37,6 +37,7 @@ examples:
   calibench evaluate --val val.npz --test test.npz --ood svhn=svhn.npz --shift fog5=fog5.npz --output report.json
   calibench evaluate --val val.npz --test test.npz --posterior cifar-10h/cifar10h-probs.npy
   calibench evaluate --val a/val.npz b/val.npz --test a/test.npz b/test.npz       a deep ensemble of two
+  calibench evaluate --test answers.csv --calibrators none              pairs of confidence and correct: top labels only
 
 {FILES_HELP}
 

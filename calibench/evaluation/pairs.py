@@ -11,6 +11,7 @@ import numpy.typing as npt
 from calibench.runs import Predictions
 
 CONFIDENCE, CORRECT = "confidence", "correct"
+NEEDS_ALL = "(confidence, correct) is not enough, the probabilities of every class are needed"
 # What other people call them.
 PAIR_NAMES = {CONFIDENCE: ("confidence", "confidences", "conf"), CORRECT: ("correct", "is_correct")}
 

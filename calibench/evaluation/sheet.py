@@ -21,7 +21,7 @@ def sheets(rows: Sequence[Row]) -> list[Grid]:
 
     Sets whose class distributions are known get another one each, and so do those whose examples have several labels.
     """
-    labelled = dict.fromkeys(row["split"] for row in rows if row["metric"] == "nll")
+    labelled = dict.fromkeys(row["split"] for row in rows if row["metric"] == "error")
     labelled.pop("val", None)
     known = dict.fromkeys(row["split"] for row in rows if row["metric"] == "posterior_kl")
     tables = {

@@ -1,0 +1,80 @@
+"""Evaluation of pairs (confidence, correct): the metrics of top labels, which need no other probability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibench.evaluation.bootstrap import Floats, Place, replicates, summarised
+from calibench.evaluation.evaluation import Report
+from calibench.evaluation.floors import Floors
+from calibench.evaluation.labelled_set import blocks_of
+from calibench.evaluation.pairs import NEEDS_ALL, ConfidencePairs
+from calibench.evaluation.resamples import Resamples
+from calibench.evaluation.scoring import Row, error_rows
+from calibench.metrics.cells import TopLabelError
+from calibench.metrics.panel import errors
+from calibench.tables.key import RAW
+from calibench.tables.titles import TEST_METRICS, metric_info
+
+
+def evaluate_pairs(
+    pairs: ConfidencePairs,
+    *,
+    n_bins: Sequence[int] = (15, 20),
+    metrics: Sequence[str | Mapping[str, Any]] = (),
+    bootstrap: int = 0,
+) -> Report:
+    """Score pairs: the error and the calibration errors of top labels, with their floors.
+
+    Args:
+        pairs: Confidences, and whether each was right.
+        n_bins: Bin counts of the binned metrics.
+        metrics: Further metrics, as in `Evaluation`; those of top labels.
+        bootstrap: Resamples for 95 % intervals; 0 for none.
+
+    Returns:
+        The report; `unavailable` names the metrics of the panel that need every probability.
+
+    Raises:
+        UsageError: If a further metric needs every probability.
+    """
+    probs, target = _as_two_columns(pairs)
+    floors = Floors(probs, target)
+    rows: list[Row] = [{"metric": "error", "value": float(target.double().mean())}]
+    formulas = [of for of in errors(n_bins) if isinstance(of[2], TopLabelError)]
+    rows += error_rows(formulas, floors)
+    if metrics:
+        from calibench.evaluation.further_metrics import pair_rows  # torchmetrics: 5 s
+
+        correct = torch.from_numpy(pairs.correct)
+        rows += pair_rows(probs[:, 0], correct, floors, blocks_of(metrics), known=rows)
+    drawn = _replicates(rows, probs, target, bootstrap)
+    label = {"split": "test", "calibrator": RAW}
+    found = [
+        {**label, **row, **({"replicates": drawn[place]} if place in drawn else {})}
+        for row in rows
+        for place in [(row["metric"], row.get("n_bins"))]
+    ]
+    computed = {row["metric"] for row in rows}
+    lacking = [metric_info(name).title for name in TEST_METRICS if name not in computed]
+    return Report(summarised(found), {}, dict.fromkeys(lacking, NEEDS_ALL))
+
+
+def _as_two_columns(pairs: ConfidencePairs) -> tuple[Tensor, Tensor]:
+    """The confidence beside a 0, (N, 2), and 0 where it was right: what looks at the top label sees no difference."""
+    confidence = torch.from_numpy(pairs.confidence)
+    wrong = torch.from_numpy(~pairs.correct)
+    return torch.stack([confidence, torch.zeros_like(confidence)], dim=1), wrong.long()
+
+
+def _replicates(
+    rows: Sequence[Row], probs: Tensor, target: Tensor, number: int
+) -> dict[Place, Floats]:
+    if not number or len(target) == 0:
+        return {}
+    wanted = [(row["metric"], row.get("n_bins")) for row in rows]
+    return replicates(probs.log(), target, wanted, Resamples(len(target), number), probs=probs)
