@@ -53,6 +53,9 @@ from results
   report       write a self-contained HTML page of a results folder
   plot         draw a reliability diagram or another picture
 
+of a loss
+  audit        say whether a loss is proper, finite, right in several processes, ... and what it costs
+
 what there is
   data         list the datasets, where their files are expected, how to get them; fetch one
   list         list losses, metrics, calibrators, backbones, data modules, plots, benchmarks
@@ -259,6 +262,7 @@ ROOMS = {
     "evaluate": "calibench.evaluation.options",
     "calibrate": "calibench.evaluation.calibrate_options",
     "export": "calibench.training.export_options",
+    "audit": "calibench.analyses.audit.command",
     "list": "calibench.tables.listing",
 }
 

@@ -191,7 +191,8 @@ def check_listed(kind: str, name: str) -> None:
 def unlisted(kind: str, name: str) -> str:
     """One line about a name that no class of a kind has."""
     near = near_matches(name, classes(kind)) or f" (see `calibench list {kind}`)"
-    return f"there is no {kind.removesuffix('s')} `{name}`{near}"
+    one = "loss" if kind == "losses" else kind.removesuffix("s")
+    return f"there is no {one} `{name}`{near}"
 
 
 def entries(kind: str) -> dict[str, str]:

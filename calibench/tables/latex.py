@@ -18,7 +18,7 @@ _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
 def latex(grid: Grid) -> str:
     """A table float with the footer in its caption; its preamble needs the package booktabs and nothing else."""
     heads = [column.title if column.latex is None else column.latex for column in grid.columns]
-    rows = [_row(map(_escaped, heads)), r"\midrule", *(_row(map(_cell, row)) for row in grid.rows)]
+    rows = [_row(map(_escaped, heads)), r"\midrule", *(_row(map(_entry, row)) for row in grid.rows)]
     body = "\n".join(rows)
     sentences = [grid.title, *(line[:1].upper() + line[1:] for line in grid.footer)]
     caption = " ".join(f"{_escaped(sentence.rstrip('.'))}." for sentence in sentences)
@@ -31,17 +31,17 @@ def latex(grid: Grid) -> str:
     )
 
 
-def _row(cells: Iterable[str]) -> str:
-    return f"{' & '.join(cells)} \\\\"
+def _row(entries: Iterable[str]) -> str:
+    return f"{' & '.join(entries)} \\\\"
 
 
-def _cell(cell: Entry) -> str:
-    if isinstance(cell, str):
-        return _escaped(cell)
-    text = _escaped(f"{cell.text} ± {cell.std}" if cell.std else cell.text)
-    interval = f" [{', '.join(cell.interval)}]" if cell.interval else ""
-    bold = rf"\textbf{{{text}}}" if cell.best else text
-    return f"{bold}{_escaped(MARK) if cell.marked else ''}{interval}"
+def _entry(entry: Entry) -> str:
+    if isinstance(entry, str):
+        return _escaped(entry)
+    text = _escaped(f"{entry.text} ± {entry.std}" if entry.std else entry.text)
+    interval = f" [{', '.join(entry.interval)}]" if entry.interval else ""
+    bold = rf"\textbf{{{text}}}" if entry.best else text
+    return f"{bold}{_escaped(MARK) if entry.marked else ''}{interval}"
 
 
 def _escaped(text: str) -> str:

@@ -14,7 +14,7 @@ def markdown(grid: Grid) -> str:
     rows = [
         [_header(column.title) for column in grid.columns],
         [":--" if column.left else "--:" for column in grid.columns],
-        *([_cell(cell) for cell in row] for row in grid.rows),
+        *([_entry(entry) for entry in row] for row in grid.rows),
     ]
     body = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     notes = "".join(f"- {_escaped(line)}\n" for line in grid.footer)
@@ -25,13 +25,13 @@ def _header(title: str) -> str:
     return printable(title.replace("\n", " ")).replace("|", r"\|")
 
 
-def _cell(cell: Entry) -> str:
-    if isinstance(cell, str):
-        return _escaped(cell)
-    text = f"{cell.text} ± {cell.std}" if cell.std else cell.text
-    interval = f" [{', '.join(cell.interval)}]" if cell.interval else ""
-    mark = MARK if cell.marked else ""
-    return f"{f'**{text}**' if cell.best else text}{mark}{interval}"
+def _entry(entry: Entry) -> str:
+    if isinstance(entry, str):
+        return _escaped(entry)
+    text = f"{entry.text} ± {entry.std}" if entry.std else entry.text
+    interval = f" [{', '.join(entry.interval)}]" if entry.interval else ""
+    mark = MARK if entry.marked else ""
+    return f"{f'**{text}**' if entry.best else text}{mark}{interval}"
 
 
 def _escaped(text: str) -> str:

@@ -101,7 +101,7 @@ def _lines(grid: Grid, width: int | None, starred: bool) -> Iterator[_Line]:
 
 
 def fitting(grid: Grid, width: int | None, *, starred: bool = False) -> Iterator[_Part]:
-    """The table in one piece if it fits, else with cells on two lines, else in parts as well.
+    """The table in one piece if it fits, else with entries on two lines, else in parts as well.
 
     Args:
         grid: The table.
@@ -139,9 +139,11 @@ class _Drawing:
         ends = [_ends([row[place] for row in grid.rows], starred) for place in places]
         for row in grid.rows:
             entries = zip(self._columns, (row[place] for place in places), ends, strict=True)
-            self._rows.append([_cell(*entry, narrow) for entry in entries])
-        cells = zip(*self._rows, strict=True)  # of each column
-        self._widths = [max(_length(line) for cell in column for line in cell) for column in cells]
+            self._rows.append([_printed(*entry, narrow) for entry in entries])
+        columns = zip(*self._rows, strict=True)
+        self._widths = [
+            max(_length(line) for entry in column for line in entry) for column in columns
+        ]
 
     @property
     def width(self) -> int:
@@ -151,7 +153,7 @@ class _Drawing:
     def part(self) -> _Part:
         """All lines."""
         heading, *rows = (
-            [self._line(cells) for cells in zip_longest(*row, fillvalue=_BLANK)]
+            [self._line(lines) for lines in zip_longest(*row, fillvalue=_BLANK)]
             for row in self._rows
         )
         lines = [*heading, [Piece("─" * self.width)]]
@@ -159,12 +161,12 @@ class _Drawing:
             lines += [[], *row] if self._spaced and position else row
         return lines
 
-    def _line(self, cells: Sequence[_Line]) -> _Line:
-        """One line of each cell, padded, with gaps between them."""
+    def _line(self, entries: Sequence[_Line]) -> _Line:
+        """One line of each entry, padded, with gaps between them."""
         line: _Line = []
-        for cell, column, width in zip(cells, self._columns, self._widths, strict=True):
-            padding = Piece(" " * (width - _length(cell)))
-            line += [*cell, padding, _GAP] if column.left else [padding, *cell, _GAP]
+        for entry, column, width in zip(entries, self._columns, self._widths, strict=True):
+            padding = Piece(" " * (width - _length(entry)))
+            line += [*entry, padding, _GAP] if column.left else [padding, *entry, _GAP]
         return line[:-1]
 
 
@@ -191,7 +193,7 @@ def _ends(column: Sequence[Entry], starred: bool) -> _Ends:
     return _Ends("*" if starred else "", MARK if marked else "")
 
 
-def _cell(column: Heading, entry: Entry, ends: _Ends, narrow: bool) -> list[_Line]:
+def _printed(column: Heading, entry: Entry, ends: _Ends, narrow: bool) -> list[_Line]:
     if isinstance(entry, str):
         whole = "\n" in entry or not (narrow and column.left)
         return _plain(entry.split("\n") if whole else wrapped(entry, LABEL_WIDTH))

@@ -1,0 +1,200 @@
+"""Checks of a loss in one process; each answers one question about it."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from calibench.analyses.audit.subject import (
+    CLASS_COUNTS,
+    K,
+    Subject,
+    Verdict,
+    batch,
+    value_and_gradient,
+)
+
+# As many points as classes, linearly independent: with fewer, a generative loss has more than one minimiser.
+POSTERIORS = (
+    (0.65, 0.2, 0.1, 0.025, 0.025),
+    (0.15, 0.4, 0.3, 0.1, 0.05),
+    (0.025, 0.025, 0.9, 0.025, 0.025),
+    (0.1, 0.1, 0.15, 0.35, 0.3),
+    (0.05, 0.2, 0.1, 0.15, 0.5),
+)
+ROWS, STEPS = 40, 500
+TOLERANCE = 0.005
+
+
+@cache
+def resting_places(subject: Subject) -> list[tuple[Tensor, Tensor]]:
+    """Several posteriors, each with the probabilities (K,) at which gradient descent comes to rest.
+
+    The batch holds ROWS examples of each of several points of the input space, with the classes in the frequencies of
+    the point's posterior; the examples of a point share their logits, which are what is trained. A loss that holds a
+    factor constant is followed along the gradient that it gives.
+    """
+    loss = subject.live()
+    posteriors = torch.tensor(POSTERIORS, dtype=torch.float64)
+    counts = (ROWS * posteriors).round().long()
+    target = torch.cat([torch.arange(K).repeat_interleave(row) for row in counts])
+    logits = torch.zeros_like(posteriors, requires_grad=True)
+    optimizer = torch.optim.Adam([logits], lr=0.2, betas=(0.9, 0.99))
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+    for _ in range(STEPS):
+        value = loss(logits.repeat_interleave(ROWS, dim=0), target)
+        (logits.grad,) = torch.autograd.grad(value, logits)
+        optimizer.step()
+        scheduler.step()
+    return list(zip(posteriors, logits.detach().softmax(1), strict=True))
+
+
+def proper(subject: Subject) -> Verdict:
+    """Whether training ends at the true probabilities (Gneiting and Raftery 2007)."""
+    worst = max(resting_places(subject), key=lambda place: float((place[1] - place[0]).abs().max()))
+    gap = float((worst[1] - worst[0]).abs().max())
+    return gap < TOLERANCE, _movement(*worst)
+
+
+def keeps_order(subject: Subject) -> Verdict:
+    """Whether the most frequent class gets the largest probability (Bartlett et al. 2006)."""
+    for posterior, found in resting_places(subject):
+        if found.argmax() != posterior.argmax():
+            return False, _movement(posterior, found)
+    return True, ""
+
+
+def _movement(posterior: Tensor, found: Tensor) -> str:
+    start, end = (
+        ", ".join(f"{p:.3g}" for p in part.tolist())
+        for part in (posterior, found.round(decimals=3))
+    )
+    return f"({start}) ends at ({end})"
+
+
+def finite_when_saturated(subject: Subject) -> Verdict:
+    """Whether value and gradient are finite at logits of 1e4 in float32."""
+    logits, target = batch(24)
+    perfect = F.one_hot(target, K).double()
+    for rows in (logits.sign(), perfect, -perfect, torch.zeros_like(logits)):
+        if not _is_finite(subject, (1e4 * rows).float(), target):
+            return False, "not finite at logits of 1e4"
+    return True, ""
+
+
+def finite_when_masked(subject: Subject) -> Verdict:
+    """Whether value and gradient are finite where a class that no target has is masked by -inf."""
+    logits, target = batch(24)
+    logits[:, -1] = -torch.inf
+    return _is_finite(subject, logits.float(), target % (K - 1)), ""
+
+
+def _is_finite(subject: Subject, logits: Tensor, target: Tensor) -> bool:
+    return all(
+        bool(part.isfinite().all()) for part in value_and_gradient(subject.live(), logits, target)
+    )
+
+
+def shift_invariant(subject: Subject) -> Verdict:
+    """Whether a constant added to a row of logits changes nothing, as it does not change their softmax."""
+    logits, target = batch(24)
+    loss = subject.live()
+    shifted = logits + 10 * torch.linspace(-1, 1, 24, dtype=torch.float64).unsqueeze(1)
+    return _same(loss(shifted, target), loss(logits, target))
+
+
+def permutes_with_the_classes(subject: Subject) -> Verdict:
+    """Whether another order of the classes changes the gradient's order and nothing else."""
+    logits, target = batch(24)
+    order = torch.tensor([2, 0, 4, 1, 3])
+    value, gradient = value_and_gradient(subject.live(), logits, target)
+    permuted = value_and_gradient(subject.live(order), logits[:, order], order.argsort()[target])
+    return _same(torch.cat([permuted[0].view(1), permuted[1][:, order.argsort()].flatten()]),
+                 torch.cat([value.view(1), gradient.flatten()]))  # fmt: skip
+
+
+def permutes_with_the_batch(subject: Subject) -> Verdict:
+    """Whether another order of the examples changes the gradient's order and nothing else."""
+    logits, target = batch(24)
+    order = torch.arange(23, -1, -1)
+    loss = subject.live()
+    _, gradient = value_and_gradient(loss, logits, target)
+    return _same(value_and_gradient(loss, logits[order], target[order])[1], gradient[order])
+
+
+def separable(subject: Subject) -> Verdict:
+    """Whether a batch's loss is the mean of its examples' losses; otherwise the loss is batch-coupled."""
+    logits, target = batch(24)
+    loss = subject.live()
+    alone = [loss(logits[row : row + 1], target[row : row + 1]) for row in range(24)]
+    return _same(torch.stack(alone).mean(), loss(logits, target))
+
+
+def gradient_is_the_slope(subject: Subject) -> Verdict:
+    """Whether the gradient is the value's slope; a loss that holds a factor constant gives another one on purpose."""
+    logits, target = batch(7)
+    loss = subject.live()
+    _, gradient = value_and_gradient(loss, logits, target)
+    along, step = (
+        torch.randn(logits.shape, generator=torch.Generator().manual_seed(3)).double(),
+        1e-6,
+    )
+    slope = (loss(logits + step * along, target) - loss(logits - step * along, target)) / (2 * step)
+    return _same((gradient * along).sum(), slope, tolerance=1e-5)
+
+
+def transforms(subject: Subject) -> Verdict:
+    """Whether `torch.func`'s grad, vmap and jacrev and a double backward give what autograd gives."""
+    logits, target = batch(7)
+    loss = subject.live()
+    _, gradient = value_and_gradient(loss, logits, target)
+    pairs = torch.stack([logits, 2 * logits]), torch.stack([target, target])
+    each = torch.stack([value_and_gradient(loss, *pair)[1] for pair in zip(*pairs, strict=True)])
+    for name, found, expected in (
+        ("grad", torch.func.grad(loss)(logits, target), gradient),
+        ("jacrev", torch.func.jacrev(loss)(logits, target), gradient),
+        ("vmap", torch.func.vmap(torch.func.grad(loss))(*pairs), each),
+    ):
+        if not _same(found, expected)[0]:
+            return False, f"torch.func.{name} gives another gradient"
+    leaf = logits.clone().requires_grad_()
+    (first,) = torch.autograd.grad(loss(leaf, target), leaf, create_graph=True)
+    if not first.requires_grad:  # linear in the logits: no second derivative
+        return True, ""
+    (second,) = torch.autograd.grad(first.square().sum(), leaf)
+    return bool(second.isfinite().all()), ""
+
+
+def half_precision(subject: Subject) -> Verdict:
+    """Whether logits in bfloat16 give the value of the same logits in float32, within 1 %."""
+    logits, target = batch(24)
+    half = logits.bfloat16()
+    value, gradient = value_and_gradient(subject.live(), half, target)
+    expected, _ = value_and_gradient(subject.live(), half.float(), target)
+    if not gradient.isfinite().all():
+        return False, "the gradient is not finite"
+    return _same(value.double(), expected.double(), tolerance=0.01)
+
+
+def resumable(subject: Subject) -> Verdict:
+    """Whether a new instance with the state of another one gives the same value, bit for bit."""
+    loss = subject.live()
+    logits, target = batch(24)
+    loss(logits, target)  # what a step leaves behind counts
+    file = io.BytesIO()
+    torch.save(loss.state_dict(), file)
+    expected = loss(logits, target)
+    file.seek(0)
+    restored = subject.new()
+    restored.on_fit_start(CLASS_COUNTS)
+    restored.load_state_dict(torch.load(file, weights_only=True))
+    return torch.equal(restored(logits, target), expected), ""
+
+
+def _same(found: Tensor, expected: Tensor, *, tolerance: float = 1e-8) -> Verdict:
+    gap = float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
+    return gap <= tolerance, f"relative difference {gap:.1e}"

@@ -1,0 +1,78 @@
+"""Losses of an audit: by name, as new and in the middle of a training."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from calibench.config import Config
+from calibench.losses import CalibrationLoss
+from calibench.training.parser import Parser
+from calibench.training.wrapping import wrapped
+
+K = 5
+Verdict = tuple[bool, str]
+"""Whether something holds, and one line on what was seen."""
+
+CLASS_COUNTS = torch.tensor([500, 200, 90, 40, 15])
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A loss to audit, which every check builds anew.
+
+    Attributes:
+        name: What a table calls it.
+        block: Its class and arguments, as under `model.loss` in a configuration.
+    """
+
+    name: str
+    block: Config
+
+    def new(self) -> CalibrationLoss:
+        """The loss as constructed."""
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())  # a user's own classes, as for `fit`
+        block = wrapped({"model": {"loss": self.block}})["model"]["loss"]
+        parser = Parser(parser_mode="yaml")
+        parser.add_subclass_arguments(CalibrationLoss, "loss", required=True)
+        loss: CalibrationLoss = parser.instantiate_classes(
+            parser.parse_object({"loss": block})
+        ).loss
+        return loss
+
+    def live(self, order: Tensor | None = None) -> CalibrationLoss:
+        """The loss in the second of three epochs, after one validation.
+
+        Args:
+            order: A permutation of the classes, under which everything that the loss is told is permuted.
+        """
+        loss = self.new()
+        order = torch.arange(K) if order is None else order
+        logits, target = batch(200, seed=1)
+        loss.on_fit_start(CLASS_COUNTS[order])
+        loss.on_train_epoch_start(0, 3)
+        loss.on_validation_epoch_end(logits[:, order], order.argsort()[target])
+        loss.on_train_epoch_start(1, 3)
+        return loss
+
+
+def batch(n: int, *, seed: int = 0, num_classes: int = K) -> tuple[Tensor, Tensor]:
+    """Random logits (n, num_classes) in float64 and targets (n,)."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(n, num_classes, generator=generator, dtype=torch.float64)
+    return logits, torch.randint(num_classes, (n,), generator=generator)
+
+
+def value_and_gradient(
+    loss: CalibrationLoss, logits: Tensor, target: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The value of a loss and its gradient with respect to the logits."""
+    leaf = logits.detach().clone().requires_grad_()
+    value = loss(leaf, target)
+    (gradient,) = torch.autograd.grad(value, leaf)
+    return value.detach(), gradient

@@ -1,0 +1,168 @@
+"""Audits find what is known of our losses, and the faults of losses that have one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from calibench.analyses.audit import checks
+from calibench.analyses.audit.questions import CHECKS, answer
+from calibench.analyses.audit.ranks import in_processes
+from calibench.analyses.audit.subject import Subject
+from calibench.cli import main
+
+
+def subject(name: str, **arguments: Any) -> Subject:
+    path = name if name[0].isupper() else f"tests.analyses.test_audit.{name}"
+    return Subject(name, {"class_path": path, "init_args": arguments})
+
+
+def of_softmax_plus(logits: Tensor, target: Tensor) -> Tensor:
+    """Not finite where a probability underflows."""
+    return -logits.softmax(1).gather(1, target[:, None]).log().mean()
+
+
+def of_raw_logits(logits: Tensor, target: Tensor) -> Tensor:
+    """Changed by a constant that is added to a row."""
+    return (logits - F.one_hot(target, logits.shape[1])).square().mean()
+
+
+def by_class_number(logits: Tensor, target: Tensor) -> Tensor:
+    """Changed by the order of the classes."""
+    return (F.cross_entropy(logits, target, reduction="none") * (1 + target)).mean()
+
+
+def times_processes(logits: Tensor, target: Tensor) -> Tensor:
+    """Another loss in several processes."""
+    world = dist.get_world_size() if dist.is_initialized() else 1
+    return world * F.cross_entropy(logits, target)
+
+
+def without_graph(logits: Tensor, target: Tensor) -> Tensor:
+    """A gradient written by hand, without a second derivative."""
+    return _ByHand.apply(logits, target)
+
+
+class _ByHand(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, target: Tensor) -> Tensor:
+        ctx.save_for_backward(logits, target)
+        return F.cross_entropy(logits, target)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        logits, target = ctx.saved_tensors
+        off = logits.softmax(1) - F.one_hot(target, logits.shape[1])
+        return grad * off / len(target), None
+
+
+class Counting(nn.Module):
+    """Keeps what it counts outside its state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        self.calls += 1
+        return self.calls * F.cross_entropy(logits, target)
+
+
+@pytest.mark.parametrize("name", ["CrossEntropyLoss", "BrierLoss"])
+def test_proper_losses_end_at_the_true_probabilities(name: str) -> None:
+    for posterior, found in checks.resting_places(subject(name)):
+        torch.testing.assert_close(found, posterior, atol=2e-3, rtol=0)
+
+
+def test_label_smoothing_ends_at_the_smoothed_probabilities() -> None:
+    smoothed = subject("LabelSmoothingLoss", smoothing=0.2)
+    for posterior, found in checks.resting_places(smoothed):
+        torch.testing.assert_close(found, 0.8 * posterior + 0.2 / 5, atol=2e-3, rtol=0)
+    assert not checks.proper(smoothed)[0]
+    assert checks.keeps_order(smoothed)[0]
+
+
+def test_a_factor_held_constant_and_a_coupled_batch_are_seen() -> None:
+    assert not checks.gradient_is_the_slope(subject("BSCEGRALoss", gamma=2.0))[0]
+    assert checks.separable(subject("BSCEGRALoss", gamma=2.0))[0]
+    assert not checks.separable(subject("MDCALoss"))[0]
+    assert checks.gradient_is_the_slope(subject("MDCALoss"))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("of_softmax_plus", checks.finite_when_saturated),
+        ("of_raw_logits", checks.shift_invariant),
+        ("by_class_number", checks.permutes_with_the_classes),
+        ("Counting", checks.resumable),
+    ],
+)
+def test_a_fault_is_found(name: str, check: Any) -> None:
+    with_fault = Subject(name, {"class_path": f"tests.analyses.test_audit.{name}"})
+    assert not check(with_fault)[0]
+    assert check(subject("CrossEntropyLoss"))[0]
+
+
+def test_what_a_loss_raises_is_a_no() -> None:
+    (transforms,) = [check for check in CHECKS if check.name == "torch.func"]
+    holds, seen = answer(transforms, subject("without_graph"))
+    assert not holds
+    assert "functorch transforms" in seen
+
+
+def test_processes() -> None:
+    assert in_processes(subject("AdaFocalLoss"), processes=2) == (True, "")
+    holds, seen = in_processes(subject("times_processes"), processes=2)
+    assert not holds
+    assert "2 processes differ from one" in seen
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "audit.json"
+    faulty = "tests.analyses.test_audit.of_raw_logits"
+    assert main(["audit", faulty, "-o", str(file)]) == 1
+    (found,) = json.loads(file.read_text())
+    assert found["loss"] == faulty
+    assert not found["answers"]["shift"]["holds"]
+    assert found["answers"]["batch"]["holds"]
+    assert found["cost"] > 0
+    assert "does adding a constant to a row change nothing?       no (!)" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_no_loss_of_ours_has_a_fault(tmp_path: Path) -> None:
+    file = tmp_path / "audit.json"
+    assert main(["audit", "all", "-o", str(file)]) == 0
+    found = {audit["loss"]: audit["answers"] for audit in json.loads(file.read_text())}
+    infinite = {loss for loss, answers in found.items() if not answers["finite -inf"]["holds"]}
+    assert infinite == {"label_smoothing", "margin"}
+    elsewhere = {loss for loss, answers in found.items() if not answers["keeps order"]["holds"]}
+    assert elsewhere == {"balanced_softmax", "logit_adjustment"}  # shift by the class counts
+    page = (Path(__file__).parents[2] / "benchmarks/README.md").read_text().replace("\\_", "_")
+    for loss, answers in found.items():
+        words = ["yes" if answer["holds"] else "no" for answer in answers.values()]
+        assert f"| {loss} | {' | '.join(words)} |" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["Foo"], "there is no loss `Foo`; did you mean FocalLoss?"),
+        (["focl"], "did you mean focal"),
+        (["FocalLoss", "--argument", "gama=3"], "no argument `gama`; did you mean gamma?"),
+        (["FocalLoss", "--argument", "gamma"], "NAME=VALUE is expected"),
+        (["FocalLoss", "-o", "audit.csv"], "must end in .json or .md"),
+    ],
+)
+def test_mistakes(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", *arguments]) == 2
+    assert said in capsys.readouterr().err
