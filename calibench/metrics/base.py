@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 from torchmetrics import Metric
+from torchmetrics.utilities.plot import plot_single_or_multi_val
 
 from calibench.metrics.cells import ErrorOfCells
 from calibench.metrics.labelled import check_probabilities
@@ -32,7 +33,7 @@ class CalibrationMetric(MovedNotCast, Metric, ErrorOfCells):
 
     Attributes:
         name: What files call its value, whatever the number of bins; an instance may be a variant.
-        title: What tables call it.
+        title: What tables and plots call it; an instance may be a variant.
         percent: Whether tables print it in percent; files hold fractions.
         parts: Where it gives a dict: how name, title or direction of each part differ.
         variants: The same with other arguments, by their values: MCE is ECE with the norm `max`.
@@ -42,7 +43,7 @@ class CalibrationMetric(MovedNotCast, Metric, ErrorOfCells):
 
     # What files and tables say of it: literals, for they are also read from the source, without torch.
     name: str
-    title: ClassVar[str]
+    title: str
     percent: ClassVar[bool] = True
     parts: Mapping[str, Mapping[str, str | bool]] = {}
     variants: ClassVar[Mapping[str, Mapping[str, str | bool]]] = {}
@@ -58,9 +59,10 @@ class CalibrationMetric(MovedNotCast, Metric, ErrorOfCells):
         self.validate_args = validate_args
 
     def take_variant_name(self, *options: str) -> None:
-        """Take the name, and its parts the names, that values with these arguments have in files, if there are such."""
+        """Take the name and title, and the parts theirs, of values with these arguments, if they have others."""
         said = self.variants.get(" ".join(options), {})
         self.name = str(said.get("name", self.name))
+        self.title = str(said.get("title", self.title))
         self.parts = {
             part: {**own, **self.variants.get(" ".join([*options, part]), {})}
             for part, own in self.parts.items()
@@ -88,6 +90,26 @@ class CalibrationMetric(MovedNotCast, Metric, ErrorOfCells):
         if self.validate_args:
             check_probabilities(preds, target)
         return at_least_float32(preds.detach().to(self.device)), target.to(self.device, torch.int64)
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot a value, or several as steps, as torchmetrics' own metrics do.
+
+        Args:
+            val: What `compute` or `forward` gave, or a list of that; by default the value so far.
+            ax: Axes of matplotlib; by default those of a new figure.
+
+        Returns:
+            The figure (None with `ax`) and the axes.
+        """
+        return plot_single_or_multi_val(
+            self.compute() if val is None else val,
+            ax=ax,
+            higher_is_better=self.higher_is_better,
+            lower_bound=self.plot_lower_bound,
+            upper_bound=self.plot_upper_bound,
+            legend_name=self.plot_legend_name,
+            name=self.title,
+        )
 
     def can_move(self, move: Callable[[Tensor], Tensor]) -> bool:
         """Whether the device that `move` moves to has float64; if not, the states stay where they are."""

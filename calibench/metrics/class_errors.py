@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torchmetrics.utilities.plot import plot_confusion_matrix
 
 from calibench.arguments import positive_integer
 from calibench.metrics.base import CalibrationMetric
@@ -126,6 +127,10 @@ class ConfusionMatrix(ConfusionMetric):
         """The counts, (K, K) int64."""
         return self.confusion
 
+    def plot(self, val: Tensor | None = None, ax: Any = None) -> Any:
+        """Draw the counts as a table of colours; see `CalibrationMetric.plot`."""
+        return plot_confusion_matrix(self.compute() if val is None else val, ax=ax)
+
 
 class PerClassError(ConfusionMetric):
     """Error among the examples of each class (this package).
@@ -139,6 +144,7 @@ class PerClassError(ConfusionMetric):
 
     name = "class_error"
     title = "class error"
+    plot_legend_name = "Class"
 
     def compute(self) -> Tensor:
         """The error of each class, (K,) float64."""
