@@ -25,6 +25,8 @@ CONTRACTS = {
     "backbones": "Backbone",
     "data": "ClassificationDataModule",
 }
+# Classes of a kind that are not in its folder, with their own contract.
+_BESIDE = {"metrics": (_PACKAGE / "evaluation" / "whole_set.py", "WholeSetMetric")}
 KINDS = (*CONTRACTS, "plots", "benchmarks")
 
 
@@ -45,8 +47,9 @@ def panel() -> list[str]:
 
 @cache
 def _files(room: Path) -> dict[str, ast.Module]:
-    """The source of each module of a package, parsed, by the module's name."""
-    paths = {path.relative_to(_PACKAGE.parent).with_suffix(""): path for path in room.rglob("*.py")}
+    """The source of each module of a package, or of one module, parsed, by the module's name."""
+    files = room.rglob("*.py") if room.is_dir() else [room]
+    paths = {path.relative_to(_PACKAGE.parent).with_suffix(""): path for path in files}
     return {
         ".".join(name.parts): ast.parse(path.read_text(encoding="utf-8"))
         for name, path in sorted(paths.items())
@@ -80,13 +83,19 @@ def _descends(name: str, contract: str, defined: Mapping[str, ast.ClassDef]) -> 
 @cache
 def classes(room: str) -> dict[str, str]:
     """The public classes that fulfil the contract of `losses`, `metrics`, ..., with one line on each."""
-    defined = _definitions(_PACKAGE / room)
-    return {
+    found = {
         name: (ast.get_docstring(node) or "").partition("\n")[0]
-        for name, node in sorted(defined.items())
+        for place, contract in _homes(room)
+        for name, node in _definitions(place).items()
         if not (name.startswith("_") or is_abstract(node))
-        and _descends(name, CONTRACTS[room], defined)
+        and _descends(name, contract, _definitions(place))
     }
+    return dict(sorted(found.items()))
+
+
+def _homes(room: str) -> list[tuple[Path, str]]:
+    """Where the classes of a kind are defined, with the class that they descend from there."""
+    return [(_PACKAGE / room, CONTRACTS[room]), *([_BESIDE[room]] if room in _BESIDE else [])]
 
 
 def defining_modules(room: str) -> dict[str, str]:
@@ -94,7 +103,8 @@ def defining_modules(room: str) -> dict[str, str]:
     chosen = classes(room)
     return {
         node.name: module
-        for module, file in _files(_PACKAGE / room).items()
+        for place, _ in _homes(room)
+        for module, file in _files(place).items()
         for node in file.body
         if isinstance(node, ast.ClassDef) and node.name in chosen
     }
@@ -102,8 +112,20 @@ def defining_modules(room: str) -> dict[str, str]:
 
 def attributes(room: str) -> dict[str, dict[str, Any]]:
     """The literal attributes of the classes of `losses`, `metrics`, ..., also those of their bases."""
-    defined = _definitions(_PACKAGE / room)
-    return {name: _literals(name, defined) for name in classes(room)}
+    chosen = classes(room)
+    found = {
+        name: _literals(name, _definitions(place))
+        for place, _ in _homes(room)
+        for name in _definitions(place)
+        if name in chosen
+    }
+    return {name: found[name] for name in chosen}
+
+
+def class_called(room: str, name: str) -> str:
+    """The class of a name, which may also be what files call its values: `ece_sweep`; else the name itself."""
+    by_value = {said.get("name"): cls for cls, said in attributes(room).items()}
+    return name if "." in name else by_value.get(name, name)
 
 
 def _literals(name: str, defined: Mapping[str, ast.ClassDef]) -> dict[str, Any]:
@@ -184,7 +206,9 @@ def check_listed(kind: str, name: str) -> None:
     Raises:
         UsageError: If there is no class of this kind and name.
     """
-    if "." not in name and name not in classes(kind) and not plugins(kind):
+    if "." in name or name in classes(kind) or plugins(kind):
+        return
+    if class_called(kind, name) not in classes(kind):
         raise UsageError(unlisted(kind, name))
 
 

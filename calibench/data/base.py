@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -48,6 +49,8 @@ class ClassificationDataModule(LightningDataModule, ABC):
         decode: Reads the images of splits too large for memory, whose stored inputs are file numbers; else None.
         loader: Makes the loaders of evaluation.
         shuffled_loader: Makes the loader of training.
+        near_ood: Names of the sets out of distribution whose content is of the training classes' kind; the others are
+            far (Yang et al. 2022, OpenOOD).
         tokens: What the network's inputs are where they are token numbers, after `setup`; else None.
     """
 
@@ -57,6 +60,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
     decode: Transform | None = None
     loader: Callable[..., ResidentLoader] = ResidentLoader
     shuffled_loader: Callable[..., ShuffledLoader] = ShuffledLoader
+    near_ood: ClassVar[Sequence[str]] = ()
     tokens: TokenInputs | None = None
     class_counts: Tensor
     fingerprint: str

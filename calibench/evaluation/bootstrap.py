@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from calibench.evaluation.best import with_best
 from calibench.evaluation.classwise_resamples import ClasswiseResamples
 from calibench.evaluation.posterior import posterior_values
 from calibench.evaluation.resamples import Resamples
-from calibench.evaluation.scoring import OOD_SCORES, Row
+from calibench.evaluation.scoring import OOD_SCORES, Row, scores_of_examples
 from calibench.evaluation.top_label_resamples import TopLabelResamples, Weighted
 from calibench.metrics.detection import SCORES
 from calibench.metrics.labelled import first_largest
@@ -84,7 +85,8 @@ def _means(log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[Pl
     names = [name for name, _ in places if name in MEANS]
     if not names:
         return lambda counts: []
-    values = _of_examples(log_probs, probs, target)
+    values = scores_of_examples(log_probs, target)
+    values["error"] = (first_largest(probs) != target).double()
     means = _Means({name: values[name] for name in names})
     return lambda counts: [((name, None), of) for name, of in means(counts).items()]
 
@@ -118,29 +120,18 @@ def _chunks(resamples: Resamples) -> Iterator[Floats]:
 class _Means:
     """Metrics that are means over examples, from each example's own values, (N,) by name."""
 
-    def __init__(self, values: Mapping[str, Tensor]) -> None:
+    def __init__(self, values: Mapping[Any, Tensor]) -> None:
         self._names = tuple(values)
         columns = torch.stack(list(values.values()), dim=1).numpy()
         self._infinite = np.isinf(columns)
         self._finite = np.where(self._infinite, 0.0, columns)
 
-    def __call__(self, counts: Floats) -> dict[str, Floats]:
+    def __call__(self, counts: Floats) -> dict[Any, Floats]:
         """(R,) each, of resamples with counts (R, N); infinite where an infinite value was drawn."""
         means = counts @ self._finite / len(self._finite)
         if self._infinite.any():  # 0 x inf would be NaN
             means[counts @ self._infinite > 0] = np.inf
         return dict(zip(self._names, means.T, strict=True))
-
-
-def _of_examples(log_probs: Tensor, probs: Tensor, target: Tensor) -> dict[str, Tensor]:
-    """Error, NLL and Brier score of each example, (N,)."""
-    index = target.unsqueeze(1)
-    of_target = probs.gather(1, index).squeeze(1).double()
-    return {
-        "error": (first_largest(probs) != target).double(),
-        "nll": -log_probs.gather(1, index).squeeze(1).double(),
-        "brier": probs.square().sum(1).double() - 2 * of_target + 1,
-    }
 
 
 def posterior_replicates(
@@ -149,9 +140,17 @@ def posterior_replicates(
     """Replicates of the metrics against known class distributions; empty if none are known."""
     if predictions.posterior is None:
         return {}
-    means = _Means(posterior_values(log_probs, torch.from_numpy(predictions.posterior)))
+    values = posterior_values(log_probs, torch.from_numpy(predictions.posterior))
+    return mean_replicates({(name, None): of for name, of in values.items()}, resamples)
+
+
+def mean_replicates(values: Mapping[Place, Tensor], resamples: Resamples) -> dict[Place, Floats]:
+    """Replicates (R,) of means over examples, given each example's values (N,), by place."""
+    if not values:
+        return {}
+    means = _Means(values)
     parts = [means(counts) for counts in _chunks(resamples)]
-    return {(name, None): np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {place: np.concatenate([part[place] for part in parts]) for place in values}
 
 
 def ood_replicates(

@@ -122,6 +122,7 @@ class Result:
             "examples": dict(self.sizes),
             "posterior": self.posterior,
             "calibrators": dict(self.fitted),
+            "unavailable": dict(self.unavailable),
             "rows": list(self.rows),
             "verdicts": self.verdicts,
         }

@@ -62,18 +62,25 @@ def conformal_sets(
         For each of `lac`, `aps`, `raps`: `_coverage`, the share of sets with the true class; `_size`, the mean number
         of classes in a set; `_worst_class_coverage`, the smallest coverage of the test examples of one class.
     """
+    values = conformal_of_examples(val, test, alpha=alpha)
+    return {name: float(of.mean()) for name, of in values.items()}
+
+
+def conformal_of_examples(
+    val: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], *, alpha: float = 0.1
+) -> dict[str, Tensor]:
+    """The values of each test example whose means `conformal_sets` gives, (N,), but for the worst classes' scalars."""
     unit_interval("alpha", alpha)
-    found: dict[str, float] = {}
+    found: dict[str, Tensor] = {}
     for name, score in SCORES.items():
         limit = threshold(_of_target(score(val[0]), val[1]), alpha)
         of_classes = score(test[0])
         covered = (_of_target(of_classes, test[1]) <= limit).double()
-        classes = test[1].unique()
-        of_each = torch.stack([covered[test[1] == k].mean() for k in classes])
+        of_each = [covered[test[1] == k].mean() for k in torch.unique(test[1])]
         found |= {
-            f"{name}_coverage": float(covered.mean()),
-            f"{name}_size": float((of_classes <= limit).sum(1).double().mean()),
-            f"{name}_worst_class_coverage": float(of_each.min()),
+            f"{name}_coverage": covered,
+            f"{name}_size": (of_classes <= limit).sum(1).double(),
+            f"{name}_worst_class_coverage": torch.stack(of_each).min(),
         }
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,6 +14,8 @@ from calibench.arguments import positive_integer
 from calibench.calibrators import AdaptiveTemperatureScaling, Calibrator, TemperatureScaling
 from calibench.evaluation.bootstrap import (
     Floats,
+    Place,
+    mean_replicates,
     ood_replicates,
     posterior_replicates,
     replicates,
@@ -34,6 +36,7 @@ from calibench.evaluation.scoring import (
 )
 from calibench.evaluation.sheet import sheets
 from calibench.evaluation.threads import in_threads
+from calibench.evaluation.whole_set import Refinement, Scored
 from calibench.runs import Predictions
 from calibench.tables.key import RAW, Key
 from calibench.tables.markdown import markdown
@@ -41,6 +44,8 @@ from calibench.tables.markdown import markdown
 LABELLED = ("", "val", "test", "shift")
 OUTSIDE = ("ood", "shift")
 AUROC = "ood_auroc"
+# Beside the panel, of the raw test set.
+LEADING = Refinement(scores=["nll"])
 
 Watch = Callable[[str, str], None]
 """Called with a calibrator's name and the stage that begins: "fit", "score", "resample" or "done"."""
@@ -156,23 +161,25 @@ class Evaluation:
 
         rows = [row for found in in_threads(variant, [RAW, *fitted], jobs) for row in found]
         parameters = {name: one.parameters_dict() for name, one in fitted.items()}
-        lacking = self._lacking(sets["test"]) | labels_without_rank([sets["test"]])
+        lacking = self._lacking(sets) | labels_without_rank([sets["test"]])
         return Report(rows, parameters, {**(unavailable or {}), **lacking})
 
-    def _lacking(self, test: Predictions) -> dict[str, str]:
+    def _lacking(self, sets: Mapping[str, Predictions]) -> dict[str, str]:
         """Further metrics that cannot be computed, with the reason."""
         if not self.metrics:
             return {}
         from calibench.evaluation.further_metrics import unavailable_metrics  # torchmetrics: 5 s
 
-        return unavailable_metrics(blocks_of(self.metrics), test)
+        return unavailable_metrics(blocks_of(self.metrics), sets)
 
-    def _further_rows(self, labelled: LabelledSet, known: list[Row]) -> list[Row]:
+    def _further_rows(
+        self, labelled: LabelledSet, known: list[Row], val: Scored | None
+    ) -> list[Row]:
         if not self.metrics:
             return []
         from calibench.evaluation.further_metrics import further_rows  # torchmetrics: 5 s
 
-        return further_rows(labelled, blocks_of(self.metrics), known=known)
+        return further_rows(labelled, blocks_of(self.metrics), known, val)
 
     def _scored(
         self,
@@ -184,15 +191,20 @@ class Evaluation:
         watch("score")
         scored = fitted.log_probabilities if fitted else predicted_log_probabilities
         log_probs = {name: scored(predictions) for name, predictions in sets.items()}
-        rows = self._rows(sets, log_probs)
+        rows = self._rows(sets, log_probs, raw=fitted is None)
         if bootstrap:
             watch("resample")
             self._add_replicates(rows, sets, log_probs, bootstrap)
+        for row in rows:
+            row.pop("of_examples", None)
         watch("done")
         return rows
 
-    def _rows(self, sets: Mapping[str, Predictions], log_probs: Mapping[str, Tensor]) -> list[Row]:
+    def _rows(
+        self, sets: Mapping[str, Predictions], log_probs: Mapping[str, Tensor], *, raw: bool
+    ) -> list[Row]:
         rows: list[Row] = []
+        val = (log_probs["val"], torch.from_numpy(sets["val"].target)) if "val" in sets else None
         for name, predictions in sets.items():
             label = {"split": predictions.split or name, "calibrator": RAW}
             found: list[Row] = []
@@ -203,7 +215,10 @@ class Evaluation:
                 if self.reference:
                     found += labelled.rows(reference_rows, n_bins=self.n_bins)
                 found += posterior_rows(log_probs[name], predictions)
-                found += self._further_rows(labelled, known=found)
+                if raw and name == "test":
+                    found += LEADING.rows((log_probs[name], target), None)
+                of_others = None if name == "val" else val
+                found += self._further_rows(labelled, found, of_others)
                 found += label_rows(log_probs[name], predictions, n_bins=self.n_bins)
             if predictions.kind in OUTSIDE:
                 found += ood_rows(log_probs["test"], log_probs[name])
@@ -227,6 +242,7 @@ class Evaluation:
                 own = [(row["metric"], row.get("n_bins")) for row in rows if row["split"] == split]
                 of_set = replicates(log_probs[name], target, own, drawn)
                 of_set |= posterior_replicates(log_probs[name], predictions, drawn)
+                of_set |= mean_replicates(_of_examples(rows, split), drawn)
                 found |= {Key(metric, split, n_bins=n): v for (metric, n), v in of_set.items()}
             if predictions.kind in OUTSIDE:
                 outside = Resamples.of(predictions, n_resamples, seed=1)
@@ -235,3 +251,12 @@ class Evaluation:
         for row in rows:
             if Key.of(row) in found:
                 row["replicates"] = found[Key.of(row)]
+
+
+def _of_examples(rows: Sequence[Row], split: str) -> dict[Place, Tensor]:
+    """Values (N,) of the metrics of a set that are means over its examples, by their place."""
+    return {
+        (row["metric"], row.get("n_bins")): row["of_examples"]
+        for row in rows
+        if "of_examples" in row and row["split"] == split
+    }

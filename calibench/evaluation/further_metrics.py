@@ -12,26 +12,28 @@ from torchmetrics import Metric, MetricCollection
 
 from calibench import metrics
 from calibench.config import UsageError, near_matches
-from calibench.config.catalogue import classes
+from calibench.config.catalogue import attributes, classes
 from calibench.config.lazily import load
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.labelled_set import LabelledSet, MetricBlock, blocks_of
 from calibench.evaluation.loaded import loaded_class
 from calibench.evaluation.pairs import NEEDS_ALL
 from calibench.evaluation.scoring import Row, name_and_bins, unsynchronised, update_metrics
+from calibench.evaluation.whole_set import Scored, WholeSetMetric
 from calibench.metrics import CalibrationMetric
 from calibench.metrics.top_label import PairMetric
 from calibench.runs import Predictions
 
 
-def metric_class(name: str) -> type[Metric]:
+def metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
     """The class of a metric, by the name that `calibench list metrics` shows or by the path of a loaded class.
 
     Raises:
         UsageError: If there is none; the message lists near matches.
     """
     load(metrics)
-    found = loaded_class(Metric if "." in name else CalibrationMetric, name)
+    bases = (Metric if "." in name else CalibrationMetric, WholeSetMetric)
+    found = next((cls for base in bases if (cls := loaded_class(base, name))), None)
     if found is None:
         raise UsageError(
             f"there is no metric `{name}`{near_matches(name, classes('metrics'))} (results import none; "
@@ -60,32 +62,43 @@ def import_metrics(given: Sequence[str | MetricBlock]) -> None:
 
 def blocks_named(names: Sequence[str]) -> list[dict[str, Any]]:
     """Metrics that a command line names, as blocks; `all` stands for every metric of a labelled set."""
-    every = [name for name in classes("metrics") if getattr(metrics, name).of_labelled_sets]
+    every = [name for name, said in attributes("metrics").items() if said["of_labelled_sets"]]
     unfolded = [name for given in names for name in (every if given == "all" else (given,))]
-    import_metrics(unfolded)
-    return [{"class_path": name} for name in dict.fromkeys(unfolded)]
+    blocks = blocks_of(dict.fromkeys(unfolded))
+    import_metrics(blocks)
+    return [dict(block) for block in blocks]
 
 
 def further_rows(
-    labelled: LabelledSet, blocks: Sequence[MetricBlock], known: Sequence[Row] = ()
+    labelled: LabelledSet,
+    blocks: Sequence[MetricBlock],
+    known: Sequence[Row] = (),
+    val: Scored | None = None,
 ) -> list[Row]:
     """Rows of further metrics, one for each number; that of a class has its name as `label`.
+
+    Those of a metric of a whole set have the values `of_examples` of which they are means.
 
     Args:
         labelled: The set.
         blocks: `{class_path, init_args}` of each metric; `num_classes` and `class_counts` are the set's own.
         known: Rows of which no second one is wanted.
+        val: The validation set, after the same calibrator; None if there is none, or it is scored itself.
 
     Raises:
         UsageError: If a metric refuses its arguments or the set, or its values are neither numbers nor one a class.
     """
     there = {_place(row) for row in known}
-    able = [block for block in blocks if not _lacks(block, labelled.class_counts)]
+    able = [
+        block
+        for block in blocks
+        if not _lacking(block, labelled.class_counts, has_val=val is not None)
+    ]
     known_of_it = {
         "num_classes": labelled.log_probs.shape[1],
         "class_counts": labelled.class_counts,
     }
-    rows = [row for block in able for row in _rows(_built(block, known_of_it), labelled)]
+    rows = [row for block in able for row in _rows(_built(block, known_of_it), labelled, val)]
     return [row for row in rows if _place(row) not in there]
 
 
@@ -126,24 +139,37 @@ def described(blocks: Sequence[MetricBlock]) -> dict[str, dict[str, Any]]:
     }
 
 
-def unavailable_metrics(blocks: Sequence[MetricBlock], predictions: Predictions) -> dict[str, str]:
-    """The metrics that cannot score a prediction file, with the reason."""
-    counts = predictions.metadata.get("class_counts") or []
-    reason = "the predictions do not say the `class_counts` of training"
-    return {block["class_path"]: reason for block in blocks if _lacks(block, counts)}
+def unavailable_metrics(
+    blocks: Sequence[MetricBlock], sets: Mapping[str, Predictions]
+) -> dict[str, str]:
+    """The metrics that cannot score the set `test`, with the reason."""
+    counts = sets["test"].metadata.get("class_counts") or []
+    reasons = {
+        block["class_path"]: _lacking(block, counts, has_val="val" in sets) for block in blocks
+    }
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
-def _lacks(block: MetricBlock, class_counts: Sequence[int]) -> bool:
-    asked = inspect.signature(metric_class(block["class_path"])).parameters
+def _lacking(block: MetricBlock, class_counts: Sequence[int], *, has_val: bool) -> str:
+    """What a metric needs that there is not; empty if there is all."""
+    cls = metric_class(block["class_path"])
+    if issubclass(cls, WholeSetMetric) and cls.needs_val and not has_val:
+        return "it needs a validation set"
+    asked = inspect.signature(cls).parameters
     given = block.get("init_args") or {}
-    return "class_counts" in asked and "class_counts" not in given and not class_counts
+    lacks = "class_counts" in asked and "class_counts" not in given and not class_counts
+    return "the predictions do not say the `class_counts` of training" if lacks else ""
 
 
 def _place(row: Row) -> tuple[str, int | None]:
     return row["metric"], row.get("n_bins")
 
 
-def _rows(metric: Metric, labelled: LabelledSet) -> Iterator[Row]:
+def _rows(
+    metric: Metric | WholeSetMetric, labelled: LabelledSet, val: Scored | None
+) -> Iterator[Row]:
+    if isinstance(metric, WholeSetMetric):
+        return metric.rows((labelled.log_probs, labelled.target), val)
     collection = MetricCollection({type(metric).__name__: metric}, compute_groups=False)
     update_metrics(collection, labelled.log_probs, labelled.target)
     return _read(metric, labelled.floors, labelled.class_names)
@@ -160,7 +186,7 @@ def _read(metric: Metric, floors: Floors, class_names: Sequence[str]) -> Iterato
             yield {**place, "metric": name, **label, **numbers}
 
 
-def _built(block: MetricBlock, known: Mapping[str, Any]) -> Metric:
+def _built(block: MetricBlock, known: Mapping[str, Any]) -> Metric | WholeSetMetric:
     """A metric, with those of the known arguments that it takes."""
     cls = metric_class(block["class_path"])
     accepted = inspect.signature(cls).parameters
@@ -169,6 +195,8 @@ def _built(block: MetricBlock, known: Mapping[str, Any]) -> Metric:
         metric = cls(**(arguments | dict(block.get("init_args") or {})))
     except (TypeError, ValueError) as error:
         raise UsageError(f"{cls.__name__}: {error}") from error
+    if isinstance(metric, WholeSetMetric):
+        return metric
     if isinstance(metric, CalibrationMetric) and not metric.of_labelled_sets:
         raise UsageError(f"{cls.__name__} is no metric of a labelled set.")
     return unsynchronised(metric)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from torch import Tensor
 
+from calibench.config.catalogue import class_called
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import Row
 from calibench.runs import Predictions
@@ -16,9 +17,12 @@ from calibench.runs import Predictions
 MetricBlock = Mapping[str, Any]
 
 
-def blocks_of(given: Sequence[str | MetricBlock]) -> list[MetricBlock]:
-    """Metrics that are given as names or blocks, all as blocks."""
-    return [{"class_path": one} if isinstance(one, str) else one for one in given]
+def blocks_of(given: Iterable[str | MetricBlock]) -> list[MetricBlock]:
+    """Metrics that are given as names or blocks, all as blocks of classes."""
+    blocks = [{"class_path": one} if isinstance(one, str) else one for one in given]
+    return [
+        {**block, "class_path": class_called("metrics", block["class_path"])} for block in blocks
+    ]
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,20 @@ from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
 from calibench.evaluation.crossfit import recalibrated
-from calibench.evaluation.scoring import log_probabilities
-from calibench.metrics import brier_score
-
-SCORES = ("nll", "brier")
+from calibench.evaluation.scoring import log_probabilities, scores_of_examples
 
 
-def scores(log_probs: Tensor, target: Tensor) -> dict[str, float]:
-    """Mean NLL and Brier score of log-probabilities (N, K) and targets (N,)."""
-    nll = -log_probs.gather(1, target.unsqueeze(1)).mean()
-    return {"nll": float(nll), "brier": float(brier_score(log_probs.exp(), target))}
+def refinement_of_examples(
+    logits: Tensor, target: Tensor, *, folds: int = 5, in_sample: bool = False
+) -> dict[str, Tensor]:
+    """The values of each example whose means `refinement` gives, (N,) float64 each."""
+    raw = scores_of_examples(log_probabilities(logits.double()), target)
+    left = scores_of_examples(
+        recalibrated(logits, target, folds=folds, in_sample=in_sample), target
+    )
+    return {f"{name}_refinement": left[name] for name in left} | {
+        f"{name}_calibration": raw[name] - left[name] for name in left
+    }
 
 
 def refinement(
@@ -36,11 +40,8 @@ def refinement(
     Returns:
         `nll_refinement`, `nll_calibration`, `brier_refinement`, `brier_calibration`.
     """
-    raw = scores(log_probabilities(logits.double()), target)
-    left = scores(recalibrated(logits, target, folds=folds, in_sample=in_sample), target)
-    return {f"{name}_refinement": left[name] for name in SCORES} | {
-        f"{name}_calibration": raw[name] - left[name] for name in SCORES
-    }
+    values = refinement_of_examples(logits, target, folds=folds, in_sample=in_sample)
+    return {name: float(of.mean()) for name, of in values.items()}
 
 
 def nll_after_temperature(logits: Tensor, target: Tensor) -> float:
@@ -58,4 +59,4 @@ def nll_after_temperature(logits: Tensor, target: Tensor) -> float:
     if len(target) < 2 or not bool(logits.isfinite().all()):
         return float("nan")
     log_probs = recalibrated(logits, target, calibrator=TemperatureScaling())
-    return scores(log_probs, target)["nll"]
+    return float(scores_of_examples(log_probs, target)["nll"].mean())

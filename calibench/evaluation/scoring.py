@@ -42,6 +42,17 @@ def predicted_log_probabilities(
     return log_probabilities(torch.from_numpy(predictions.logits), calibrator)
 
 
+def scores_of_examples(log_probs: Tensor, target: Tensor) -> dict[str, Tensor]:
+    """NLL and Brier score of each example, (N,) float64, of log-probabilities (N, K) and targets (N,)."""
+    index = target.unsqueeze(1)
+    probs = log_probs.exp()
+    of_target = probs.gather(1, index).squeeze(1).double()
+    return {
+        "nll": -log_probs.gather(1, index).squeeze(1).double(),
+        "brier": probs.square().sum(1).double() - 2 * of_target + 1,
+    }
+
+
 def update_metrics(metrics: MetricCollection, log_probs: Tensor, target: Tensor) -> None:
     """Feed a batch to a collection: probabilities, and log-probabilities to what needs them."""
     metrics.update(preds=log_probs.exp(), target=target, log_probs=log_probs)

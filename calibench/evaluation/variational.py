@@ -18,11 +18,30 @@ def _sign(gap: Tensor) -> Tensor:
 
 
 def _direction(gap: Tensor) -> Tensor:
-    return gap / gap.norm(dim=1, keepdim=True).clamp(min=torch.finfo(gap.dtype).tiny)
+    size = torch.linalg.vector_norm(gap, dim=1, keepdim=True)
+    return gap / size.clamp(min=torch.finfo(gap.dtype).tiny)
 
 
 # Sub-gradients of the L_p norm of each row.
 _SUBGRADIENTS = {1: _sign, 2: _direction}
+
+
+def variational_terms(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    p: Literal[1, 2] = 1,
+    folds: int = 5,
+    calibrator: Calibrator | None = None,
+) -> dict[str, Tensor]:
+    """The values of each example whose means `variational_error` gives, (N,) float64 each."""
+    subgradient = one_of("p", p, _SUBGRADIENTS)
+    probs = log_probabilities(logits.double()).exp()
+    gap = recalibrated(logits, target, folds=folds, calibrator=calibrator).exp() - probs
+    residual = torch.zeros_like(probs).scatter_(1, target.unsqueeze(1), 1.0) - probs
+    terms = subgradient(gap) * residual
+    over, under = (terms.where(side, 0).sum(1) for side in (gap < 0, gap > 0))
+    return {"error": over + under, "over": over, "under": under}
 
 
 def variational_error(
@@ -49,11 +68,5 @@ def variational_error(
     Returns:
         `error`, and its summands over the probabilities that g lowers, `over`, and raises, `under`.
     """
-    subgradient = one_of("p", p, _SUBGRADIENTS)
-    probs = log_probabilities(logits.double()).exp()
-    gap = recalibrated(logits, target, folds=folds, calibrator=calibrator).exp() - probs
-    residual = torch.zeros_like(probs).scatter_(1, target.unsqueeze(1), 1.0) - probs
-    terms = subgradient(gap) * residual
-    over = terms.where(gap < 0, 0).sum(1).mean()
-    under = terms.where(gap > 0, 0).sum(1).mean()
-    return {"error": float(over + under), "over": float(over), "under": float(under)}
+    terms = variational_terms(logits, target, p=p, folds=folds, calibrator=calibrator)
+    return {name: float(of.mean()) for name, of in terms.items()}

@@ -13,7 +13,16 @@ ANY = "*"  # stands for every calibrator
 
 COSTS = ("seconds", "seconds_per_epoch", "peak_memory_mb")
 
-DEFAULT_COLUMNS = (*TEST_METRICS, "ece@*", "ood_auroc", "seconds")
+NEAR, FAR, SHIFT = "near", "far", "shift"
+GROUPS = (NEAR, FAR, SHIFT)
+"""Groups of sets, over which a column of that split is the mean: near and far OOD, shifted test sets."""
+
+# Proper scores lead, then calibration errors; a column that no run has is left out.
+DEFAULT_COLUMNS = (
+    "error", "nll", "nll@TemperatureScaling", "brier@TemperatureScaling", "nll_refinement", "nll_calibration",
+    *(name for name in TEST_METRICS if name.endswith("ece")),
+    "nll@*", "ece@*", f"ood_auroc/{NEAR}", f"ood_auroc/{FAR}", "seconds",
+)  # fmt: skip
 
 _SPELLING = re.compile(
     r"(?P<metric>[\w-]+?)(_(?P<n_bins>\d+))?(:(?P<score>[\w -]+))?(/(?P<split>[^@/]+))?(@(?P<calibrator>[^@]+))?"
@@ -26,7 +35,7 @@ class Column:
 
     Attributes:
         metric: The metric's name in metrics.json.
-        split: A split or set; None is the test split, or the mean over the OOD sets.
+        split: A split or set, or one of `GROUPS`; None is the test split, or the mean over the OOD sets.
         calibrator: `raw`, a calibrator's name, or `*` for every calibrator.
         score: Uncertainty score of an OOD metric, None is the first one in the file; or one of several labels.
         n_bins: Number of bins of a binned metric; None is the number that the runs put first.
@@ -80,7 +89,7 @@ class Column:
         return (
             key.metric == self.metric
             and self.calibrator in (ANY, key.calibrator)
-            and self.split in (None, key.split)
+            and self.split in (None, key.split, *(GROUPS if key.score else ()))
             and (self.score == key.label if key.label else self.score in (None, key.score))
             and self.n_bins in (None, key.n_bins)
         )

@@ -16,7 +16,7 @@ from calibench.leaderboard.bold import mark_best, no_examples
 from calibench.leaderboard.columns import ANY, COSTS, DEFAULT_COLUMNS, Column
 from calibench.leaderboard.examples import Examples, examples_of
 from calibench.leaderboard.footer import footer
-from calibench.leaderboard.formats import FORMATS, GRIDS, PROSE, write, write_grids
+from calibench.leaderboard.formats import FORMATS, GRIDS, PROSE, TIDY, write, write_grids
 from calibench.leaderboard.pairs import EQUIVALENT, compare_pairs, margins
 from calibench.leaderboard.reading import Wanted, read_results
 from calibench.leaderboard.records import Results
@@ -37,7 +37,7 @@ fewer than three seeds make no bold. A missing run is named under its table."""
 EPILOG = """\
 examples:
   calibench leaderboard results/
-  calibench leaderboard results/digits_lt --sort brier
+  calibench leaderboard results/digits_lt --rank-by brier@TemperatureScaling
   calibench leaderboard results/ --metrics error nll ece@TemperatureScaling ood_auroc:msp/noise
   calibench leaderboard results/cifar10 --against gce
   calibench leaderboard results/ --compare --allow-missing
@@ -46,7 +46,8 @@ examples:
 
 a column is metric[_bins][:score][/split][@calibrator]; @* stands for every calibrator. Metrics:
   """ + " ".join(METRICS) + """
-  a binned metric has the runs' first number of bins, unless the column names one: ece_20"""  # fmt: skip
+  a binned metric has the runs' first number of bins, unless the column names one: ece_20;
+  of OOD metrics, /near, /far and /shift are means over sets of that kind"""  # fmt: skip
 
 
 _DEFAULT_MARGINS = " ".join(f"{name}={value:g}" for name, value in EQUIVALENT.items())
@@ -90,19 +91,22 @@ def leaderboard(
     sort: str = "nll",
     against: str | None = None,
     same_version: bool = False,
+    every_number: bool = False,
     processes: int = 1,
 ) -> Leaderboard:
     """Rank the runs below a folder.
 
     Args:
         results: Folder of run folders, at any depth, or a store.
-        metrics: Columns, `metric[_bins][:score][/split][@calibrator]`; by default error, proper scores,
-            calibration errors, OOD and seconds, or what the paper of `against` measures.
+        metrics: Columns, `metric[_bins][:score][/split][@calibrator]`; by default those of `DEFAULT_COLUMNS` that
+            some run has, or what the paper of `against` measures.
         sort: The column of the ranks. NLL by default: a proper score, so unlike a calibration error
             it can be won only by better probabilities, and it is fitted to no number of bins.
         against: A paper (`gce`, `fcl`, `bsce_gra`) whose numbers are put beside ours.
         same_version: Leave out of each table the runs that other versions of calibench, torch or the data made than
             most of it (of equally many, than the newest); without it they are named under the table.
+        every_number: Read all numbers of the runs but those of the validation set, as tidy rows need them, in place of
+            those of the columns alone.
         processes: How many read at a time, if there are runs enough; a script that asks for more
             than one needs the guard of `multiprocessing`, `if __name__ == "__main__":`.
 
@@ -114,17 +118,19 @@ def leaderboard(
     if by.calibrator == ANY:
         raise ValueError(f"`sort` must be one column, got `{sort}`.")
     asked = None if metrics is None else [Column.parse(text) for text in metrics]
-    columns = asked or (
-        paper_columns(against) if against else list(map(Column.parse, DEFAULT_COLUMNS))
-    )
+    usual = list(map(Column.parse, DEFAULT_COLUMNS))
+    columns = asked or (paper_columns(against) if against else usual)
     metrics_shown = {column.metric for column in (*columns, by)}
     splits = {column.split for column in (*columns, by)}
-    wanted = Wanted(frozenset(metrics_shown), frozenset({VAL} - splits))
+    of_metrics = None if every_number else frozenset(metrics_shown)
+    wanted = Wanted(of_metrics, frozenset({VAL} - splits))
     read = read_results(results, wanted=wanted, processes=processes)
     _check_known(read, [*(asked or ()), by])
     tables = build_tables(read, columns, by, same_version=same_version)
     examples = examples_of(read)
     for table in tables:
+        if columns is usual:
+            table.drop_empty_columns()
         mark_best(table, examples or no_examples)
         if against:
             add_published(table, against, asked)
@@ -160,13 +166,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_results_argument(parser)
     parser.add_argument("--metrics", nargs="+", metavar="COLUMN", help="the columns, see below")
     parser.add_argument(
-        "--sort", default="nll", metavar="COLUMN", help="rank by this column (default: nll)"
+        "--rank-by",
+        "--sort",
+        dest="sort",
+        default="nll",
+        metavar="COLUMN",
+        help="rank by this column (default: nll)",
     )
     parser.add_argument(
         "--format",
         choices=FORMATS,
         default="table",
-        help="how the tables are printed (default: table)",
+        help="how the tables are printed (default: table); tidy: every number of every run, one a line",
     )
     parser.add_argument(
         "--compare",
@@ -215,6 +226,7 @@ def run(args: argparse.Namespace) -> int:
         sort=args.sort,
         against=args.against,
         same_version=args.same_version,
+        every_number=args.format == TIDY,
         processes=cores(),
     )
     by = Column.parse(args.sort)

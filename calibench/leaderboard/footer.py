@@ -47,11 +47,14 @@ def _bins(table: Table) -> Iterator[str]:
 
 
 def _sets(table: Table) -> Iterator[str]:
-    for metric, (_, score, splits) in table.implied.items():
-        columns = [c for c in table.columns if score and c.metric == metric and not c.split]
-        if columns:
-            scores = ", ".join(dict.fromkeys(c.score or str(score) for c in columns))
-            yield f"{columns[0].info.title}: mean over {', '.join(splits)} (score: {scores})"
+    scores: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
+    for column in table.columns:
+        of = table.implied.get(column.metric)
+        if of and of.score and (column.split is None or column.split in of.groups):
+            place = f"{column.info.title} {column.split or ''}".strip(), tuple(of.sets_of(column))
+            scores.setdefault(place, {})[column.score or of.score] = None
+    for (title, splits), named in scores.items():
+        yield f"{title}: mean over {', '.join(splits)} (score: {', '.join(named)})"
 
 
 def _calibrators(table: Table) -> Iterator[str]:

@@ -1,12 +1,13 @@
-"""The leaderboard in a terminal, as Markdown, LaTeX, CSV and JSON."""
+"""The leaderboard in a terminal, as Markdown, LaTeX, CSV and JSON, and all its numbers as tidy rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
 from calibench.leaderboard.columns import Column
+from calibench.leaderboard.records import Record
 from calibench.leaderboard.table import Row, Table, Value
 from calibench.runs import json_bytes
 from calibench.statistics import Verdict
@@ -129,14 +130,45 @@ def _seeds(value: Value) -> dict[str, Any]:
     return {**spread, **verdict, "tied": value.tied, "behind": value.behind, "seeds": seeds}
 
 
+_TIDY_COLUMNS = (
+    "benchmark", "variant", "backbone", "loss", "label", "key", "seed", "split", "calibrator", "metric", "n_bins",
+    "score", "class", "value", "floor", "p",
+)  # fmt: skip
+TIDY = "tidy"  # the format of all numbers, whatever the columns
+
+
+def tables_tidy(tables: Sequence[Table]) -> str:
+    """CSV with one line for each number of each run: seed, metric, set and calibrator; fractions, eight digits."""
+    lines = (
+        {**_place(table), **_facts(row), "seed": seed, **number}
+        for table in tables
+        for row in table.rows
+        for seed, record in row.records.items()
+        for number in _tidy(record)
+    )
+    return csv_text(
+        _TIDY_COLUMNS, ({k: line[k] for k in _TIDY_COLUMNS if k in line} for line in lines)
+    )
+
+
+def _tidy(record: Record) -> Iterator[dict[str, Any]]:
+    for key, value in record.values.items():
+        place = {**key._asdict(), "class": key.label}
+        del place["label"]  # that of the row
+        verdict = record.verdicts.get(key)
+        numbers = {"value": value, **(verdict._asdict() if verdict else {})}
+        yield place | {name: f"{number:.8g}" for name, number in numbers.items()}
+
+
 _TEXTS: dict[str, Callable[[Sequence[Table], Lines], str]] = {
     "csv": lambda tables, lines: tables_csv(tables),
+    TIDY: lambda tables, lines: tables_tidy(tables),
     "json": tables_json,
 }
 _RENDERED: dict[str, Callable[[Grid], str]] = {"markdown": markdown, "latex": latex}
 PROSE = "table"  # the format that a comparison in plain text can follow
 GRIDS = (PROSE, *_RENDERED)  # formats of one table after the other
-FORMATS = (PROSE, "markdown", "csv", "json", "latex")
+FORMATS = (PROSE, "markdown", "csv", TIDY, "json", "latex")
 
 
 def write(tables: Sequence[Table], lines: Lines, file: TextIO, format: str) -> None:

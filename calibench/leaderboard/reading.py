@@ -180,6 +180,7 @@ class _Reader:
             str(content.get("fingerprint")),
             values,
             verdicts,
+            content.get("sets") or {},
             content.get("unavailable") or {},
             (*(content.get("caveats") or ()), *map(CLAIMED.format, claimed)),
             self._versions.setdefault(versions, versions),  # one object for all runs

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from calibench.leaderboard.columns import FAR, NEAR, SHIFT
 from calibench.runs import Cell
 from calibench.statistics import Verdict
 from calibench.tables.key import Key
@@ -25,6 +26,7 @@ class Record:
         fingerprint: A hash of its data.
         values: Its numbers.
         verdicts: Floor and p-value of those that are calibration errors; of a run of calibench 0.1 there are none.
+        sets: Kind of each set, as metrics.json has it: `near`, `far` or `shift`; see `kind_of`.
         unavailable: Sets that could not be had, with the reason.
         caveats: What a reader must know of its numbers, one line each.
         versions: Name and version of the packages that made it; see `versions.PACKAGES`.
@@ -36,9 +38,15 @@ class Record:
     fingerprint: str
     values: Mapping[Key, float]
     verdicts: Mapping[Key, Verdict]
+    sets: Mapping[str, str]
     unavailable: Mapping[str, str]
     caveats: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
+
+    def kind_of(self, split: str) -> str:
+        """Whether a set is `near` OOD, `far` OOD, or a `shift` of the test set, which has labels."""
+        kind = self.sets.get(split) or (SHIFT if Key("nll", split) in self.values else FAR)
+        return kind if kind in (NEAR, SHIFT) else FAR
 
 
 @dataclass(frozen=True, slots=True)

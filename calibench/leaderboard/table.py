@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from calibench.leaderboard import versions
-from calibench.leaderboard.columns import ANY, Column
+from calibench.leaderboard.columns import ANY, FAR, GROUPS, NEAR, SHIFT, Column
 from calibench.leaderboard.labels import row_labels
 from calibench.leaderboard.records import Problem, Record, Results, Settings
 from calibench.leaderboard.variants import row_variants
@@ -21,11 +21,21 @@ from calibench.tables.key import RAW, TEST, Key
 
 
 class Implied(NamedTuple):
-    """The number of bins, the uncertainty score and the splits that a column implies which names none."""
+    """The number of bins, the uncertainty score and the splits that a column implies which names none.
+
+    `groups` are the sets of each of `columns.GROUPS`; `splits` those of near and far.
+    """
 
     n_bins: int | None = None
     score: str | None = None
     splits: Sequence[str] = (TEST,)
+    groups: Mapping[str, Sequence[str]] = {}
+
+    def sets_of(self, column: Column) -> Sequence[str]:
+        """The splits or sets over which a column is the mean."""
+        if column.split is None:
+            return self.splits
+        return self.groups.get(column.split) or [column.split]
 
 
 _FOLDERS = re.compile(r"(?<![\w/:.])/(?:[^\s/:;,]+/)+")
@@ -151,6 +161,11 @@ class Table:
         """The number of bins of a column's metric; None if it has none."""
         return column.n_bins or self.implied.get(column.metric, OF_THE_TEST_SPLIT).n_bins
 
+    def drop_empty_columns(self) -> None:
+        """Leave out the columns without any number, if there is a run."""
+        if any(row.records for row in self.rows):
+            self.columns = [c for c in self.columns if any(r.values[c].seeds for r in self.rows)]
+
     def holes(self) -> list[str]:
         """One line for each row and reason: which seeds are missing, and why."""
         lines = []
@@ -211,13 +226,13 @@ def build_table(
 ) -> Table:
     """Group runs into rows, compute their values, rank.
 
-    A column `metric@*` becomes one column per calibrator. The seeds a row should have are all those
-    that any row of the table has.
+    A column `metric@*` becomes one column per calibrator; several of them that follow each other stand side by
+    side after each. The seeds a row should have are all those that any row of the table has.
     """
     rows = _rows(list(runs))
     records = [record for row in rows for record in row.records.values()]
     implied = implied_by(records)
-    shown = list(_expanded(columns, records))
+    shown = list(dict.fromkeys(_expanded(columns, records)))
     for column in dict.fromkeys([*shown, sort]):
         keys = keys_of(column, implied)
         for row in rows:
@@ -248,11 +263,9 @@ def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[
     fitted = dict.fromkeys(
         key.calibrator for record in records for key in record.values if key.calibrator != RAW
     )
-    for column in columns:
-        if column.calibrator == ANY:
-            yield from (column.after(calibrator) for calibrator in fitted)
-        else:
-            yield column
+    for each, group in groupby(columns, key=lambda column: column.calibrator == ANY):
+        some = list(group)
+        yield from (column.after(name) for name in fitted for column in some) if each else some
 
 
 def implied_by(records: Sequence[Record]) -> dict[str, Implied]:
@@ -260,21 +273,28 @@ def implied_by(records: Sequence[Record]) -> dict[str, Implied]:
     bins: dict[str, Counter[int]] = defaultdict(Counter)
     sets: dict[str, Counter[str]] = defaultdict(Counter)
     scores: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     for record in records:
         measured = [key for key in record.values if key.n_bins or key.score]
         for metric, n_bins in dict.fromkeys((k.metric, k.n_bins) for k in measured if k.n_bins):
             bins[metric][int(n_bins or 0)] += 1
         for metric, split in dict.fromkeys(k[:2] for k in measured if k.score):
             sets[metric][split] += 1
+            kinds.setdefault(split, record.kind_of(split))
         for key in measured:
             if key.score:
                 scores.setdefault(key.metric, key.score)
     most = {metric: max(count, key=count.__getitem__) for metric, count in bins.items()}
     binned = {metric: Implied(n_bins) for metric, n_bins in most.items()}
     return binned | {
-        metric: Implied(None, scores[metric], sorted(_most_frequent(splits)))
+        metric: _over_sets(scores[metric], _most_frequent(splits), kinds)
         for metric, splits in sets.items()
     }
+
+
+def _over_sets(score: str, splits: Iterable[str], kinds: Mapping[str, str]) -> Implied:
+    groups = {kind: sorted(s for s in splits if kinds[s] == kind) for kind in GROUPS}
+    return Implied(None, score, sorted([*groups[NEAR], *groups[FAR]]), groups)
 
 
 def _most_frequent(counts: Counter[str]) -> list[str]:
@@ -298,9 +318,8 @@ def _verdict(records: Sequence[Record], keys: Sequence[Key]) -> Verdict | None:
 def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
     """The keys of the numbers of a run whose mean is a column's value: one, or one for each set."""
     of = implied.get(column.metric, OF_THE_TEST_SPLIT)
-    splits = [column.split] if column.split else of.splits
     how = (column.calibrator, column.score or of.score, column.n_bins or of.n_bins)
-    return [Key(column.metric, split, *how) for split in splits]
+    return [Key(column.metric, split, *how) for split in of.sets_of(column)]
 
 
 def value_at(record: Record, keys: Sequence[Key]) -> float:
@@ -338,8 +357,10 @@ def _other_bins(records: Sequence[Record], table: Table) -> Iterator[str]:
 
 
 def _left_out(records: Sequence[Record], implied: Mapping[str, Implied]) -> list[str]:
-    """Notes on sets that no mean contains because some run lacks them, with the reasons."""
-    used = {split for of in implied.values() if of.score for split in of.splits}
+    """Notes on sets that no mean contains because some run lacks them, with the reasons, and on shifted ones."""
+    groups = [of.groups for of in implied.values() if of.score]
+    used = {split for of in groups for splits in of.values() for split in splits}
+    shifted = sorted({split for of in groups for split in of[SHIFT]})
     reasons = {
         name: reason
         for record in records
@@ -347,10 +368,12 @@ def _left_out(records: Sequence[Record], implied: Mapping[str, Implied]) -> list
         if name not in used
     }
     seen = {key.split for record in records for key in record.values if key.score} - used
-    return [
+    lacking = [
         f"{n} is in no mean over sets: {without_folders(reasons.get(n, 'some runs lack it'))}"
         for n in sorted(seen | set(reasons))
     ]
+    names = ", ".join(shifted)
+    return [*lacking, *([f"shifted test sets are no OOD sets: {names}"] if shifted else [])]
 
 
 def without_folders(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from calibench import __version__
 from calibench.leaderboard.bold import mark_best, no_examples
-from calibench.leaderboard.columns import ANY, COSTS, Column
+from calibench.leaderboard.columns import ANY, COSTS, FAR, NEAR, Column
 from calibench.leaderboard.examples import Examples, examples_of
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.pairs import compare_pairs
@@ -53,6 +53,7 @@ def report_content(
     tables = build_tables(read, _columns(read), Column("nll"))
     examples = examples_of(read)
     for table in tables:
+        table.drop_empty_columns()
         mark_best(table, examples or no_examples)
     numbered = [(table, row) for table in tables for row in table.rows]
     root = read.folder
@@ -108,25 +109,30 @@ def _notes(of: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _columns(read: Results) -> list[Column]:
-    seen = dict.fromkeys(key.metric for record in read.records for key in record.values)
+    keys = {key for record in read.records for key in record.values}
+    seen, scored = {key.metric for key in keys}, {key.metric for key in keys if key.score}
     shown = [name for name in METRICS if name in seen and name not in COSTS]
-    columns = [Column(m, calibrator=c) for m in shown for c in (RAW, ANY)]
+    columns = [
+        Column(metric, group, calibrator)
+        for metric in shown
+        for group in ((NEAR, FAR) if metric in scored else (None,))
+        for calibrator in (RAW, ANY)
+    ]
     return columns + [Column(name) for name in COSTS if name in seen]
 
 
 def _metrics(tables: Sequence[Table]) -> list[Json]:
-    columns = dict.fromkeys(column.metric for table in tables for column in table.columns)
-    infos = [Column(name).info for name in columns]
+    columns = dict.fromkeys(column.after(RAW) for table in tables for column in table.columns)
     return [
         {
-            "key": name,
-            "title": info.title,
-            "percent": info.percent,
-            "decimals": info.decimals,
-            "direction": info.direction,
-            "cost": name in COSTS,
+            "key": str(column),
+            "title": f"{column.info.title} {column.split or ''}".strip(),
+            "percent": column.info.percent,
+            "decimals": column.info.decimals,
+            "direction": column.info.direction,
+            "cost": column.metric in COSTS,
         }
-        for name, info in zip(columns, infos, strict=True)
+        for column in columns
     ]
 
 
@@ -153,7 +159,7 @@ def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int, processes: int) ->
 
 
 def _row(table: Table, row: Row) -> Json:
-    cells = {f"{c.metric}|{c.calibrator}": _numbers(row.values[c]) for c in table.columns}
+    cells = {f"{c.after(RAW)}|{c.calibrator}": _numbers(row.values[c]) for c in table.columns}
     return {
         "benchmark": table.data,
         "backbone": table.backbone,

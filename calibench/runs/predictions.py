@@ -33,8 +33,9 @@ class Predictions:
     Attributes:
         logits: (N, K) float32.
         target: (N,) int64 class indices; -1 where an out-of-distribution set has no labels.
-        metadata: Format version, split name, kind (`val`, `test`, `ood`, `shift`), class names, training
-            class counts, data fingerprint, caveats; with these no reader needs the configuration.
+        metadata: Format version, split name, kind (`val`, `test`, `ood`, `shift`), `distance` (`near` or `far`, of an
+            `ood` set), class names, training class counts, data fingerprint, caveats; with these no reader needs the
+            configuration.
         ids: Optional identifiers, one for each example.
         posterior: Optional (N, K) float32 class distributions, where they are known: the true posterior, or the
             labels of many annotators; `metadata["posterior"]` says which.

@@ -12,7 +12,7 @@ from calibench.statistics.seeds import (
     mean_std,
     wilcoxon_signed_rank,
 )
-from calibench.statistics.verdicts import Verdict, verdict_over_seeds
+from calibench.statistics.verdicts import Verdict, verdict_of_mean, verdict_over_seeds
 
 if TYPE_CHECKING:
     from calibench.statistics.best import BestComparison, comparison_of_means, comparison_with_best
@@ -27,6 +27,7 @@ __all__ = [
     "comparison_with_best",
     "holm",
     "mean_std",
+    "verdict_of_mean",
     "verdict_over_seeds",
     "wilcoxon_signed_rank",
 ]

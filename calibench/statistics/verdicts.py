@@ -37,6 +37,24 @@ class Verdict(NamedTuple):
         return self.p > LEVEL
 
 
+def verdict_of_mean(mean: float, std: float, n: int) -> dict[str, float | None]:
+    """`floor` and `p` of a calibration error that is a mean over examples, 0 or less for any calibrated model.
+
+    Args:
+        mean: The error.
+        std: Standard deviation of the examples' values.
+        n: Number of examples.
+
+    Returns:
+        The floor 0, and the p-value of a mean above it, by the normal distribution; None where they are not finite.
+    """
+    if not (math.isfinite(mean) and math.isfinite(std)):
+        return {"floor": None, "p": None}
+    if std == 0:
+        return {"floor": 0.0, "p": float(mean <= 0)}
+    return {"floor": 0.0, "p": math.erfc(mean / std * math.sqrt(n / 2)) / 2}
+
+
 def verdict_over_seeds(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict on a mean over seeds: the mean floor, and twice the median p-value.
 

@@ -89,10 +89,13 @@ _OTHERS = {
 
 _CLASSES = attributes("metrics")
 
-# The metrics of one labelled set, in the order of a table.
-TEST_METRICS = tuple(_CLASSES[name]["name"] for name in panel())
-
 _OURS = _of_the_metrics(_CLASSES)
+_LEADING = ("error", "nll", "brier", "nll_refinement", "nll_calibration")
+_PANEL = tuple(_CLASSES[name]["name"] for name in panel())
+
+# The metrics of one labelled set, in the order of a table: proper scores lead.
+TEST_METRICS = (*_LEADING, *(name for name in _PANEL if name not in _LEADING))
+
 METRICS = {name: _OURS[name] for name in TEST_METRICS} | _OURS | _OTHERS
 METRICS |= {  # means over labels
     f"macro_{name}": replace(METRICS[name], title=f"{METRICS[name].title} macro")

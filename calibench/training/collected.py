@@ -34,6 +34,8 @@ def save_collected(trainer: L.Trainer, folder: Path) -> dict[str, Predictions]:
             "fingerprint": data.fingerprint,
             "caveats": [*data.caveats, *module.caveats],
         }
+        if kinds[name] == "ood":
+            metadata["distance"] = "near" if name in data.near_ood else "far"
         logits, target = outputs.logits.float().cpu().numpy(), outputs.target.cpu().numpy()
         known = data.test_posterior if name == "test" else None
         posterior = None if known is None else known.probs[: len(target)].numpy()

@@ -277,6 +277,7 @@ def _write_metrics(
         "posterior": test.get("posterior"),
         "fast_dev_run": fast,
         "unavailable": evaluated.unavailable,
+        "sets": {name: part.metadata.get("distance") or part.kind for name, part in sets.items()},
         "calibrators": evaluated.calibrators,
         "metrics": described(evaluation.get("metrics") or ()),
         "rows": evaluated.rows,

@@ -94,8 +94,9 @@ def test_a_row_with_more_deviation_has_welchs_form_and_is_named(tmp_path: Path) 
         write(tmp_path, loss, *[at + seed for seed in jitter])
     write(tmp_path, "E", 0.1, 0.4, 0.7)
     assert tied(tmp_path) == {"A": True, "B": False, "C": False, "D": False, "E": True}
-    assert "more than twice the others' deviation, so compared by Welch's form: E (NLL)" in said(
-        tmp_path
+    assert (
+        "more than twice the others' deviation, so compared by Welch's form: E (3 columns)"
+        in said(tmp_path)
     )
 
 
@@ -157,4 +158,4 @@ def test_columns_without_bold_are_named_beside_others(tmp_path: Path) -> None:
         write_run(tmp_path, loss=loss, seed=1, values={"nll": 0.2}, sets={"noise": 0.5})
     lines = "\n".join(leaderboard(tmp_path).lines[0])
     assert f"bold: {PROMISE}" in lines
-    assert "no bold in OOD AUROC %: rows share 1 seed" in lines
+    assert "no bold in OOD AUROC % far: rows share 1 seed" in lines

@@ -48,7 +48,7 @@ def test_one_seed_compares_the_trained_networks_and_says_so(tmp_path: Path) -> N
     lines = leaderboard(tmp_path).lines[0]
     assert f"bold: {OF_NETWORKS}" in lines
     without = next(line for line in lines if line.startswith("no bold in "))
-    assert "ECE % +TS, ECE % +ATS, OOD AUROC %: rows share 1 seed" in without
+    assert "ECE % +TS, NLL +ATS, ECE % +ATS, OOD AUROC % far: rows share 1 seed" in without
     assert PROMISE not in " ".join(lines)
 
 

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from calibench import metrics as M
 from calibench.config import catalogue
+from calibench.evaluation.further_metrics import metric_class
 from calibench.metrics.adaptive_classwise import ClassColumnsMetric
 from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.collection import PANEL
@@ -466,7 +467,7 @@ def test_every_metric_says_what_tables_call_it_in_literals() -> None:
     ]
     assert len(set(names)) == len(names)
     for name, said in read.items():
-        cls = getattr(M, name)
+        cls = metric_class(name)
         for attribute in ("name", "title", "percent", "higher_is_better", "of_labelled_sets"):
             assert said[attribute] == getattr(cls, attribute), (name, attribute)
         assert said["parts"] == dict(cls.parts), name

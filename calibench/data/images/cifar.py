@@ -67,6 +67,7 @@ class _CIFARDataModule(OfficialImageDataModule, ABC):
     """
 
     mean, std = CIFAR_MEAN, CIFAR_STD
+    near_ood = ("cifar10", "cifar100", "tiny_imagenet")
     train_files: ClassVar[tuple[str, ...]]
     test_file: ClassVar[str]
     label_key: ClassVar[str]

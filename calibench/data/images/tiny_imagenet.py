@@ -39,6 +39,7 @@ class TinyImageNetDataModule(ImageDataModule):
 
     dataset, names, side = "tiny_imagenet", [f"class {number}" for number in range(_CLASSES)], _SIDE
     corruptions = TINY_IMAGENET_C
+    near_ood = ("cifar10", "cifar100")
 
     def __init__(
         self,

@@ -43,6 +43,8 @@ class NewsgroupsDataModule(TextDataModule):
         ValueError: An argument is outside its range.
     """
 
+    near_ood = ("held_out",)
+
     def __init__(
         self,
         *,

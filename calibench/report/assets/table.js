@@ -4,6 +4,7 @@ const state = {
   sort: "rank", down: false, columns: new Set(), chosen: new Set(),
 };
 const HIDDEN = new Set(["ood_fpr95", "mce", "accuracy", "seconds_per_epoch", "peak_memory_mb", "temperature"]);
+const hidden = (metric) => HIDDEN.has(metric.key.split("/")[0]); // whatever the sets
 
 function cellOf(row, metric, calibrator = state.calibrator) {
   return row.cells[`${metric.key}|${metric.cost ? "raw" : calibrator}`];

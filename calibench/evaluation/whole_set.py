@@ -1,0 +1,211 @@
+"""Metrics of a whole set at once: those that need a recalibration or a validation set.
+
+No stream of batches can compute them, so they come from saved logits only, by the same names and options as the others
+(`calibench evaluate --metrics Refinement`, `evaluation.metrics`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from calibench.arguments import integer_from, one_of, unit_interval
+from calibench.evaluation.conformal import conformal_of_examples
+from calibench.evaluation.refinement import refinement_of_examples
+from calibench.evaluation.variational import variational_terms
+from calibench.statistics import verdict_of_mean
+
+Scored = tuple[Tensor, Tensor]
+"""Log-probabilities (N, K) and targets (N,) of a set."""
+
+_NOTHING = torch.full((), torch.nan, dtype=torch.float64)
+
+
+class WholeSetMetric(ABC):
+    """Metric of a whole set: the base class of those that take all its predictions at once (this package).
+
+    Attributes:
+        name: What files call it, if its parts do not say.
+        title: What tables call it.
+        percent: Whether tables print it in percent; files hold fractions.
+        higher_is_better: Which direction is better; None where neither is.
+        parts: How name, title or direction of each number differ.
+        variants: The same with other arguments, by their values.
+        calibration_errors: The parts whose mean is 0, or less, for any calibrated model: they have a floor, 0, and the
+            p-value of a larger mean.
+        of_labelled_sets: Whether it takes log-probabilities and targets, as all of these do.
+        needs_val: Whether it needs the validation set beside the one that is scored.
+    """
+
+    name: str
+    title: ClassVar[str]
+    percent: ClassVar[bool] = False
+    higher_is_better: ClassVar[bool | None] = False
+    parts: Mapping[str, Mapping[str, str | bool | None]] = {}
+    variants: ClassVar[Mapping[str, Mapping[str, str | bool]]] = {}
+    calibration_errors: ClassVar[tuple[str, ...]] = ()
+    of_labelled_sets: ClassVar[bool] = True
+    needs_val: ClassVar[bool] = False
+
+    @abstractmethod
+    def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
+        """Each part's values, one an example (N,) whose mean is the number, or the number itself (a scalar).
+
+        Args:
+            scored: The set.
+            val: The validation set, after the same calibrator; only there where `needs_val`.
+        """
+
+    def rows(self, scored: Scored, val: Scored | None) -> Iterator[dict[str, Any]]:
+        """A row for each part; `of_examples` are the values of which it is the mean, where it is one."""
+        for part, values in self(scored, val).items():
+            mean, spread = float(values.mean()), float(values.std(correction=0))
+            row: dict[str, Any] = {"metric": self.parts[part]["name"], "value": mean}
+            if part in self.calibration_errors:
+                row |= verdict_of_mean(mean, spread, values.numel())
+            yield row | ({"of_examples": values} if values.ndim else {})
+
+
+def _can_be_crossfitted(scored: Scored) -> bool:
+    """Whether there are two examples, and no log-probability is undefined."""
+    return len(scored[1]) > 1 and not bool(scored[0].isnan().any())
+
+
+class Refinement(WholeSetMetric):
+    """Refinement and calibration part of NLL and Brier score (Berta et al. 2025, "Rethinking early stopping").
+
+    The refinement is the score after a temperature with a uniform mixture, cross-fitted; the calibration part is the
+    score less it, at most 0 on average for a calibrated model. See `calibench.evaluation.refinement`. NaN below two
+    examples.
+
+    Args:
+        scores: Of `nll` and `brier`.
+        folds: Number of stratified folds.
+
+    Raises:
+        ValueError: If `scores` or `folds` is none.
+    """
+
+    name = "refinement"
+    title = "refinement"
+    parts = MappingProxyType(
+        {
+            "nll_refinement": {"name": "nll_refinement", "title": "NLL refinement"},
+            "nll_calibration": {"name": "nll_calibration", "title": "NLL calibration"},
+            "brier_refinement": {
+                "name": "brier_refinement_crossfit",
+                "title": "Brier refinement, cross-fitted",
+            },
+            "brier_calibration": {
+                "name": "brier_calibration_crossfit",
+                "title": "Brier calibration, cross-fitted",
+            },
+        }
+    )
+    calibration_errors = ("nll_calibration", "brier_calibration")
+
+    def __init__(self, scores: list[Literal["nll", "brier"]] | None = None, folds: int = 5) -> None:
+        of = ("nll", "brier")
+        self.scores = [one_of("scores", s, dict.fromkeys(of, s)) for s in scores or of]
+        self.folds = integer_from("folds", folds, 2)
+
+    def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
+        """The parts; see `WholeSetMetric`."""
+        asked = [part for part in self.parts if part.partition("_")[0] in self.scores]
+        if not _can_be_crossfitted(scored):
+            return dict.fromkeys(asked, _NOTHING)
+        found = refinement_of_examples(*scored, folds=self.folds)
+        return {part: found[part] for part in asked}
+
+
+class VariationalCalibrationError(WholeSetMetric):
+    """Variational L1 calibration error of the whole distribution, a lower bound (Berta et al. 2026).
+
+    With its summands over probabilities that are too high and too low; 0 on average for a calibrated model. See
+    `calibench.evaluation.variational`. NaN below two examples.
+
+    Args:
+        p: The norm, 1 or 2; the names of 2 end in `_l2`.
+        folds: Number of stratified folds.
+
+    Raises:
+        ValueError: If `p` or `folds` is none.
+    """
+
+    name = "variational_error"
+    title = "variational L1"
+    percent = True
+    plot_upper_bound = 2.0
+    parts = MappingProxyType(
+        {
+            "error": {"name": "variational_error", "title": "variational L1"},
+            "over": {"name": "variational_over", "title": "variational L1 over"},
+            "under": {"name": "variational_under", "title": "variational L1 under"},
+        }
+    )
+    variants = MappingProxyType(
+        {
+            "error": {"name": "variational_error_l2", "title": "variational L2"},
+            "over": {"name": "variational_over_l2", "title": "variational L2 over"},
+            "under": {"name": "variational_under_l2", "title": "variational L2 under"},
+        }
+    )
+    calibration_errors = ("error", "over", "under")
+
+    def __init__(self, p: Literal[1, 2] = 1, folds: int = 5) -> None:
+        self.p = one_of("p", p, {1: p, 2: p})
+        self.folds = integer_from("folds", folds, 2)
+        if p == 2:
+            self.parts = self.variants
+
+    def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
+        """The parts; see `WholeSetMetric`."""
+        if not _can_be_crossfitted(scored):
+            return dict.fromkeys(self.parts, _NOTHING)
+        return variational_terms(*scored, p=self.p, folds=self.folds)
+
+
+class ConformalSets(WholeSetMetric):
+    """Coverage and size of split-conformal prediction sets: LAC, APS, RAPS (Angelopoulos and Bates 2021).
+
+    Thresholds are from the validation set. See `calibench.evaluation.conformal`.
+
+    Args:
+        alpha: The sets are to miss the true class with at most this probability.
+
+    Raises:
+        ValueError: If `alpha` is outside [0, 1].
+    """
+
+    name = "conformal"
+    title = "conformal"
+    higher_is_better = None  # small sets are good at the same coverage only
+    parts = MappingProxyType(
+        {
+            "lac_coverage": {"name": "lac_coverage", "title": "LAC coverage"},
+            "lac_size": {"name": "lac_size", "title": "LAC size"},
+            "lac_worst_class_coverage": {"name": "lac_worst_class", "title": "LAC worst class"},
+            "aps_coverage": {"name": "aps_coverage", "title": "APS coverage"},
+            "aps_size": {"name": "aps_size", "title": "APS size"},
+            "aps_worst_class_coverage": {"name": "aps_worst_class", "title": "APS worst class"},
+            "raps_coverage": {"name": "raps_coverage", "title": "RAPS coverage"},
+            "raps_size": {"name": "raps_size", "title": "RAPS size"},
+            "raps_worst_class_coverage": {"name": "raps_worst_class", "title": "RAPS worst class"},
+        }
+    )
+    needs_val = True
+
+    def __init__(self, alpha: float = 0.1) -> None:
+        unit_interval("alpha", alpha)
+        self.alpha = alpha
+
+    def __call__(self, scored: Scored, val: Scored | None) -> dict[str, Tensor]:
+        """The parts; see `WholeSetMetric`."""
+        assert val is not None  # `needs_val`
+        of_val, of_set = ((log_probs.exp(), target) for log_probs, target in (val, scored))
+        return conformal_of_examples(of_val, of_set, alpha=self.alpha)
