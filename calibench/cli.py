@@ -44,6 +44,7 @@ train
 
 from logits
   evaluate     print every metric of saved logits, raw and after each calibrator, with intervals
+  doctor       say whether predictions are over- or underconfident, where, and which calibrator helps
   calibrate    fit a calibrator on saved logits, or apply one
   export       write a trained network and its calibrator as one torch.export program
 
@@ -261,6 +262,7 @@ ROOMS = {
     "data": "calibench.data.command",
     "evaluate": "calibench.evaluation.options",
     "calibrate": "calibench.evaluation.calibrate_options",
+    "doctor": "calibench.doctor.options",
     "export": "calibench.training.export_options",
     "audit": "calibench.analyses.audit.command",
     "list": "calibench.tables.listing",

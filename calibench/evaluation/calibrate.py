@@ -45,7 +45,7 @@ def fit_or_apply(options: argparse.Namespace) -> int:
 
 def _fit(read: Reader, options: argparse.Namespace) -> str:
     calibrator = calibrator_named(options.calibrator)
-    val = labelled_as(read(options.val), "val", "val", options.val)
+    val = labelled_as(read.classes(options.val), "val", "val", options.val)
     check_fittable(val)
     save_calibrator(fit_calibrator(calibrator, val), options.output)
     numbers = {
@@ -59,7 +59,7 @@ def _fit(read: Reader, options: argparse.Namespace) -> str:
 
 def _apply(read: Reader, options: argparse.Namespace) -> str:
     calibrator = load_calibrator(options.apply)
-    predictions = read(options.input)
+    predictions = read.classes(options.input)
     try:
         save_probabilities(calibrator, predictions, options.output)
     except RuntimeError as error:  # a fitted state that does not fit the number of classes

@@ -22,7 +22,8 @@ examples:
 
 {FILES_HELP}
 
-The output of --apply holds `probs` (N, K) float32, `target`, and the metadata of the input. A calibrator file
+The output of --apply holds `probs` (N, K) float32, `target`, and the metadata of the input; of pairs of confidence
+and correct `probs` (N, 2), whose second column is the calibrated confidence. A calibrator file
 holds the class's name, its arguments and what was fitted; reading one runs no code (weights_only). In Python:
 
   from calibench.evaluation.calibrate import load_calibrator

@@ -81,6 +81,11 @@ class Reader:
             )
         return found
 
+    def classes(self, text: str) -> Predictions:
+        """Read a file; pairs of a confidence and a hit as predictions of the classes `wrong` and `right`."""
+        found = self.read(text)
+        return found.binary(self.clip) if isinstance(found, ConfidencePairs) else found
+
     def read(self, text: str) -> Predictions | ConfidencePairs:
         """Read a file of predictions, or one of pairs of a confidence and whether it was right; raises as a call."""
         check_file(text)
@@ -95,17 +100,17 @@ class Reader:
             return predictions_of(arrays, scores=self.scores, clip=self.clip, task=self.task)
 
 
-def add_reader_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how files are read, the arguments of `Reader`."""
+def add_reader_arguments(parser: argparse.ArgumentParser, *, clip: float = 0.0) -> None:
+    """Add the options that say how files are read, the arguments of `Reader`; `clip` is the default of `--clip`."""
     parser.add_argument(
         "--scores", choices=SCORES, help="what the numbers are, whatever the files say"
     )
     parser.add_argument(
         "--clip",
         type=float,
-        default=0.0,
+        default=clip,
         metavar="P",
-        help="raise smaller probabilities in the files to this one (default: 0)",
+        help=f"raise smaller probabilities in the files to this one (default: {clip:g})",
     )
     parser.add_argument(
         "--task",

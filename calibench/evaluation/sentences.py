@@ -10,7 +10,9 @@ from calibench.statistics import Verdict
 Row = Mapping[str, Any]
 
 _BY = "ece"  # the metric that sentences speak of
-_ONE_SIDED = 0.5  # the share of its error from which a model is called overconfident, or underconfident, as a whole
+_ONE_SIDED = (
+    0.5  # the share of its error from which a model is overconfident, or underconfident, as a whole
+)
 
 
 def sentences(rows: Iterable[Row], sizes: Mapping[str, int]) -> list[str]:
@@ -41,9 +43,10 @@ def sentence(row: Row, n: int) -> str:
         return f"cannot be told from calibrated at n = {n}"
     by = f"by {100 * row['value']:.1f} points (floor {100 * verdict.floor:.1f})"
     excess = row["overconfidence"] / row["value"]
+    way, other = ("over", "under") if excess > 0 else ("under", "over")
     if abs(excess) < _ONE_SIDED:  # the value is positive, as it is above its floor
-        return f"miscalibrated {by}: overconfident at some confidences, underconfident at others"
-    return f"{'over' if excess > 0 else 'under'}confident {by}"
+        return f"{way}confident {by}, {other}confident at other confidences"
+    return f"{way}confident {by}"
 
 
 def _names(places: Sequence[tuple[str, str, str]]) -> Iterator[str]:

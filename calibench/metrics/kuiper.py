@@ -6,14 +6,10 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.kolmogorov_smirnov import cumulative_gaps
+from calibench.metrics.kuiper_error import KuiperError, gap_range
 from calibench.metrics.labelled import checked_top_label
 from calibench.metrics.packed import pack
 from calibench.metrics.top_label import UnbinnedError
-
-
-def gap_range(gaps: Tensor) -> Tensor:
-    """The largest less the smallest of cumulative gaps (..., M), 0 among them."""
-    return gaps.amax(-1).clamp(min=0) - gaps.amin(-1).clamp(max=0)
 
 
 def kuiper_error(packed: Tensor) -> Tensor:
@@ -28,7 +24,7 @@ def kuiper_calibration_error(preds: Tensor, target: Tensor) -> Tensor:
     return kuiper_error(pack(*checked_top_label(preds, target)))
 
 
-class KuiperCalibrationError(UnbinnedError):
+class KuiperCalibrationError(KuiperError, UnbinnedError):
     """Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).
 
     The largest minus the smallest of the cumulative gaps 1/N sum_{c_i <= q} (a_i - c_i) over q, the empty sum 0 among
@@ -42,10 +38,6 @@ class KuiperCalibrationError(UnbinnedError):
 
     name = "kuiper"
     title = "Kuiper"
-
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The range of the cumulative gaps; see `ErrorOfCells.of_cells`."""
-        return gap_range((total - hits).cumsum(-1) / count.sum())
 
     def compute(self) -> Tensor:
         """The Kuiper calibration error, a float64 scalar."""

@@ -23,7 +23,8 @@ def test_each_verdict_in_words() -> None:
     assert sentence(row(0.2), 359) == "cannot be told from calibrated at n = 359"
     assert sentence(row(0.01), 359) == "overconfident by 3.1 points (floor 1.1)"
     assert sentence(row(0.01, -0.03), 359) == "underconfident by 3.1 points (floor 1.1)"
-    assert sentence(row(0.01, 0.001), 359).startswith("miscalibrated by 3.1 points (floor 1.1)")
+    mixed = "overconfident by 3.1 points (floor 1.1), underconfident at other confidences"
+    assert sentence(row(0.01, 0.001), 359) == mixed
     assert sentence({**ROW, "value": float("nan")}, 0) == "no verdict at n = 0"
 
 

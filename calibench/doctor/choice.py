@@ -1,0 +1,216 @@
+"""Choice of a calibrator by nested cross-validation, with the gain that it can be expected to bring."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibench.calibrators import (
+    IRM,
+    Calibrator,
+    EnsembleTemperatureScaling,
+    EntropyTemperatureScaling,
+    IsotonicTopLabel,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    TemperatureScaling,
+)
+from calibench.calibrators.convergence import ConvergenceWarning
+from calibench.evaluation.bootstrap import interval
+from calibench.evaluation.calibrator_names import unique_names
+from calibench.evaluation.crossfit import stratified_folds
+from calibench.evaluation.resamples import Resamples
+from calibench.evaluation.scoring import log_probabilities
+from calibench.evaluation.threads import in_threads
+from calibench.tables.key import RAW
+
+FEWEST = 20  # examples that can be cut into folds
+_MATRICES = 100  # classes up to which a calibrator with K^2 parameters is tried
+_VALUES = 500_000  # log-probabilities that are fitted on; of more examples some are drawn, at least so many:
+_ROWS = 2000
+_SMALL = 200_000  # log-probabilities up to which there are five folds; else three
+
+
+class Gain(NamedTuple):
+    """Mean NLL that something takes away, per example, with the ends of its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, before: Tensor, after: Tensor) -> Gain:
+        """The gain from NLL (N,) to NLL (N,) of the same examples."""
+        gains = (before - after).numpy()
+        mean = float(gains.mean())
+        drawn = Resamples(len(gains)).counts @ gains / len(gains)
+        low, high = interval(mean, drawn, -math.inf, math.inf)
+        return (
+            cls(mean, math.nan, math.nan) if low is None or high is None else cls(mean, low, high)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+
+class Held(NamedTuple):
+    """What a calibrator says of examples that it was not fitted on.
+
+    Attributes:
+        log_probs: Log-probabilities by a fit without the example's own fold, (N, K).
+        nll: NLL, (N, folds): in column j by a fit without its own fold and fold j.
+    """
+
+    log_probs: Tensor
+    nll: Tensor
+
+
+Watch = Callable[[Iterator[Held], int], Iterator[Held]]
+
+
+def candidates(num_classes: int) -> list[Calibrator]:
+    """The calibrators that are compared: those that were the best of some real set, and cost little."""
+    cheap: list[Calibrator] = [
+        TemperatureScaling(mixture=True),
+        EnsembleTemperatureScaling(),
+        IRM(),
+        IsotonicTopLabel(smoothing=1),
+        EntropyTemperatureScaling(),
+        StructuredVectorScaling(),
+    ]
+    if num_classes > _MATRICES:
+        return cheap
+    return [*cheap, StructuredMatrixScaling()]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What nested cross-validation says of some calibrators.
+
+    Attributes:
+        nll: Cross-validated NLL of each calibrator by name, the best one first; `raw` is among them.
+        calibrator: The best one, unfitted; None if that is raw.
+        gain: What the choice takes from the NLL of raw, where it is made anew without each fold.
+        agreeing: Folds without which the choice was the same.
+        folds: Number of folds.
+        rows: The examples that were used, (n,).
+        log_probs: What the best one says of them, by fits without an example's fold, (n, K).
+    """
+
+    nll: dict[str, float]
+    calibrator: Calibrator | None
+    gain: Gain
+    agreeing: int
+    folds: int
+    rows: Tensor
+    log_probs: Tensor
+
+    @property
+    def name(self) -> str:
+        """The name of the calibrator with the lowest cross-validated NLL, `raw` if that is best."""
+        return next(iter(self.nll))
+
+    @property
+    def helps(self) -> bool:
+        """Whether the choice beats raw beyond noise."""
+        return self.gain.low > 0 and self.calibrator is not None
+
+
+def choose(
+    scores: Tensor,
+    target: Tensor,
+    calibrators: Sequence[Calibrator],
+    *,
+    jobs: int = 1,
+    watch: Watch = lambda held, total: held,
+) -> Choice:
+    """Choose a calibrator by its NLL on examples that it was not fitted on.
+
+    Each pair of folds is left out of a fit once. So for each fold the choice is made on the other folds, by fits
+    that have not seen what they are scored on, nor that fold, and the gain is that of these choices on their folds.
+
+    Args:
+        scores: Finite logits or log-probabilities, (N, K) float64.
+        target: Class indices, (N,).
+        calibrators: What there is to choose from.
+        jobs: Calibrators that are fitted at a time.
+        watch: Given the results as they come and their number; for a progress bar.
+
+    Raises:
+        ValueError: If there are fewer than 20 examples.
+    """
+    if len(target) < FEWEST:
+        raise ValueError(f"to compare calibrators takes {FEWEST} examples, got {len(target)}.")
+    rows = _drawn(*scores.shape)
+    scores, target = scores[rows], target[rows]
+    fold = stratified_folds(target, 5 if scores.numel() <= _SMALL else 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # such a fit is scored as it is
+        held = in_threads(partial(_held, scores, target, fold), calibrators, jobs)
+        found = [_raw(scores, target, fold), *watch(held, len(calibrators))]
+    return _chosen(calibrators, found, fold, rows)
+
+
+def _drawn(rows: int, classes: int) -> Tensor:
+    """The examples that are used: all, or some drawn at random."""
+    most = max(_ROWS, _VALUES // classes)
+    if rows <= most:
+        return torch.arange(rows)
+    return torch.from_numpy(np.random.default_rng(0).permutation(rows)[:most])
+
+
+def _raw(scores: Tensor, target: Tensor, fold: Tensor) -> Held:
+    log_probs = log_probabilities(scores)
+    return Held(log_probs, nll(log_probs, target).unsqueeze(1).expand(-1, int(fold.max()) + 1))
+
+
+def _held(scores: Tensor, target: Tensor, fold: Tensor, calibrator: Calibrator) -> Held:
+    folds = int(fold.max()) + 1
+    found = Held(torch.empty_like(scores), scores.new_empty(len(scores), folds))
+    model = copy.deepcopy(calibrator)
+    for one, other in combinations_with_replacement(range(folds), 2):
+        out = (fold == one) | (fold == other)
+        log_probs = model.fit(scores[~out], target[~out]).log_prob(scores[out])
+        found.nll[out.nonzero().squeeze(1), one + other - fold[out]] = nll(log_probs, target[out])
+        if one == other:
+            found.log_probs[out] = log_probs
+    return found
+
+
+def nll(log_probs: Tensor, target: Tensor) -> Tensor:
+    """NLL of each example, (N,), for log-probabilities (N, K) and targets (N,)."""
+    return -log_probs.gather(1, target.unsqueeze(1)).squeeze(1)
+
+
+def _chosen(
+    calibrators: Sequence[Calibrator], held: Sequence[Held], fold: Tensor, rows: Tensor
+) -> Choice:
+    """The choice among raw, the first of what is held, and the calibrators."""
+    losses = torch.stack([each.nll for each in held])
+    folds = losses.shape[2]
+    own = fold.unsqueeze(1) == torch.arange(folds)
+    elsewhere = torch.stack([losses[:, ~own[:, j], j].mean(1) for j in range(folds)], dim=1)
+    picked = elsewhere.argmin(0)  # without each fold
+    of_fold = losses[:, own]
+    nested = of_fold.gather(0, picked[fold].unsqueeze(0)).squeeze(0)
+    order = of_fold.mean(1).argsort(stable=True).tolist()
+    best, names = order[0], [RAW, *unique_names(calibrators)]
+    return Choice(
+        nll={names[which]: float(of_fold[which].mean()) for which in order},
+        calibrator=None if best == 0 else copy.deepcopy(calibrators[best - 1]),
+        gain=Gain.of(of_fold[0], nested),
+        agreeing=int((picked == best).sum()),
+        folds=folds,
+        rows=rows,
+        log_probs=held[best].log_probs,
+    )

@@ -1,0 +1,107 @@
+"""Labelled examples of any model: confidences, hits, and what calibrators are fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from calibench.evaluation.pairs import ConfidencePairs
+from calibench.evaluation.scoring import log_probabilities
+from calibench.metrics.labelled import first_largest, top_label
+from calibench.runs import Predictions
+
+
+class Kinds(NamedTuple):
+    """Kinds of answers: the number of each one's (N,), their names, and what a sentence says before a name."""
+
+    number: Tensor
+    names: Sequence[str]
+    where: str
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Labelled examples of a model; where an example has several labels, a row for each.
+
+    Attributes:
+        scores: Logits, or log-probabilities, as a file has them, (N, K) float64; of pairs those of the classes
+            `wrong` and `right`.
+        target: Class indices, (N,).
+        confidence: (N,) float64.
+        correct: Whether each answer is right, (N,) bool.
+        are_pairs: Whether they are pairs of a confidence and a hit, of which no classes are known.
+        class_names: Names of the classes, (K,).
+        label: The label of each row, (N,), where an example has several.
+        label_names: Names of the labels.
+    """
+
+    scores: Tensor
+    target: Tensor
+    confidence: Tensor
+    correct: Tensor
+    class_names: Sequence[str]
+    are_pairs: bool = False
+    label: Tensor | None = None
+    label_names: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, found: Predictions | ConfidencePairs, clip: float) -> Examples:
+        """Those of a file that was read; `clip` as in `ConfidencePairs.binary`."""
+        if isinstance(found, ConfidencePairs):
+            binary = cls.of(found.binary(clip), clip)
+            confidence, correct = map(torch.from_numpy, (found.confidence, found.correct))
+            return replace(binary, confidence=confidence, correct=correct, are_pairs=True)
+        scores, target = torch.from_numpy(found.logits).double(), torch.from_numpy(found.target)
+        names = found.metadata.get("class_names") or [f"class {k}" for k in range(scores.shape[1])]
+        label = None if found.labels is None else torch.from_numpy(found.labels.label)
+        top = _top(scores, target)
+        return cls(scores, target, *top, names, label=label, label_names=found.label_names)
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers."""
+        return float(self.correct.double().mean())
+
+    @property
+    def shape(self) -> str:
+        """What there is, in words."""
+        if self.are_pairs:
+            return f"{len(self):,} pairs of confidence and correct"
+        if self.label is not None:
+            return f"{len(self):,} labels of {len(self.label_names)} kinds"
+        return f"{len(self):,} examples, {self.scores.shape[1]} classes"
+
+    @property
+    def kinds(self) -> Kinds | None:
+        """The label of each answer, else the class that it predicts; None of pairs, which do not say."""
+        if self.label is not None:
+            return Kinds(self.label, self.label_names, "in label")
+        if self.are_pairs:
+            return None
+        predicted = first_largest(log_probabilities(self.scores).exp())
+        return Kinds(predicted, self.class_names, "where it predicts")
+
+    def at(self, rows: Tensor) -> Examples:
+        """Some of the rows."""
+        names = ("scores", "target", "confidence", "correct")
+        label = None if self.label is None else self.label[rows]
+        return replace(self, label=label, **{name: getattr(self, name)[rows] for name in names})
+
+    def calibrated(self, log_probs: Tensor) -> Examples:
+        """The same examples with the log-probabilities (N, K) of a calibrator."""
+        if self.are_pairs:
+            return replace(self, scores=log_probs, confidence=log_probs[:, 1].exp())
+        confidence, correct = _top(log_probs, self.target)
+        return replace(self, scores=log_probs, confidence=confidence, correct=correct)
+
+
+def _top(scores: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Confidence and hit of each example."""
+    return top_label(log_probabilities(scores).exp(), target)

@@ -1,0 +1,68 @@
+"""Label shift: whether the classes are as frequent in one set as in another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.evaluation.floors import p_value
+from calibench.statistics import LEVEL
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_DRAWS = 999
+_NAMED = 3  # classes that are named
+
+
+class LabelShift(NamedTuple):
+    """Class frequencies of two sets.
+
+    Attributes:
+        before: Those of the first, (K,).
+        after: Those of the second, (K,).
+        p: The share of random divisions of all labels into two such sets that differ as much, by chi-squared.
+    """
+
+    before: Floats
+    after: Floats
+    p: float
+
+    @classmethod
+    def of(cls, first: Integers, second: Integers, num_classes: int) -> LabelShift:
+        """The label shift between two sets of class indices, (M,) and (N,)."""
+        counts = np.array([np.bincount(part, minlength=num_classes) for part in (first, second)])
+        pooled = counts.sum(axis=0)
+        drawn = np.random.default_rng(0).multivariate_hypergeometric(
+            pooled, len(first), size=_DRAWS, method="marginals"
+        )
+        p = p_value(float(_chi_squared(counts[:1], pooled)[0]), _chi_squared(drawn, pooled))
+        before, after = counts / counts.sum(axis=1, keepdims=True)
+        return cls(before, after, p)
+
+    def sentence(self, names: Sequence[str]) -> str:
+        """What it says of validation and test labels."""
+        moved = 0.5 * np.abs(self.after - self.before).sum()
+        if self.p > LEVEL:
+            return f"none: class frequencies of validation and test cannot be told apart (p = {self.p:.2f})"
+        most = np.argsort(-np.abs(self.after - self.before), kind="stable")[:_NAMED]
+        each = ", ".join(
+            f"{names[k]} {100 * self.before[k]:.1f} to {100 * self.after[k]:.1f} %" for k in most
+        )
+        return (
+            f"yes, {100 * moved:.1f} % of the labels have moved from validation to test (p = {self.p:.3f}): {each}; "
+            "a calibrator is tuned to the frequencies that it was fitted on, see `calibench evaluate --priors`"
+        )
+
+
+def _chi_squared(counts: Integers, pooled: Integers) -> Floats:
+    """Chi-squared of sets with these class counts (R, K) against the rest of the pooled counts (K,)."""
+    present = pooled > 0
+    share = counts.sum(axis=1, keepdims=True) / pooled.sum()
+    expected = share * pooled[present]
+    excess: Floats = (counts[:, present] - expected) ** 2 / expected
+    summed: Floats = excess.sum(axis=1)  # that of the rest is the same up to a factor
+    return summed
