@@ -1,7 +1,7 @@
 """Backbones: networks from a batch of inputs to logits."""
 
 from calibench.backbones.base import Backbone
-from calibench.backbones.densenet import CIFARDenseNet121
+from calibench.backbones.densenet import CIFARDenseNet121, DenseNet121
 from calibench.backbones.hugging_face import HuggingFaceBackbone
 from calibench.backbones.imported import ImportedBackbone
 from calibench.backbones.mlp import MLP
@@ -26,6 +26,7 @@ __all__ = [
     "CIFARResNet20",
     "CIFARResNet50",
     "CIFARResNet110",
+    "DenseNet121",
     "GlobalPoolingCNN",
     "HuggingFaceBackbone",
     "ImportedBackbone",

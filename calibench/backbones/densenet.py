@@ -1,4 +1,4 @@
-"""DenseNet for CIFAR, with the exact parameter count of the papers' code."""
+"""DenseNet-121, for CIFAR and for images of 224 pixels, with the exact parameter counts of the papers."""
 
 from __future__ import annotations
 
@@ -33,5 +33,39 @@ class CIFARDenseNet121(Backbone):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (N, num_classes) of images (N, in_channels, H, W)."""
+        logits: Tensor = self.network(inputs)
+        return logits
+
+
+class DenseNet121(Backbone):
+    """CheXNet's network, DenseNet-121 of torchvision for images of about 224 pixels (Huang et al. 2017).
+
+    6,968,206 parameters with 14 outputs.
+
+    Args:
+        num_classes: Number of logits.
+        pretrained: Begin with ImageNet's weights, from torchvision's cache, or downloaded.
+
+    Raises:
+        ValueError: The weights cannot be had.
+    """
+
+    def __init__(self, *, num_classes: int, pretrained: bool = True) -> None:
+        from torchvision.models import DenseNet121_Weights, densenet121
+
+        super().__init__()
+        try:
+            self.network = densenet121(weights=DenseNet121_Weights.DEFAULT if pretrained else None)
+        except (OSError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:120]
+            raise ValueError(
+                f"the weights of DenseNet-121 cannot be had ({reason}): "
+                "`--model.backbone.pretrained false` goes on without them."
+            ) from error
+        self.network.classifier = nn.Linear(self.network.classifier.in_features, num_classes)
+        self.num_classes = num_classes
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits (N, num_classes) of images (N, 3, H, W)."""
         logits: Tensor = self.network(inputs)
         return logits

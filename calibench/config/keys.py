@@ -52,4 +52,4 @@ GROUPS = {
     "trace": "calibench.training.trace.Trace",
 }
 # Arguments that the program fills in.
-LINKED = ("num_classes",)
+LINKED = ("num_classes", "task")

@@ -18,7 +18,8 @@ from calibench.data.images.augment import Augmentation
 from calibench.data.resident import ResidentLoader, ShuffledLoader, Transform, identity
 from calibench.data.seeds import number_of, run_seed
 from calibench.data.source import DataError
-from calibench.data.splits import class_counts, fingerprint, stratified_fraction
+from calibench.data.splits import fingerprint, stratified_fraction
+from calibench.data.task import Multiclass, Task
 
 
 class ClassificationDataModule(LightningDataModule, ABC):
@@ -29,21 +30,26 @@ class ClassificationDataModule(LightningDataModule, ABC):
     `setup`, nothing is downloaded outside `prepare_data`.
 
     Args:
-        class_names: One name per class; their number is `num_classes`.
+        class_names: One name per class, or per label.
         batch_size: Rows of a global batch, divided over the processes.
         split_seed: What chooses the splits; "run" follows the run's seed.
         train_fraction: Share of the training split that is used, stratified, in (0, 1].
         ood: Names of the evaluation sets beside the test set.
 
     Attributes:
-        num_classes: K, known at once.
-        class_counts: Training examples of each class (K,) int64, after `setup`.
+        task_type: One class an example, or several labels.
+        task: It, with the names of the classes or labels.
+        num_classes: K, the classes that losses and metrics see, known at once.
+        num_outputs: Logits that the network gives of an example, known at once.
+        class_counts: Training examples of each class (K,) int64, after `setup`; of several labels (L, 2).
         evaluation_sets: The requested sets whose files are there, by name, after `setup`.
         unavailable: The other requested sets, with the reason in one line, after `setup`.
         test_posterior: Class distributions of the test examples where they are known, after `setup`; else None.
         caveats: Lines about the data that every result repeats ("approximate images").
         fingerprint: Short SHA-256 of the three splits as used, after `setup`.
         transform: Stored inputs to network inputs.
+        evaluation_transform: Another transform for all but training, which may give several views of an example, one
+            after the other; None for the same.
         test_transform: Another transform for the test split alone; None for the same.
         augmentation: Random change of stored training inputs, or None.
         decode: Reads the images of splits too large for memory, whose stored inputs are file numbers; else None.
@@ -54,7 +60,9 @@ class ClassificationDataModule(LightningDataModule, ABC):
         tokens: What the network's inputs are where they are token numbers, after `setup`; else None.
     """
 
+    task_type: ClassVar[type[Task]] = Multiclass
     transform: Transform = staticmethod(identity)
+    evaluation_transform: Transform | None = None
     test_transform: Transform | None = None
     augmentation: Augmentation | None = None
     decode: Transform | None = None
@@ -82,8 +90,9 @@ class ClassificationDataModule(LightningDataModule, ABC):
             raise ValueError(f"`ood` must name each set once, got {list(ood)}.")
         if split_seed != "run":
             integer_from("split_seed", split_seed, 0)
-        self.class_names = list(class_names)
-        self.num_classes = len(self.class_names)
+        self.task = self.task_type(class_names)
+        self.class_names = self.task.class_names
+        self.num_classes, self.num_outputs = len(self.class_names), self.task.outputs
         self.batch_size, self.split_seed, self.train_fraction = (
             batch_size,
             split_seed,
@@ -123,8 +132,10 @@ class ClassificationDataModule(LightningDataModule, ABC):
             return
         seed = number_of(self.split_seed)
         splits = self.load_splits(seed)
-        splits = splits._replace(train=stratified_fraction(splits.train, self.train_fraction, seed))
-        self.class_counts = class_counts(splits.train.target, self.num_classes)
+        strata = self.task.strata(splits.train.target)
+        train = stratified_fraction(splits.train, self.train_fraction, seed, strata=strata)
+        splits = splits._replace(train=train)
+        self.class_counts = self.task.counts(train.target)
         self.fingerprint = fingerprint(splits)
         for name in self.ood:
             try:
@@ -213,7 +224,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
             examples,
             batch_size=self.batch_size,
             device=self._device(),
-            transform=transform or self.transform,
+            transform=transform or self.evaluation_transform or self.transform,
             decode=decode,
         )
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
-from calibench.config import near_matches
+from calibench.config import UsageError, near_matches
 from calibench.data.source import DataError, Source, data_root, md5, sources
 from calibench.tables.output import say
 
 DESCRIPTION = """\
-Lists the datasets, fetches some, or compares their files with the official checksums."""
+Lists the datasets, fetches some, compares their files with the official checksums, or makes up a few files in the
+official format of one, for a first run."""
 
 EPILOG = """\
 examples:
   calibench data list
   calibench data fetch cifar10
-  calibench data verify cifar100 --root /data"""
+  calibench data verify cifar100 --root /data
+  calibench data fake chestxray14 fake        then CALIBENCH_DATA=fake calibench fit --config chestxray14 ..."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,10 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
         "action",
-        choices=_ACTIONS,
-        help="list all datasets; fetch missing files; compare files with the official checksums",
+        choices=[*_ACTIONS, "fake"],
+        help="list all datasets; fetch missing files; compare files with the official checksums; make up files",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="names of datasets (default: all)")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="names of datasets (default: all); of `fake`, one and the folder to write to",
+    )
     parser.add_argument(
         "--root", help="folder of the datasets (default: $CALIBENCH_DATA, else ~/.cache/calibench)"
     )
@@ -41,6 +49,8 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         ValueError: There is no dataset of a name, or `fetch` got none.
     """
+    if options.action == "fake":
+        return _fake(options.names)
     known = sources()
     for name in options.names:
         if name not in known:
@@ -50,6 +60,27 @@ def run(options: argparse.Namespace) -> int:
     root = data_root(options.root)
     act = _ACTIONS[options.action]
     return max([act(known[name], root) for name in options.names or known])
+
+
+def _fake(names: Sequence[str]) -> int:
+    """Make up the files of a dataset in a folder."""
+    if len(names) != 2 or names[0] not in _FAKES:
+        found = f", got `{' '.join(names)}`" if names else ""
+        raise UsageError(
+            f"`calibench data fake` needs a NAME of {', '.join(_FAKES)} and a folder{found}."
+        )
+    module, _, function = _FAKES[names[0]].rpartition(".")
+    root = Path(names[1])
+    getattr(import_module(module), function)(root)
+    say(f"{names[0]} is made up in {root}: give it as `--data.root {root}`, or as CALIBENCH_DATA.")
+    return 0
+
+
+# What writes a few files in the official format of a dataset below a folder.
+_FAKES = {
+    "av1451": "calibench.data.tabular.fake_scans.write_scans",
+    "chestxray14": "calibench.data.images.fake_chest_xrays.write_chest_xrays",
+}
 
 
 def _list(source: Source, root: Path) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -131,6 +132,22 @@ def hold_out_groups(
     return (~chosen).nonzero().squeeze(1), chosen.nonzero().squeeze(1)
 
 
+def hold_out_share_of_groups(
+    groups: Sequence[Any], fraction: float, seed: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Hold a share of the groups out, however many rows they have: positions (of the rest, of the part held out).
+
+    Args:
+        groups: The group of each row, (N,): its patient, say.
+        fraction: Share of the groups.
+        seed: What chooses.
+    """
+    names, group = np.unique(np.asarray(groups), return_inverse=True)
+    _, chosen = hold_out_positions(torch.zeros(len(names), dtype=torch.int64), fraction, seed)
+    held = np.isin(group, chosen.numpy())
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
 def given_or_held_out(
     whole: AnyPart,
     *,
@@ -195,13 +212,16 @@ def hold_out_reference(examples: Examples, val_size: int, seed: int) -> tuple[Ex
     return examples.take(complement(val, n)), examples.take(val.sort().values)
 
 
-def stratified_fraction(examples: Examples, fraction: float, seed: int) -> Examples:
-    """A stratified subset that keeps at least one example of every class that has any."""
+def stratified_fraction(
+    examples: Examples, fraction: float, seed: int, *, strata: Tensor | None = None
+) -> Examples:
+    """A stratified subset that keeps at least one example of every class, or of the `strata` (N,), that has any."""
     if fraction == 1.0:
         return examples
-    present = torch.bincount(examples.target)
+    strata = examples.target if strata is None else strata
+    present = torch.bincount(strata)
     counts = present.double().mul(fraction).round().long().clamp(min=1).minimum(present)
-    return examples.take(choose_per_class(examples.target, counts, seed))
+    return examples.take(choose_per_class(strata, counts, seed))
 
 
 def fingerprint(parts: Sequence[Examples]) -> str:

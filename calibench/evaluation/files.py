@@ -25,8 +25,8 @@ from calibench.evaluation.arrays import (
 )
 from calibench.evaluation.pairs import CONFIDENCE, CORRECT, PAIR_NAMES, ConfidencePairs, pairs_of
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
-from calibench.runs.labels import MULTICLASS, MULTILABEL
 from calibench.runs.predictions import read_arrays
+from calibench.tasks import MULTICLASS, MULTILABEL
 
 if TYPE_CHECKING:
     import pandas as pd

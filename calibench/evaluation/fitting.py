@@ -14,7 +14,7 @@ from calibench.calibrators import Calibrator
 from calibench.evaluation.scoring import fit_calibrator, predicted_log_probabilities
 from calibench.runs import Predictions
 
-PER_LABEL = ", per label"  # ends the names of those that are fitted on each label alone
+PER_LABEL = "(per label)"  # ends the names of those that are fitted on each label alone
 
 
 class Shared:

@@ -4,6 +4,7 @@ from calibench.losses.adafocal import AdaFocalLoss, signed_focal_loss
 from calibench.losses.base import CalibrationLoss, PerExampleLoss
 from calibench.losses.brier import BrierLoss, brier_loss
 from calibench.losses.brier_weighted import BrierWeightedLoss, BSCEGRALoss, brier_weighted_loss
+from calibench.losses.class_balanced import ClassBalancedLoss
 from calibench.losses.composite import WeightedSum
 from calibench.losses.cross_entropy import CrossEntropyLoss
 from calibench.losses.dual_focal import DualFocalLoss, dual_focal_loss
@@ -42,6 +43,7 @@ __all__ = [
     "BrierLoss",
     "BrierWeightedLoss",
     "CalibrationLoss",
+    "ClassBalancedLoss",
     "CrossEntropyLoss",
     "DCALoss",
     "DualFocalGRALoss",

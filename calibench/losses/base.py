@@ -29,6 +29,9 @@ class CalibrationLoss(TakesSavedShapes, ABC):
     there an index out of range ends in the device's own assertion, and NaN logits give a NaN loss.
     """
 
+    # Whether it sees each label alone, where an example has several, rather than all together.
+    per_label: bool = False
+
     def __init__(self) -> None:
         super().__init__()  # hides nn.Module's *args, **kwargs from the command line
 

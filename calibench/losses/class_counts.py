@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ class ClassCountLoss(PerExampleLoss):
     """
 
     per_class: Tensor
+    fewest: ClassVar[int] = 1  # training examples of a class
+    per_label = True  # counts are of one label
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,9 +31,9 @@ class ClassCountLoss(PerExampleLoss):
         """Return the number to keep for each class, from the class counts: (K,) float64 -> (K,)."""
 
     def on_fit_start(self, class_counts: Tensor) -> None:
-        """Take the class counts, (K,), each at least 1."""
+        """Take the class counts, (K,), each at least `fewest`."""
         counts = class_counts.to(self.per_class.device, torch.float64)
-        if counts.dim() != 1 or bool((counts < 1).any()):
+        if counts.dim() != 1 or bool((counts < self.fewest).any()):
             raise ValueError(
                 "`class_counts` must hold at least one training example of each class, "
                 f"got {class_counts.tolist()}."

@@ -18,6 +18,11 @@ class CompositeLoss(CalibrationLoss, ABC):
         super().__init__()
         self.parts = nn.ModuleList(parts)
 
+    @property
+    def per_label(self) -> bool:  # type: ignore[override]
+        """Whether one of them sees each label alone."""
+        return any(part.per_label for part in self._losses())
+
     def _losses(self) -> list[CalibrationLoss]:
         return [part for part in self.parts if isinstance(part, CalibrationLoss)]
 

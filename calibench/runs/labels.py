@@ -9,11 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from calibench.tasks import CLASSES, MULTILABEL, UNKNOWN
 
-MULTICLASS, MULTILABEL = "multiclass", "multilabel"
-CLASSES = ("absent", "present")
-UNKNOWN = -1
+Array = npt.NDArray[Any]
 
 
 class Rows(NamedTuple):

@@ -13,14 +13,8 @@ import numpy.typing as npt
 
 from calibench.runs.files import FORMAT, atomic_file, corrupt_if_it_fails, plain
 from calibench.runs.label_files import arrays_of, read_labels, store_of
-from calibench.runs.labels import (
-    MULTICLASS,
-    MULTILABEL,
-    UNKNOWN,
-    LabelTable,
-    label_metadata,
-    two_class,
-)
+from calibench.runs.labels import LabelTable, label_metadata, two_class
+from calibench.tasks import MULTICLASS, MULTILABEL, UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -184,14 +178,25 @@ class Predictions:
 
         With `offset` (N,), the largest logit of each row, `logits` are differences from it, as a store keeps them.
         """
-        metadata = metadata_of(arrays)
-        if metadata.get("task") == MULTILABEL:
-            return cls.of_labels(arrays["logits"], arrays["target"], metadata, arrays.get("ids"))
         logits, offset = arrays["logits"], arrays.get("offset")
         if offset is not None:
             logits = logits.astype(np.float32) + offset[:, None]
         optional = (arrays.get("ids"), arrays.get("posterior"))
-        return cls(logits, arrays["target"], metadata, *optional)
+        return cls.of_outputs(logits, arrays["target"], metadata_of(arrays), *optional)
+
+    @classmethod
+    def of_outputs(
+        cls,
+        logits: npt.NDArray[Any],
+        target: npt.NDArray[Any],
+        metadata: Mapping[str, Any],
+        ids: npt.NDArray[Any] | None = None,
+        posterior: npt.NDArray[Any] | None = None,
+    ) -> Self:
+        """Predictions from a network's outputs and the targets, as the task in the metadata says."""
+        if metadata.get("task") == MULTILABEL:
+            return cls.of_labels(logits, target, metadata, ids)
+        return cls(logits, target, dict(metadata), ids, posterior)
 
 
 def metadata_of(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:

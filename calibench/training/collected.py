@@ -29,8 +29,7 @@ def save_collected(trainer: L.Trainer, folder: Path) -> dict[str, Predictions]:
         metadata = {
             "split": name,
             "kind": kinds[name],
-            "class_names": list(data.class_names),
-            "class_counts": data.class_counts.tolist(),
+            **data.task.metadata(data.class_counts),
             "fingerprint": data.fingerprint,
             "caveats": [*data.caveats, *module.caveats],
         }
@@ -40,6 +39,6 @@ def save_collected(trainer: L.Trainer, folder: Path) -> dict[str, Predictions]:
         known = data.test_posterior if name == "test" else None
         posterior = None if known is None else known.probs[: len(target)].numpy()
         metadata |= {} if known is None else {"posterior": known.source}
-        saved[name] = Predictions(logits, target, metadata, posterior=posterior)
+        saved[name] = Predictions.of_outputs(logits, target, metadata, posterior=posterior)
         saved[name].save(folder / f"{name}.npz")
     return saved

@@ -146,8 +146,9 @@ class Experiment(LightningCLI):
         parser.add_class_arguments(Trace, "trace", instantiate=False)
         parser.link_arguments("data.num_classes", "model.num_classes", apply_on="instantiate")
         parser.link_arguments(
-            "data.num_classes", "model.backbone.init_args.num_classes", apply_on="instantiate"
+            "data.num_outputs", "model.backbone.init_args.num_classes", apply_on="instantiate"
         )
+        parser.link_arguments("data.task", "model.task", apply_on="instantiate")
 
     def instantiate_classes(self) -> None:
         """Do nothing yet; `build` does."""

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from calibench.backbones import Backbone
 from calibench.config import ExpectedFailure, UsageError
 from calibench.data import Batch
+from calibench.data.task import Multiclass, Task
 from calibench.distributed import gather_batch, gather_rows, slice_sizes, world
 from calibench.evaluation import log_probabilities
 from calibench.evaluation.refinement import nll_after_temperature
@@ -89,6 +90,7 @@ class ClassificationModule(L.LightningModule):
             convolutions in half precision want; the numbers differ by rounding only.
         compile: Train with the backbone compiled by `torch.compile`, once for each shape of a batch (so not for texts
             of many lengths). Evaluation is not compiled. The numbers differ by rounding; dropout draws others.
+        task: What an example is classified into, one class if None; on the command line it is that of the data module.
     """
 
     def __init__(
@@ -102,13 +104,15 @@ class ClassificationModule(L.LightningModule):
         n_bins: tuple[int, ...] = (15, 20),
         channels_last: bool = False,
         compile: bool = False,
+        task: Task | None = None,
     ) -> None:
         super().__init__()
         self.backbone = backbone
         self.channels_last, self.compiled = channels_last, compile
         if channels_last:
             backbone.to(memory_format=torch.channels_last)
-        self.loss = loss
+        self.task = task or Multiclass([str(number) for number in range(num_classes)])
+        self.loss = self.task.loss(loss)
         self.num_classes = num_classes
         self.optimizer = optimizer
         self.lr_scheduler = lr_scheduler
@@ -136,6 +140,13 @@ class ClassificationModule(L.LightningModule):
         stance = torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
         with without_autocast(inputs), stance:
             return at_least_float32(self(inputs).detach())
+
+    def scored(self, batch: Batch) -> Tensor:
+        """Outputs (n, L) of a batch for evaluation: those of several views of an example are averaged."""
+        logits = self.evaluated(batch.inputs)
+        if len(logits) == len(batch.target):
+            return logits
+        return self.task.mean_of_views(logits.view(len(batch.target), -1, logits.shape[1]))
 
     def configure_optimizers(self) -> Any:
         """The optimiser and, if there is one, the schedule."""
@@ -257,13 +268,13 @@ class ClassificationModule(L.LightningModule):
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Update the validation metrics."""
         logits = self._keep("val", batch)
-        self.val_metrics.update_logits(logits, batch.target)
+        self.val_metrics.update_logits(*self.task.rows(logits, batch.target))
 
     def on_validation_epoch_end(self) -> None:
         """Log the metrics and the NLL after temperature scaling, and pass the validation set to the loss."""
         self.outputs = self._gathered()
         self.log_dict(self.val_metrics.compute())
-        self.log("val/nll_ts", nll_after_temperature(*self.outputs["val"]))
+        self.log("val/nll_ts", nll_after_temperature(*self.task.rows(*self.outputs["val"])))
         self.val_metrics.reset()
         if self.trainer.state.fn == TrainerFn.FITTING and not self.trainer.sanity_checking:
             self.loss.on_validation_epoch_end(*self.outputs["val"])
@@ -276,8 +287,11 @@ class ClassificationModule(L.LightningModule):
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Update the metrics of the test set, or of the OOD or shift set that this loader holds."""
         metrics = cast(list[SetMetrics], list(self.test_metrics))
-        log_probs = log_probabilities(self._keep(metrics[dataloader_idx].name, batch))
-        metrics[dataloader_idx].update(log_probs, batch.target, batch.index)
+        logits, target = self.task.rows(
+            self._keep(metrics[dataloader_idx].name, batch), batch.target
+        )
+        log_probs = log_probabilities(logits)
+        metrics[dataloader_idx].update(log_probs, target, batch.index)
         if dataloader_idx == 0:
             for outside in metrics[1:]:
                 outside.update_inside(log_probs)
@@ -298,7 +312,7 @@ class ClassificationModule(L.LightningModule):
         self.outputs = self._gathered()
 
     def _keep(self, name: str, batch: Batch) -> Tensor:
-        logits = self.evaluated(batch.inputs)
+        logits = self.scored(batch)
         self._chunks.setdefault(name, []).append((logits, batch.target, batch.index))
         return logits
 

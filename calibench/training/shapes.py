@@ -115,12 +115,12 @@ def check_shapes(
     except Exception as error:  # whatever a network raises that does not take its inputs
         sides = f"{data.title()} gives inputs {tuple(inputs.shape[1:])}, {backbone.title()}"
         raise UsageError(f"{sides} {_said(watch, error, backbone, data)}") from error
-    if tuple(logits.shape) != (len(inputs), data.num_classes):
+    if tuple(logits.shape) != (len(inputs), data.num_outputs):
         shape = tuple(logits.shape[1:])
         given = str(shape[0]) if len(shape) == 1 else f"an array {shape} of"
         raise UsageError(
             f"{backbone.title()} gives {given} logits for an example, {data.title()} has "
-            f"{data.num_classes} classes: {_remedy_of_outputs(backbone)}."
+            f"{data.num_outputs} {data.task.what}: {_remedy_of_outputs(backbone)}."
         )
 
 

@@ -78,9 +78,9 @@ class TestMetrics(Callback):
         with torch.no_grad():
             for batch in islice(self._loader, _steps(trainer.limit_test_batches, self._loader)):
                 inputs = trainer.precision_plugin.convert_input(batch.inputs)
-                metrics.update(
-                    log_probabilities(pl_module.evaluated(inputs)), batch.target, batch.index
-                )
+                outputs = pl_module.scored(batch._replace(inputs=inputs))
+                logits, target = pl_module.task.rows(outputs, batch.target)
+                metrics.update(log_probabilities(logits), target, batch.index)
         for part in trained:
             part.training = True
         self.values.update({name: float(value) for name, value in metrics.compute().items()})

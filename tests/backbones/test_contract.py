@@ -18,6 +18,7 @@ CLASSES = [
 NEED_FILES = {"HuggingFaceBackbone"}  # tested with a model's folder in its own file
 IMAGE = (3, 32, 32)
 ARGUMENTS = {
+    "DenseNet121": {"pretrained": False},
     "ImportedBackbone": {"name": "tests.own_classes.PlainNetwork", "arguments": {"width": 4}},
     "MLP": {"in_features": 3 * 32 * 32, "hidden": (16,)},
     "SmallCNN": {"in_channels": 3, "width": 8},

@@ -17,8 +17,8 @@ from tests.examples import examples
 pytestmark = pytest.mark.usefixtures("few_draws")
 
 IMAGE_SETS = examples("data/images")
-TEXT = {"protocols/fcl_text"}
-PROTOCOLS = sorted({name for name in available() if name.startswith("protocols/")} - TEXT)
+OF_OTHER_DATA = {"protocols/fcl_text", "protocols/chexnet"}
+PROTOCOLS = sorted({name for name in available() if name.startswith("protocols/")} - OF_OTHER_DATA)
 PAPERS = ["protocols/bsce_gra", "protocols/fcl", "protocols/gce"]
 
 

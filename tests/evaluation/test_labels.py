@@ -105,17 +105,17 @@ def test_a_label_without_positives_is_left_out_of_the_mean_and_named() -> None:
 
 
 def test_calibrators_are_fitted_on_all_labels_and_on_each_alone() -> None:
-    assert list(REPORT.calibrators) == ["TemperatureScaling", "TemperatureScaling, per label"]
+    assert list(REPORT.calibrators) == ["TemperatureScaling", "TemperatureScaling(per label)"]
     shared = REPORT.calibrators["TemperatureScaling"]["temperature"]
     val = SETS["val"]
     assert shared == pytest.approx(
         TemperatureScaling().fit(val.logits, val.target).parameters_dict()["temperature"]
     )
-    own = REPORT.calibrators["TemperatureScaling, per label"]
+    own = REPORT.calibrators["TemperatureScaling(per label)"]
     alone = val.by_label()[1]
     expected = TemperatureScaling().fit(alone.logits, alone.target).parameters_dict()
     assert own["Mass"]["temperature"] == pytest.approx(expected["temperature"])
-    value = REPORT.value("nll", calibrator="TemperatureScaling, per label", label="Mass")
+    value = REPORT.value("nll", calibrator="TemperatureScaling(per label)", label="Mass")
     again = Evaluation([TemperatureScaling()], [10])(
         {"val": alone, "test": SETS["test"].by_label()[1]}
     )
@@ -131,7 +131,7 @@ def test_a_label_that_is_absent_in_validation_keeps_its_probabilities() -> None:
         logits, target, {"split": "val", "kind": "val", "label_names": NAMES}
     )
     report = Evaluation([TemperatureScaling()], [10])({"val": val, "test": SETS["test"]})
-    name = "TemperatureScaling, per label"
+    name = "TemperatureScaling(per label)"
     assert list(report.calibrators[name]) == ["Mass", "Nodule"]
     raw = report.value("nll", label="Edema")
     assert report.value("nll", label="Edema", calibrator=name) == pytest.approx(raw)
@@ -219,7 +219,7 @@ def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixt
     found = calibench.evaluate(
         *val, LOGITS, TARGET, calibrators=["TemperatureScaling"], n_bins=[10]
     )
-    name = "TemperatureScaling, per label"
+    name = "TemperatureScaling(per label)"
     assert found.value("ece", calibrator=name) == pytest.approx(
         REPORT.value("ece", calibrator=name)
     )

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from calibench.data.source import DataError
 
+Mode = Literal["RGB", "L"]
+MODES = {"RGB": ("red", "green", "blue"), "L": ("grey",)}
 
-def decode_images(files: Sequence[Path], *, side: int, threads: int = 4) -> np.ndarray:
-    """Decode images to RGB squares.
+
+def decode_images(
+    files: Sequence[Path], *, side: int, mode: Mode = "RGB", threads: int = 4
+) -> np.ndarray:
+    """Decode images to squares in colour, or grey.
 
     An image of another size is resized so that its shorter side fits (bilinear), and cropped in the
     middle.
@@ -20,18 +26,19 @@ def decode_images(files: Sequence[Path], *, side: int, threads: int = 4) -> np.n
     Args:
         files: Image files that Pillow can read.
         side: Height and width of the result.
+        mode: `RGB`, or `L` for grey.
         threads: Files decoded at once (Pillow decodes outside Python's lock).
 
     Returns:
-        Pixels (N, side, side, 3) uint8.
+        Pixels (N, side, side, 3) uint8, or (N, side, side, 1).
 
     Raises:
         DataError: A file is not an image.
     """
-    pixels = np.empty((len(files), side, side, 3), dtype=np.uint8)
+    pixels = np.empty((len(files), side, side, len(MODES[mode])), dtype=np.uint8)
 
     def fill(number: int) -> None:
-        pixels[number] = decode_image(files[number], side)
+        pixels[number] = decode_image(files[number], side, mode)
 
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(fill, range(len(files))):
@@ -39,8 +46,8 @@ def decode_images(files: Sequence[Path], *, side: int, threads: int = 4) -> np.n
     return pixels
 
 
-def decode_image(file: Path, side: int) -> np.ndarray:
-    """One image, (side, side, 3) uint8.
+def decode_image(file: Path, side: int, mode: Mode = "RGB") -> np.ndarray:
+    """One image, (side, side, 3) uint8, or (side, side, 1).
 
     Raises:
         DataError: The file is not an image.
@@ -49,9 +56,9 @@ def decode_image(file: Path, side: int) -> np.ndarray:
 
     try:
         with Image.open(file) as image:
-            colour = image.convert("RGB")
+            colour = image.convert(mode)
             if colour.size != (side, side):
                 colour = ImageOps.fit(colour, (side, side), Image.Resampling.BILINEAR)
-            return np.asarray(colour)
+            return np.asarray(colour).reshape(side, side, -1)
     except (OSError, SyntaxError, ValueError) as error:
         raise DataError(f"{file} is not a readable image ({error}).") from None

@@ -1,0 +1,87 @@
+"""A loss of several labels an example: each known label is an example of a two-class problem."""
+
+from __future__ import annotations
+
+import copy
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from calibench.losses.base import CalibrationLoss
+from calibench.tasks import UNKNOWN
+
+
+def two_class_rows(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The known labels as two-class logits (0, z), whose softmax is (1 - sigmoid z, sigmoid z), and their targets.
+
+    Args:
+        logits: A logit for each label, (N, L).
+        target: 1 present, 0 absent, -1 unknown, (N, L) integers.
+
+    Returns:
+        (M, 2) and (M,) int64: the known labels of the first example, then those of the second, ...
+    """
+    known = target != UNKNOWN
+    return F.pad(logits[known].unsqueeze(1), (1, 0)), target[known].long()
+
+
+class LabelLoss(nn.Module):
+    """A loss of logits (N, L) and labels (N, L): the mean over the known ones of a loss of two classes.
+
+    Most losses see the rows of all labels together, as one batch. One that knows class counts sees each label's rows
+    alone, with that label's counts: it is copied for each.
+
+    Args:
+        loss: The loss of two classes.
+        label_names: Names of the L labels.
+    """
+
+    def __init__(self, loss: CalibrationLoss, label_names: list[str]) -> None:
+        super().__init__()
+        self.label_names = label_names
+        copies = [copy.deepcopy(loss) for _ in label_names] if loss.per_label else [loss]
+        self.losses = nn.ModuleList(copies)
+
+    def _parts(self, values: Tensor) -> list[Tensor]:
+        """The columns that each copy of the loss sees of a table (N, L)."""
+        return list(values.split(len(self.label_names) // len(self.losses), dim=1))
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """The mean loss of a batch; 0 where no label is known."""
+        total = logits.sum() * 0
+        for loss, scores, labels in zip(
+            self.losses, self._parts(logits), self._parts(target), strict=True
+        ):
+            rows, known = two_class_rows(scores, labels)
+            if len(known):
+                total = total + loss(rows, known) * len(known)
+        return total / (target != UNKNOWN).sum().clamp(min=1)
+
+    def on_fit_start(self, class_counts: Tensor) -> None:
+        """Take how often each label is absent and present, (L, 2).
+
+        Raises:
+            ValueError: If a loss needs examples of both and a label lacks them; it is named.
+        """
+        for loss, counts, name in zip(
+            self.losses,
+            class_counts.split(len(class_counts) // len(self.losses)),
+            self.label_names,
+            strict=False,
+        ):
+            try:
+                loss.on_fit_start(counts.sum(0))
+            except ValueError as error:
+                raise ValueError(f"the label `{name}`: {error}") from error
+
+    def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
+        """Tell the loss the epoch."""
+        for loss in self.losses:
+            loss.on_train_epoch_start(epoch, total_epochs)
+
+    def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
+        """Hand over all validation logits (N, L) and labels (N, L)."""
+        for loss, scores, labels in zip(
+            self.losses, self._parts(logits), self._parts(target), strict=True
+        ):
+            loss.on_validation_epoch_end(*two_class_rows(scores, labels))
