@@ -19,7 +19,7 @@ SPLITS = ("train", "val", "test")
 
 
 class ImageLabelsDataModule(LabelledImageDataModule):
-    """Your own images with several labels each, from a CSV table `path,label1,label2,...` (this package).
+    """Your own images with several labels each, by a table `path,label1,label2,...` (this package).
 
     A cell of a label is 1 (present), 0 (absent), or -1 or empty (unknown). Paths are relative to the table.
 
