@@ -80,6 +80,7 @@ def _fake(names: Sequence[str]) -> int:
 _FAKES = {
     "av1451": "calibench.data.tabular.fake_scans.write_scans",
     "chestxray14": "calibench.data.images.fake_chest_xrays.write_chest_xrays",
+    "finsen": "calibench.data.text.fake_finsen.write_finsen",
 }
 
 

@@ -102,6 +102,7 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         transform: From stored inputs (n, ...) to network inputs, after the augmentation.
         augmentation: Random change of the stored inputs; None for none.
         decode: As for `ResidentLoader`.
+        balanced: Draw the examples of an epoch with replacement, each class as often as the others.
     """
 
     batch_sampler = None
@@ -116,11 +117,12 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         transform: Transform = identity,
         augmentation: Augmentation | None = None,
         decode: Transform | None = None,
+        balanced: bool = False,
     ) -> None:
         super().__init__(
             examples, batch_size=batch_size, device=device, transform=transform, decode=decode
         )
-        self.seed, self.augmentation = seed, augmentation
+        self.seed, self.augmentation, self.balanced = seed, augmentation, balanced
         if augmentation is not None and decode is None:
             prepared = augmentation.prepare(self.examples.inputs)
             self.examples = self.examples._replace(inputs=prepared)
@@ -137,11 +139,18 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
 
     def _start_epoch(self) -> Tensor:
         generator = torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch))
-        n = len(self.examples.target)
-        order = torch.randperm(n, generator=generator)
+        order = self._order(generator)
         if self.augmentation is not None:
-            self._draws = self.augmentation.draw(n, generator).to(self.device)
+            self._draws = self.augmentation.draw(len(order), generator).to(self.device)
         return order.to(self.device)
+
+    def _order(self, generator: torch.Generator) -> Tensor:
+        """The examples of an epoch, shuffled."""
+        target = self.examples.target.cpu()
+        if not self.balanced:
+            return torch.randperm(len(target), generator=generator)
+        weights = torch.bincount(target).double().reciprocal()[target]
+        return weights.multinomial(len(target), replacement=True, generator=generator)
 
     def stored(self, index: Tensor) -> Tensor:
         """The stored inputs at the given positions, decoded and augmented."""

@@ -38,18 +38,6 @@ def data_root(root: str | None = None) -> Path:
     return Path(chosen).expanduser()
 
 
-def located(file: str, root: str | None = None) -> Path:
-    """The path of a user's file: as it is written, or below the data root where it is only there.
-
-    Args:
-        file: The path.
-        root: As for `data_root`.
-    """
-    path = Path(file).expanduser()
-    below = data_root(root) / path
-    return below if below.exists() and not path.exists() else path
-
-
 @dataclass(frozen=True)
 class Source:
     """The official files of a dataset.
@@ -179,12 +167,37 @@ class Source:
         return f"{path} is missing: {self.name} is expected there; get it from {self.url}."
 
 
+def located(file: str, root: str | None = None) -> Path:
+    """The path of a user's file: as it is written, or below the data root where it is only there.
+
+    Args:
+        file: The path.
+        root: As for `data_root`.
+
+    Raises:
+        DataError: It is a dataset's file, such as `FinSen/news.csv`, and is in neither place.
+    """
+    path = Path(file).expanduser()
+    if path.exists():
+        return path
+    for source in sources().values():
+        if path.parent == Path(source.folder) and path.name in source.files:
+            source.require(data_root(root), checksum="off", files=[path.name])
+    below = data_root(root) / path
+    return below if below.exists() else path
+
+
 @cache
 def sources() -> Mapping[str, Source]:
     """The entries of `sources.yaml`, by name."""
     text = Path(__file__).with_name("sources.yaml").read_text(encoding="utf-8")
     content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return {name: Source(name=name, **entry) for name, entry in content.items()}
+
+
+def is_here(name: str) -> bool:
+    """Whether the files of a dataset are below the data root."""
+    return name in sources() and not sources()[name].missing(data_root())
 
 
 def md5(path: Path) -> str:

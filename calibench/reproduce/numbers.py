@@ -135,8 +135,11 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
             ):
                 split = setting.sets.get(outside, outside) or "test"
                 differs = suite.differences(dataset, outside, setting.model, setting.loss)
-                return _measured(number, runs(setting), split, differs)
-        return Ours(missing=suite.missing.get(dataset, "in no suite"))
+                measured = _measured(number, runs(setting), split, differs)
+                if not runs(setting).contents:
+                    measured.missing = suite.absent(dataset) or measured.missing
+                return measured
+        return Ours(missing=suite.absent(dataset) or "in no suite")
 
     lines = [Line(n, ours(n)) for n in numbers]
     environments = [c["environment"] for of in found.values() for c in of.contents]

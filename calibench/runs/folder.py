@@ -29,7 +29,7 @@ WITHOUT_EFFECT = (
     "config", "benchmark", "seed_everything", "ckpt_path", "weights_only", "verbose", "overwrite", "evaluation",
     "trace",
     "data.init_args.root", "data.init_args.checksum", "data.init_args.download", "data.init_args.memory_limit",
-    "data.init_args.num_workers", "data.init_args.pin_memory",
+    "data.init_args.num_workers", "data.init_args.pin_memory", "data.init_args.near_duplicates",
     "trainer.default_root_dir", "trainer.logger", "trainer.profiler",
     "trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy",
     "trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.enable_checkpointing",
@@ -37,7 +37,10 @@ WITHOUT_EFFECT = (
 )  # fmt: skip
 
 # Options that are newer than the first results; with this value they are no part of a key either.
-ADDED_LATER = {"model.channels_last": False, "model.compile": False}
+ADDED_LATER = {
+    "model.channels_last": False, "model.compile": False,
+    "data.init_args.encoding": "utf-8", "data.init_args.missing": "refuse",
+}  # fmt: skip
 
 # Values that were called otherwise when the first results were made; the keys of runs go by the former name.
 _FORMER_NAMES = {("data.init_args.recipe", "tail_val"): "published"}

@@ -29,6 +29,7 @@ from calibench.config import (
     near_matches,
     with_options,
 )
+from calibench.data.source import is_here
 from calibench.sweep.pool import Job
 
 CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
@@ -226,7 +227,7 @@ class Suite:
     Attributes:
         parts: The parts.
         select: A metric of the validation split (`val/nll`), or None.
-        missing: Why a data set of the paper is not here, by the paper's name of it.
+        missing: Why the files of a data set may not be here, and how to get them, by the paper's name of it.
         note: A note for readers of its results.
         differs: How its protocol differs from the paper's, by data set, network or loss in the words of the paper's
             numbers (`cifar10_c` for an out-of-distribution set), or `all`.
@@ -243,8 +244,14 @@ class Suite:
         """Note, differences from the paper and missing data sets, one line each."""
         note = [self.note] if self.note else []
         differing = [f"protocol differs, {name}: {text}" for name, text in self.differs.items()]
-        absent = [f"not here: {dataset}, {reason}" for dataset, reason in self.missing.items()]
+        absent = [
+            f"not here: {name}, {self.absent(name)}" for name in self.missing if self.absent(name)
+        ]
         return [*note, *differing, *absent]
+
+    def absent(self, dataset: str) -> str:
+        """Why the files of a data set are not here; empty where they are, or where nothing is said of it."""
+        return "" if is_here(dataset) else self.missing.get(dataset, "")
 
     def differences(self, *names: str) -> list[str]:
         """Differences of the protocol from the paper's for a data set, a network or a loss."""

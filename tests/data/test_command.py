@@ -69,3 +69,20 @@ def test_wrong_names(tmp_path: Path) -> None:
         run("verify", "cifar1O")
     with pytest.raises(ValueError, match="needs a NAME"):
         run("fetch")
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("av1451", "av1451/av1451.csv"),
+        ("finsen", "FinSen/FinSen_US_Categorized_Timestamp.csv"),
+    ],
+)
+def test_made_up_files_lie_where_the_dataset_is_expected(
+    name: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("fake", name, str(tmp_path)) == 0
+    assert (tmp_path / file).is_file()
+    assert f"{name} is made up in {tmp_path}" in capsys.readouterr().out
+    assert run("list", name, "--root", str(tmp_path)) == 0
+    assert "here    " in capsys.readouterr().out

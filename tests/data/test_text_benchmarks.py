@@ -14,7 +14,7 @@ from tests.examples import examples
 pytestmark = pytest.mark.usefixtures("few_draws")
 
 BENCHMARKS = examples("data/text")
-OF_THE_PAPER = ["newsgroups", "ag_news"]
+OF_THE_PAPER = ["newsgroups", "ag_news", "finsen"]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,9 @@ def test_the_papers_schedule(name: str) -> None:
     assert merged["data"]["init_args"]["batch_size"] == 128
 
 
-@pytest.mark.parametrize(("name", "gamma", "weight"), [("newsgroups", 5, 4.5), ("ag_news", 4, 3)])
+@pytest.mark.parametrize(
+    ("name", "gamma", "weight"), [("newsgroups", 5, 4.5), ("ag_news", 4, 3), ("finsen", 4, 4)]
+)
 def test_the_papers_hyper_parameters(name: str, gamma: float, weight: float) -> None:
     """Liang et al. 2024, appendix A.10."""
     loss = f"losses/focal_calibration@{name}/global_pooling_cnn"

@@ -314,4 +314,5 @@ def test_a_difference_of_a_data_set_is_of_its_whole_row() -> None:
     column = {row[0]: row[-1] for row in grid.rows}
     assert column["cifar10\nresnet50"] == "[1] dual_focal"
     assert column["cifar100\nresnet50"] == "[1] dual_focal\n[2]"
-    assert column["av1451\nmlp"] == ""
+    assert column["av1451\nmlp"] == "[1] dual_focal\n[4]"
+    assert column["tiny_imagenet\nresnet50"] == "[1] dual_focal\n[3]"

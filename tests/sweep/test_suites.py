@@ -32,11 +32,14 @@ def write(folder: Path, text: str) -> str:
 
 def write_cell(root: Path, setting: Setting, seed: int, **given: Any) -> Path:
     """A run folder of a suite's cell, under the key that training would give it."""
+    from calibench.evaluation.calibrator_names import unique_names
+    from calibench.evaluation.evaluation import default_calibrators
     from calibench.evaluation.settings import built
 
     experiment = resolved(setting)
     cell, evaluation = experiment.cell, experiment.evaluation_settings
-    calibrators = {name: {"temperature": 1.3} for name in built(evaluation).named()}
+    chosen = built(evaluation).calibrators or default_calibrators()
+    calibrators = {name: {"temperature": 1.3} for name in unique_names(chosen)}
     changes = {"evaluation": evaluation, "calibrators": calibrators, **given.pop("changes", {})}
     return write_run(
         root, loss=cell.loss, seed=seed, benchmark=cell.benchmark, backbone=cell.backbone,
@@ -87,13 +90,17 @@ def test_a_suite_has_every_cell_of_its_table_and_no_other(paper: str, table: str
     }
     numbers = published(paper, table=table)
     theirs = {(n.dataset.partition("->")[0], n.model, n.loss) for n in numbers}
-    assert {cell for cell in theirs if cell[0] not in suite.missing} <= ours
-    assert suite.missing.keys() <= {cell[0] for cell in theirs} - {cell[0] for cell in ours}
+    without = suite.missing.keys() - {cell[0] for cell in ours}
+    assert {cell for cell in theirs if cell[0] not in without} <= ours
+    assert suite.missing.keys() <= {cell[0] for cell in theirs}
     assert {(cell[0], cell[2]) for cell in ours} <= {(cell[0], cell[2]) for cell in theirs}
 
 
 @pytest.mark.parametrize("name", [name for name in SUITES if "_table" in name or "_ood" in name])
-def test_a_papers_suite_says_how_it_differs(name: str) -> None:
+def test_a_papers_suite_says_how_it_differs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALIBENCH_DATA", str(tmp_path))
     suite = load_suite(name)
     assert suite.differs or suite.note
     lines = suite.remarks
@@ -139,6 +146,7 @@ def test_dual_focal_has_each_networks_own_gamma() -> None:
         for name in ("cifar10", "cifar10_lt10", "cifar10_lt100")
     }
     expected |= {f"cifar100/{model}": {gamma} for model, gamma in cifar100.items()}
+    expected |= {"av1451/mlp": {5.0}}
     expected |= {f"tiny_imagenet/{model}": {2.3} for model in ("resnet50", "resnet110")}
     assert gammas == expected
     for loss in ("bsce", "bsce_gra"):
@@ -150,6 +158,20 @@ def test_dual_focal_has_each_networks_own_gamma() -> None:
 def test_a_table_that_cannot_be_run_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "suites/fcl_table9", "--dry-run"]) == 2
     assert "not here: chestxray14, a multi-label task" in capsys.readouterr().err
+
+
+def test_data_on_application_say_where_until_they_are_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = load_suite("suites/gce_table1")
+    monkeypatch.setenv("CALIBENCH_DATA", str(tmp_path))
+    (line,) = (line for line in suite.remarks if line.startswith("not here"))
+    assert "not here: av1451, access is granted on application at https://adni" in line
+    assert "`calibench sweep suites/gce_table1`" in line
+    (tmp_path / "av1451").mkdir()
+    (tmp_path / "av1451" / "av1451.csv").touch()
+    assert not any(line.startswith("not here") for line in suite.remarks)
+    assert sum(setting.dataset == "av1451" for setting in suite.settings()) == 7
 
 
 def test_a_network_with_arguments_is_known_by_its_own_name() -> None:
@@ -201,7 +223,7 @@ def test_published_settings_follow_benchmark_and_network() -> None:
     suite = load_suite("suites/fcl_table2").restricted(losses=["fcl"], seeds=None)
     files = [setting.files[-1] for setting in suite.settings()]
     assert files[0].endswith("focal_calibration.yaml@cifar100/resnet50")
-    assert files[-1].endswith("focal_calibration.yaml@ag_news/global_pooling_cnn")
+    assert files[-1].endswith("focal_calibration.yaml@finsen/global_pooling_cnn")
 
 
 @pytest.mark.parametrize(

@@ -89,12 +89,15 @@ class ImageFolderDataModule(ImageDataModule):
     def load_splits(self, seed: int) -> Splits:
         """Read the given folders; splits without one are held out of the training images."""
         whole = self._read("train" if self._split_folders else "")
-        shares = {"test": self.test_fraction, "val": self.val_fraction}
-        parts = {
-            name: self._read(name) if name in self._split_folders else share
-            for name, share in shares.items()
-        }
-        return Splits(*given_or_held_out(whole, **parts, seed=seed, what=str(self.folder)))
+        given = {name: self._read(name) for name in self._split_folders if name != "train"}
+        splits = given_or_held_out(
+            whole,
+            test=given.get("test", self.test_fraction),
+            val=given.get("val", self.val_fraction),
+            seed=seed,
+            what=str(self.folder),
+        )
+        return Splits(*splits)
 
     def _read(self, part: str) -> Examples:
         files = {

@@ -13,7 +13,7 @@ from calibench.config import near_matches
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.source import DataError, located
-from calibench.data.splits import check_fractions, given_or_held_out
+from calibench.data.splits import check_fractions, check_labels, given_or_held_out
 from calibench.data.tabular.columns import Columns, class_names, read_columns
 from calibench.data.tabular.prepare import Prepare
 
@@ -69,7 +69,7 @@ class TableDataModule(ClassificationDataModule):
         self.val_fraction, self.test_fraction = val_fraction, test_fraction
         self.standardise = standardise
         train = self.read(train_file, features)
-        _check_labels(train, train_file, label_column)
+        check_labels(train.labels.numbers, train.labels.names, train_file, label_column)
         _check_repeated(train, train_file)
         super().__init__(class_names=class_names(train.labels.names), **common)
         self._train = train
@@ -147,19 +147,6 @@ class TableDataModule(ClassificationDataModule):
                     "`--data.features` names the columns to use."
                 )
         return prepare
-
-
-def _check_labels(table: Columns, file: str, column: str) -> None:
-    """Refuse a column of one label, or of labels that hardly repeat."""
-    names = table.labels.names
-    if len(names) < 2:
-        raise DataError(f"{file} has the label `{names[0]}` only; 2 are needed.")
-    if len(table.rows) < 2 * len(names):
-        once = int(np.argmin(np.bincount(table.labels.numbers)))
-        raise DataError(
-            f"{file}, row {table.rows[table.labels.first_rows[once]]}: `{names[once]}` is one of {len(names)} labels "
-            f"in {len(table.rows)} rows, fewer than 2 rows a class; is `{column}` the column of the labels?"
-        )
 
 
 def _check_repeated(table: Columns, file: str) -> None:

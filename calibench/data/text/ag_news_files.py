@@ -7,7 +7,7 @@ from pathlib import Path
 
 from calibench.data.source import DataError, sources
 from calibench.data.text.corpus import Corpus, from_hub
-from calibench.data.text.table import label_numbers, read_headless_csv, read_table, table_of
+from calibench.data.text.table import label_numbers, read_table
 
 CLASSES = ("World", "Sports", "Business", "Sci/Tech")
 ROWS = {"train": 120_000, "test": 7_600}
@@ -25,8 +25,8 @@ def read_csv(root: Path, part: str) -> tuple[Corpus, list[str]]:
         DataError: The file is missing or has a broken row.
     """
     path = _expected(root / "ag_news_csv" / f"{part}.csv")
-    rows = read_headless_csv(path, ("label", "title", "description"))
-    table = table_of(path, rows, ("title", "description"), "label")
+    columns = ("label", "title", "description")
+    table = read_table(path, columns[1:], "label", columns=columns)
     labels = label_numbers(table, ["1", "2", "3", "4"], path)
     return _counted(Corpus(table.texts, labels), part, table.caveats)
 

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from calibench.data.source import DataError
 
+UTF8 = "utf-8"
+
 
 class Corpus(NamedTuple):
     """Texts (N of them) and their class indices (N,) int64, in the order of their files."""
@@ -54,13 +56,14 @@ def cut(corpus: Corpus, *, test_size: int, val_size: int, seed: int) -> tuple[Co
     return tuple(corpus.take(part.sort().values) for part in parts)
 
 
-def read_utf8(raw: bytes) -> tuple[str, int]:
-    """A file's text, and how many of its bytes are not UTF-8 (each becomes U+FFFD)."""
-    try:
-        return raw.decode("utf-8-sig"), 0
-    except UnicodeDecodeError:
-        text = raw.decode("utf-8-sig", errors="replace")
-        return text, text.count("\ufffd") - raw.count("\ufffd".encode())
+def decoded(raw: bytes, encoding: str = UTF8) -> tuple[str, int]:
+    """A file's text without a byte order mark, and how many of its bytes are not of the encoding: now U+FFFD."""
+    text = raw.decode(encoding, errors="replace")
+    mark = "\ufffd"
+    bad = text.count(mark)
+    if bad:  # some may be written in the file
+        bad -= raw.decode(encoding, errors="ignore").count(mark)
+    return text.removeprefix("\ufeff"), bad
 
 
 def from_hub(name: str, split: str, *, num_classes: int) -> Corpus:

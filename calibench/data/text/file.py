@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from calibench.data.base import check_sets
 from calibench.data.batch import EvaluationSet, Examples
-from calibench.data.source import DataError
-from calibench.data.splits import check_fractions, given_or_held_out
+from calibench.data.source import located
+from calibench.data.splits import check_fractions, check_labels, given_or_held_out
 from calibench.data.text.base import TextDataModule
-from calibench.data.text.corpus import Corpus, CorpusSplits
+from calibench.data.text.corpus import UTF8, Corpus, CorpusSplits
+from calibench.data.text.near_duplicates import describe
 from calibench.data.text.table import TextTable, label_numbers, read_table
 
 
@@ -24,16 +28,21 @@ class TextFileDataModule(TextDataModule):
     `ag_news`, and `outside` where `ood_file` is given.
 
     Args:
-        train_file: The training texts.
+        train_file: The training texts. A relative path is looked for here, then below `root`.
         val_file: The validation texts; None to hold some of the training texts out.
         test_file: The test texts; None to hold some of the training texts out.
         ood_file: Texts of no class, for the set `outside`; its labels are not looked at.
         text_columns: The columns that make a text, joined by blanks.
         label_column: The column of the labels, any strings or numbers.
+        column_names: Names of the columns of CSV and TSV files without a header; None where their first rows are one.
+        encoding: Of the files, as Python calls it; parquet files have none.
+        near_duplicates: Count the validation and test texts that nearly repeat a training text; results say how many.
         val_fraction: Share of the training file held out for validation, stratified.
         test_fraction: Share of the training file held out for testing, stratified.
         ood: Evaluation sets beside the test set.
         max_length: Tokens of a text that are kept, at its end (a tokenizer file: at its beginning).
+        root: Folder of the datasets and of the cache of tokens; by default the environment's CALIBENCH_DATA, else
+            ~/.cache/calibench.
         common: Those of all text sets, see `calibench fit --data.help TextFileDataModule`.
 
     Raises:
@@ -50,25 +59,28 @@ class TextFileDataModule(TextDataModule):
         ood_file: str | None = None,
         text_columns: Sequence[str] = ("text",),
         label_column: str = "label",
+        column_names: Sequence[str] | None = None,
+        encoding: str = UTF8,
+        near_duplicates: bool = True,
         val_fraction: float = 0.1,
         test_fraction: float = 0.2,
         ood: Sequence[str] = (),
         max_length: int = 1000,
+        root: str | None = None,
         **common: Any,
     ) -> None:
         check_fractions(val_fraction, test_fraction)
+        _check_encoding(encoding)
         check_sets(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
         self.text_columns, self.label_column = tuple(text_columns), label_column
+        self.column_names, self.encoding, self._given_root = column_names, encoding, root
         self._train = self._table(train_file)
-        names = sorted(set(self._train.labels))
-        if len(names) < 2:
-            raise DataError(f"{train_file} has the label `{names[0]}` only; 2 are needed.")
+        names, numbers = np.unique(self._train.labels, return_inverse=True)
+        check_labels(numbers, names.tolist(), train_file, label_column)
         super().__init__(
-            class_names=names,
-            ood=ood,
-            max_length=max_length,
-            **common,
+            class_names=names.tolist(), ood=ood, max_length=max_length, root=root, **common
         )
+        self.near_duplicates = near_duplicates
         self.train_file, self.val_file, self.test_file = train_file, val_file, test_file
         self.ood_file = ood_file
         self.val_fraction, self.test_fraction = val_fraction, test_fraction
@@ -82,7 +94,9 @@ class TextFileDataModule(TextDataModule):
             seed=seed,
             what=self.train_file,
         )
-        return CorpusSplits(train, val, test)
+        splits = CorpusSplits(train, val, test)
+        self.caveats += describe(splits, self.root / ".calibench") if self.near_duplicates else []
+        return splits
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """`outside`, or another corpus."""
@@ -92,7 +106,13 @@ class TextFileDataModule(TextDataModule):
 
     def _table(self, file: str, *, labelled: bool = True) -> TextTable:
         label = self.label_column if labelled else None
-        return read_table(Path(file).expanduser(), self.text_columns, label)
+        return read_table(
+            located(file, self._given_root),
+            self.text_columns,
+            label,
+            columns=self.column_names,
+            encoding=self.encoding,
+        )
 
     def _given(self, file: str | None, fraction: float) -> Corpus | float:
         return fraction if file is None else self._corpus(self._table(file), file)
@@ -100,3 +120,12 @@ class TextFileDataModule(TextDataModule):
     def _corpus(self, table: TextTable, file: str) -> Corpus:
         self.caveats += table.caveats
         return Corpus(table.texts, label_numbers(table, self.class_names, Path(file)))
+
+
+def _check_encoding(name: str) -> None:
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        raise ValueError(
+            f"`encoding` must be one that Python knows, such as utf-8 or latin-1, got `{name}`."
+        ) from None

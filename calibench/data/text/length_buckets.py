@@ -76,9 +76,8 @@ class ShuffledTextLoader(TextLoader, ShuffledLoader):
 
     def _start_epoch(self) -> Tensor:
         generator = torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch))
-        n = len(self.lengths)
-        shuffled = torch.randperm(n, generator=generator)
-        full = n - n % self.batch_size
+        shuffled = self._order(generator)
+        full = len(shuffled) - len(shuffled) % self.batch_size
         pools = torch.split(shuffled[:full], self.pool * self.batch_size)
         batches = torch.cat([self._sorted(pool) for pool in pools]).view(-1, self.batch_size)
         batches = batches[torch.randperm(len(batches), generator=generator)]

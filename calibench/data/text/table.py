@@ -15,7 +15,7 @@ from torch import Tensor
 
 from calibench.config import near_matches
 from calibench.data.source import DataError
-from calibench.data.text.corpus import read_utf8
+from calibench.data.text.corpus import UTF8, decoded
 
 Row = Mapping[str, object]
 
@@ -32,13 +32,22 @@ class TextTable(NamedTuple):
 Rows = tuple[Iterator[tuple[str, Row]], list[str]]
 
 
-def read_table(path: Path, text: Sequence[str], label: str | None) -> TextTable:
+def read_table(
+    path: Path,
+    text: Sequence[str],
+    label: str | None,
+    *,
+    columns: Sequence[str] | None = None,
+    encoding: str = UTF8,
+) -> TextTable:
     """Read a table; the suffix says its format.
 
     Args:
-        path: The file: .csv and .tsv with a header, .parquet, .jsonl or .ndjson.
+        path: The file: .csv and .tsv, .parquet, .jsonl or .ndjson.
         text: The columns whose texts are joined, with a blank between those that are not empty.
         label: The column of the labels; None for a table without labels.
+        columns: Names of the columns of a .csv or .tsv without a header; None where its first row names them.
+        encoding: Of a .csv, .tsv, .jsonl or .ndjson.
 
     Raises:
         DataError: No such file, another format, a missing column, or a broken row (its line is
@@ -48,16 +57,7 @@ def read_table(path: Path, text: Sequence[str], label: str | None) -> TextTable:
         raise DataError(f"{path} must end in one of {', '.join(_READERS)}.")
     if not path.is_file():
         raise DataError(f"{path} is missing: a table of texts and labels is expected there.")
-    return table_of(path, _READERS[path.suffix.lower()](path), text, label)
-
-
-def read_headless_csv(path: Path, columns: Sequence[str]) -> Rows:
-    """Read the rows of a CSV file without a header, whose columns are named by `columns`."""
-    return _read_csv(path, ",", columns)
-
-
-def table_of(path: Path, rows: Rows, text: Sequence[str], label: str | None) -> TextTable:
-    """Texts and labels of rows, see `read_table`."""
+    rows = _READERS[path.suffix.lower()](path, columns, encoding)
     texts, labels = [], []
     for place, row in rows[0]:
         texts.append(" ".join(filter(None, (_cell(row, name, path, place) for name in text))))
@@ -94,16 +94,17 @@ def _cell(row: Row, column: str, path: Path, place: str) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _decoded(path: Path) -> tuple[str, list[str]]:
+def _decoded(path: Path, encoding: str) -> tuple[str, list[str]]:
     try:
-        text, bad = read_utf8(path.read_bytes())
+        text, bad = decoded(path.read_bytes(), encoding)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-    return text, [f"{path.name}: {bad} bytes are not UTF-8 and were replaced"] if bad else []
+    name = encoding.upper()
+    return text, [f"{path.name}: {bad} bytes are not {name} and were replaced"] if bad else []
 
 
-def _read_csv(path: Path, delimiter: str, columns: Sequence[str] | None = None) -> Rows:
-    text, caveats = _decoded(path)
+def _read_csv(path: Path, columns: Sequence[str] | None, encoding: str, *, delimiter: str) -> Rows:
+    text, caveats = _decoded(path, encoding)
     return _csv_rows(path, text, delimiter, columns), caveats
 
 
@@ -125,8 +126,8 @@ def _csv_rows(
         raise DataError(f"{path}, line {reader.line_num}: {error}.") from None
 
 
-def _read_json_lines(path: Path) -> Rows:
-    text, caveats = _decoded(path)
+def _read_json_lines(path: Path, columns: Sequence[str] | None, encoding: str) -> Rows:
+    text, caveats = _decoded(path, encoding)
     return _json_rows(path, text), caveats
 
 
@@ -143,7 +144,7 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[str, Row]]:
         yield f"line {number}", row
 
 
-def _read_parquet(path: Path) -> Rows:
+def _read_parquet(path: Path, columns: Sequence[str] | None, encoding: str) -> Rows:
     import pyarrow.parquet  # comes with `datasets`
 
     try:
@@ -154,7 +155,7 @@ def _read_parquet(path: Path) -> Rows:
     return ((f"row {number}", row) for number, row in enumerate(rows)), []
 
 
-_READERS: dict[str, Callable[[Path], Rows]] = {
+_READERS: dict[str, Callable[[Path, Sequence[str] | None, str], Rows]] = {
     ".csv": partial(_read_csv, delimiter=","),
     ".tsv": partial(_read_csv, delimiter="\t"),
     ".jsonl": _read_json_lines,

@@ -14,6 +14,21 @@ def table(path: Path, n: int = 40, *, labels: tuple[str, ...] = ("spam", "ham"))
     return str(path)
 
 
+def phrasebank(root: Path) -> None:
+    """Financial PhraseBank's form: label and text without a header, latin-1, rows that end in a carriage return."""
+    folder = root / "financial_phrasebank"
+    folder.mkdir()
+    labels = ("neutral", "positive", "negative")
+    rows = [
+        f'{labels[i % 3]},"Net sales of 1{i} , up {labels[i % 3]} caf\xe9 {i * i} ."'
+        for i in range(60)
+    ]
+    (folder / "financialphrasebank.csv").write_bytes("\r".join(rows).encode("latin-1"))
+
+
+EXAMPLES = {"financial_phrasebank": (phrasebank, [])}
+
+
 def module(tmp_path: Path, **options) -> TextFileDataModule:
     options = {"text_columns": ["body"], "label_column": "kind", "root": str(tmp_path), **options}
     data = TextFileDataModule(**options)
@@ -76,3 +91,39 @@ def test_shares_outside_their_range(tmp_path: Path, fractions) -> None:
     val, test = fractions
     with pytest.raises(ValueError, match="must be positive and leave a rest"):
         TextFileDataModule(train_file="a.csv", val_fraction=val, test_fraction=test)
+
+
+def test_a_file_without_a_header_in_another_encoding(tmp_path: Path) -> None:
+    phrasebank(tmp_path)
+    file = "financial_phrasebank/financialphrasebank.csv"
+    options = {
+        "column_names": ["kind", "body"],
+        "encoding": "latin-1",
+        "text_columns": ["body"],
+        "near_duplicates": False,
+    }
+    data = module(tmp_path, train_file=file, **options)
+    assert sum(sizes(data)) == 60
+    assert "caf\xe9" in data.tokenizer.words
+    assert data.caveats == []
+    with pytest.raises(ValueError, match=r"must be one that Python knows, .* got `latin-0`"):
+        module(tmp_path, train_file=file, **{**options, "encoding": "latin-0"})
+    utf8 = module(tmp_path, train_file=file, **{**options, "encoding": "utf-8"})
+    assert utf8.caveats == ["financialphrasebank.csv: 60 bytes are not UTF-8 and were replaced"]
+
+
+def test_labels_that_hardly_repeat_are_no_labels(tmp_path: Path) -> None:
+    file = table(tmp_path / "a.csv", 5, labels=("a", "b", "c", "d"))
+    with pytest.raises(
+        DataError, match=r"row 2: `b` is one of 4 labels in 5 rows, fewer than 2 rows"
+    ):
+        module(tmp_path, train_file=file)
+
+
+def test_texts_that_repeat_a_training_text_are_counted(tmp_path: Path) -> None:
+    test = table(tmp_path / "b.csv", 6)
+    train = table(tmp_path / "a.csv")
+    data = module(tmp_path, train_file=train, val_file=test, test_file=test)
+    assert any(
+        line.startswith("6 of 6 test texts nearly repeat a training text") for line in data.caveats
+    )
