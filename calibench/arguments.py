@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Integral
 from typing import TypeVar
 
@@ -31,6 +31,15 @@ def integer_from(name: str, value: int, low: int) -> int:
     if not is_integer(value) or value < low:
         raise ValueError(f"`{name}` must be an integer >= {low}, got {value!r}.")
     return value
+
+
+def numbers_of_bins(name: str, values: Sequence[int]) -> list[int]:
+    """Return `values` if they are one or more different positive integers."""
+    if len(values) == 0 or len(set(values)) != len(values):
+        raise ValueError(
+            f"`{name}` must hold one or more different numbers of bins, got {list(values)}."
+        )
+    return [positive_integer(name, value) for value in values]
 
 
 def is_integer(value: object) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 from zipfile import is_zipfile
 
+from calibench.arguments import numbers_of_bins
 from calibench.config.catalogue import check_listed
 from calibench.config.errors import UsageError, did_you_mean, near_matches
 from calibench.config.families import FAMILIES, Family, family_of_key, family_of_type
@@ -191,6 +192,17 @@ def _check_group(group: str, value: Any, config: Config) -> None:
             if known and name.rstrip("+") not in known:
                 raise UsageError(unknown_option(name, options(config), group))
         _check_arguments(group, value, known)
+        _check_bins(f"{group}.n_bins", value.get("n_bins"))
+
+
+def _check_bins(key: str, given: Any) -> None:
+    """Refuse numbers of bins that a run would stumble over once it is trained."""
+    numbers = given if isinstance(given, list | tuple) else [given]
+    if given is not None and not any(isinstance(number, str) for number in numbers):
+        try:
+            numbers_of_bins(key, numbers)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
 
 
 def _check_arguments(key: str, given: Mapping[str, Any], known: Mapping[str, Argument]) -> None:

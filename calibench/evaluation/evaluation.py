@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.arguments import positive_integer
+from calibench.arguments import numbers_of_bins
 from calibench.calibrators import AdaptiveTemperatureScaling, Calibrator, TemperatureScaling
 from calibench.evaluation.bootstrap import (
     Floats,
@@ -118,10 +118,7 @@ class Evaluation:
     priors: str | list[float] | None = None
 
     def __post_init__(self) -> None:
-        if not self.n_bins:
-            raise ValueError("`n_bins` must hold at least one number of bins, got [].")
-        for number in self.n_bins:
-            positive_integer("n_bins", number)
+        numbers_of_bins("n_bins", self.n_bins)
         check_priors(self.priors)
 
     def fittings(self, sets: Mapping[str, Predictions]) -> dict[str, Fitting]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from calibench.arguments import numbers_of_bins
 from calibench.evaluation.bootstrap import Floats, Place, replicates, summarised
 from calibench.evaluation.evaluation import Report
 from calibench.evaluation.floors import Floors
@@ -42,6 +43,7 @@ def evaluate_pairs(
     Raises:
         UsageError: If a further metric needs every probability.
     """
+    numbers_of_bins("n_bins", n_bins)
     probs, target = _as_two_columns(pairs)
     floors = Floors(probs, target)
     rows: list[Row] = [{"metric": "error", "value": float(target.double().mean())}]

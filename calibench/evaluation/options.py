@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibench.arguments import integer_from, positive_integer, unit_interval
+from calibench.arguments import integer_from, numbers_of_bins, positive_integer, unit_interval
 from calibench.config import UsageError
 from calibench.config.catalogue import check_listed, classes
 from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
@@ -148,8 +148,7 @@ def check(options: argparse.Namespace) -> None:
     unit_interval("--clip", options.clip)
     integer_from("--bootstrap", options.bootstrap, 0)
     positive_integer("--jobs", options.jobs)
-    for number in options.n_bins:
-        positive_integer("--n_bins", number)
+    numbers_of_bins("--n_bins", options.n_bins)
     options.calibrators = unfolded(options.calibrators)
     _check_calibrators(options)
     options.priors = _priors(options.priors)

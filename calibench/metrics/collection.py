@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
-from calibench.arguments import positive_integer
+from calibench.arguments import numbers_of_bins, positive_integer
 from calibench.metrics.adaptive import AdaptiveCalibrationError
 from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.calibration_error import CalibrationError
@@ -181,9 +181,7 @@ def _metrics(
     num_classes: int, n_bins: Sequence[int]
 ) -> tuple[dict[str, Metric | MetricCollection], list[list[str]]]:
     """The metrics of the panel by name, and which of them share their state."""
-    if len(n_bins) == 0 or len(set(n_bins)) != len(n_bins):
-        raise ValueError(f"`n_bins` must hold one or more different numbers, got {tuple(n_bins)}.")
-    first, *further = (positive_integer("n_bins", number) for number in n_bins)
+    first, *further = numbers_of_bins("n_bins", n_bins)
     metrics: dict[str, Metric | MetricCollection] = {
         cls.name: _made(cls, num_classes, first) for cls in PANEL
     }

@@ -30,7 +30,7 @@ def test_pairs_have_the_numbers_of_their_probabilities(bootstrap: int) -> None:
         same = of_pairs.get((row["metric"], row.get("n_bins")), {})
         for key in {"value", "low", "high", "floor", "p", "overconfidence"} & set(same):
             assert same[key] == pytest.approx(row[key], abs=1e-6), (row["metric"], key)
-    assert list(found.unavailable) == ["NLL", "Brier", "ClasswiseECE"]
+    assert {"NLL", "Brier", "ClasswiseECE"} <= set(found.unavailable)
     assert "smECE" in str(found)
 
 
@@ -55,7 +55,7 @@ def test_a_file_of_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     line = ["evaluate", "--test", str(file), "--bootstrap", "0"]
     assert main([*line, "--calibrators", "none"]) == 0
     out = capsys.readouterr().out
-    assert "NLL, Brier, ClasswiseECE: (confidence, correct) is not enough" in out
+    assert "ClasswiseECE: (confidence, correct) is not enough" in out
     assert "at n = 300" in out or "points (floor" in out
     for more in (
         ["--val", str(other)],
