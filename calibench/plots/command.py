@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
 from calibench.arguments import positive_integer
 from calibench.config.catalogue import load_plugins
-from calibench.leaderboard.columns import Column
+from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.plots.kinds import KINDS, Request
-from calibench.plots.style import as_text
+from calibench.plots.style import WIDTHS, as_file, sized
 from calibench.runs import write_output
 from calibench.store import add_results_argument
 from calibench.tables.key import RAW
@@ -27,12 +26,15 @@ EPILOG = """\
 examples:
   calibench plot reliability results/digits_lt -o reliability.png
   calibench plot reliability results/digits_lt --calibrator TemperatureScaling -o ts.svg
+  calibench plot heat-map results/digits_lt --metric nll -o heat_map.pdf --width column
   calibench plot roc results/digits_lt --set noise -o roc.pdf
   calibench plot reliability results/cifar10_lt --table imbalance_factor=100 -o lt100.png
   calibench plot tradeoff results/ --metric ece -o tradeoff.png
   calibench plot critical-difference results/ --metric nll -o cd.png
 
 kinds:
+  heat-map             a metric of every loss raw and after every calibrator, as a coloured table
+  bars                 the same as bars, with the deviations of seeds
   reliability          accuracy against confidence, confidence histogram, bootstrap band
   roc                  detection of an out-of-distribution set by entropy
   risk-coverage        error among the most confident examples
@@ -60,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric",
         metavar="COLUMN",
-        help="a column of the leaderboard (default: ece; for critical-difference nll, for shift error)",
+        help="a column of the leaderboard (default: ece; for critical-difference nll, for shift error, for curves all)",
     )
     parser.add_argument(
         "--calibrator",
@@ -81,6 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-missing", action="store_true", help="compare ranks even if runs are missing"
     )
+    parser.add_argument(
+        "--width", choices=WIDTHS, help="scale to one column or the page of a paper"
+    )
     parser.add_argument("--set", metavar="NAME", help="the OOD set of a ROC (default: the first)")
 
 
@@ -98,22 +103,28 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"`output` must end in .png, .svg or .pdf, got {args.output.name}.")
     positive_integer("--bins", args.bins)
     metric = Column.parse(args.metric or DEFAULT_METRICS.get(args.kind, "ece"))
-    every = build_tables(
-        read_results(args.results), [Column("error"), Column("nll"), metric], Column("nll")
-    )
+    columns = [Column("error"), Column("nll"), metric, metric.after(ANY)]
+    every = build_tables(read_results(args.results), columns, Column("nll"))
     tables = _with_words(every, args.table)
     if not tables:
         titles = ", ".join(table.title for table in every)
         raise ValueError(f"no table has {' and '.join(args.table)} in its title: {titles}.")
     if not any(row.records for table in tables for row in table.rows):
         raise ValueError(f"{args.results} holds no finished run.")
-    request = Request(tables, metric, args.calibrator, args.bins, args.set, args.allow_missing)
+    request = Request(
+        tables,
+        metric,
+        args.calibrator,
+        args.bins,
+        args.set,
+        args.allow_missing,
+        args.metric is not None,
+    )
     with loading():
         figure = KINDS[args.kind](request)
-    as_text(figure)
-    drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=200, format=args.output.suffix[1:])
-    write_output(args.output, drawn.getvalue())
+    if args.width:
+        sized(figure, args.width)
+    write_output(args.output, as_file(figure, args.output.suffix[1:]))
     return 0
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
+SETTLED = 0.1  # coverage from which on a risk-coverage curve must be in the picture
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -112,6 +114,15 @@ def draw_risk_coverage(axes: Axes, curves: Mapping[str, Curve], *, title: str = 
         axes.plot(
             curve.x, 100 * curve.y, line(index), color=color(index), linewidth=1.2, label=label
         )
-    axes.set(xlim=(0, 1), xlabel="coverage", ylabel="error % of the covered", title=title)
-    axes.set_ylim(bottom=0)
+    axes.set(xlabel="coverage", ylabel="error % of the covered", title=title)
+    # one error among the few most confident examples would leave the rest of the picture empty
+    settled = [100 * curve.y[curve.x >= SETTLED].max() for curve in curves.values()]
+    axes.set_ylim(0, 1.05 * max(settled) or 1)
+    first = min(_first_error(curve) for curve in curves.values())
+    axes.set_xlim(max(0.0, min(first, 0.9) - 0.05), 1)  # below it there is no error to show
     return tidied(axes)
+
+
+def _first_error(curve: Curve) -> float:
+    """The smallest coverage at which there is an error."""
+    return float(min(curve.x[curve.y > 0], default=1.0))

@@ -13,6 +13,7 @@ import torch
 
 from calibench.evaluation.scoring import log_probabilities
 from calibench.leaderboard.records import Record
+from calibench.plots.reliability import Reliability, reliability
 from calibench.runs import Predictions
 from calibench.tables.key import TEST
 
@@ -32,6 +33,8 @@ class ExampleScores:
         entropy: Entropy of the distribution in nats, float64.
         predicted: Most probable class.
         target: True class; -1 where there is none.
+        example: Number of the example; runs on the same examples share them.
+        run: Number of the run.
         class_names: Names of the K classes.
         class_counts: Training examples of each class, empty if unknown.
     """
@@ -41,6 +44,8 @@ class ExampleScores:
     entropy: npt.NDArray[np.float64]
     predicted: npt.NDArray[np.int64]
     target: npt.NDArray[np.int64]
+    example: npt.NDArray[np.int64]
+    run: npt.NDArray[np.int64]
     class_names: list[str]
     class_counts: list[int]
 
@@ -66,6 +71,8 @@ class ExampleScores:
             entropy=np.log1p(others) + spread / (1 + others),
             predicted=predicted,
             target=target,
+            example=rows,
+            run=np.zeros_like(rows),
             class_names=[str(name) for name in names],
             class_counts=list(metadata.get("class_counts") or []),
         )
@@ -83,18 +90,35 @@ class ExampleScores:
 
     @classmethod
     def joined(cls, parts: Sequence[ExampleScores]) -> Self:
-        """The examples of several seeds one after the other."""
+        """The examples of several seeds one after the other; equal targets mean the same examples."""
         arrays = {
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in ("confidence", "metric_confidence", "entropy", "predicted", "target")
         }
-        return cls(**arrays, class_names=parts[0].class_names, class_counts=parts[0].class_counts)
+        shared = all(np.array_equal(part.target, parts[0].target) for part in parts)
+        sizes = [len(part.target) for part in parts]
+        example = (
+            np.concatenate([part.example for part in parts]) if shared else np.arange(sum(sizes))
+        )
+        return cls(
+            **arrays,
+            example=example,
+            run=np.repeat(np.arange(len(parts)), sizes),
+            class_names=parts[0].class_names,
+            class_counts=parts[0].class_counts,
+        )
 
     @property
     def correct(self) -> npt.NDArray[np.bool_]:
         """Whether the most probable class is the true one, (N,)."""
         result: npt.NDArray[np.bool_] = self.predicted == self.target
         return result
+
+    def reliability(self, n_bins: int) -> Reliability:
+        """The reliability diagram of all runs."""
+        return reliability(
+            self.metric_confidence, self.correct, n_bins=n_bins, example=self.example, run=self.run
+        )
 
 
 def load_predictions(record: Record, split: str) -> Predictions:

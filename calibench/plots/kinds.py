@@ -8,17 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.comparison import compare
 from calibench.leaderboard.table import Row, Table, keys_of, value_at
+from calibench.plots.calibrator_values import draw_bars, draw_heat_map
 from calibench.plots.classes import confusion, draw_confusion
 from calibench.plots.critical_difference import draw_critical_difference
 from calibench.plots.curves import draw_risk_coverage, draw_roc, risk_coverage_curve, roc
 from calibench.plots.style import legend_below, panels
 from calibench.plots.tradeoff import draw_shift, draw_tradeoff
-from calibench.plots.training import draw_curves, training_curves
+from calibench.plots.training import Series, draw_curves, training_curves
 from calibench.statistics import LEVEL
 from calibench.tables.key import RAW, TEST, VAL
+from calibench.tables.titles import initials
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,6 +41,7 @@ class Request:
         n_bins: Bins of a reliability diagram.
         ood_set: The set of a ROC; the first one if None.
         allow_missing: Compare ranks although runs are missing.
+        metric_given: Whether the metric was asked for; training curves are of all metrics if not.
     """
 
     tables: Sequence[Table]
@@ -45,6 +50,7 @@ class Request:
     n_bins: int = 15
     ood_set: str | None = None
     allow_missing: bool = False
+    metric_given: bool = False
 
     @property
     def table(self) -> Table:
@@ -75,6 +81,12 @@ class Request:
 
         return ExampleScores.joined([calibrated(record, split, calibrator) for record in records])
 
+    def shows_curve(self, column: Column) -> bool:
+        """Whether a logged number is drawn: of the metric that was asked for, or any by its first bins."""
+        if self.metric_given:
+            return (column.metric, column.n_bins) == (self.metric.metric, self.metric.n_bins)
+        return column.n_bins is None
+
     @property
     def rows(self) -> list[Row]:
         """The rows that have runs, if there is only one table."""
@@ -91,15 +103,13 @@ def _after(calibrator: str) -> str:
 
 
 def _reliability(request: Request) -> Figure:
-    from calibench.plots.reliability import draw_reliability, reliability
+    from calibench.plots.reliability import draw_reliability
 
     shown = list(dict.fromkeys([RAW, request.calibrator]))  # raw and calibrated side by side
     drawn = [(row, calibrator) for row in request.rows for calibrator in shown]
     figure, grid = panels(len(drawn))
     for axes, (row, calibrator) in zip(grid, drawn, strict=True):
-        scores = request.after(calibrator, row)
-        pooled = {"n_bins": request.n_bins, "runs": len(row.records)}
-        diagram = reliability(scores.metric_confidence, scores.correct, **pooled)
+        diagram = request.after(calibrator, row).reliability(request.n_bins)
         draw_reliability(axes, diagram, title=_title(row, calibrator))
     legend_below(figure, grid)
     return figure
@@ -152,14 +162,29 @@ def _curves(request: Request) -> Figure:
         row.label: [training_curves(Path(record.folder)) for record in row.records.values()]
         for row in request.rows
     }
-    names = dict.fromkeys(n for of in runs.values() for run in of for n in run if n != "lr")
+    logged = dict.fromkeys(n for of in runs.values() for run in of for n in run if n != "lr")
+    names = [name for name in logged if request.shows_curve(logged_column(name))]
     if not names:
-        raise ValueError(f"{request.table.title} has no training curves.")
+        of = f" of {request.metric}" if request.metric_given else ""
+        raise ValueError(f"{request.table.title} has no training curves{of}.")
     figure, grid = panels(len(names), columns=3)
     for axes, name in zip(grid, names, strict=True):
-        draw_curves(axes, {k: [run.get(name, []) for run in of] for k, of in runs.items()}, y=name)
+        column = logged_column(name)
+        scale = 100 if column.info.percent else 1
+        shown = {k: [_scaled(run.get(name, []), scale) for run in of] for k, of in runs.items()}
+        draw_curves(axes, shown, y=column.title)
     legend_below(figure, grid, columns=3)
     return figure
+
+
+def logged_column(name: str) -> Column:
+    """The column that a name in metrics.csv stands for: `val/ece_20` -> ECE of 20 bins on the validation set."""
+    split, _, metric = name.rpartition("/")
+    return Column.parse(f"{metric}/{split}" if split else metric)
+
+
+def _scaled(points: Series, scale: float) -> Series:
+    return [(x, scale * y) for x, y in points]
 
 
 def _tradeoff(request: Request) -> Figure:
@@ -176,7 +201,6 @@ def _tradeoff(request: Request) -> Figure:
                 (_printed(error, row, seed), _printed(metric, row, seed)) for seed in sorted(seeds)
             ]
         draw_tradeoff(axes, groups, x=error.title, y=_with_bins(request), title=table.title)
-    legend_below(figure, grid, columns=3 if len(grid) > 2 else 2)
     return figure
 
 
@@ -198,7 +222,7 @@ def _shift(request: Request) -> Figure:
         raise ValueError(f"{table.title} has no shifted set with {column}.")
     shown = [replace(column, split=split) for split in (TEST, *sets)]
     series = {
-        row.label: {c.split or TEST: _mean(table, row, c) for c in shown} for row in request.rows
+        row.label: {c.split or TEST: _seeds(table, row, c) for c in shown} for row in request.rows
     }
     figure, (axes,) = panels(1)
     figure.set_size_inches(max(5, 0.6 * len(shown) + 2), 3.8)
@@ -212,11 +236,62 @@ def _sets_with(table: Table, column: Column) -> list[str]:
     return list(dict.fromkeys(k.split for k in keys if k.metric == column.metric))
 
 
-def _mean(table: Table, row: Row, column: Column) -> float:
+def _seeds(table: Table, row: Row, column: Column) -> list[float]:
     keys = keys_of(column, table.implied)
-    values = [value_at(record, keys) for record in row.records.values()]
     scale = 100 if column.info.percent else 1
-    return scale * math.fsum(values) / len(values)
+    return [scale * value_at(record, keys) for record in row.records.values()]
+
+
+def _heat_map(request: Request) -> Figure:
+    figure, grid = panels(len(request.tables), columns=2)
+    size = (0, 0)
+    for axes, table in zip(grid, request.tables, strict=True):
+        columns, rows = _after_each(request, table), [row for row in table.rows if row.records]
+        size = max(size, (len(columns), len(rows)))
+        found = [[row.values[column] for column in columns] for row in rows]
+        scale = 100 if request.metric.info.percent else 1
+        draw_heat_map(
+            axes,
+            np.array([[scale * value.mean for value in values] for values in found]),
+            [row.label for row in rows],
+            [_short(column.calibrator) for column in columns],
+            marks=np.array([[value.marked for value in values] for values in found]),
+            title=f"{table.title}: {_with_bins(request)}",
+        )
+    across, down = (2 if len(grid) > 1 else 1), math.ceil(len(grid) / 2)
+    figure.set_size_inches(across * (2 + 0.5 * size[0]), down * (0.9 + 0.24 * size[1]))
+    return figure
+
+
+def _bars(request: Request) -> Figure:
+    figure, grid = panels(len(request.tables), columns=2)
+    scale = 100 if request.metric.info.percent else 1
+    for axes, table in zip(grid, request.tables, strict=True):
+        columns = _after_each(request, table)
+        groups = {
+            row.label: {
+                _short(column.calibrator): (scale * value.mean, scale * value.std)
+                for column in columns
+                if math.isfinite((value := row.values[column]).mean)
+            }
+            for row in table.rows
+            if row.records
+        }
+        draw_bars(axes, groups, y=_with_bins(request), title=table.title)
+    if len(grid) == 1:
+        figure.set_size_inches(6.5, 3.4)
+    legend_below(figure, grid, columns=4)
+    return figure
+
+
+def _after_each(request: Request, table: Table) -> list[Column]:
+    """The metric raw, then after each calibrator that the table's runs have."""
+    shown = [c for c in table.columns if replace(c, calibrator=RAW) == request.metric.after(RAW)]
+    return sorted(dict.fromkeys(shown), key=lambda column: column.calibrator != RAW)
+
+
+def _short(calibrator: str) -> str:
+    return RAW if calibrator == RAW else initials(calibrator)
 
 
 def _critical_difference(request: Request) -> Figure:
@@ -238,6 +313,8 @@ def _critical_difference(request: Request) -> Figure:
 
 
 KINDS: dict[str, Callable[[Request], Figure]] = {
+    "heat-map": _heat_map,
+    "bars": _bars,
     "reliability": _reliability,
     "roc": _roc,
     "risk-coverage": _risk_coverage,

@@ -1,8 +1,9 @@
-"""Reliability diagrams: accuracy against confidence in bins, with bootstrap intervals."""
+"""Reliability diagrams: accuracy against confidence in bins, with intervals."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,17 +22,17 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reliability:
-    """A reliability diagram: accuracy and confidence in equal-width bins.
+    """A reliability diagram: accuracy and confidence in equal-width bins, in which several runs are pooled.
 
     Attributes:
-        count: Examples in each bin, (n_bins,).
+        count: Predictions in each bin, (n_bins,).
         confidence: Their mean confidence, NaN in an empty bin.
         accuracy: Their accuracy, NaN in an empty bin.
-        low: Lower end of the accuracy's bootstrap interval.
+        low: Lower end of the accuracy's interval.
         high: Upper end.
         calibrated_low: Lower end of where a calibrated model's accuracy would lie.
         calibrated_high: Upper end.
-        ece: Expected calibration error with these bins.
+        ece: Expected calibration error of each run with these bins, (runs,).
     """
 
     count: npt.NDArray[np.int64]
@@ -41,12 +42,23 @@ class Reliability:
     high: Floats
     calibrated_low: Floats
     calibrated_high: Floats
-    ece: float
+    ece: Floats
 
     @property
     def n_bins(self) -> int:
         """Number of bins."""
         return len(self.count)
+
+    @property
+    def text(self) -> str:
+        """The calibration error in words; of several runs the mean and the standard deviation, as in a table."""
+        runs = len(self.ece)
+        error = f"ECE {100 * self.ece.mean():.2f}"
+        if runs == 1:
+            return f"{error} %\n{self.n_bins} bins"
+        return (
+            f"{error} ± {100 * self.ece.std(ddof=1):.2f} %\n{self.n_bins} bins, {runs} seeds pooled"
+        )
 
 
 def reliability(
@@ -54,46 +66,93 @@ def reliability(
     correct: npt.NDArray[np.bool_],
     *,
     n_bins: int = 15,
-    runs: int = 1,
+    example: npt.NDArray[np.int64] | None = None,
+    run: npt.NDArray[np.int64] | None = None,
 ) -> Reliability:
     """Compute a reliability diagram.
 
-    The interval is the bootstrap of a bin's examples, given how many it has: the accuracy of n
-    examples drawn from it is binomial. The consistency band (Broecker and Smith 2007) is that of a calibrated model,
-    whose correctness is drawn from the confidences.
+    The interval is Wilson's (1927) for as many independent examples as the predictions are worth (Korn and Graubard
+    1998): three runs on the same images are between one and three times that many, as they agree on them or not. The
+    consistency band (Broecker and Smith 2007) is that of a calibrated model, whose correctness is drawn from the
+    confidences.
 
     Args:
-        confidence: Largest probability of each example, (N,), see `ExampleScores.metric_confidence`.
-        correct: Whether the prediction is right, (N,).
+        confidence: Largest probability of each prediction, (N,), see `ExampleScores.metric_confidence`.
+        correct: Whether it is right, (N,).
         n_bins: Right-closed bins of [0, 1].
-        runs: How many runs on the same examples are pooled: their labels are the same, so the consistency band is as
-            wide as that of one run's share of the examples.
+        example: The number of its example, (N,); by default each has its own.
+        run: The number of its run, (N,); by default they are one.
 
     Raises:
-        ValueError: If there is no example, or no bin.
+        ValueError: If there is no prediction, or no bin.
     """
     if len(confidence) == 0 or n_bins < 1:
         raise ValueError(
             f"a reliability diagram needs examples and bins, got {len(confidence)} examples and {n_bins} bins."
         )
+    example = np.arange(len(confidence)) if example is None else example
+    run = np.zeros(len(confidence), dtype=np.int64) if run is None else run
     bins = equal_width_bin_of_array(confidence, n_bins)
-    confidence = confidence.astype(np.float64)
+    exact = confidence.astype(np.float64)
     count = np.bincount(bins, minlength=n_bins)
     with np.errstate(invalid="ignore"):
-        mean = np.bincount(bins, confidence, n_bins) / count
+        mean = np.bincount(bins, exact, n_bins) / count
         accuracy = np.bincount(bins, correct.astype(float), n_bins) / count
-    drawn = np.random.default_rng(0).binomial(count, np.nan_to_num(accuracy), (1000, n_bins))
-    low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2], axis=0) / np.maximum(count, 1)
-    gap = float(np.nansum(count * np.abs(mean - accuracy)) / count.sum())
-    hole = np.where(count, 0.0, np.nan)
-    band = _consistency_band(confidence.astype(np.float64), bins, n_bins, runs)
-    return Reliability(count, mean, accuracy, low + hole, high + hole, band[0], band[1], gap)
+    independent = _independent(bins, example, correct, count, accuracy)
+    low, high = _wilson(accuracy, independent)
+    runs_an_example = len(example) / len(np.unique(example))
+    band = _consistency_band(exact, bins, n_bins, runs_an_example)
+    ece = _error_of_runs(exact - correct, bins + n_bins * run, n_bins)
+    return Reliability(count, mean, accuracy, low, high, band[0], band[1], ece)
+
+
+def _error_of_runs(gap: Floats, cell: npt.NDArray[np.int64], n_bins: int) -> Floats:
+    """The calibration error of each run: cells are its bins, one run after the other."""
+    runs = cell.max() // n_bins + 1
+    sums = np.bincount(cell, gap, runs * n_bins).reshape(runs, n_bins)
+    sizes = np.bincount(cell // n_bins, minlength=runs)
+    error: Floats = np.abs(sums).sum(1) / sizes
+    return error
+
+
+def _independent(
+    bins: npt.NDArray[np.int64],
+    example: npt.NDArray[np.int64],
+    correct: npt.NDArray[np.bool_],
+    count: npt.NDArray[np.int64],
+    accuracy: Floats,
+) -> Floats:
+    """How many independent examples the predictions of each bin are worth, (n_bins,)."""
+    n_bins = len(count)
+    pairs, inverse = np.unique(bins * (example.max() + 1) + example, return_inverse=True)
+    place = pairs // (example.max() + 1)  # the bin of each example that is in it
+    size, hits = np.bincount(inverse), np.bincount(inverse, correct)
+    between = np.bincount(place, (hits - accuracy[place] * size) ** 2, n_bins)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        alike = (
+            np.bincount(place, size**2, n_bins) / count
+        )  # if all predictions of an example agree
+        effect = np.where(between > 0, between / (count * accuracy * (1 - accuracy)), alike)
+    worth: Floats = count / effect.clip(1, np.maximum(alike, 1))
+    return worth
+
+
+def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Ends of Wilson's interval of a share among n."""
+    z = NormalDist().inv_cdf(1 - LEVEL / 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return centre - half, centre + half
 
 
 def _consistency_band(
-    confidence: Floats, bins: npt.NDArray[np.int64], n_bins: int, runs: int
+    confidence: Floats, bins: npt.NDArray[np.int64], n_bins: int, runs: float
 ) -> Floats:
-    """Where the accuracy of calibrated models lies in each bin: both ends, (2, n_bins), NaN in an empty bin."""
+    """Where the accuracy of calibrated models lies in each bin: both ends, (2, n_bins), NaN in an empty bin.
+
+    Runs on the same examples have the same labels, so pooling them makes the band no narrower.
+    """
     hits = PoissonBinomial(confidence.clip(0, 1), bins, n_bins)
     drawn = np.concatenate([*hits.draws(1000, np.random.default_rng(0))])
     ends = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2], axis=0)
@@ -104,48 +163,41 @@ def _consistency_band(
     return band
 
 
+FEW = 5  # predictions of a bin whose marker is hollow
+
+
 def draw_reliability(axes: Axes, diagram: Reliability, *, title: str = "") -> Axes:
-    """Draw accuracy in bins with its bootstrap band, the diagonal, and where examples lie."""
+    """Draw accuracy in bins with its interval, the diagonal, and where examples lie.
+
+    A marker grows with the number of predictions in its bin, and is hollow where there are fewer than five.
+    """
+    share = diagram.count / diagram.count.sum()
     centers = (np.arange(diagram.n_bins) + 0.5) / diagram.n_bins
-    width = 1 / diagram.n_bins
-    axes.bar(
-        centers,
-        diagram.count / diagram.count.sum(),
-        width,
-        color="#D9D9D9",
-        label="share of examples",
-    )
+    axes.bar(centers, share, 1 / diagram.n_bins, color="#D9D9D9", label="share of examples")
     axes.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
     seen = diagram.count > 0
-    axes.fill_between(
-        diagram.confidence[seen],
-        diagram.calibrated_low[seen],
-        diagram.calibrated_high[seen],
-        color=PALETTE[2],
-        alpha=0.2,
-        linewidth=0,
-        label="95 % of calibrated models",
+    x, y = diagram.confidence[seen], diagram.accuracy[seen]
+    bands = {
+        "95 % of calibrated models": (diagram.calibrated_low, diagram.calibrated_high, PALETTE[2]),
+        "95 % interval of the accuracy": (diagram.low, diagram.high, PALETTE[0]),
+    }
+    for label, (low, high, shade) in bands.items():
+        axes.fill_between(
+            x, low[seen], high[seen], color=shade, alpha=0.2, linewidth=0, label=label
+        )
+    axes.plot(x, y, "-", color=PALETTE[0], linewidth=1)
+    faces = np.where(diagram.count[seen] < FEW, "white", PALETTE[0])
+    axes.scatter(
+        x,
+        y,
+        6 + 60 * share[seen],
+        c=faces,
+        edgecolors=PALETTE[0],
+        linewidths=0.8,
+        zorder=3,
+        clip_on=False,
     )
-    axes.fill_between(
-        diagram.confidence[seen],
-        diagram.low[seen],
-        diagram.high[seen],
-        color=PALETTE[0],
-        alpha=0.2,
-        linewidth=0,
-        label="95 % bootstrap band",
-    )
-    axes.plot(
-        diagram.confidence[seen], diagram.accuracy[seen], "o-", color=PALETTE[0], markersize=3
-    )
-    axes.text(
-        0.03,
-        0.97,
-        f"ECE {100 * diagram.ece:.2f} %\n{diagram.n_bins} bins",
-        transform=axes.transAxes,
-        va="top",
-        fontsize=7,
-    )
+    axes.text(0.03, 0.97, diagram.text, transform=axes.transAxes, va="top", fontsize=7)
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", title=title)
     axes.set_aspect("equal")
     return tidied(axes)

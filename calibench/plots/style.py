@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from calibench.tables.output import printable
@@ -13,9 +15,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito (2008), without yellow, which vanishes on white.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = "osD^vPX"
+# Okabe and Ito (2008), without yellow, which vanishes on white; then those of Tol's muted scheme (2021) unlike them.
+PALETTE = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+    "#882255", "#999933", "#332288", "#44AA99", "#AA4499", "#DDCC77",
+)  # fmt: skip
+MARKERS = "osD^vPX<>ph*d"
+FONTS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none"}
+"""Text in files is text: venues refuse the Type 3 fonts that matplotlib embeds by default."""
+
+WIDTHS = {"column": 3.3, "page": 6.9}
+"""Inches of one column and of the page of a paper in two columns."""
+
 LINES = ("-", "--", "-.", ":")
 GREY = "#777777"
 PANEL = 2.7  # width in inches
@@ -35,6 +46,70 @@ def line(index: int) -> str:
 def marker(index: int) -> str:
     """The marker of group number `index`; groups of the same colour have different markers."""
     return MARKERS[(index + index // len(PALETTE)) % len(MARKERS)]
+
+
+def sized(figure: Figure, width: str) -> None:
+    """Scale a figure to the width of a column or a page, with texts of the size that they have.
+
+    Args:
+        figure: The figure.
+        width: A name in `WIDTHS`.
+    """
+    across, down = figure.get_size_inches()
+    figure.set_size_inches(WIDTHS[width], max(down * WIDTHS[width] / across, 1.5))
+
+
+def label_points(
+    axes: Axes, points: Mapping[str, tuple[float, float]], *, size: float = 6.5
+) -> None:
+    """Write the label of each point beside it, where it covers the fewest labels and points that are there.
+
+    Args:
+        axes: Where; its limits must be what they will be.
+        points: Labels with their places, in data coordinates.
+        size: Of the letters, in points.
+    """
+    scale = axes.figure.dpi / 72
+    places = {name: axes.transData.transform(place) for name, place in points.items()}
+    taken = [_box(x, y, 3 * scale, 3 * scale) for x, y in places.values()]
+    extent = axes.get_window_extent()
+    inside = extent.x0, extent.y0, extent.x1, extent.y1
+    for name, (x, y) in places.items():
+        width, height = 0.55 * size * len(name) * scale, 1.2 * size * scale
+        options = []
+        for side, above in product((1, -1, 0), (0, 1, -1)):
+            if side or above:
+                dx, dy = side * (width / 2 + 4 * scale), above * (height / 2 + 4 * scale)
+                box = _box(x + dx, y + dy, width / 2, height / 2)
+                outside = width * height - _overlap(box, inside)
+                options.append(
+                    (outside + sum(_overlap(box, other) for other in taken), dx, dy, box)
+                )
+        _, dx, dy, box = min(options, key=lambda option: option[0])
+        taken.append(box)
+        offset = (dx / scale, dy / scale)
+        axes.annotate(
+            name,
+            points[name],
+            offset,
+            textcoords="offset points",
+            fontsize=size,
+            ha="center",
+            va="center",
+        )
+
+
+Box = tuple[float, float, float, float]
+
+
+def _box(x: float, y: float, half_width: float, half_height: float) -> Box:
+    return x - half_width, y - half_height, x + half_width, y + half_height
+
+
+def _overlap(one: Box, other: Box) -> float:
+    across = min(one[2], other[2]) - max(one[0], other[0])
+    down = min(one[3], other[3]) - max(one[1], other[1])
+    return max(across, 0.0) * max(down, 0.0)
 
 
 def legend_below(
@@ -90,6 +165,17 @@ def tidied(axes: Axes) -> Axes:
     axes.xaxis.label.set_fontsize(8)
     axes.yaxis.label.set_fontsize(8)
     return axes
+
+
+def as_file(figure: Figure, form: str) -> bytes:
+    """A figure as `png`, `svg` or `pdf`, with its texts as text."""
+    from matplotlib import rc_context
+
+    as_text(figure)
+    drawn = io.BytesIO()
+    with rc_context(FONTS):
+        figure.savefig(drawn, dpi=200, format=form)
+    return drawn.getvalue()
 
 
 def as_text(figure: Figure) -> None:

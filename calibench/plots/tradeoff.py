@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
-from calibench.plots.style import color, line, marker, tidied
+from calibench.plots.style import color, label_points, line, marker, tidied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +17,7 @@ Points = Sequence[tuple[float, float]]
 def draw_tradeoff(
     axes: Axes, groups: Mapping[str, Points], *, x: str, y: str, title: str = ""
 ) -> Axes:
-    """Draw the points of each group, one for each seed, and a larger one at their mean.
+    """Draw the points of each group, one for each seed, and a larger one at their mean, which has the name.
 
     Args:
         axes: Where to draw.
@@ -25,38 +26,45 @@ def draw_tradeoff(
         y: Title of the ordinate.
         title: Title of the panel.
     """
+    means = {}
     for index, (name, points) in enumerate(groups.items()):
         if not points:
             continue
         xs, ys = zip(*points, strict=True)
         shade, shape = color(index), marker(index)
         axes.scatter(xs, ys, s=8, color=shade, marker=shape, alpha=0.5, linewidths=0)
-        mean = sum(xs) / len(xs), sum(ys) / len(ys)
-        axes.scatter(
-            *mean, s=42, color=shade, marker=shape, edgecolors="white", linewidths=0.6, label=name
-        )
+        means[name] = mean = sum(xs) / len(xs), sum(ys) / len(ys)
+        axes.scatter(*mean, s=42, color=shade, marker=shape, edgecolors="white", linewidths=0.6)
     axes.set(xlabel=x, ylabel=y, title=title)
-    return tidied(axes)
+    axes.margins(0.12)
+    label_points(tidied(axes), means)
+    return axes
 
 
 def draw_shift(
-    axes: Axes, series: Mapping[str, Mapping[str, float]], *, y: str, title: str = ""
+    axes: Axes, series: Mapping[str, Mapping[str, Sequence[float]]], *, y: str, title: str = ""
 ) -> Axes:
-    """Draw a metric of each loss along sets, from the test split to the hardest shift.
+    """Draw a metric of each loss along sets, from the test split to the hardest shift: means and deviations of seeds.
 
     Args:
         axes: Where to draw.
-        series: For each label the value of each set, in the order of the sets.
+        series: For each label the values of each set, one for each seed, in the order of the sets.
         y: Title of the ordinate.
         title: Title of the panel.
     """
     names = list(dict.fromkeys(name for values in series.values() for name in values))
     for index, (label, values) in enumerate(series.items()):
         places = [names.index(name) for name in values]
-        axes.plot(
-            places,
-            list(values.values()),
-            line(index),
+        beside = (
+            (index - (len(series) - 1) / 2) * 0.3 / len(series)
+        )  # so that bars do not hide each other
+        axes.errorbar(
+            [place + beside for place in places],
+            [fmean(seeds) for seeds in values.values()],
+            [stdev(seeds) if len(seeds) > 1 else 0.0 for seeds in values.values()],
+            linestyle=line(index),
+            linewidth=1,
+            elinewidth=0.8,
             marker=marker(index),
             markersize=3,
             color=color(index),

@@ -13,7 +13,6 @@ from calibench.leaderboard.records import Record
 from calibench.plots.classes import confusion, shot_groups
 from calibench.plots.curves import Curve, risk_coverage_curve, roc
 from calibench.plots.example_scores import ExampleScores, load_predictions
-from calibench.plots.reliability import reliability
 from calibench.plots.training import training_curves
 from calibench.runs import CorruptRun
 from calibench.tables.key import RAW, TEST
@@ -61,7 +60,7 @@ def pictures(records: Sequence[Record], n_bins: int) -> Json:
         return {}
     after = {name: _pooled([r[name] for r in runs]) for name in _common(runs)}
     return {
-        "reliability": {n: _diagram(of, n_bins, len(runs)) for n, of in after.items() if of},
+        "reliability": {n: _diagram(of, n_bins) for n, of in after.items() if of},
         "risk": _curve(risk_coverage_curve(scores.confidence, scores.correct, points=POINTS)),
         "roc": {name: _curve(curve) for name, curve in _rocs(records, scores)},
         "classes": _classes(scores),
@@ -84,8 +83,8 @@ def _common(runs: Sequence[Mapping[str, ExampleScores]]) -> list[str]:
     return [name for name in runs[0] if all(name in run for run in runs)] if runs else []
 
 
-def _diagram(scores: ExampleScores, n_bins: int, runs: int) -> Json:
-    diagram = reliability(scores.metric_confidence, scores.correct, n_bins=n_bins, runs=runs)
+def _diagram(scores: ExampleScores, n_bins: int) -> Json:
+    diagram = scores.reliability(n_bins)
     return {
         "count": diagram.count.tolist(),
         "confidence": shorts(diagram.confidence),
@@ -93,7 +92,7 @@ def _diagram(scores: ExampleScores, n_bins: int, runs: int) -> Json:
         "low": shorts(diagram.low),
         "high": shorts(diagram.high),
         "calibrated": [shorts(diagram.calibrated_low), shorts(diagram.calibrated_high)],
-        "ece": short(diagram.ece),
+        "ece": diagram.text.splitlines()[0],
     }
 
 

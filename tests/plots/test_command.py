@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from calibench.leaderboard import Column, read_results
+from calibench.leaderboard.columns import ANY
 from calibench.leaderboard.table import build_tables
 from calibench.plots import add_arguments, run
+from calibench.plots.calibrator_values import draw_bars, draw_heat_map
 from calibench.plots.classes import draw_confusion
 from calibench.plots.critical_difference import draw_critical_difference
 from calibench.plots.curves import draw_risk_coverage, draw_roc, risk_coverage_curve, roc
@@ -124,7 +128,7 @@ def test_reliability_has_the_bins_that_are_asked_for(
     texts: list[str] = []
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: texts.extend(_texts(self)))
     called("reliability", str(results / "a"), "--bins", "7", "-o", str(tmp_path / "x.png"))
-    assert any(text.endswith("\n7 bins") for text in texts), texts
+    assert any("\n7 bins, 2 seeds pooled" in text for text in texts), texts
 
 
 def _texts(figure: Figure) -> list[str]:
@@ -139,10 +143,12 @@ def axes() -> Axes:
 def test_reliability_states_its_bins_and_draws_what_was_computed(axes: Axes) -> None:
     diagram = reliability(np.array([0.5, 0.95, 0.9]), np.array([True, True, False]), n_bins=20)
     assert draw_reliability(axes, diagram, title="t") is axes
-    assert f"ECE {100 * diagram.ece:.2f} %\n20 bins" in [t.get_text() for t in axes.texts]
+    assert f"ECE {100 * diagram.ece[0]:.2f} %\n20 bins" in [t.get_text() for t in axes.texts]
     seen = diagram.count > 0
-    drawn = axes.lines[-1].get_xydata()
-    assert drawn == pytest.approx(np.c_[diagram.confidence[seen], diagram.accuracy[seen]])
+    drawn = np.asarray(axes.collections[-1].get_offsets())
+    expected = np.c_[diagram.confidence[seen], diagram.accuracy[seen]]
+    assert drawn == pytest.approx(expected)
+    assert (axes.collections[-1].get_facecolor()[:, :3] == 1).all()  # hollow: one example each
     assert [bar.get_height() for bar in axes.patches] == pytest.approx(diagram.count / 3)
 
 
@@ -161,6 +167,42 @@ def test_confusion_writes_shares(axes: Axes) -> None:
     assert [label.get_text() for label in axes.get_xticklabels()] == ["cat", "dog"]
 
 
+def test_heat_map_frames_the_smallest_and_marks_what_is_within_noise(axes: Axes) -> None:
+    values, marks = np.array([[3.0, 1.0], [2.0, np.nan]]), np.array([[False, True], [False, False]])
+    draw_heat_map(axes, values, ["A", "B"], ["raw", "TS"], marks=marks)
+    assert [text.get_text() for text in axes.texts] == ["3.00", "1.00°", "2.00"]
+    assert axes.lines[0].get_xdata().mean() == pytest.approx(0.904)  # around column 1, row 0
+    assert axes.lines[0].get_ydata().min() == pytest.approx(-0.46)
+
+
+def test_bars_stand_in_groups_with_their_deviations(axes: Axes) -> None:
+    groups = {"A": {"raw": (3.0, 0.5), "TS": (1.0, math.nan)}, "B": {"raw": (2.0, 0.1)}}
+    draw_bars(axes, groups, y="ece")
+    assert axes.get_legend_handles_labels()[1] == ["raw", "TS"]
+    raw, ts = (c for c in axes.containers if isinstance(c, BarContainer))
+    assert [bar.get_height() for bar in raw] == [3.0, 2.0]
+    assert [bar.get_x() + bar.get_width() / 2 for bar in ts] == pytest.approx([0.2])
+    assert raw.errorbar.lines[2][0].get_segments()[0][:, 1] == pytest.approx([2.5, 3.5])
+
+
+def test_heat_map_and_bars_show_every_calibrator(tmp_path: Path) -> None:
+    for loss in ("BrierLoss", "FocalLoss"):
+        write_run(tmp_path, loss=loss, values={"ece@raw": 0.2, "ece@TemperatureScaling": 0.01})
+    column = Column("ece")
+    tables = build_tables(read_results(tmp_path), [column, column.after(ANY)], column)
+    (axes,) = KINDS["heat-map"](Request(tables, column)).axes
+    assert [text.get_text() for text in axes.texts] == ["20.00", "1.00", "10.00"] * 2
+    (axes,) = KINDS["bars"](Request(tables, column)).axes
+    assert axes.get_legend_handles_labels()[1] == ["raw", "TS", "ATS"]
+
+
+def test_risk_coverage_begins_where_errors_begin(axes: Axes) -> None:
+    correct = np.r_[np.ones(80, bool), np.zeros(20, bool)]
+    curve = risk_coverage_curve(np.linspace(1, 0.2, 100), correct)
+    draw_risk_coverage(axes, {"A": curve})
+    assert axes.get_xlim() == pytest.approx((0.76, 1))
+
+
 def test_tradeoff_draws_seeds_and_their_mean(axes: Axes) -> None:
     draw_tradeoff(axes, {"A": [(1.0, 2.0), (3.0, 6.0)]}, x="error", y="ece")
     seeds, mean = (collection.get_offsets() for collection in axes.collections)
@@ -168,7 +210,7 @@ def test_tradeoff_draws_seeds_and_their_mean(axes: Axes) -> None:
     assert mean.tolist() == [[2.0, 4.0]]
 
 
-def test_a_loss_looks_alike_in_all_panels_and_is_named_once() -> None:
+def test_a_loss_looks_alike_in_all_panels_and_is_named_beside_its_mean() -> None:
     figure = Figure()
     one, other = figure.subplots(1, 2)
     draw_tradeoff(one, {"A": [(1.0, 2.0)], "B": [(1.0, 3.0)]}, x="error", y="ece")
@@ -176,6 +218,15 @@ def test_a_loss_looks_alike_in_all_panels_and_is_named_once() -> None:
     assert other.collections[-1].get_facecolor() == pytest.approx(
         one.collections[-1].get_facecolor()
     )
+    assert [text.get_text() for text in [*one.texts, *other.texts]] == ["A", "B", "B"]
+
+
+def test_a_legend_names_a_look_once() -> None:
+    figure = Figure()
+    one, other = figure.subplots(1, 2)
+    for axes in (one, other):
+        axes.plot([0, 1], label="A")
+    other.plot([1, 0], label="B")
     before = figure.get_size_inches()[1]
     legend_below(figure, [one, other], title="t")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["A", "B"]
@@ -183,10 +234,54 @@ def test_a_loss_looks_alike_in_all_panels_and_is_named_once() -> None:
 
 
 def test_shift_keeps_a_set_in_its_place(axes: Axes) -> None:
-    draw_shift(
-        axes, {"A": {"test": 1.0, "s1": 2.0, "s2": 3.0}, "B": {"test": 1.0, "s2": 4.0}}, y="e"
+    series = {
+        "A": {"test": [1.0], "s1": [2.0, 4.0], "s2": [3.0]},
+        "B": {"test": [1.0], "s2": [4.0]},
+    }
+    draw_shift(axes, series, y="e")
+    places = axes.containers[1].lines[0].get_xydata()
+    assert places == pytest.approx(np.array([[0.0, 1.0], [2.0, 4.0]]), abs=0.2)
+    (bars,) = axes.containers[0].lines[2]
+    middle = bars.get_segments()[1]
+    assert middle[:, 1] == pytest.approx([3 - 2**0.5, 3 + 2**0.5])  # mean and deviation of 2 and 4
+
+
+@pytest.mark.parametrize(
+    ("metric", "titles"),
+    [
+        ([], ["loss train", "ECE % val", "NLL val"]),
+        (["--metric", "ece"], ["ECE % val"]),
+        (["--metric", "ece_20"], ["ECE(20) % val"]),
+    ],
+)
+def test_curves_are_of_the_metric_that_is_asked_for_in_its_printed_unit(
+    metric: list[str], titles: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_run(tmp_path)
+    head = "epoch,step,lr,train/loss,val/ece,val/ece_20,val/nll"
+    (folder / "metrics.csv").write_text(f"{head}\n0,1,0.1,2,0.5,0.4,3\n1,2,0.1,1,0.25,0.2,2\n")
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    called("curves", str(tmp_path), *metric, "-o", str(tmp_path / "x.png"))
+    assert [axes.get_ylabel() for axes in drawn[0].axes] == titles
+    (ece,) = [axes for axes in drawn[0].axes if axes.get_ylabel().startswith("ECE")]
+    assert ece.lines[0].get_ydata()[0] == pytest.approx(
+        50 if metric != ["--metric", "ece_20"] else 40
     )
-    assert axes.lines[1].get_xydata().tolist() == [[0.0, 1.0], [2.0, 4.0]]
+    with pytest.raises(ValueError, match="has no training curves of brier"):
+        called("curves", str(tmp_path), "--metric", "brier", "-o", str(tmp_path / "x.png"))
+
+
+def test_files_hold_text_and_have_the_width_of_a_paper(results: Path, tmp_path: Path) -> None:
+    for suffix in ("svg", "pdf"):
+        file = tmp_path / f"x.{suffix}"
+        called("tradeoff", str(results / "a"), "-o", str(file), "--width", "column")
+        if suffix == "svg":
+            assert ">CrossEntropyLoss</text>" in file.read_text()
+            assert 'width="237.6pt"' in file.read_text()  # 3.3 inches
+        else:
+            assert b"/Type3" not in file.read_bytes()
+            assert b"/Subtype /Type42" in file.read_bytes() or b"/CIDFontType2" in file.read_bytes()
 
 
 def test_curves_of_a_label_share_a_colour(axes: Axes) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 
 from calibench import metrics
@@ -41,7 +42,7 @@ def test_the_diagram_has_the_metrics_ece(n_bins: int) -> None:
     probs = torch.from_numpy(LOGITS).softmax(dim=1)
     expected = metrics.calibration_error(probs, torch.from_numpy(TARGET), n_bins=n_bins)
     diagram = reliability(OUTPUTS.metric_confidence, OUTPUTS.correct, n_bins=n_bins)
-    assert diagram.ece == pytest.approx(float(expected), abs=1e-9)
+    assert diagram.ece == pytest.approx([float(expected)], abs=1e-9)
     assert diagram.count.sum() == 500
     assert diagram.n_bins == n_bins
 
@@ -52,16 +53,42 @@ def test_a_bin_by_hand() -> None:
     assert diagram.count.tolist() == [1, 3]
     assert diagram.confidence == pytest.approx([0.5, 2.45 / 3])
     assert diagram.accuracy == pytest.approx([1, 2 / 3])
-    assert (diagram.low[0], diagram.high[0]) == (1.0, 1.0)
 
 
-def test_the_band_covers_what_a_resample_of_examples_does() -> None:
-    """The binomial band equals a plain bootstrap of the bin's examples."""
-    correct = RANDOM.random(80) < 0.7
-    diagram = reliability(np.full(80, 0.9), correct, n_bins=1)
-    drawn = RANDOM.choice(correct, size=(4000, 80)).mean(axis=1)
+@pytest.mark.parametrize("hits", [0, 1, 7, 9])
+def test_the_interval_is_wilsons(hits: int) -> None:
+    diagram = reliability(np.full(9, 0.9), np.arange(9) < hits, n_bins=1)
+    expected = binomtest(hits, 9).proportion_ci(method="wilson")
+    assert [diagram.low[0], diagram.high[0]] == pytest.approx([expected.low, expected.high])
+
+
+def test_runs_that_say_the_same_are_worth_one() -> None:
+    confidence, correct = RANDOM.random(200), RANDOM.random(200) < 0.7
+    example, run = np.tile(np.arange(200), 3), np.repeat(np.arange(3), 200)
+    one = reliability(confidence, correct)
+    three = reliability(np.tile(confidence, 3), np.tile(correct, 3), example=example, run=run)
+    assert three.low == pytest.approx(one.low, nan_ok=True)
+    assert three.high == pytest.approx(one.high, nan_ok=True)
+    assert three.ece == pytest.approx(one.ece.repeat(3))
+    assert three.text.startswith(f"ECE {100 * one.ece[0]:.2f} ± 0.00 %")
+
+
+def test_the_interval_of_pooled_runs_is_that_of_resampled_examples() -> None:
+    """Runs that agree on some examples: the width is between that of one run's examples and three runs'."""
+    common = RANDOM.random(400) < 0.7
+    correct = np.where(RANDOM.random((3, 400)) < 0.5, common, RANDOM.random((3, 400)) < 0.7)
+    example, run = np.tile(np.arange(400), 3), np.repeat(np.arange(3), 400)
+    diagram = reliability(np.full(1200, 0.9), correct.ravel(), n_bins=1, example=example, run=run)
+    drawn = correct[:, RANDOM.integers(400, size=(2000, 400))].mean(axis=(0, 2))
     expected = np.quantile(drawn, [0.025, 0.975])
-    assert [diagram.low[0], diagram.high[0]] == pytest.approx(expected, abs=0.015)
+    assert [diagram.low[0], diagram.high[0]] == pytest.approx(expected, abs=0.006)
+
+
+def test_the_errors_of_runs_are_theirs_not_that_of_the_pool() -> None:
+    confidence = np.full(200, 0.7)
+    correct = np.r_[np.arange(100) < 60, np.arange(100) < 80]  # 0.6 and 0.8: the pool is calibrated
+    diagram = reliability(confidence, correct, n_bins=5, run=np.repeat([0, 1], 100))
+    assert diagram.ece == pytest.approx([0.1, 0.1])
 
 
 def test_an_empty_bin_is_nan_and_nothing_is_refused() -> None:

@@ -17,7 +17,7 @@ function drawReliability(rows) {
     el("div", {}, ...[...new Set(["raw", view.after])].filter((c) => r.reliability[c]).map((c) => reliabilityPanel(r.reliability[c], c))))));
   const { count } = known[0].reliability.raw;
   const total = count.reduce((a, b) => a + b, 0);
-  document.getElementById("reliability").append(empty(`${count.length} bins, ${total} examples; bars: share of examples; band: 95 % bootstrap; grey area: 95 % of calibrated models`));
+  document.getElementById("reliability").append(empty(`${count.length} bins, ${total} predictions of all seeds; bars: their share; band: 95 % interval of the accuracy; grey area: 95 % of calibrated models`));
 }
 function reliabilityPanel(r, calibrator) {
   const n = r.count.length;
@@ -30,8 +30,8 @@ function reliabilityPanel(r, calibrator) {
   chart.area(pick(r.confidence), ...r.calibrated.map(pick), { class: "calibrated" });
   chart.area(pick(r.confidence), pick(r.low), pick(r.high), { fill: colorOf(0), opacity: 0.2 });
   chart.line(pick(r.confidence), pick(r.accuracy), { stroke: colorOf(0) });
-  seen.forEach((i) => chart.dot(r.confidence[i], r.accuracy[i], 2.6, { fill: colorOf(0) }, `${r.count[i]} examples, accuracy ${(100 * r.accuracy[i]).toFixed(1)} %`));
-  return el("div", {}, chart.svg, el("p", { class: "quiet" }, `${calibrator === "raw" ? "raw" : `after ${short(calibrator)}`}: ECE ${(100 * r.ece).toFixed(2)} %`));
+  seen.forEach((i) => chart.dot(r.confidence[i], r.accuracy[i], 1.5 + 4 * Math.sqrt(r.count[i] / total), r.count[i] < 5 ? { fill: "none", stroke: colorOf(0) } : { fill: colorOf(0) }, `${r.count[i]} examples, accuracy ${(100 * r.accuracy[i]).toFixed(1)} %`));
+  return el("div", {}, chart.svg, el("p", { class: "quiet" }, `${calibrator === "raw" ? "raw" : `after ${short(calibrator)}`}: ${r.ece}`));
 }
 const short = (calibrator) => {
   const capitals = (calibrator.match(/\([^)]*\)|[A-Z]|#\d+/g) ?? []).join("");

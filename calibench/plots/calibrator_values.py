@@ -1,0 +1,98 @@
+"""A metric of every loss after every calibrator: as a heat map, and as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.plots.style import color, tidied
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = npt.NDArray[np.float64]
+
+
+def draw_heat_map(
+    axes: Axes,
+    values: Floats,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    show: Callable[[float], str] = "{:.2f}".format,
+    marks: npt.NDArray[np.bool_] | None = None,
+    title: str = "",
+) -> Axes:
+    """Draw a number for each row and column on one scale of colours, with a frame around the smallest.
+
+    Args:
+        axes: Where to draw.
+        values: The numbers (rows, columns), NaN where there is none.
+        rows: Names of the rows, of losses say.
+        columns: Names of the columns, of calibrators say.
+        show: A number as text.
+        marks: Where a small circle follows the number (rows, columns).
+        title: Title of the panel.
+    """
+    axes.imshow(values, cmap="cividis_r", aspect="auto")
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    for row, column in np.argwhere(np.isfinite(values)):
+        text = show(values[row, column]) + ("°" if marks is not None and marks[row, column] else "")
+        shade = "white" if values[row, column] > middle else "black"
+        axes.text(column, row, text, ha="center", va="center", fontsize=6.5, color=shade)
+    if np.isfinite(values).any():
+        row, column = np.unravel_index(np.nanargmin(values), values.shape)
+        frame = [[column - 0.48, column + 0.48], [row - 0.46, row + 0.46]]
+        (left, right), (top, bottom) = frame
+        axes.plot(
+            [left, right, right, left, left],
+            [top, top, bottom, bottom, top],
+            color="#D55E00",
+            linewidth=1.5,
+        )
+    axes.set_xticks(range(len(columns)), [_on_lines(name) for name in columns])
+    axes.set_yticks(range(len(rows)), rows)
+    circled = "\n°: a calibrated model could have it" if marks is not None and marks.any() else ""
+    axes.set(title=title, xlabel=f"framed: the smallest mean{circled}")
+    tidied(axes).tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.xaxis.label.set_fontsize(7)
+    return axes
+
+
+def _on_lines(name: str) -> str:
+    """`ATS(n_bins=5, rule=clamped)` on a line for each argument."""
+    return name.replace("(", "\n(").replace(", ", ",\n")
+
+
+def draw_bars(
+    axes: Axes, groups: Mapping[str, Mapping[str, tuple[float, float]]], *, y: str, title: str = ""
+) -> Axes:
+    """Draw bars with the standard deviations of seeds, a group of bars for each label.
+
+    Args:
+        axes: Where to draw.
+        groups: For each label the bars by name, each a mean and a deviation, which is NaN with one seed.
+        y: Title of the ordinate.
+        title: Title of the panel.
+    """
+    names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
+    width = 0.8 / len(names)
+    for index, name in enumerate(names):
+        places = [p for p, bars in enumerate(groups.values()) if name in bars]
+        means, stds = zip(*(bars[name] for bars in groups.values() if name in bars), strict=True)
+        axes.bar(
+            [place + (index - (len(names) - 1) / 2) * width for place in places],
+            means,
+            width,
+            yerr=np.nan_to_num(stds),
+            error_kw={"elinewidth": 0.8},
+            color=color(index),
+            label=name,
+        )
+    axes.set_xticks(range(len(groups)), list(groups), rotation=30, ha="right")
+    axes.set(ylabel=y, title=title)
+    return tidied(axes)
