@@ -23,6 +23,7 @@ from calibench.evaluation.whole_set import Scored, WholeSetMetric
 from calibench.metrics import CalibrationMetric
 from calibench.metrics.top_label import PairMetric
 from calibench.runs import Predictions
+from calibench.tables.titles import add_described
 
 
 def metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
@@ -43,7 +44,7 @@ def metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
 
 
 def import_metrics(given: Sequence[str | MetricBlock]) -> None:
-    """Import the metrics that a user names by a path.
+    """Import the metrics that a user names by a path; tables call them by their titles from then on.
 
     Raises:
         UsageError: If one cannot be imported.
@@ -58,6 +59,7 @@ def import_metrics(given: Sequence[str | MetricBlock]) -> None:
                 f"the metric `{block['class_path']}` cannot be imported: {error}"
             ) from error
         metric_class(block["class_path"])
+    add_described(described(blocks_of(given)))
 
 
 def blocks_named(names: Sequence[str]) -> list[dict[str, Any]]:

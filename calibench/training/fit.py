@@ -33,6 +33,7 @@ from calibench.tables.console import Terminal
 from calibench.tables.output import next_commands, say
 from calibench.tables.run import run_table
 from calibench.tables.terminal import show
+from calibench.tables.titles import add_described
 from calibench.training.beginning import (
     Beginning,
     check_monitors,
@@ -358,6 +359,7 @@ def _show(run: Run, console: Terminal | None, what: str) -> None:
         return
     content = read_json(run.folder / "metrics.json")
     report = Report(content["rows"], content["calibrators"], content["unavailable"])
+    add_described(content.get("metrics") or {})
     show(run_table(report), console)
     for name, reason in content["unavailable"].items():
         console.print(f"not available: {name} ({reason})")

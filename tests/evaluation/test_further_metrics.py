@@ -23,6 +23,7 @@ from calibench.metrics import (
     debiased_calibration_error,
     per_class_error,
 )
+from calibench.tables.titles import metric_info
 from calibench.training.fit import fit
 
 from .examples import predictions
@@ -35,6 +36,9 @@ import torch
 from torchmetrics import Metric
 
 class Half(Metric):
+    title = "half of it"
+    higher_is_better = False
+
     def __init__(self, share=0.5):
         super().__init__()
         self.share = share
@@ -102,6 +106,7 @@ def test_a_users_metric_by_its_import_path(own: str) -> None:
     import_metrics([block])
     (row,) = [row for row in rows(block) if row["metric"] == "Half"]
     assert row["value"] == len(SETS["test"].target) / 4
+    assert metric_info("Half").label == "half of it"
 
 
 @pytest.mark.parametrize(
@@ -166,5 +171,5 @@ def test_a_finished_run_is_scored_anew_and_ranked_by_a_users_metric(
     assert outcome == "skipped"
     (table,) = leaderboard(tmp_path, metrics=["Half", "aurc", "nll"]).tables
     shown = {column.title: value.mean for column, value in table.rows[0].values.items()}
-    assert shown["Half"] == 359 / 2
+    assert shown["half of it"] == 359 / 2
     assert 0 < shown["AURC %"] < 1

@@ -221,7 +221,7 @@ def test_walk(kind: str, own: bool, tmp_path: Path) -> None:
     expected = {
         "loss": "my_loss.poly_loss",
         "backbone": "my_network.MyNetwork",
-        "metric": "onfident",
+        "metric": "Confident errors %",
         "logits": "TemperatureScaling",
     }
     assert expected.get(kind, f"results/my_{kind}/") in said
