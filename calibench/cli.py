@@ -57,6 +57,9 @@ from results
 of a loss
   audit        say whether a loss is proper, finite, right in several processes, ... and what it costs
 
+predictions of others
+  store        list, add, pull, push and verify predictions that are kept by content
+
 what there is
   data         list the datasets, where their files are expected, how to get them; fetch one
   list         list losses, metrics, calibrators, backbones, data modules, plots, benchmarks
@@ -266,6 +269,7 @@ ROOMS = {
     "export": "calibench.training.export_options",
     "audit": "calibench.analyses.audit.command",
     "list": "calibench.tables.listing",
+    "store": "calibench.evaluation.store_command",
 }
 
 

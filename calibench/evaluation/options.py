@@ -11,6 +11,8 @@ from calibench.config import UsageError
 from calibench.config.catalogue import check_listed, classes
 from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
 from calibench.processes import cores
+from calibench.runs import Predictions, Run
+from calibench.store import find_run
 from calibench.tables.output import loading
 
 DEFAULT = (
@@ -36,6 +38,8 @@ examples:
   calibench evaluate --val val_logits.npy:val_labels.npy --test logits.npy:labels.npy --output report.md
   calibench evaluate --val val.npz --test test.npz --ood svhn=svhn.npz --shift fog5=fog5.npz --output report.json
   calibench evaluate --val val.npz --test test.npz --posterior cifar-10h/cifar10h-probs.npy
+  calibench evaluate results/digits_lt/SmallCNN/FocalLoss/8287512d63/seed=1       a run
+  calibench evaluate store/digits_lt/SmallCNN/FocalLoss/seed=1                    an entry of a store
   calibench evaluate --val a/val.npz b/val.npz --test a/test.npz b/test.npz       a deep ensemble of two
   calibench evaluate --test answers.csv --calibrators none              pairs of confidence and correct: top labels only
 
@@ -56,13 +60,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench evaluate`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument(
+        "runs",
+        nargs="*",
+        metavar="RUN",
+        help="instead of files: a run folder, or <results or store>/<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>; "
+        "several are an ensemble",
+    )
+    parser.add_argument(
         "--val",
         nargs="+",
         default=[],
         metavar="FILE",
         help="validation predictions, on which calibrators are fitted; not needed for `--calibrators none`",
     )
-    parser.add_argument("--test", nargs="+", required=True, metavar="FILE", help="test predictions")
+    parser.add_argument("--test", nargs="+", default=[], metavar="FILE", help="test predictions")
     each = "NAME=FILE, for an ensemble NAME=FILE,FILE,..."
     parser.add_argument(
         "--ood", nargs="+", default=[], metavar="SET", help=f"out-of-distribution sets: {each}"
@@ -150,6 +161,10 @@ def check(options: argparse.Namespace) -> None:
     positive_integer("--jobs", options.jobs)
     numbers_of_bins("--n_bins", options.n_bins)
     options.calibrators = unfolded(options.calibrators)
+    if options.runs:
+        _take_files(options)
+    if not options.test:
+        raise UsageError("give a RUN, or test predictions: `--test FILE`.")
     _check_calibrators(options)
     options.priors = _priors(options.priors)
     for name in options.metrics:
@@ -159,6 +174,28 @@ def check(options: argparse.Namespace) -> None:
         check_file(path)
     if options.posterior and not Path(options.posterior).is_file():
         raise FileNotFoundError(f"there is no file {options.posterior}")
+
+
+def _take_files(options: argparse.Namespace) -> None:
+    """Let the files of the runs be those that are evaluated, each set by its kind."""
+    if options.val or options.test or options.ood or options.shift:
+        raise UsageError("give either a RUN, or files: --val, --test, --ood, --shift.")
+    sets: dict[str, list[Path]] = {}
+    for text in options.runs:
+        if Path(text).is_file():
+            raise UsageError(
+                f"`{text}` is a file, and a RUN is a folder: say --val FILE --test FILE."
+            )
+        entry = find_run(text)
+        entry.check("predictions/")
+        for name, path in Run(entry.folder).sets().items():
+            sets.setdefault(name, []).append(path)
+    for name, paths in sets.items():
+        files = [str(path) for path in paths]
+        kind = Predictions.load(paths[0]).kind or name
+        getattr(options, kind).extend(
+            files if kind in ("val", "test") else [f"{name}={','.join(files)}"]
+        )
 
 
 def _check_calibrators(options: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ So whatever reads a folder of runs reads a store. Predictions that were imported
     from calibench import store
     store.load("digits_lt/SmallCNN/FocalLoss/seed=1")      {"val": Predictions, "test": Predictions, ...}
     for entry in store.entries("store"):                   every entry of a store, or run of a folder of results
-        entry.name, entry.predictions()
+        entry.name, entry.predictions(), entry.metrics(), entry.digest
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from calibench.config.lazily import lazy
 
 if TYPE_CHECKING:
-    from calibench.store.adding import Kept, add, add_imported
+    from calibench.store.adding import Imported, Kept, add, add_imported
     from calibench.store.entry import Entry
     from calibench.store.finding import (
         add_results_argument,
@@ -40,6 +40,7 @@ __all__ = [
     "Added",
     "Entry",
     "Folder",
+    "Imported",
     "Kept",
     "Listed",
     "Place",

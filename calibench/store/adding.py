@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from calibench.runs import (
     run_folders,
     write_atomically,
 )
+from calibench.runs.folder import SEED
 from calibench.store.entry import Entry, described, entry_digest
 from calibench.store.index import rebuild_index
 from calibench.store.packing import content_digest, save_packed
@@ -32,15 +33,31 @@ class Kept:
 
     Attributes:
         exact: Logits as float32 instead of float16.
-        splits: The splits and sets whose logits are kept, all if None; numbers of the others are claimed.
+        sets: The OOD and shift sets whose logits are kept beside those of val and test, all if None; numbers of the
+            others are claimed.
     """
 
     exact: bool = False
-    splits: Collection[str] | None = None
+    sets: Collection[str] | None = None
 
     def keeps(self, split: str) -> bool:
         """Whether the logits of a split or set are kept."""
-        return self.splits is None or split in self.splits
+        return self.sets is None or split in ("val", "test", *self.sets)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Predictions of another program.
+
+    Attributes:
+        dataset: Name of the data set.
+        model: Name of the model.
+        read: Reads its predictions, by split; a ValueError says why it cannot.
+    """
+
+    dataset: str
+    model: str
+    read: Callable[[], Mapping[str, Predictions]]
 
 
 def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
@@ -77,25 +94,25 @@ def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
     return added
 
 
-def add_imported(
-    store: Path, dataset: str, model: str, sets: Mapping[str, Predictions], *, exact: bool = False
-) -> Added:
-    """Add predictions of another program as `<dataset>/<model>/imported/<digest>/seed=1`.
+def add_imported(store: Path, found: Iterable[Imported], *, exact: bool = False) -> Added:
+    """Add predictions of other programs as `<dataset>/<model>/imported/<digest>/seed=1`.
 
     Args:
         store: Folder of the store; made if it is not there.
-        dataset: Name of the data set.
-        model: Name of the model.
-        sets: Its predictions by split.
+        found: The predictions.
         exact: Keep the logits as float32.
+
+    Raises:
+        StoreError: If another process writes the store.
     """
-    added = Added()
-    digest = content_digest(sets)
-    names = (name.strip().strip(".").replace("/", "_") for name in (dataset, model))
-    name = "/".join([*names, "imported", digest[:10], "seed=1"])
-    place = Folder(store)
-    with changing(place), noted(added, name):
-        _keep(place, name, sets, {}, added, exact=exact, imported=True)
+    added, place, every = Added(), Folder(store), list(found)
+    with changing(place):
+        for one in with_progress(iter(every), len(every), "importing predictions"):
+            names = [part.strip(". ").replace("/", "_") for part in (one.dataset, one.model)]
+            with noted(added, "/".join(names)):
+                sets = one.read()
+                name = "/".join([*names, "imported", content_digest(sets)[:10], f"{SEED}1"])
+                _keep(place, name, sets, {}, added, exact=exact, imported=True)
     return added
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from calibench.config import benchmarks_folder, near_matches
 from calibench.data.source import data_root
 from calibench.runs import Predictions, run_folders
+from calibench.runs.folder import SEED
 from calibench.store.entry import STATUS, Entry
 from calibench.store.index import entry_names
 from calibench.store.places import Folder, StoreError, is_url, place_of
@@ -122,7 +123,7 @@ def find_run(text: str) -> Entry:
     parts = text.rstrip("/").split("/")
     for depth in (5, 4):
         store, name = "/".join(parts[:-depth]), "/".join(parts[-depth:])
-        if store and (depth == 4 or _is_store(store)):
+        if store and parts[-1].startswith(SEED) and (depth == 4 or _is_store(store)):
             return find(name, store)
     raise FileNotFoundError(
         f"no run {text}: <results or store>/<benchmark>/<backbone>/<loss>/seed=<k> is expected"

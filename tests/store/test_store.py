@@ -22,6 +22,10 @@ from tests.run_folders import settings_of, write_predictions, write_run
 NAME = "digits_lt/SmallCNN/FocalLoss/seed=1"
 
 
+def imported(dataset: str, model: str, sets: dict[str, Predictions]) -> store.Imported:
+    return store.Imported(dataset, model, lambda: sets)
+
+
 def first(root: Path, file: str) -> Path:
     return sorted(root.rglob(file))[0]
 
@@ -95,7 +99,7 @@ def test_one_store_is_added_to_another(kept: Path, tmp_path: Path) -> None:
 
 
 def test_a_chosen_part_of_the_splits_leaves_claimed_numbers(results: Path, tmp_path: Path) -> None:
-    store.add(tmp_path / "kept", results, kept=store.Kept(splits=["val", "test"]))
+    store.add(tmp_path / "kept", results, kept=store.Kept(sets=[]))
     entry = store.find(NAME, tmp_path / "kept")
     assert list(entry.predictions()) == ["val", "test"]
     assert entry.claimed == ("noise", "photos")
@@ -178,14 +182,14 @@ def test_imported_predictions_have_the_path_of_their_content(tmp_path: Path) -> 
         split: Predictions(noise.normal(size=(50, 3)).astype("f4"), noise.integers(3, size=50))
         for split in ("val", "test")
     }
-    added = store.add_imported(tmp_path, "adult", "catboost/v2", sets)
+    added = store.add_imported(tmp_path, [imported("adult", "catboost/v2", sets)])
     (name,) = added.new
     dataset, model, what, digest, seed = name.split("/")
     assert (dataset, model, what, seed) == ("adult", "catboost_v2", "imported", "seed=1")
     entry = store.find(name, tmp_path)
     assert entry.imported
     assert entry.status["content"].startswith(digest)
-    assert store.add_imported(tmp_path, "adult", "catboost/v2", sets).known == [name]
+    assert store.add_imported(tmp_path, [imported("adult", "catboost/v2", sets)]).known == [name]
     assert leaderboard(tmp_path).warnings == [
         "there are only imported predictions, which come without numbers (see `calibench evaluate`)"
     ]
@@ -196,7 +200,7 @@ def test_several_labels_an_example_come_back_as_they_were(tmp_path: Path) -> Non
     logits = noise.normal(size=(40, 6)).astype("f4") * 5
     target = noise.integers(-1, 2, size=(40, 6))
     given = Predictions.of_labels(logits, target, {"label_names": list("abcdef")})
-    (name,) = store.add_imported(tmp_path, "xray", "densenet", {"test": given}).new
+    (name,) = store.add_imported(tmp_path, [imported("xray", "densenet", {"test": given})]).new
     found = store.load(name, tmp_path)["test"]
     arrays = found.arrays("logits", found.logits, found.unknown_logits)
     assert (arrays["target"] == target).all()

@@ -1,0 +1,187 @@
+"""Verification of a store's entry: every number that it claims is computed again from its logits."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibench import calibrators, metrics
+from calibench.config.catalogue import load_plugins
+from calibench.config.lazily import load
+from calibench.evaluation.scoring import Row
+from calibench.evaluation.settings import built
+from calibench.runs import CorruptRun, Predictions, with_present_calibrators
+from calibench.store import Entry
+from calibench.store.packing import ROUNDING
+from calibench.tables.key import RAW, Key
+
+_OTHER_MACHINE = 1e-5  # relative: another order of summation, fits that stop at 1e-6 or so
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A number that does not follow from the logits.
+
+    Attributes:
+        key: Which number.
+        what: `value`, `floor`, `p`, or the name of a fitted parameter.
+        claimed: What metrics.json says.
+        found: What the logits give; NaN if they give no such number.
+    """
+
+    key: Key
+    what: str
+    claimed: float
+    found: float
+
+    def __str__(self) -> str:
+        bins = f" ({self.key.n_bins} bins)" if self.key.n_bins else ""
+        of = "" if self.what == "value" else f" {self.what}"
+        score = f":{self.key.score}" if self.key.score else ""
+        label = f" of {self.key.label}" if self.key.label else ""
+        given = "no such number" if math.isnan(self.found) else f"{self.found:.6g}"
+        return (
+            f"{self.key.split} {self.key.metric}{score}{bins}{label} after {self.key.calibrator}{of}: "
+            f"{self.claimed:.6g} is claimed, the logits give {given}"
+        )
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What came of the verification of an entry.
+
+    Attributes:
+        rows: What its logits give, as an evaluation's rows.
+        checked: Numbers of metrics.json that were compared.
+        claimed: Those that were not, as their logits are not in the store.
+        wrong: Those that do not follow.
+    """
+
+    rows: Sequence[Row]
+    checked: int
+    claimed: int
+    wrong: Sequence[Difference]
+
+    @property
+    def follows(self) -> bool:
+        """Whether there are numbers, and all that can be compared follow from the logits."""
+        return self.checked > 0 and not self.wrong
+
+
+def verify(entry: Entry) -> Verification:
+    """Compute the numbers of an entry again and compare; its files are compared with their digests first.
+
+    Nothing is imported for a name in it: calibrators and metrics of plug-ins count if they are installed.
+
+    Raises:
+        CorruptRun: If a file of it is damaged or altered.
+        UsageError: If its numbers need a calibrator or a metric that is not installed.
+    """
+    entry.check()
+    sets = entry.predictions()
+    if entry.imported:
+        return Verification([], 0, 0, [])
+    for package in (calibrators, metrics):
+        load(package)
+    load_plugins("metrics", "calibrators")
+    try:
+        return _compared(with_present_calibrators(entry.metrics()), sets, exact=entry.exact)
+    except (AttributeError, KeyError, TypeError) as error:
+        text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
+        raise CorruptRun(text) from error
+
+
+def _compared(
+    content: Mapping[str, Any], sets: Mapping[str, Predictions], *, exact: bool
+) -> Verification:
+    report = built(content["evaluation"])(sets)
+    told = [row for row in content["rows"] if row["split"] in sets]
+    wrong = list(_differences(told, report.rows, sets, exact))
+    wrong += _parameters(content["calibrators"], report.calibrators, exact)
+    return Verification(report.rows, len(told), len(content["rows"]) - len(told), wrong)
+
+
+def _differences(
+    told: Sequence[Row], found: Sequence[Row], sets: Mapping[str, Predictions], exact: bool
+) -> Iterator[Difference]:
+    again = {Key.of(row): row for row in found}
+    for row in told:
+        key = Key.of(row)
+        for what in ("value", "floor", "p"):
+            if what not in row:
+                continue
+            claimed, value = (_number(of.get(what)) for of in (row, again.get(key, {})))
+            allowed = tolerance(key, claimed, sets[key.split], exact=exact)
+            allowed = P_VALUE if what == "p" else allowed
+            if not _near(claimed, value, allowed):
+                yield Difference(key, what, claimed, value)
+
+
+def tolerance(key: Key, value: float, predictions: Predictions, *, exact: bool) -> float:
+    """How far a number may be from the one that the float32 logits gave.
+
+    Without calibrator, with u = 2^-11 (`ROUNDING`), N examples and K classes: nothing for the error and u (NLL + ln K)
+    for the NLL, which are laws; (u + 3 / N) max(1, |value|) for every other metric, of which 3 / N is for examples that
+    move across the edge of a bin or past each other in rank, which is measured (N of the smallest class where classes
+    are scored each); `P_VALUE` for p-values, which are drawn. After a calibrator, whose fit moves as well, `AFTER_FIT`
+    times as much, the error's as that of others.
+
+    Args:
+        key: Which number.
+        value: The number.
+        predictions: The set that it is of.
+        exact: Whether the logits are float32.
+    """
+    scale = max(1.0, abs(value)) if math.isfinite(value) else 1.0
+    if key.metric.endswith("_p"):
+        return P_VALUE
+    if exact:
+        allowed = _OTHER_MACHINE * scale
+    elif key.metric == "nll":
+        allowed = ROUNDING * (abs(value) + math.log(predictions.logits.shape[1]))
+    elif key.metric == "error" and key.calibrator == RAW:
+        allowed = 0.0
+    else:
+        allowed = (ROUNDING + 3 / _scored_together(key.metric, predictions)) * scale
+    return allowed if key.calibrator == RAW else AFTER_FIT * allowed
+
+
+def _scored_together(metric: str, predictions: Predictions) -> int:
+    """The examples of a set, or of its smallest class for metrics that score each class or group of classes."""
+    if not _OF_CLASSES.search(metric):
+        return len(predictions.target)
+    counts = np.bincount(predictions.target[predictions.target >= 0], minlength=1)
+    return int(counts[counts > 0].min(initial=len(predictions.target)))
+
+
+_OF_CLASSES = re.compile("class|_shot$")
+AFTER_FIT = 5
+P_VALUE = 0.2
+
+
+def _parameters(
+    told: Mapping[str, Mapping[str, Any]], found: Mapping[str, Mapping[str, Any]], exact: bool
+) -> Iterator[Difference]:
+    """Fitted parameters that are single numbers, such as a temperature."""
+    allowed = 1e-3 if exact else 1e-2
+    for calibrator, parameters in told.items():
+        for name, value in parameters.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                again = _number(found.get(calibrator, {}).get(name))
+                if not _near(value, again, allowed * max(1.0, abs(value))):
+                    yield Difference(Key("calibrator", "val", calibrator), name, value, again)
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _near(claimed: float, found: float, allowed: float) -> bool:
+    if math.isnan(claimed) or math.isnan(found):
+        return math.isnan(claimed) and math.isnan(found)
+    return claimed == found or abs(claimed - found) <= allowed

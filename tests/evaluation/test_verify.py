@@ -1,0 +1,157 @@
+"""Verification of entries: what follows from the logits, what does not, and by how much float16 may move a metric."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibench import store
+from calibench.calibrators import TemperatureScaling
+from calibench.evaluation import Evaluation
+from calibench.evaluation.further_metrics import blocks_named
+from calibench.evaluation.settings import spelled_out
+from calibench.evaluation.verify import tolerance, verify
+from calibench.runs import Predictions, read_json, write_json
+from calibench.store.packing import rounded
+from calibench.tables.key import Key
+from tests.run_folders import write_run
+
+pytestmark = pytest.mark.usefixtures("few_draws")
+
+NAME = "digits_lt/SmallCNN/CrossEntropyLoss/seed=1"
+
+
+def model(scale: float, n: int = 300, k: int = 6) -> dict[str, Predictions]:
+    """Val, test and an OOD set of a model with logits of some size."""
+    noise = np.random.default_rng(3)
+    sets = {}
+    for split, kind in (("val", "val"), ("test", "test"), ("far", "ood")):
+        target = noise.integers(k, size=n)
+        logits = scale * (1.5 * np.eye(k)[target] * (kind != "ood") + noise.normal(size=(n, k)))
+        known = target if kind != "ood" else np.full(n, -1)
+        said = {
+            "split": split,
+            "kind": kind,
+            "class_names": list("abcdef"),
+            "class_counts": [9] * k,
+        }
+        sets[split] = Predictions(logits.astype("f4"), known, said)
+    return sets
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_float16_moves_every_metric_by_no_more_than_is_stated(scale: float) -> None:
+    sets = model(scale)
+    packed = {name: Predictions.of(rounded(part)) for name, part in sets.items()}
+    every = Evaluation([], [15], reference=True, metrics=blocks_named(["all"]))
+    before, after = ({Key.of(row): row for row in every(given).rows} for given in (sets, packed))
+    assert before.keys() == after.keys()
+    assert {"ece", "smooth_ece", "aurc", "brier", "ood_auroc", "spiegelhalter_z"} <= {
+        key.metric for key in before
+    }
+    moved = 0
+    for key, row in before.items():
+        allowed = tolerance(key, row["value"], sets[key.split], exact=False)
+        assert after[key]["value"] == pytest.approx(
+            row["value"], abs=allowed, rel=0, nan_ok=True
+        ), key
+        moved += after[key]["value"] != row["value"]
+    assert moved > len(before) / 2  # or nothing was rounded
+
+
+def test_the_bound_is_tight_enough_to_tell_a_lie_of_a_thousandth() -> None:
+    large = Predictions(np.zeros((10_000, 10), "f4"), np.zeros(10_000, int))
+    assert tolerance(Key("ece"), 0.03, large, exact=False) < 1e-3
+    assert tolerance(Key("error"), 0.05, large, exact=False) == 0
+    assert tolerance(Key("nll"), 0.2, large, exact=False) < 1.3e-3
+    assert tolerance(Key("nll"), 0.2, large, exact=True) <= 1e-5
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose numbers were computed from its logits."""
+    root = tmp_path_factory.mktemp("verified")
+    sets = model(3.0)
+    report = Evaluation([TemperatureScaling()])(sets)
+    settings = spelled_out({"calibrators": ["TemperatureScaling"]})
+    told = {"rows": report.rows, "calibrators": report.calibrators, "evaluation": settings}
+    folder = write_run(root, changes=told)
+    for name, part in sets.items():
+        part.save(folder / "predictions" / f"{name}.npz")
+    return root
+
+
+def copied(results: Path, to: Path) -> Path:
+    """A copy of the run's folder."""
+    (folder,) = results.glob("*/*/*/*/*")
+    return Path(shutil.copytree(folder, to / "results" / folder.relative_to(results)))
+
+
+def claiming(results: Path, to: Path, **changes: float) -> store.Entry:
+    """An entry whose metrics.json claims other values of test metrics before calibration."""
+    file = copied(results, to) / "metrics.json"
+    content = read_json(file)
+    for row in content["rows"]:
+        if row["split"] == "test" and row["calibrator"] == "raw" and row["metric"] in changes:
+            row["value"] = changes[row["metric"]]
+    write_json(file, content, sealed=True)
+    store.add(to / "kept", to / "results")
+    return store.find(NAME, to / "kept")
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_numbers_that_follow_are_verified(results: Path, tmp_path: Path, exact: bool) -> None:
+    store.add(tmp_path, results, kept=store.Kept(exact=exact))
+    found = verify(store.find(NAME, tmp_path))
+    assert found.follows
+    assert found.wrong == []
+    assert (found.checked, found.claimed) == (len(found.rows), 0)
+
+
+def test_a_number_that_does_not_follow_is_named(results: Path, tmp_path: Path) -> None:
+    found = verify(claiming(results, tmp_path, ece=0.001, error=0.0))
+    assert not found.follows
+    assert {(d.key.metric, d.key.n_bins) for d in found.wrong} == {
+        ("ece", 15),
+        ("ece", 20),
+        ("error", None),
+    }
+    assert "test error after raw: 0 is claimed, the logits give 0.4" in str(found.wrong[-1])
+
+
+def test_other_labels_or_classes_in_another_order_do_not_follow(
+    results: Path, tmp_path: Path
+) -> None:
+    for file in copied(results, tmp_path).glob("predictions/*.npz"):
+        given = Predictions.load(file)
+        Predictions(given.logits[:, ::-1], given.target, given.metadata).save(file)
+    store.add(tmp_path / "kept", tmp_path / "results")
+    wrong = {
+        difference.key.metric for difference in verify(store.find(NAME, tmp_path / "kept")).wrong
+    }
+    assert {"error", "nll", "ece"} <= wrong
+
+
+def test_numbers_without_logits_are_claimed(results: Path, tmp_path: Path) -> None:
+    store.add(tmp_path, results, kept=store.Kept(sets=[]))
+    found = verify(store.find(NAME, tmp_path))
+    assert found.follows
+    assert found.claimed == len([key for key in found_keys(results) if key.split == "far"]) > 0
+
+
+def found_keys(results: Path) -> list[Key]:
+    (file,) = results.rglob("metrics.json")
+    return [Key.of(row) for row in read_json(file)["rows"]]
+
+
+def test_a_calibrator_that_is_not_installed_is_named(results: Path, tmp_path: Path) -> None:
+    file = copied(results, tmp_path) / "metrics.json"
+    content = read_json(file)
+    content["evaluation"]["calibrators"] = [{"class_path": "os.system"}]
+    write_json(file, content, sealed=True)
+    store.add(tmp_path / "kept", tmp_path / "results")
+    with pytest.raises(ValueError, match=r"`os\.system` is not among the calibrators"):
+        verify(store.find(NAME, tmp_path / "kept"))
