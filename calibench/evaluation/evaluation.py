@@ -121,10 +121,14 @@ class Evaluation:
         numbers_of_bins("n_bins", self.n_bins)
         check_priors(self.priors)
 
-    def fittings(self, sets: Mapping[str, Predictions]) -> dict[str, Fitting]:
+    def named(self) -> dict[str, Calibrator]:
         """The calibrators, unfitted, by unique name: the class and the arguments that are not its defaults."""
         chosen = default_calibrators() if self.calibrators is None else self.calibrators
-        named = dict(zip(unique_names(chosen), chosen, strict=True))
+        return dict(zip(unique_names(chosen), chosen, strict=True))
+
+    def fittings(self, sets: Mapping[str, Predictions]) -> dict[str, Fitting]:
+        """The ways in which the calibrators are fitted on these sets, by name."""
+        named = self.named()
         plain = fittings(named, sets["test"].label_names)
         return plain | corrected(named, self.priors, sets["test"])
 

@@ -32,6 +32,7 @@ MODELS = {
     "TinyImageNetResNet110": ("resnet110",),
     "WideResNet26x10": ("wide_resnet26_10", "wide_resnet28_10"),
     "CIFARDenseNet121": ("densenet121",),
+    "DenseNet121": ("densenet121",),
     "GlobalPoolingCNN": ("global_pooling_cnn",),
 }
 

@@ -13,6 +13,12 @@ _IN_PERCENT = {"error", "ece", "adaptive_ece", "classwise_ece", "smooth_ece", "m
 
 _CALIBRATOR_BINS = "ats_bins="
 
+# Of several labels an example, a calibration error may be of the top label, of all labels pooled, or their mean.
+_READINGS = {
+    ("chestxray14", name): (name, f"sigmoid_{name}", f"macro_sigmoid_{name}")
+    for name in ("ece", "mce")
+}
+
 
 @dataclass(frozen=True)
 class Paper:
@@ -109,6 +115,21 @@ class Published:
     temperature: float | None
     n_bins: int | None
     note: str
+
+    @property
+    def measure(self) -> str:
+        """The metric without the label that it is of: `auroc` of `auroc:Edema`."""
+        return self.metric.partition(":")[0]
+
+    @property
+    def label(self) -> str:
+        """The label that it is of, `Average` for the mean over labels; empty where it is of all."""
+        return self.metric.partition(":")[2]
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """What the metric may mean, as keys in metrics.json: several where the paper does not say which it is."""
+        return _READINGS.get((self.dataset, self.metric), (self.metric,))
 
     @property
     def bins(self) -> int:

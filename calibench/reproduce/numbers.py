@@ -63,11 +63,12 @@ class Line:
 
     number: Published
     ours: Ours
+    reading: str = ""  # what the metric is taken for, where the paper does not say what it means
 
     @property
     def info(self) -> Metric:
         """How the metric is printed."""
-        return metric_info(self.number.metric)
+        return metric_info(self.reading or self.number.measure)
 
     @property
     def difference(self) -> float:
@@ -76,9 +77,13 @@ class Line:
 
     @property
     def inside(self) -> bool | None:
-        """Whether the paper's value lies in our interval; None if we have no interval."""
+        """Whether the paper's value lies in our interval; None without one, or if theirs may be of something else."""
         interval = self.ours.interval
-        return None if interval is None else interval[0] <= self.number.value <= interval[1]
+        return (
+            None
+            if interval is None or self.reading
+            else interval[0] <= self.number.value <= interval[1]
+        )
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
             found[id(setting)] = _Runs.of(setting, folder)
         return found[id(setting)]
 
-    def ours(number: Published) -> Ours:
+    def ours(number: Published, metric: str) -> Ours:
         dataset, _, outside = number.dataset.partition("->")
         for setting in settings:
             if (setting.dataset, setting.loss) == (dataset, number.loss) and (
@@ -135,13 +140,18 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
             ):
                 split = setting.sets.get(outside, outside) or "test"
                 differs = suite.differences(dataset, outside, setting.model, setting.loss)
-                measured = _measured(number, runs(setting), split, differs)
+                measured = _measured(number, metric, runs(setting), split, differs)
                 if not runs(setting).contents:
                     measured.missing = suite.absent(dataset) or measured.missing
                 return measured
-        return Ours(missing=suite.absent(dataset) or "in no suite")
+        reason = suite.absent(number.loss) or suite.absent(dataset)
+        return Ours(missing=reason or "in no suite")
 
-    lines = [Line(n, ours(n)) for n in numbers]
+    lines = [
+        Line(n, ours(n, metric), metric if len(n.readings) > 1 else "")
+        for n in numbers
+        for metric in n.readings
+    ]
     environments = [c["environment"] for of in found.values() for c in of.contents]
     remarks = [*([suite.note] if suite.note else []), *counted(environments)]
     return Reproduction(paper, table, name, lines, remarks)
@@ -210,10 +220,10 @@ def _same_calibrator(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
     return same_class and all(arguments.get(key) == value for key, value in asked)
 
 
-def _measured(number: Published, runs: _Runs, split: str, differs: Sequence[str]) -> Ours:
+def _measured(number: Published, of: str, runs: _Runs, split: str, differs: Sequence[str]) -> Ours:
     said = [caveat for content in runs.contents for caveat in content.get("caveats") or ()]
     ours = Ours(len(runs.setting.seeds), differs=list(dict.fromkeys([*differs, *said])))
-    metric = as_coded(number.metric)
+    metric = as_coded(of)
     for content in runs.contents:
         calibrator = _calibrator(number, runs.setting, content)
         value = _value(number, content, metric, split, calibrator)
@@ -222,10 +232,18 @@ def _measured(number: Published, runs: _Runs, split: str, differs: Sequence[str]
         temperature = content["calibrators"].get(calibrator, {}).get("temperature")
         ours.temperatures += [temperature] if isinstance(temperature, int | float) else []
     if not ours.values:
-        variant = f" as the papers' code computes it: {_AGAIN}" if metric != number.metric else ""
-        lacks = f"no {number.metric} of {split}{variant}"
+        variant = f" as the papers' code computes it: {_AGAIN}" if metric != of else ""
+        lacks = f"no {of} of {split}{variant}"
         ours.missing = lacks if runs.contents else runs.reasons[0]
     return ours
+
+
+def _of_label(metric: str) -> tuple[str, str | None]:
+    """Metric and label in metrics.json of a published metric such as `auroc:Pleural Thickening`."""
+    name, _, label = metric.partition(":")
+    if label == "Average":
+        return f"macro_{name}", None
+    return name, label.replace(" ", "_") or None
 
 
 def as_coded(metric: str) -> str:
@@ -251,10 +269,12 @@ def _value(
     if metric in COSTS:
         cost = content["environment"].get(metric)
         return cost if isinstance(cost, int | float) else None
+    measured, label = _of_label(metric)
     for row in content["rows"]:
         if (
             (row["split"], row["calibrator"]) == (split, calibrator)
-            and (Key.of(row).metric, row.get("n_bins") or number.bins) == (metric, number.bins)
+            and (Key.of(row).metric, row.get("n_bins") or number.bins) == (measured, number.bins)
+            and row.get("label") == label
             and row.get("score") in (None, SCORE)
         ):
             return None if row["value"] is None else float(row["value"])

@@ -35,10 +35,10 @@ def _number(info: Metric, mean: float, std: float | None, temperature: float | N
 
 
 def grids(lines: Sequence[Line]) -> Iterator[Grid]:
-    """One table a metric: data sets and networks down, losses across, raw before calibrated, as in the papers."""
+    """One table a metric, as in the papers: data sets, networks, labels down, losses across, raw before calibrated."""
     marks = {text: f"[{place}]" for place, text in enumerate(differences(lines), start=1)}
-    for metric in dict.fromkeys(line.number.metric for line in lines):
-        own = [line for line in lines if line.number.metric == metric]
+    for metric in dict.fromkeys(line.reading or line.number.measure for line in lines):
+        own = [line for line in lines if (line.reading or line.number.measure) == metric]
         yield _grid(f"{own[0].info.label}{_bins(own[0].number)}", own, marks)
 
 
@@ -76,7 +76,8 @@ def _differing(row: Sequence[Line], marks: Mapping[str, str]) -> str:
 
 def _row(number: Published) -> str:
     varied = f"ats_bins={number.calibrator_bins}" if number.calibrator_bins else ""
-    return "\n".join(part for part in (number.dataset, number.model, varied) if part)
+    parts = (number.dataset, number.model, varied, number.label)
+    return "\n".join(part for part in parts if part)
 
 
 def _bins(number: Published) -> str:
@@ -102,7 +103,7 @@ def notes(made: Reproduction) -> Iterator[str]:
         yield f"on the paper's numbers: {note}"
     yield _count(lines)
     for reason in dict.fromkeys(line.ours.missing for line in lines if line.ours.missing):
-        missing = [line.number for line in lines if line.ours.missing == reason]
+        missing = dict.fromkeys(line.number for line in lines if line.ours.missing == reason)
         rows = dict.fromkeys(f"{number.dataset} {number.model}" for number in missing)
         yield f"missing, {reason}: {len(missing)} numbers ({', '.join(rows)})"
     if made.suite and any(line.ours.planned and not line.ours.values for line in lines):
@@ -111,12 +112,12 @@ def notes(made: Reproduction) -> Iterator[str]:
 
 def _count(lines: Sequence[Line]) -> str:
     """How many numbers are here, and how many of the paper's lie in our intervals."""
-    have = sum(bool(line.ours.values) for line in lines)
+    have = len({line.number for line in lines if line.ours.values})
     tested = [line for line in lines if line.inside is not None]
     alike = [line for line in tested if not line.ours.differs]
     inside, inside_alike = (sum(bool(line.inside) for line in some) for some in (tested, alike))
     text = (
-        f"we have {have} of {len(lines)} numbers; "
+        f"we have {have} of {len({line.number for line in lines})} numbers; "
         f"of {len(tested)} with an interval, {inside} have the paper's value in it"
     )
     if len(alike) == len(tested):

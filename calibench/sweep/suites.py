@@ -227,7 +227,8 @@ class Suite:
     Attributes:
         parts: The parts.
         select: A metric of the validation split (`val/nll`), or None.
-        missing: Why the files of a data set may not be here, and how to get them, by the paper's name of it.
+        missing: Why the files of a data set may not be here, and how to get them, or why a loss of the paper is not, by
+            the paper's name of it.
         note: A note for readers of its results.
         differs: How its protocol differs from the paper's, by data set, network or loss in the words of the paper's
             numbers (`cifar10_c` for an out-of-distribution set), or `all`.
