@@ -46,6 +46,7 @@ from logits
   evaluate     print every metric of saved logits, raw and after each calibrator, with intervals
   doctor       say whether predictions are over- or underconfident, where, and which calibrator helps
   calibrate    fit a calibrator on saved logits, or apply one
+  posthoc      compare all calibrators on all predictions of stores, runs or files
   export       write a trained network and its calibrator as one torch.export program
 
 from results
@@ -266,6 +267,7 @@ ROOMS = {
     "evaluate": "calibench.evaluation.options",
     "calibrate": "calibench.evaluation.calibrate_options",
     "doctor": "calibench.doctor.options",
+    "posthoc": "calibench.analyses.posthoc.options",
     "export": "calibench.training.export_options",
     "audit": "calibench.analyses.audit.command",
     "list": "calibench.tables.listing",

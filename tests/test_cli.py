@@ -47,6 +47,8 @@ def command(*arguments: str, cwd: Path | None = None, **environment: str) -> sub
         "sweep --help",
         "leaderboard --help",
         "leaderboard nowhere",
+        "posthoc --help",
+        "posthoc nowhere",
     ],
 )
 def test_light_verbs_do_not_import_torch(line: str) -> None:

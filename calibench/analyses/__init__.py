@@ -1,1 +1,1 @@
-"""Analyses: what is computed from a loss, from checkpoints or from nothing."""
+"""Analyses: what is computed from a loss, from checkpoints, from many predictions at once, or from nothing."""

@@ -48,8 +48,15 @@ class Floors:
         if len(self._target) == 0:
             return {"value": math.nan}
         cells = self._known_cells(error)
+        return self._numbers(error, cells, self._value(error, cells))
+
+    def value(self, error: ErrorOfCells) -> float:
+        """A calibration error of this set, without its floor."""
+        return self._value(error, self._known_cells(error))
+
+    def _value(self, error: ErrorOfCells, cells: Cells) -> float:
         hits = cells.hits(self._hit(cells)).unsqueeze(0)
-        return self._numbers(error, cells, float(error.of_cells(cells.count, cells.total, hits)))
+        return float(error.of_cells(cells.count, cells.total, hits))
 
     def numbers(self, metric: object, value: float) -> Numbers:
         """The numbers of a row: the value, and what a calibration error has beside it.

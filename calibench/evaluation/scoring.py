@@ -111,16 +111,32 @@ def labelled_rows(
 ) -> list[Row]:
     """Rows of `evaluate` for log-probabilities (N, K) and targets (N,), without `split` and `calibrator`."""
     probs = log_probs.exp()
-    _, correct = top_label(probs, target)
-    nll = -true_class(log_probs, target).double().mean()
-    means = {
-        "error": correct.logical_not().double().mean(),
-        "nll": nll,
-        "brier": brier_sum(probs, target) / len(target),
-    }
-    rows: list[Row] = [{"metric": name, "value": float(value)} for name, value in means.items()]
+    means = _means(log_probs, probs, target)
+    rows: list[Row] = [{"metric": name, "value": value} for name, value in means.items()]
     rows += error_rows(errors(n_bins), floors or Floors(probs, target))
     return sorted(rows, key=itemgetter("metric"))
+
+
+def values(
+    log_probs: Tensor, target: Tensor, metrics: Iterable[str], *, n_bins: int
+) -> dict[str, float]:
+    """Metrics of the panel by name, without floors, for log-probabilities (N, K) and targets (N,)."""
+    probs, wanted = log_probs.exp(), set(metrics)
+    floors = Floors(probs, target)
+    found = _means(log_probs, probs, target) | {
+        name: floors.value(error) for name, _, error in errors([n_bins]) if name in wanted
+    }
+    return {name: value for name, value in found.items() if name in wanted}
+
+
+def _means(log_probs: Tensor, probs: Tensor, target: Tensor) -> dict[str, float]:
+    """The metrics that are means over examples."""
+    _, correct = top_label(probs, target)
+    return {
+        "error": float(correct.logical_not().double().mean()),
+        "nll": float(-true_class(log_probs, target).double().mean()),
+        "brier": float(brier_sum(probs, target) / len(target)),
+    }
 
 
 def error_rows(formulas: Iterable[Formula], floors: Floors) -> list[Row]:

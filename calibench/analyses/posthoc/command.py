@@ -1,0 +1,109 @@
+"""`calibench posthoc`, once its options are checked: compute the cells that are missing, then tables and pictures."""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import pandas as pd
+
+from calibench.analyses.posthoc import cells
+from calibench.analyses.posthoc.cells import Cell
+from calibench.analyses.posthoc.pictures import pictures
+from calibench.analyses.posthoc.results import Results
+from calibench.analyses.posthoc.sources import sources
+from calibench.analyses.posthoc.summary import TS, Summary, curve_grid, curves, frame, summarised
+from calibench.config import ExpectedFailure
+from calibench.config.catalogue import load_plugins
+from calibench.evaluation.files import Reader
+from calibench.evaluation.threads import one_thread
+from calibench.plots.style import as_text
+from calibench.processes import spread
+from calibench.runs import write_output
+from calibench.runs.lock import held
+from calibench.tables.bar import with_progress
+from calibench.tables.console import Terminal
+from calibench.tables.grid import Grid
+from calibench.tables.key import RAW
+from calibench.tables.markdown import markdown
+from calibench.tables.terminal import show
+
+
+def benchmark(options: argparse.Namespace) -> int:
+    """Compute what is missing, print the tables, write tables and pictures. Returns the exit status, 0.
+
+    Raises:
+        ValueError: For a mistake in the files.
+        ExpectedFailure: If there are no predictions, or a worker process died.
+    """
+    load_plugins("calibrators")
+    reader = Reader(options.scores, options.clip)
+    found = sources(options.sources, reader)
+    names = list(dict.fromkeys([RAW, TS, *options.calibrators]))
+    planned = cells.planned(
+        found, names, repeats=options.repeats, sizes=options.sizes,
+        metrics=options.metrics, reader=reader,
+    )  # fmt: skip
+    if not planned:
+        most = max(source.fitted_on for source in found)
+        raise ValueError(
+            f"`--sizes`: no source has so many validation examples; the largest has {most}."
+        )
+    output: Path = options.output
+    with held(output / ".posthoc.lock"):
+        results = Results(output / "results.csv", options.metrics)
+        _compute(results, planned, options.jobs)
+        _report(results, planned, options, output)
+    return 0
+
+
+def _compute(results: Results, planned: Sequence[Cell], jobs: int) -> None:
+    missing = [cell for cell in planned if results.lacks(cell)]
+    if not missing:
+        return
+    imports = [cells.__name__, "scipy.optimize", "scipy.special"]
+    with one_thread(), results.open() as file:
+        done = spread(cells.row, missing, processes=jobs, imports=imports, start=cells.alone)
+        numbers = with_progress(_unbroken(done), len(missing), "calibrating")
+        for cell, row in zip(missing, numbers, strict=True):
+            file.add(cell, row)
+
+
+def _unbroken(done: Iterator[cells.Numbers]) -> Iterator[cells.Numbers]:
+    try:
+        yield from done
+    except BrokenProcessPool as error:
+        raise ExpectedFailure(
+            "a worker process was killed (out of memory?): the same command goes on where it ended."
+        ) from error
+
+
+def _report(
+    results: Results, planned: Sequence[Cell], options: argparse.Namespace, output: Path
+) -> None:
+    found = frame(results.of(planned), options.metrics)
+    summary = summarised(found[found["size"] == max(found["size"])], options.metrics)
+    table = curves(found, summary.first)
+    console = Terminal()
+    grids = [*_grids(summary, table)]
+    for grid in grids:
+        show(grid, console, pipe_width=None)
+    failed = [row for row in results.of(planned) if str(row["note"]).startswith("failed")]
+    for row in failed[:3]:
+        console.print(f"{row['model']} {row['calibrator']}: {row['note']}", soft_wrap=True)
+    write_output(output / "summary.md", "\n".join(map(markdown, grids)).encode())
+    for name, figure in pictures(summary, table):
+        as_text(figure)
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="svg")
+        write_output(output / f"{name}.svg", drawn.getvalue())
+    console.print(f"{output} holds results.csv, summary.md and the pictures.", soft_wrap=True)
+
+
+def _grids(summary: Summary, table: pd.DataFrame | None) -> Iterator[Grid]:
+    yield summary.grid()
+    if table is not None:
+        yield curve_grid(table, summary.first)

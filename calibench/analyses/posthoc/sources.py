@@ -1,0 +1,174 @@
+"""Sources of predictions: entries of stores, finished runs, pairs of files val and test, single files."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from calibench.config import ExpectedFailure
+from calibench.evaluation.files import Reader
+from calibench.runs import CorruptRun, Predictions, Run, run_folders
+from calibench.store import Entry, results_folder
+from calibench.store.places import is_url
+
+_SUFFIXES = (".npz", ".pt", ".csv", ".parquet")
+_WHOLE = "whole"  # the name of the only split of a single file
+
+
+@dataclass(frozen=True)
+class Source:
+    """Predictions of one model on one data set.
+
+    Attributes:
+        dataset: Name of the data set; of a run its benchmark.
+        model: Name of the model; of a run its backbone, loss and key.
+        seed: Seed of the run, 1 of files.
+        files: Files `val` and `test`, or one that is split at random into halves, by the name of the split.
+        entry: Whether the files are those of an entry or run.
+        digest: Of the files' content.
+        examples: Number of validation examples, or of all in a single file.
+        classes: Number of classes.
+    """
+
+    dataset: str
+    model: str
+    seed: int
+    files: tuple[tuple[str, Path], ...]
+    entry: bool
+    digest: str = ""
+    examples: int = 0
+    classes: int = 0
+
+    @property
+    def halved(self) -> bool:
+        """Whether there is only one split, which is halved at random."""
+        return len(self.files) == 1
+
+    @property
+    def fitted_on(self) -> int:
+        """How many examples calibrators are fitted on."""
+        return self.examples // 2 if self.halved else self.examples
+
+
+@lru_cache(maxsize=2)  # a worker's cells come source by source
+def load(source: Source, reader: Reader) -> dict[str, Predictions]:
+    """The predictions of a source by split: `val` and `test`, or `whole`.
+
+    Raises:
+        CorruptRun: If a file is damaged or holds something else.
+    """
+    read = Predictions.load if source.entry else lambda path: reader(str(path))
+    return {name: read(path) for name, path in source.files}
+
+
+def sources(names: Sequence[str], reader: Reader) -> list[Source]:
+    """The sources that the command line names, each looked into; what cannot be used is left out with a warning.
+
+    Raises:
+        FileNotFoundError: If there is no such file, folder or store.
+        ValueError: If no source is left.
+    """
+    found = {}
+    for name in names:
+        for source in _named(name):
+            try:
+                known = _known(source, reader)
+            except (CorruptRun, ValueError) as error:
+                warnings.warn(f"left out: {error}", stacklevel=2)
+                continue
+            found[known.dataset, known.model, known.seed, known.digest] = known
+    if not found:
+        raise ExpectedFailure(f"{', '.join(names)}: no predictions of val and test were found.")
+    return list(found.values())
+
+
+def check_sources(names: Sequence[str]) -> None:
+    """Raise a FileNotFoundError unless there is such a file, folder or store; a URL is looked at when it is read."""
+    for name in names:
+        if not (is_url(name) or Path(name).exists()):
+            results_folder(name)
+
+
+def _named(name: str) -> Iterator[Source]:
+    path = Path(name)
+    if path.is_file():
+        yield _single(path)
+        return
+    folder = path if path.is_dir() and not is_url(name) else results_folder(name)
+    runs = [Path(run) for run in run_folders(folder.resolve())]
+    if runs:
+        yield from (source for run in runs if (source := _run(run)))
+        return
+    pairs = [pair for one in (folder, *sorted(folder.iterdir())) if (pair := _pair(one))]
+    yield from pairs
+    if not pairs or pairs[0].files[0][1].parent != folder:
+        files = sorted(file for file in folder.iterdir() if file.suffix in _SUFFIXES)
+        yield from map(_single, files)
+
+
+def _run(folder: Path) -> Source | None:
+    if not (folder / "status.json").is_file():
+        return None
+    entry = Entry.read(folder)
+    files = Run(folder).sets()
+    if entry.status.get("status") != "done" or not {"val", "test"} <= set(files):
+        return None
+    cell = entry.cell
+    model = f"{cell.backbone}/{cell.loss}/{cell.key}"
+    parts = tuple((name, files[name]) for name in ("val", "test"))
+    return Source(cell.benchmark, model, cell.seed, parts, entry=True, digest=entry.digest)
+
+
+def _pair(folder: Path) -> Source | None:
+    """The files `val` and `test` of a folder, of any suffix that is read."""
+    if not folder.is_dir():
+        return None
+    files = {file.stem: file for file in folder.iterdir() if file.suffix in _SUFFIXES}
+    if not {"val", "test"} <= set(files):
+        return None
+    parts = tuple((name, files[name]) for name in ("val", "test"))
+    return Source(folder.absolute().parent.name, folder.absolute().name, 1, parts, entry=False)
+
+
+def _single(file: Path) -> Source:
+    """One file; `<data set>__<model>` is what people call it."""
+    dataset, _, model = file.stem.partition("__")
+    return Source(dataset, model or file.parent.absolute().name, 1, ((_WHOLE, file),), entry=False)
+
+
+def _known(source: Source, reader: Reader) -> Source:
+    """The source with its sizes and digest; raises a ValueError for what calibrators cannot use."""
+    where = source.files[0][1]
+    sets = load(source, reader)
+    for part in sets.values():
+        if part.labels is not None:
+            raise ValueError(
+                f"{where}: several labels an example; calibrators of classes are compared."
+            )
+        if not np.isfinite(part.logits).all():
+            raise ValueError(
+                f"{where}: a probability of exactly 0; say with --clip, 1e-12 say, what it counts as."
+            )
+        if not len(part.target) or part.target.min() < 0:
+            raise ValueError(f"{where}: examples without a label.")
+    first = next(iter(sets.values()))
+    if any(part.logits.shape[1] != first.logits.shape[1] for part in sets.values()):
+        raise ValueError(f"{where}: val and test have different numbers of classes.")
+    digest = source.digest or _digest(path for _, path in source.files)
+    return Source(
+        source.dataset, source.model, source.seed, source.files, source.entry,
+        digest[:10], len(first.target), first.logits.shape[1],
+    )  # fmt: skip
+
+
+def _digest(paths: Iterator[Path]) -> str:
+    found = hashlib.sha256()
+    for path in paths:
+        found.update(path.read_bytes())
+    return found.hexdigest()

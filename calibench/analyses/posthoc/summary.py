@@ -1,0 +1,236 @@
+"""Summary of the post-hoc benchmark: post-hoc improvement (PHI), win rates, ranks, seconds, learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from calibench.statistics.ranks import RankComparison, compare_ranks
+from calibench.tables.grid import Grid, Heading, Number
+from calibench.tables.key import RAW
+from calibench.tables.titles import METRICS
+
+Floats = npt.NDArray[np.floating]
+
+TS = "TemperatureScaling"
+SCORES = ("nll", "brier")  # proper scores, of which an improvement is one
+RESAMPLES = 2000
+FEWEST_DATASETS = 5  # with fewer, models are resampled
+
+_SET = ["dataset", "model"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over sets with its 95 % bootstrap interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def number(self, decimals: int, factor: float = 1.0) -> Number:
+        """As a table prints it."""
+        low, high = (f"{factor * end:.{decimals}f}" for end in (self.low, self.high))
+        interval = (f"{low} to {high}",) if isfinite(self.low) else ()
+        return Number(f"{factor * self.mean:.{decimals}f}", interval=interval)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the table and the pictures show of some results.
+
+    Attributes:
+        names: The calibrators and `raw`, best mean rank first.
+        sets: Number of data sets, and of models on them, that all calibrators have.
+        left_out: Number of models that some calibrator lacks.
+        ranks: Ranks of the first score, in the order of `names`.
+        win_rate: Share of the other methods that a method beats by the first score, a tie as a half.
+        improvement: PHI by score, reference (`raw` or TemperatureScaling) and name.
+        means: Mean of each metric by name.
+        seconds: Median CPU seconds of a fit by name.
+        infinite: Number of models on which the NLL is infinite, by name.
+        resampled: What the bootstrap resamples.
+    """
+
+    names: list[str]
+    sets: tuple[int, int]
+    left_out: int
+    ranks: RankComparison | None
+    win_rate: Mapping[str, Estimate]
+    improvement: Mapping[tuple[str, str, str], Estimate]
+    means: Mapping[str, Mapping[str, float]]
+    seconds: Mapping[str, float]
+    infinite: Mapping[str, int]
+    resampled: str
+
+    @property
+    def first(self) -> str:
+        """The score by which methods are ranked."""
+        return next(iter(self.means))
+
+    def grid(self) -> Grid:
+        """The table."""
+        scores = [score for score in SCORES if score in self.means]
+        others = [name for name in self.means if name not in SCORES]
+        titles = {name: METRICS[name].label for name in self.means}
+        columns = [Heading("#", label=True), Heading("calibrator", label=True, left=True)]
+        columns += [Heading("mean rank"), Heading("wins %")]
+        columns += [
+            Heading(f"PHI {titles[score]}\nover {of}") for score in scores for of in ("raw", "TS")
+        ]
+        columns += [Heading(titles[name]) for name in others] + [Heading("fit s")]
+        rows = [self._row(place, name, scores, others) for place, name in enumerate(self.names, 1)]
+        return Grid("post-hoc calibrators", columns, rows, self._footer())
+
+    def _row(
+        self, place: int, name: str, scores: Sequence[str], others: Sequence[str]
+    ) -> list[Number | str]:
+        rank = f"{self.ranks.mean_ranks[place - 1]:.2f}" if self.ranks else str(place)
+        return [
+            Number(str(place)), name, Number(rank), self.win_rate[name].number(0, 100),
+            *(self.improvement[score, of, name].number(4) for score in scores for of in (RAW, TS)),
+            *(Number(METRICS[other].show(self.means[other][name])) for other in others),
+            Number(f"{self.seconds[name]:.2f}"),
+        ]  # fmt: skip
+
+    def _footer(self) -> list[str]:
+        datasets, models = self.sets
+        first = METRICS[self.first].title
+        lines = [
+            f"{models} models on {datasets} data sets; means over them, brackets: 95 % bootstrap over {self.resampled}",
+            "PHI (post-hoc improvement): how much lower the score is than the uncalibrated one (raw), or than "
+            f"temperature scaling's (TS); wins: other methods with a higher {first}; rank by {first}",
+        ]
+        if self.ranks:
+            lines.append(
+                f"Friedman p = {self.ranks.friedman_p:.1g}; mean ranks closer than "
+                f"{self.ranks.critical_difference:.2f} do not differ significantly (Nemenyi, 5 %)"
+            )
+        infinite = [f"{name} ({count})" for name, count in self.infinite.items() if count]
+        if infinite:
+            lines.append(f"infinite NLL (a probability of 0) in some models: {', '.join(infinite)}")
+        if self.left_out:
+            lines.append(f"{self.left_out} models are left out: a calibrator failed, or is missing")
+        return lines
+
+
+def frame(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> pd.DataFrame:
+    """The rows of results as numbers; cells that failed are left out."""
+    found = pd.DataFrame(list(rows))
+    numbers = [*metrics, "size", "fit_seconds"]
+    found[numbers] = found[numbers].apply(pd.to_numeric, errors="coerce")
+    return found.dropna(subset=[*metrics])
+
+
+def summarised(found: pd.DataFrame, metrics: Sequence[str]) -> Summary:
+    """The summary of results of one size.
+
+    Args:
+        found: What `frame` gives; seeds and repeats of a model are averaged.
+        metrics: The metrics, the first of which ranks.
+
+    Raises:
+        ValueError: If no model has results of all calibrators.
+    """
+    by_set = found.groupby([*_SET, "calibrator"])[[*metrics]].mean().unstack("calibrator")
+    whole = by_set.dropna()
+    if whole.empty:
+        raise ValueError("no model has results of all calibrators.")
+    score = whole[metrics[0]]
+    names = sorted(score.columns, key=lambda name: (_mean_ranks(score)[name], name))
+    score = score[names]
+    draws, resampled = _draws(whole.index)
+    values = score.to_numpy()
+    beaten = [_share_beaten(values, place) for place in range(len(names))]
+    return Summary(
+        names=names,
+        sets=(whole.index.get_level_values("dataset").nunique(), len(whole)),
+        left_out=len(by_set) - len(whole),
+        ranks=compare_ranks(values.tolist()) if len(names) > 1 and len(whole) > 1 else None,
+        win_rate={n: _estimate(share, draws) for n, share in zip(names, beaten, strict=True)},
+        improvement={
+            (metric, of, name): _estimate(_improvement(whole[metric], of, name), draws)
+            for metric in metrics
+            if metric in SCORES
+            for of in (RAW, TS)
+            for name in names
+        },
+        means={metric: whole[metric].mean().to_dict() for metric in metrics},
+        seconds=found.groupby("calibrator")["fit_seconds"].median().to_dict(),
+        infinite=np.isinf(whole["nll"]).sum().to_dict() if "nll" in metrics else {},
+        resampled=resampled,
+    )
+
+
+def _mean_ranks(score: pd.DataFrame) -> pd.Series[float]:
+    return score.rank(axis=1).mean()
+
+
+def _share_beaten(values: Floats, place: int) -> Floats:
+    """Share of the other methods with a higher score, a tie as a half, in each model."""
+    own, others = values[:, [place]], np.delete(values, place, axis=1)
+    if not others.size:
+        return np.full(len(values), np.nan)
+    shares: Floats = ((others > own) + 0.5 * (others == own)).mean(axis=1)
+    return shares
+
+
+def _improvement(score: pd.DataFrame, of: str, name: str) -> Floats:
+    """How much lower the score is than the reference's; 0 where both are infinite."""
+    before, after = score[of].to_numpy(), score[name].to_numpy()
+    return np.where(before == after, 0.0, before - np.where(before == after, 0.0, after))
+
+
+def _draws(index: pd.MultiIndex) -> tuple[Floats, str]:
+    """How often each model counts in each bootstrap draw, (draws, models), and what was resampled."""
+    datasets, of = np.unique(index.get_level_values("dataset"), return_inverse=True)
+    by_dataset = len(datasets) >= FEWEST_DATASETS
+    unit = of if by_dataset else np.arange(len(index))
+    number = int(unit.max()) + 1
+    drawn = np.random.default_rng(0).multinomial(number, [1 / number] * number, size=RESAMPLES)
+    return drawn[:, unit].astype(float), "data sets" if by_dataset else "models"
+
+
+def _estimate(values: Floats, draws: Floats) -> Estimate:
+    if not np.isfinite(values).all():
+        return Estimate(float(values.mean()), float("nan"), float("nan"))
+    means = draws @ values / draws.sum(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Estimate(float(values.mean()), float(low), float(high))
+
+
+def curves(found: pd.DataFrame, metric: str) -> pd.DataFrame | None:
+    """Learning curves: PHI of a score over raw by calibrator (rows) and number of examples (columns).
+
+    Only models with results of every calibrator at every size count, so that the sizes can be compared; None if there
+    are none, or only one size.
+    """
+    by_size = found.groupby([*_SET, "size", "calibrator"])[metric].mean().unstack("calibrator")
+    improvement = by_size.rsub(by_size[RAW], axis=0)
+    whole = improvement.unstack("size").dropna()
+    if whole.empty or found["size"].nunique() < 2:
+        return None
+    return whole.mean().unstack("size")
+
+
+def curve_grid(table: pd.DataFrame, metric: str) -> Grid:
+    """Learning curves as a table; the best of each size is bold."""
+    columns = [Heading("calibrator", label=True, left=True)]
+    columns += [Heading(f"{size:g}") for size in table.columns]
+    best = table.max()
+    order = table.iloc[:, -1].sort_values(ascending=False).index
+    rows: list[list[Number | str]] = [
+        [
+            str(name),
+            *(Number(f"{v:.4f}", best=v == best[size]) for size, v in table.loc[name].items()),
+        ]
+        for name in order
+    ]
+    title = f"PHI of {METRICS[metric].title} over raw by number of validation examples"
+    return Grid(title, columns, rows, ["bold: the highest of the column"])
