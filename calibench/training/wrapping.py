@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, NamedTuple
 
+from calibench import backbones, data, losses
 from calibench.backbones import Backbone, ImportedBackbone
 from calibench.config import Config, UsageError
-from calibench.config.imports import imported
+from calibench.config.imports import imported, parameters_of
 from calibench.data import ClassificationDataModule, ImportedDataModule
 from calibench.losses import CalibrationLoss, ImportedLoss
 
 
 class _Contract(NamedTuple):
-    """Where a class stands in a configuration, what it must be, and what stands for one that is not."""
+    """Where a class stands in a configuration, whose names are short, what it must be, and what stands for others."""
 
     keys: tuple[str, ...]
+    room: ModuleType
     base: type
     stand_in: type
 
 
 _CONTRACTS = (
-    _Contract(("data",), ClassificationDataModule, ImportedDataModule),
-    _Contract(("model", "backbone"), Backbone, ImportedBackbone),
-    _Contract(("model", "loss"), CalibrationLoss, ImportedLoss),
+    _Contract(("data",), data, ClassificationDataModule, ImportedDataModule),
+    _Contract(("model", "backbone"), backbones, Backbone, ImportedBackbone),
+    _Contract(("model", "loss"), losses, CalibrationLoss, ImportedLoss),
 )
 
 
@@ -33,7 +36,8 @@ def wrapped(config: Config) -> Config:
 
     `{class_path: torchvision.models.resnet18, init_args: {weights: DEFAULT}}` is
     `{class_path: ImportedBackbone, init_args: {name: torchvision.models.resnet18, arguments: {weights: DEFAULT}}}`.
-    What cannot be imported stays, for the parser to refuse.
+    So do the parts of a loss that is made of others, such as `WeightedSum`. What cannot be imported stays, for the
+    parser to refuse.
 
     Args:
         config: Merged files and options.
@@ -55,8 +59,10 @@ def _changed(config: Any, keys: tuple[str, ...], change: Callable[[Any], Any]) -
 def _stood_in_for(given: Any, contract: _Contract) -> Any:
     block = {"class_path": given} if isinstance(given, str) else given
     path = block.get("class_path") if isinstance(block, Mapping) else None
-    if not isinstance(path, str) or "." not in path:
+    if not isinstance(path, str):
         return given
+    if "." not in path:
+        return _with_parts(given, getattr(contract.room, path, None), contract)
     try:
         found = imported(path)
     except ImportError:
@@ -66,7 +72,7 @@ def _stood_in_for(given: Any, contract: _Contract) -> Any:
     arguments = dict(block.get("init_args") or {})
     if isinstance(found, type) and issubclass(found, contract.base):
         if not issubclass(found, contract.stand_in):
-            return given
+            return _with_parts(given, found, contract)
     else:
         arguments["name"] = path
     own = inspect.signature(contract.stand_in).parameters
@@ -75,3 +81,20 @@ def _stood_in_for(given: Any, contract: _Contract) -> Any:
     if of_it:
         init["arguments"] = {**(init.get("arguments") or {}), **of_it}
     return {"class_path": contract.stand_in.__name__, "init_args": init}
+
+
+def _with_parts(given: Any, cls: type | None, contract: _Contract) -> Any:
+    """A block in which arguments that are of the contract, too, or lists of such, are stood in for."""
+    arguments = given.get("init_args") if isinstance(given, Mapping) else None
+    if cls is None or not isinstance(arguments, Mapping):
+        return given
+    asked = parameters_of(cls)
+
+    def part(name: str, value: Any) -> Any:
+        if name not in asked or contract.base.__name__ not in str(asked[name].annotation):
+            return value
+        if isinstance(value, list):
+            return [_stood_in_for(one, contract) for one in value]
+        return _stood_in_for(value, contract)
+
+    return {**given, "init_args": {name: part(name, value) for name, value in arguments.items()}}

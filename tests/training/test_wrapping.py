@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from calibench.cli import configuration_of, main
 from calibench.config import UsageError, foreign_class, read_yaml
+from calibench.losses import MDCALoss, WeightedSum
 from calibench.runs import Predictions, Run
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
@@ -54,6 +56,40 @@ def test_other_classes_stand_as_arguments_and_ours_as_they_are() -> None:
     assert wrapped({"model": {"backbone": again}})["model"]["backbone"]["init_args"] == {
         **init, "arguments": {"width": 4, "channels": 1},
     }  # fmt: skip
+
+
+def test_parts_of_a_loss_may_be_anybodys(tmp_path: Path) -> None:
+    overlay = tmp_path / "sum.yaml"
+    overlay.write_text(
+        """
+        model:
+          loss:
+            class_path: WeightedSum
+            init_args:
+              losses:
+                - torch.nn.CrossEntropyLoss
+                - {class_path: tests.own_classes.poly_loss, init_args: {epsilon: 2}}
+                - class_path: calibench.losses.MDCALoss
+                  init_args: {base: {class_path: torch.nn.MultiMarginLoss}}
+                - {class_path: FocalLoss, init_args: {gamma: 3}}
+              weights: [1, 1, 1, 1]
+        """
+    )
+    run = experiment("--config", str(overlay))
+    run.build()
+    whole = run.model.loss
+    assert isinstance(whole, WeightedSum)
+    names = [getattr(part, "name", type(part).__name__) for part in whole.parts]
+    assert names == [
+        "torch.nn.CrossEntropyLoss", "tests.own_classes.poly_loss", "MDCALoss", "FocalLoss",
+    ]  # fmt: skip
+    assert isinstance(whole.parts[2], MDCALoss)
+    logits, target = torch.randn(5, 10), torch.arange(5)
+    terms = [part(logits, target) for part in whole.parts]
+    assert float(terms[0]) == pytest.approx(float(F.cross_entropy(logits, target)))
+    assert float(whole(logits, target)) == pytest.approx(float(sum(terms)))
+    assert foreign_class(read_yaml(run.yaml())) == "tests.own_classes.poly_loss"
+    assert Experiment(read_yaml(run.yaml())).cell == run.cell
 
 
 @pytest.mark.parametrize(
