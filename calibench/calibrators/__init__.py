@@ -24,7 +24,7 @@ from calibench.calibrators.label_shift import (
     LabelShiftCorrection,
 )
 from calibench.calibrators.mean_replacement import MeanReplacement
-from calibench.calibrators.sigmoid import BetaCalibration, PlattScaling
+from calibench.calibrators.sigmoid import BetaCalibration, PlattScaling, QuadraticScaling
 from calibench.calibrators.spline import SplineCalibration
 from calibench.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
 from calibench.calibrators.temperature import TemperatureScaling
@@ -53,6 +53,7 @@ __all__ = [
     "MeanReplacement",
     "ParameterizedTemperatureScaling",
     "PlattScaling",
+    "QuadraticScaling",
     "SklearnCalibrator",
     "SplineCalibration",
     "StructuredMatrixScaling",

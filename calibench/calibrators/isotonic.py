@@ -33,7 +33,7 @@ def fit_isotonic(score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Ten
 def centred(knots: Tensor, values: Tensor, score: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
     """Knots and values of an isotonic regression whose level stretches are one point each, at their scores' mean.
 
-    Stretches of 0 and of 1 stay level, as there is nothing below or above them (Oron & Flournoy 2017, section 2.2).
+    Stretches of 0 and of 1 stay level, as there is nothing below or above them (Oron & Flournoy 2017).
 
     Args:
         knots: First and last score of each level stretch, as `fit_isotonic` gives them.

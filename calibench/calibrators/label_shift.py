@@ -64,7 +64,7 @@ class LabelShiftCorrection(Calibrator, ABC):
     """A calibrator for test data whose classes are not as frequent as validation's (Saerens et al. 2002, eq. 2.4).
 
     p'_k is proportional to p_k pi_test_k / pi_val_k. Where the test priors are not known, `adapt` estimates them from
-    unlabelled test logits by EM (Saerens et al. 2002, eqs. 2.9 and 2.10), best after bias-corrected temperature scaling
+    unlabelled test logits by EM (Saerens et al. 2002, eq. 2.9), best after bias-corrected temperature scaling
     (Alexandari et al. 2020), which is the default calibrator. Never give it the label counts of the test set that it is
     scored on: nobody has these.
 
@@ -174,7 +174,7 @@ class LabelShiftCorrection(Calibrator, ABC):
 
 
 def estimated_priors(probs: Tensor, source_priors: Tensor) -> Tensor:
-    """Class frequencies of unlabelled examples, by EM, of maximum likelihood (Saerens et al. 2002, eqs. 2.9, 2.10).
+    """Class frequencies of unlabelled examples, by EM, of maximum likelihood (Saerens et al. 2002, eq. 2.9).
 
     Args:
         probs: Calibrated probabilities under the source priors, (N, K), N >= 1.

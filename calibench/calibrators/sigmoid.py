@@ -1,4 +1,4 @@
-"""Parametric maps of each class's probability: Platt scaling and beta calibration."""
+"""Parametric maps of each class's probability: Platt scaling, beta calibration, quadratic scaling."""
 
 from __future__ import annotations
 
@@ -101,6 +101,43 @@ class BetaCalibration(ClasswiseSigmoid):
 
     def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
         return FITS[self.family](log_p, log_rest, hit, share)
+
+
+class QuadraticScaling(WeightedCalibrator):
+    """Quadratic scaling, sigmoid(a l^2 + b l + c) of the log-odds l (Berta et al. 2026).
+
+    By maximum likelihood, without a penalty. It is a method for two classes; of more, each is calibrated against the
+    rest and rows are normalised. Where a is not 0 the map turns at some l, so the argmax can change.
+
+    Attributes:
+        a: Coefficients of l^2, (K,); with two classes those of the second are the first's, with the other sign.
+        b: Coefficients of l, (K,).
+        c: Intercepts, (K,).
+    """
+
+    fitted_buffers = reported = ("a", "b", "c")
+    a: Tensor
+    b: Tensor
+    c: Tensor
+
+    def classwise(self, logits: Tensor) -> Tensor:
+        """The K maps' logarithms before they are normalised: logits (N, K) -> (N, K), float64."""
+        odds = _log_odds(logits.double())
+        return torch.nn.functional.logsigmoid(self.a * odds.square() + self.b * odds + self.c)
+
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
+        hit = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
+        odds = _log_odds(logits)
+        features = [odds.square(), odds, torch.ones_like(odds)]
+        self.a, self.b, self.c = logistic_regression(features, hit, weight).clone().unbind()
+
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        return self.classwise(logits).log_softmax(dim=1)
+
+
+def _log_odds(logits: Tensor) -> Tensor:
+    log_p, log_rest = _log_odds_parts(logits)
+    return log_p - log_rest
 
 
 def _fit_abm(log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:

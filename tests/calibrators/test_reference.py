@@ -27,6 +27,7 @@ from calibench.calibrators import (
     IsotonicTopLabel,
     MatrixScaling,
     PlattScaling,
+    QuadraticScaling,
     SplineCalibration,
     TemperatureScaling,
     VectorScaling,
@@ -128,6 +129,25 @@ def test_sigmoids_are_the_maximum_likelihood(top_label: TopLabelData, parameters
     model = BetaCalibration(parameters=parameters).fit(logits, target)
     assert model.a[0].item() == pytest.approx(theirs.coef_[0, 0], rel=1e-6)
     assert model.b[0].item() == pytest.approx(theirs.coef_[0, -1], rel=1e-6)
+
+
+def test_quadratic_scaling_is_the_maximum_likelihood(top_label: TopLabelData) -> None:
+    logits, target, test = top_label
+    model = QuadraticScaling().fit(logits, target)
+
+    def features(given: Tensor) -> np.ndarray:
+        odds = (given[:, 0] - given[:, 1]).clamp(-36, 36)
+        return torch.stack([odds.square(), odds], 1).numpy()
+
+    theirs = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12)
+    theirs.fit(features(logits), 1 - target.numpy())
+    assert [model.a[0].item(), model.b[0].item()] == pytest.approx(
+        theirs.coef_[0].tolist(), rel=1e-5
+    )
+    # With two classes the two maps are one, mirrored, and nothing is to be normalised.
+    torch.testing.assert_close(model.a[1], -model.a[0], atol=1e-8, rtol=0)
+    expected = torch.from_numpy(theirs.predict_proba(features(test))[:, 1])
+    torch.testing.assert_close(model(test)[:, 0], expected, atol=1e-7, rtol=0)
 
 
 def test_platt_targets_are_smoothed(top_label: TopLabelData) -> None:

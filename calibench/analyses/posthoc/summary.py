@@ -56,6 +56,7 @@ class Summary:
         seconds: Median CPU seconds of a fit by name.
         infinite: Number of models on which the NLL is infinite, by name.
         resampled: What the bootstrap resamples.
+        size: Number of examples that calibrators were fitted on; 0 for all.
     """
 
     names: list[str]
@@ -68,6 +69,7 @@ class Summary:
     seconds: Mapping[str, float]
     infinite: Mapping[str, int]
     resampled: str
+    size: int
 
     @property
     def first(self) -> str:
@@ -86,7 +88,8 @@ class Summary:
         ]
         columns += [Heading(titles[name]) for name in others] + [Heading("fit s")]
         rows = [self._row(place, name, scores, others) for place, name in enumerate(self.names, 1)]
-        return Grid("post-hoc calibrators", columns, rows, self._footer())
+        title = f"post-hoc calibrators{f', fitted on {self.size} examples' if self.size else ''}"
+        return Grid(title, columns, rows, self._footer())
 
     def _row(
         self, place: int, name: str, scores: Sequence[str], others: Sequence[str]
@@ -165,6 +168,7 @@ def summarised(found: pd.DataFrame, metrics: Sequence[str]) -> Summary:
         seconds=found.groupby("calibrator")["fit_seconds"].median().to_dict(),
         infinite=np.isinf(whole["nll"]).sum().to_dict() if "nll" in metrics else {},
         resampled=resampled,
+        size=int(found["size"].max()),
     )
 
 
