@@ -42,7 +42,7 @@ class Pairs:
         column: What is compared.
         margin: What makes no difference in practice; 0 if nothing is said of the metric.
         tables: Titles of the tables.
-        over_examples: Whether test examples were resampled beside seeds.
+        over_examples: Whether the intervals are of test examples beside seeds.
         pairs: The pairs, better methods first.
     """
 
@@ -81,9 +81,9 @@ class Pairs:
             yield Number(f"{of.equivalent:.2f}")
 
     def _lines(self) -> Iterator[str]:
-        drawn = "seeds and test examples" if self.over_examples else "seeds"
+        of = "seeds and test examples" if self.over_examples else "seeds"
         yield f"P: share of pairs of runs in which A is better, over {', '.join(self.tables)}"
-        yield f"interval: stratified bootstrap over {drawn}; of fewer than 10 seeds it is too narrow"
+        yield f"interval: Newcombe's for a share of pairs, over {of}; at 3 seeds 95 % may be 90 %"
         if self.margin:
             amount = _shown(self.column, self.margin)
             yield f"within {amount}: share of pairs that differ by no more, so practically equal"
@@ -117,16 +117,14 @@ def compare_pairs(
     *,
     examples: Examples | None = None,
     equivalent: Mapping[str, float] = EQUIVALENT,
-    n_resamples: int = 1000,
 ) -> Pairs:
     """Compare every two methods over the tables that hold both.
 
     Args:
         tables: The tables.
         column: What is compared.
-        examples: The runs' test examples; None if seeds alone are resampled.
+        examples: The runs' test examples; None if the intervals are of seeds alone.
         equivalent: The region of practical equivalence.
-        n_resamples: Number of resamples of seeds and test examples.
 
     Raises:
         ValueError: If the metric is no quality, or no table holds two methods.
@@ -143,7 +141,7 @@ def compare_pairs(
         both = [runs for runs in known.values() if first in runs and second in runs]
         if both:
             sides = ([runs[label] for runs in both] for label in (first, second))
-            found = beats(*sides, margin=margin, n_resamples=n_resamples)
+            found = beats(*sides, margin=margin)
             pairs.append(Pair(first, second, found, len(both)))
     if not pairs:
         raise ValueError(f"`--pairs` needs two methods with {column} in one table.")

@@ -78,7 +78,6 @@ def report_content(
 
 
 PAIRED = ("nll", "error", "ece")  # whose pairs of losses a page shows
-_RESAMPLES = 500  # for each of many pairs
 
 
 def _pairs(tables: Sequence[Table], examples: Examples | None) -> Iterator[Json]:
@@ -88,7 +87,7 @@ def _pairs(tables: Sequence[Table], examples: Examples | None) -> Iterator[Json]
         held = [table for table in tables if column in table.columns]
         if not any(sum(bool(row.values[column].seeds) for row in t.rows) > 1 for t in held):
             continue
-        found = compare_pairs(held, column, examples=examples, n_resamples=_RESAMPLES)
+        found = compare_pairs(held, column, examples=examples)
         grid = found.grid()
         entries = (
             [entry if isinstance(entry, str) else entry.text for entry in row] for row in grid.rows

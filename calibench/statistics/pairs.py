@@ -1,10 +1,11 @@
-"""Probability that a run of one method beats a run of another (Agarwal et al. 2021), with an interval."""
+"""Probability that a run of one method beats a run of another (Agarwal et al. 2021), with Newcombe's interval (2006)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -28,15 +29,13 @@ class Runs:
     values: Floats
     replicates: Floats | None = None
 
-    def drawn(self, random: np.random.Generator, n_resamples: int) -> Floats:
-        """Values of resampled seeds, on resampled test sets where there are any, (n_resamples, S)."""
-        seeds = random.integers(len(self.values), size=(n_resamples, len(self.values)))
+    @property
+    def resampled(self) -> Floats:
+        """The values on each resampled test set, (R, S): without test examples the values alone, (1, S)."""
         if self.replicates is None:
-            return self.values[seeds]
-        centred = self.replicates - self.replicates.mean(axis=1, keepdims=True)
-        sets = np.arange(n_resamples) % centred.shape[1]
-        found: Floats = self.values[seeds] + centred[seeds, sets[:, None]]
-        return found
+            return self.values[None]
+        centred: Floats = self.replicates - self.replicates.mean(axis=1, keepdims=True)
+        return self.values + centred.T
 
 
 @dataclass(frozen=True)
@@ -57,44 +56,61 @@ class Beats:
 
 
 def beats(
-    ours: Sequence[Runs],
-    theirs: Sequence[Runs],
-    *,
-    margin: float = 0.0,
-    level: float = LEVEL,
-    n_resamples: int = 1000,
-    seed: int = 0,
+    ours: Sequence[Runs], theirs: Sequence[Runs], *, margin: float = 0.0, level: float = LEVEL
 ) -> Beats:
     """Compare every run of ours with every one of theirs, data set by data set.
 
-    The interval is the percentile interval of a stratified bootstrap: within each data set the seeds of each method
-    are drawn again, and the test examples, the same for both. Of few seeds it is too narrow: simulated 95 %
-    intervals of a probability of 0.76 cover it in 75 % at 3 seeds, 88 % at 5 and 92 % at 10.
+    The interval holds the probabilities P from which the observed share is at most z deviations away, with the variance
+    that Newcombe (2006, method 5) gives a Mann-Whitney share of S and T runs; test examples, the same for both sides,
+    add the variance of the share over resampled test sets. Simulated 95 % intervals cover 90 to 97 % at 3 seeds, 94 to
+    96 % at 5 and at 10 (P from 0.5 to 0.98; a bootstrap over seeds covers 75, 88 and 92 %).
 
     Args:
         ours: Our runs on each data set.
         theirs: The other method's.
         margin: Values that differ by no more are practically equal.
         level: One less the interval's level.
-        n_resamples: Number of resamples.
-        seed: Of the resamples.
 
     Raises:
         ValueError: If there is no data set, or one without runs.
     """
     if not ours or len(ours) != len(theirs) or not all(len(r.values) for r in (*ours, *theirs)):
         raise ValueError("`ours` and `theirs` must have runs on the same data sets, at least one.")
-    random = np.random.default_rng(seed)
-    found, close, resampled = [], [], []
+    found, close, of_examples = [], [], []
     for mine, other in zip(ours, theirs, strict=True):
         ahead = _ahead(mine.values[None], other.values[None])
         found.append(float(_better(ahead)[0]))
         close.append(float((np.abs(ahead) <= margin * (1 + _ROUNDING)).mean()))
-        drawn = (runs.drawn(random, n_resamples) for runs in (mine, other))
-        resampled.append(_better(_ahead(*drawn)))
-    low, high = np.quantile(np.mean(resampled, axis=0), [level / 2, 1 - level / 2])
+        of_examples.append(float(_better(_ahead(mine.resampled, other.resampled)).var()))
     sets = len(found)
-    return Beats(math.fsum(found) / sets, float(low), float(high), math.fsum(close) / sets)
+    counts = [(len(m.values), len(o.values)) for m, o in zip(ours, theirs, strict=True)]
+
+    def variance(probability: float) -> float:
+        of_seeds = (_variance_of_share(probability, *count) for count in counts)
+        return math.fsum([*of_seeds, *of_examples]) / sets**2
+
+    share, reach = math.fsum(found) / sets, NormalDist().inv_cdf(1 - level / 2)
+    low, high = (_end(share, end, lambda p: reach * math.sqrt(variance(p))) for end in (0.0, 1.0))
+    return Beats(share, low, high, math.fsum(close) / sets)
+
+
+def _variance_of_share(probability: float, runs: int, others: int) -> float:
+    """Variance of the share of pairs that are ahead, given its expectation (Newcombe 2006, method 5)."""
+    more = (runs + others) / 2 - 1
+    both = (1 - probability) / (2 - probability) + probability / (1 + probability)
+    return probability * (1 - probability) * (1 + more * both) / (runs * others)
+
+
+def _end(share: float, end: float, reach: Callable[[float], float]) -> float:
+    """The last probability on the way from a share to 0 or 1 that is within reach of the share, by bisection."""
+    inside, outside = share, end
+    for _ in range(50):
+        middle = (inside + outside) / 2
+        if abs(share - middle) <= reach(middle):
+            inside = middle
+        else:
+            outside = middle
+    return inside
 
 
 def _ahead(mine: Floats, other: Floats) -> Floats:
