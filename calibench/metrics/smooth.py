@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from calibench.arguments import one_of
+from calibench.metrics.cells import Cells
 from calibench.metrics.labelled import checked_top_label
 from calibench.metrics.packed import pack
 from calibench.metrics.smooth_error import SmoothError, smooth_error
@@ -48,6 +49,10 @@ class SmoothCalibrationError(UnbinnedError):
         super().__init__(**kwargs)
         self.formula = SmoothError(one_of("kernel", kernel, KERNELS))
         self.take_variant_name(kernel)
+
+    def cells_of(self, confidence: Tensor) -> Cells:
+        """Fine cells of the confidence; see `SmoothError.cells_of`."""
+        return self.formula.cells_of(confidence)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The smoothed residuals of each set; see `ErrorOfCells.of_cells`."""

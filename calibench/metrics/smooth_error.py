@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from calibench.binning import equal_width_bin
 from calibench.metrics.cells import Cells, TopLabelError, distinct_cells
 from calibench.metrics.packed import unpack
 from calibench.metrics.smooth_kernels import KERNELS, Residuals, SmoothingKernel
 
 _SMALLEST_WIDTH = 1e-3
+_FINEST = 4000  # cells of confidences: 4 to the smallest width
 
 
 _RESOLUTION = 2**-10  # of the width
@@ -55,8 +57,11 @@ class SmoothError(TopLabelError):
     draws = 200
 
     def cells_of(self, confidence: Tensor) -> Cells:
-        """Distinct confidences."""
-        return distinct_cells(confidence.float())
+        """Distinct confidences; of many, equal bins a quarter as wide as the narrowest kernel."""
+        values = confidence.float()
+        if len(values) <= _FINEST:
+            return distinct_cells(values)
+        return replace(distinct_cells(equal_width_bin(values, _FINEST)), value=values)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The smoothed residuals of each set; see `ErrorOfCells.of_cells`."""

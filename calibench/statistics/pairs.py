@@ -1,4 +1,4 @@
-"""Probability that a run of one method beats a run of another (Agarwal et al. 2021), with Newcombe's interval (2006)."""
+"""Probability that a run of one method beats a run of another (Agarwal et al. 2021; interval of Newcombe 2006)."""
 
 from __future__ import annotations
 
