@@ -1,0 +1,93 @@
+"""Committed tables are those of the committed tidy rows: means, deviations, marks and bold, made again."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from calibench.leaderboard.columns import COSTS, Column
+from calibench.leaderboard.table import Value
+from calibench.statistics import Verdict, comparison_with_best, verdict_over_seeds
+from calibench.tables.titles import initials
+
+ROOT = Path(__file__).parent.parent / "benchmarks"
+Rows = dict[str, dict[str, dict[int, dict[str, str]]]]  # by title of the column, label and seed
+
+
+def tidy(name: str) -> Rows:
+    """The rows of the first number of bins and the score `entropy`, by the title that a table gives them."""
+    found: Rows = defaultdict(lambda: defaultdict(dict))
+    with (ROOT / "results" / f"{name}.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["n_bins"] in ("", "15") and row["score"] in ("", "entropy") and not row["class"]:
+                split = None if row["split"] == "test" else row["split"]
+                title = Column(row["metric"], split, row["calibrator"]).title
+                found[title][row["label"]][int(row["seed"])] = row
+    return found
+
+
+def table(name: str) -> tuple[list[str], list[list[str]]]:
+    """The heading and the rows of the table between the marks of a name."""
+    text = (ROOT / "README.md").read_text()
+    (part,) = re.findall(rf"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.DOTALL)
+    lines = [line for line in part.splitlines() if line.startswith("|")]
+    head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines)
+    return head, rows
+
+
+def shown(title: str, of_labels: dict[str, dict[int, dict[str, str]]]) -> dict[str, str]:
+    """The cells of a column, by label."""
+    column = Column(next(iter(next(iter(of_labels.values())).values()))["metric"])
+    values = {
+        label: Value({seed: float(row["value"]) for seed, row in sorted(seeds.items())})
+        for label, seeds in of_labels.items()
+    }
+    for label, value in values.items():
+        of_seeds = [
+            Verdict.of({k: v or None for k, v in r.items()}) for r in of_labels[label].values()
+        ]
+        known = [verdict for verdict in of_seeds if verdict is not None]
+        value.verdict = verdict_over_seeds(known) if known else None
+    compared = column.info.direction and column.metric not in COSTS
+    if compared and not all(value.marked for value in values.values()):
+        best = comparison_with_best(
+            [[*value.seeds.values()] for value in values.values()],
+            higher_is_better=column.info.direction > 0,
+        )
+        for value, bold in zip(values.values(), best.bold, strict=True):
+            value.tied = bold
+    cells = {}
+    for label, value in values.items():
+        text = f"{column.show(value.mean)} ± {column.show(value.std)}"
+        cells[label] = (f"**{text}**" if value.tied else text) + ("°" if value.marked else "")
+    return cells
+
+
+@pytest.mark.parametrize("name", ["digits_lt"])
+def test_the_table_is_that_of_the_rows(name: str) -> None:
+    rows = tidy(name)
+    head, lines = table(name)
+    groups = {"OOD AUROC % far": "OOD AUROC % photos"}  # a mean over one set
+    checked = 0
+    for place, title in enumerate(head[3:], start=3):
+        cells = shown(title, rows[groups.get(title, title)])
+        assert {line[1]: line[place] for line in lines} == cells, title
+        checked += len(cells)
+    assert checked == 7 * (len(head) - 3) > 100
+    order = [float(line[head.index("NLL")].strip("*").split(" ")[0]) for line in lines]
+    assert order == sorted(order)
+
+
+def test_rows_are_one_a_seed_metric_set_and_calibrator() -> None:
+    with (ROOT / "results" / "digits_lt.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    keys = [tuple(v for k, v in row.items() if k not in ("value", "floor", "p")) for row in rows]
+    assert len(set(keys)) == len(keys) > 2000
+    assert {row["split"] for row in rows} == {"test", "noise", "photos"}
+    assert all(math.isfinite(float(row["value"])) for row in rows)
+    assert initials("TemperatureScaling") == "TS"
