@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import repeat
 
 import numpy as np
+import torch
 
 from calibench.calibrators import Calibrator
-from calibench.evaluation.scoring import predicted_log_probabilities
+from calibench.evaluation.scoring import log_probabilities
 from calibench.runs import Predictions
 
 
@@ -46,7 +47,7 @@ def deep_ensemble(
         )
     total = np.full(first.logits.shape, -np.inf)
     for member, calibrator in zip(members, calibrators or repeat(None), strict=False):
-        log_probs = predicted_log_probabilities(_in_double(member), calibrator)
+        log_probs = log_probabilities(torch.from_numpy(member.logits).double(), calibrator)
         np.logaddexp(total, log_probs.numpy(), out=total)
     logits = (total - np.log(len(members))).astype(np.float32)
     metadata = {**first.metadata, "members": len(members)}
@@ -64,7 +65,3 @@ def _difference(one: Predictions, other: Predictions) -> str:
     if one.ids is not None and other.ids is not None and (one.ids != other.ids).any():
         return "ids"
     return "metadata" if (one.kind, one.split) != (other.kind, other.split) else ""
-
-
-def _in_double(predictions: Predictions) -> Predictions:
-    return replace(predictions, logits=predictions.logits.astype(np.float64))

@@ -21,6 +21,7 @@ from calibench.evaluation import evaluate
 from calibench.evaluation.files import Reader
 from calibench.processes import spread
 from calibench.runs import Predictions
+from calibench.store import add
 from calibench.tables.key import RAW
 from tests.evaluation.examples import predictions
 
@@ -57,6 +58,11 @@ def test_files_folders_and_runs_are_sources(tmp_path: Path) -> None:
     (run,) = sources([str(OLD)], reader)
     assert (run.dataset, run.seed, run.entry) == ("digits_lt", 1, True)
     assert run.model.startswith("SmallCNN/CrossEntropyLoss/")
+    add(tmp_path / "kept", OLD)
+    (entry,) = sources([str(tmp_path / "kept")], reader)
+    assert (entry.model, entry.examples) == (run.model, run.examples)
+    exact, packed = (cells.row(cell(one)) for one in (run, entry))
+    assert packed["nll"] == pytest.approx(exact["nll"], rel=1e-3)  # logits as float16
 
 
 def test_what_cannot_be_used_is_named_and_left_out(tmp_path: Path) -> None:
