@@ -87,11 +87,13 @@ def test_a_wheel_carries_the_benchmarks(tmp_path: Path) -> None:
         wheel.extractall(tmp_path / "site")
     for file in ("py.typed", "data/sources.yaml"):
         assert (tmp_path / "site" / "calibench" / file).is_file()
-    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); from calibench import config; print(config.find('digits_lt'), config.find('focal'))"
+    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); from calibench import config; print(config.find('digits_lt'), config.find('focal'), config.benchmarks_folder() / 'store/index.parquet')"
     found = subprocess.run(
         [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     ).stdout.split()
     assert [Path(path).relative_to(tmp_path / "site").as_posix() for path in found] == [
         "calibench/_benchmarks/digits_lt.yaml",
         "calibench/_benchmarks/losses/focal.yaml",
+        "calibench/_benchmarks/store/index.parquet",
     ]
+    assert list((tmp_path / "site/calibench/_benchmarks/store").rglob("predictions/test.npz"))

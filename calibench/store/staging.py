@@ -6,7 +6,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,8 @@ def staged(place: Folder, name: str = "") -> Iterator[Path]:
     finally:
         if not name:
             shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # it holds another entry's files
+            folder.parent.rmdir()
 
 
 def finish(place: Folder, folder: Path, name: str, status: Mapping[str, Any], added: Added) -> None:
