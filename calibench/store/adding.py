@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +17,10 @@ from calibench.runs import (
 )
 from calibench.runs.folder import SEED
 from calibench.store.entry import Entry, described, entry_digest
-from calibench.store.index import rebuild_index
+from calibench.store.moving import copied
 from calibench.store.packing import content_digest, save_packed
-from calibench.store.places import Folder, Place
-from calibench.store.staging import Added, finish, staged
+from calibench.store.places import Folder
+from calibench.store.staging import Added, changing, finish, noted, staged
 from calibench.tables.bar import with_progress
 
 _PRIVATE = ("command",)  # of environment.json: it names folders of the machine
@@ -73,8 +72,6 @@ def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
         ValueError: If it holds no run.
         StoreError: If another process writes the store.
     """
-    from calibench.store.moving import copied  # which adds, too
-
     if not source.is_dir():
         raise FileNotFoundError(f"no folder {source}")
     folders = [Path(folder) for folder in run_folders(source.resolve())]
@@ -114,26 +111,6 @@ def add_imported(store: Path, found: Iterable[Imported], *, exact: bool = False)
                 name = "/".join([*names, "imported", content_digest(sets)[:10], f"{SEED}1"])
                 _keep(place, name, sets, {}, added, exact=exact, imported=True)
     return added
-
-
-@contextmanager
-def changing(place: Place) -> Iterator[None]:
-    """Hold a store while inside; list its entries anew at the end, also after an error."""
-    with place.writing():
-        try:
-            yield
-        finally:
-            rebuild_index(place)
-
-
-@contextmanager
-def noted(added: Added, what: object) -> Iterator[None]:
-    """Let a problem of one entry not keep the others from being added."""
-    try:
-        yield
-    except ValueError as error:
-        text = str(error)
-        added.problems.append(text if str(what) in text else f"{what}: {text}")
 
 
 def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:

@@ -9,11 +9,10 @@ from typing import Any
 from calibench.config import near_matches
 from calibench.runs import CorruptRun
 from calibench.runs.label_files import checked_labels, labels_name
-from calibench.store.adding import changing, noted
 from calibench.store.entry import STATUS, check_file
 from calibench.store.index import entry_names
 from calibench.store.places import Folder, Place, StoreError, place_of
-from calibench.store.staging import Added, finish, note_known, staged
+from calibench.store.staging import Added, changing, finish, note_known, noted, staged
 from calibench.tables.bar import with_progress
 
 

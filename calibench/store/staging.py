@@ -14,7 +14,8 @@ from typing import Any
 from calibench.runs import CorruptRun, Run, json_bytes, run_folders, write_atomically
 from calibench.runs.label_files import arrays_of
 from calibench.store.entry import STATUS, check_name
-from calibench.store.places import Folder
+from calibench.store.index import rebuild_index
+from calibench.store.places import Folder, Place
 
 STAGED = ".partial"
 
@@ -32,6 +33,26 @@ class Added:
     new: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def changing(place: Place) -> Iterator[None]:
+    """Hold a store while inside; list its entries anew at the end, also after an error."""
+    with place.writing():
+        try:
+            yield
+        finally:
+            rebuild_index(place)
+
+
+@contextmanager
+def noted(added: Added, what: object) -> Iterator[None]:
+    """Let a problem of one entry not keep the others from being added."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        added.problems.append(text if str(what) in text else f"{what}: {text}")
 
 
 @contextmanager
