@@ -13,7 +13,7 @@ from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.versions import counted
 from calibench.published import PAPERS, Published, load, model_names
 from calibench.published.names import STAGES
-from calibench.runs import Run, read_json
+from calibench.runs import Run, former_defaults, read_json
 from calibench.statistics import mean_std
 from calibench.store import results_folder
 from calibench.sweep.plan import runs_of
@@ -213,10 +213,12 @@ def _evaluated(content: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]
 
 
 def _same_calibrator(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
-    """Whether a resolved block is the one a suite asks for."""
+    """Whether a resolved block is the one a suite asks for; what it leaves open is today's default."""
     same_class = short_name(block["class_path"]) == short_name(done["class_path"])
     arguments = done.get("init_args") or {}
     asked = (block.get("init_args") or {}).items()
+    if former_defaults(done) and not former_defaults(block):
+        return False
     return same_class and all(arguments.get(key) == value for key, value in asked)
 
 

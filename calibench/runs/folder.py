@@ -105,18 +105,19 @@ def with_present_calibrators(content: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _named_by_former_defaults(name: str, block: Mapping[str, Any]) -> str:
+def former_defaults(block: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a calibrator's block that were its defaults in earlier results; empty if they are others."""
     former = _FORMER_DEFAULTS.get(block["class_path"].rpartition(".")[2], {})
     arguments = block.get("init_args") or {}
-    said = [f"{key}={value}" for key, value in former.items() if arguments.get(key) == value]
-    missing = [text for text in said if text not in name]
-    if not missing or len(said) < len(former):
+    return former if all(arguments.get(key) == value for key, value in former.items()) else {}
+
+
+def _named_by_former_defaults(name: str, block: Mapping[str, Any]) -> str:
+    said = (f"{key}={value}" for key, value in former_defaults(block).items())
+    missing = ", ".join(text for text in said if text not in name)
+    if not missing:
         return name
-    return (
-        f"{name[:-1]}, {', '.join(missing)})"
-        if name.endswith(")")
-        else f"{name}({', '.join(missing)})"
-    )
+    return f"{name[:-1]}, {missing})" if name.endswith(")") else f"{name}({missing})"
 
 
 def _without_idle_tail_seed(flat: Config) -> Config:
