@@ -123,6 +123,7 @@ def pair_rows(
         if not issubclass(cls, PairMetric):
             raise UsageError(f"{cls.__name__}: {NEEDS_ALL}.")
         metric = _built(block, {})
+        assert isinstance(metric, PairMetric)  # as its class is one
         metric.update(confidence, correct, top_label=(confidence, correct))
         rows += _read(metric, floors, ())
     return [row for row in rows if _place(row) not in there]

@@ -19,7 +19,8 @@ def _sign(gap: Tensor) -> Tensor:
 
 def _direction(gap: Tensor) -> Tensor:
     size = torch.linalg.vector_norm(gap, dim=1, keepdim=True)
-    return gap / size.clamp(min=torch.finfo(gap.dtype).tiny)
+    direction: Tensor = gap / size.clamp(min=torch.finfo(gap.dtype).tiny)
+    return direction
 
 
 # Sub-gradients of the L_p norm of each row.
