@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from calibench.config import read_yaml
 from calibench.runs import (
     FORMAT,
     CorruptRun,
     Predictions,
+    corrupt_if_it_fails,
     json_bytes,
     read_json,
     run_folders,
@@ -23,7 +29,11 @@ from calibench.store.places import Folder
 from calibench.store.staging import Added, changing, finish, noted, staged
 from calibench.tables.bar import with_progress
 
-_PRIVATE = ("command",)  # of environment.json: it names folders of the machine
+# What may name folders of the machine and decides no number.
+_PRIVATE = ("command",)  # of environment.json
+_PATHS = (
+    "trainer.default_root_dir", "trainer.logger", "trainer.profiler", "data.init_args.root", "ckpt_path",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -120,11 +130,10 @@ def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
     sets, metrics = run.predictions(), run.metrics()
     if any(str(metrics[name]) != str(said) for name, said in run.cell._asdict().items()):
         raise CorruptRun("metrics.json is of another run")
-    files = {
-        path.name: path.read_bytes()
-        for path in (run.folder / "metrics.json", run.folder / "config.yaml")
-        if path.is_file()
-    }
+    files = {"metrics.json": (run.folder / "metrics.json").read_bytes()}
+    config = run.folder / "config.yaml"
+    if config.is_file():
+        files["config.yaml"] = _public_config(config)
     environment = run.folder / "environment.json"
     if environment.is_file():
         public = {k: v for k, v in read_json(environment).items() if k not in _PRIVATE}
@@ -132,6 +141,25 @@ def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
     chosen = {name: part for name, part in sets.items() if kept.keeps(name)}
     claimed = sorted({row["split"] for row in metrics["rows"]} - set(chosen))
     _keep(place, run.name, chosen, files, added, exact=kept.exact, claimed=claimed)
+
+
+def _public_config(path: Path) -> bytes:
+    """The content of config.yaml without paths of the machine: as it is where it has none."""
+    content = path.read_bytes()
+    with corrupt_if_it_fails(f"{path} cannot be read"):
+        config = read_yaml(content.decode())
+        named = [key for key in _PATHS if os.sep in str(_blank(config, key.split(".")))]
+    return yaml.safe_dump(config, sort_keys=False).encode() if named else content
+
+
+def _blank(block: Any, keys: Sequence[str]) -> Any:
+    """Set a value of a nested configuration to null. Returns what it was, None if there is no such key."""
+    for key in keys[:-1]:
+        block = block.get(key) if isinstance(block, dict) else None
+    if not isinstance(block, dict) or os.sep not in str(block.get(keys[-1])):
+        return None
+    value, block[keys[-1]] = block[keys[-1]], None
+    return value
 
 
 def _keep(

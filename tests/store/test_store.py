@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import calibench
 from calibench import store
@@ -64,7 +65,14 @@ def test_no_file_names_a_folder_of_the_machine(results: Path, tmp_path: Path) ->
     file = first(results, "environment.json")
     content = {"command": "/home/me/calibench fit", "wall_seconds": 2.0}
     file.write_text(json.dumps(content))
+    data = {"class_path": "CIFAR10DataModule", "init_args": {"root": "/home/me/data", "ood": []}}
+    config = {"data": data, "trainer": {"default_root_dir": "/home/me", "max_epochs": 3}}
+    file.with_name("config.yaml").write_text(yaml.safe_dump(config))
     store.add(tmp_path / "kept", results)
+    entry = next(store.entries(tmp_path / "kept"))
+    kept = yaml.safe_load((entry.folder / "config.yaml").read_text())
+    assert kept["trainer"] == {"default_root_dir": None, "max_epochs": 3}
+    assert kept["data"]["init_args"] == {"root": None, "ood": []}
     public = json.loads((tmp_path / "kept" / file.relative_to(results)).read_text())
     assert public == {"wall_seconds": 2.0}
 
