@@ -47,7 +47,8 @@ examples:
 a column is metric[_bins][:score][/split][@calibrator]; @* stands for every calibrator. Metrics:
   """ + " ".join(METRICS) + """
   a binned metric has the runs' first number of bins, unless the column names one: ece_20;
-  of OOD metrics, /near, /far and /shift are means over sets of that kind"""  # fmt: skip
+  of OOD metrics, /near, /far and /shift are means over sets of that kind
+  of several labels an example, auroc:Edema is of one, auroc of all pooled, macro_auroc their mean"""  # fmt: skip
 
 
 _DEFAULT_MARGINS = " ".join(f"{name}={value:g}" for name, value in EQUIVALENT.items())
@@ -149,8 +150,9 @@ def _check_known(read: Results, columns: Sequence[Column]) -> None:
         there = f"metrics: {', '.join(METRICS)}"
     else:
         of = [key for key in seen if key.metric == unknown[0].metric]
-        places = {k.split for k in of} | {k.calibrator for k in of} | {k.score or "" for k in of}
-        there = f"sets, calibrators and scores: {', '.join(sorted(places - {''}))}"
+        places = {k.split for k in of} | {k.calibrator for k in of}
+        places |= {part or "" for k in of for part in (k.score, k.label)}
+        there = f"sets, calibrators, scores and labels: {', '.join(sorted(places - {''}))}"
     raise ValueError(f"no run has the column {unknown[0]} ({there}).")
 
 

@@ -318,7 +318,9 @@ def _verdict(records: Sequence[Record], keys: Sequence[Key]) -> Verdict | None:
 def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
     """The keys of the numbers of a run whose mean is a column's value: one, or one for each set."""
     of = implied.get(column.metric, OF_THE_TEST_SPLIT)
-    how = (column.calibrator, column.score or of.score, column.n_bins or of.n_bins)
+    # what a column has after its colon is a score where its metric has scores, and a label else
+    score, label = (column.score or of.score, None) if of.score else (None, column.score)
+    how = (column.calibrator, score, column.n_bins or of.n_bins, label)
     return [Key(column.metric, split, *how) for split in of.sets_of(column)]
 
 

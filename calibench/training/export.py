@@ -82,6 +82,8 @@ def export(options: argparse.Namespace) -> int:
     calibrator = calibrator_named(options.calibrator)
     source = Run(options.run)
     val = Predictions.load(source.predictions("val"))
+    if val.labels is not None:
+        raise UsageError("a network with several labels an example cannot be exported.")
     fit_calibrator(calibrator, val)
     # Give each buffer its own storage, as torch.export warns of views of a shared one.
     calibrator.load_state_dict(calibrator.state_dict())

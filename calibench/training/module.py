@@ -143,10 +143,12 @@ class ClassificationModule(L.LightningModule):
 
     def scored(self, batch: Batch) -> Tensor:
         """Outputs (n, L) of a batch for evaluation: those of several views of an example are averaged."""
-        logits = self.evaluated(batch.inputs)
-        if len(logits) == len(batch.target):
-            return logits
-        return self.task.mean_of_views(logits.view(len(batch.target), -1, logits.shape[1]))
+        n = len(batch.target)
+        if len(batch.inputs) == n:
+            return self.evaluated(batch.inputs)
+        # As many rows at a time as there are examples: more do not fit into a CPU's cache.
+        logits = torch.cat([self.evaluated(rows) for rows in batch.inputs.split(n)])
+        return self.task.mean_of_views(logits.view(n, -1, logits.shape[1]))
 
     def configure_optimizers(self) -> Any:
         """The optimiser and, if there is one, the schedule."""

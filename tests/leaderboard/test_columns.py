@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from calibench.leaderboard import Column
+from calibench.leaderboard.table import keys_of
+from calibench.tables.key import Key
 from calibench.tables.titles import initials, metric_info
 
 
@@ -38,6 +40,17 @@ def test_rates_are_printed_in_percent_and_scores_as_they_are() -> None:
 def test_a_metric_with_its_bins_is_the_same_metric() -> None:
     assert Column("ece", n_bins=20).title == "ECE(20) %"
     assert metric_info("brand_new_auroc").direction == 1
+
+
+def test_a_column_of_several_labels_is_of_one_of_them_or_of_all() -> None:
+    of_one, of_all = Key("auroc", label="Pleural Thickening"), Key("auroc")
+    column = Column.parse("auroc:Pleural Thickening@X")
+    assert column == Column("auroc", calibrator="X", score="Pleural Thickening")
+    raw = column.after("raw")
+    assert (raw.holds(of_one), raw.holds(of_all)) == (True, False)
+    assert (Column("auroc").holds(of_one), Column("auroc").holds(of_all)) == (False, True)
+    assert keys_of(raw, {}) == [of_one]
+    assert keys_of(Column("auroc"), {}) == [of_all]
 
 
 def test_initials() -> None:
