@@ -30,6 +30,7 @@ from calibench.metrics import (
     CalibrationError,
     CalibrationMetric,
     ClasswiseCalibrationError,
+    KuiperCalibrationError,
     SmoothCalibrationError,
     calibration_metrics,
 )
@@ -54,12 +55,13 @@ def worse_by(probs: Tensor, gap: float) -> Tensor:
 
 
 def metrics(k: int, names: Sequence[str] = CALIBRATION_ERRORS) -> dict[str, CalibrationMetric]:
-    """Some of the calibration errors of the panel, by name."""
+    """Some of the calibration errors of the panel, and the doctor's, by name."""
     made = (
         CalibrationError(),
         AdaptiveCalibrationError(),
         ClasswiseCalibrationError(k),
         SmoothCalibrationError(),
+        KuiperCalibrationError(),
     )
     return {metric.name: metric for metric in made if metric.name in names}
 
@@ -142,7 +144,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("what", choices=("level", "power", "coverage"))
     parser.add_argument("--models", type=int, default=200)
     parser.add_argument(
-        "--metrics", nargs="+", choices=CALIBRATION_ERRORS, default=CALIBRATION_ERRORS
+        "--metrics", nargs="+", choices=(*CALIBRATION_ERRORS, "kuiper"), default=CALIBRATION_ERRORS
     )
     options = parser.parse_args(arguments)
     for line in lines(options.what, options.models, options.metrics):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,10 +25,9 @@ from calibench.calibrators import (
     TemperatureScaling,
 )
 from calibench.calibrators.convergence import ConvergenceWarning
-from calibench.evaluation.bootstrap import interval
+from calibench.doctor.gain import Gain, nll
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.crossfit import stratified_folds
-from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import log_probabilities
 from calibench.evaluation.threads import in_threads
 from calibench.tables.key import RAW
@@ -39,28 +37,6 @@ _MATRICES = 100  # classes up to which a calibrator with K^2 parameters is tried
 _VALUES = 500_000  # log-probabilities that are fitted on; of more examples some are drawn, at least so many:
 _ROWS = 2000
 _SMALL = 200_000  # log-probabilities up to which there are five folds; else three
-
-
-class Gain(NamedTuple):
-    """Mean NLL that something takes away, per example, with the ends of its 95 % bootstrap interval."""
-
-    value: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, before: Tensor, after: Tensor) -> Gain:
-        """The gain from NLL (N,) to NLL (N,) of the same examples."""
-        gains = (before - after).numpy()
-        mean = float(gains.mean())
-        drawn = Resamples(len(gains)).counts @ gains / len(gains)
-        low, high = interval(mean, drawn, -math.inf, math.inf)
-        return (
-            cls(mean, math.nan, math.nan) if low is None or high is None else cls(mean, low, high)
-        )
-
-    def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
 
 class Held(NamedTuple):
@@ -185,11 +161,6 @@ def _held(scores: Tensor, target: Tensor, fold: Tensor, calibrator: Calibrator) 
         if one == other:
             found.log_probs[out] = log_probs
     return found
-
-
-def nll(log_probs: Tensor, target: Tensor) -> Tensor:
-    """NLL of each example, (N,), for log-probabilities (N, K) and targets (N,)."""
-    return -log_probs.gather(1, target.unsqueeze(1)).squeeze(1)
 
 
 def _chosen(

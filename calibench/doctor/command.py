@@ -13,6 +13,7 @@ from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.command import labelled_as
 from calibench.evaluation.files import Reader
 from calibench.evaluation.pairs import ConfidencePairs
+from calibench.evaluation.threads import one_thread
 from calibench.runs import Predictions
 from calibench.tables.bar import with_progress
 from calibench.tables.output import say
@@ -33,7 +34,8 @@ def diagnose_files(options: argparse.Namespace) -> int:
         val = _checked(found, options.val, options.clip)
         _check_together(examples, val)
     chosen = [calibrator_named(name) for name in options.calibrators]
-    diagnosis = diagnose(examples, val, chosen or None, jobs=options.jobs, watch=_watched)
+    with one_thread():  # operations are small
+        diagnosis = diagnose(examples, val, chosen or None, jobs=options.jobs, watch=_watched)
     say(*diagnosis.lines)
     if options.export:
         say(_exported(diagnosis, options))

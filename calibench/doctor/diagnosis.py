@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from calibench.calibrators import Calibrator
-from calibench.doctor.choice import FEWEST, Choice, Gain, Watch, candidates, choose, nll
+from calibench.doctor.choice import FEWEST, Choice, Watch, candidates, choose
 from calibench.doctor.examples import Examples
+from calibench.doctor.gain import Gain, nll
 from calibench.doctor.label_shift import LabelShift
 from calibench.doctor.power import POWER, Power
 from calibench.doctor.verdict import numbers, verdict

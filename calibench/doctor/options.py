@@ -6,10 +6,13 @@ import argparse
 from pathlib import Path
 
 from calibench.arguments import positive_integer, unit_interval
+from calibench.config import UsageError
 from calibench.config.catalogue import check_listed
 from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
 from calibench.evaluation.options import unfolded
 from calibench.processes import cores
+from calibench.runs import Run
+from calibench.store import find_run
 from calibench.tables.output import loading
 
 CLIP = 1e-12  # calibrators need finite logits, and many models say exactly 0 or 1
@@ -25,6 +28,7 @@ examples:
   calibench doctor test.npz --val val.npz              chosen and fitted on val, measured on test
   calibench doctor answers.csv                         columns `confidence` and `correct` of any model
   calibench doctor test.npz --val val.npz --export cal.pt
+  calibench doctor results/digits_lt/SmallCNN/FocalLoss/seed=1      a run of calibench, or an entry of a store
   calibench calibrate --apply cal.pt --input new.npz --output probs.npz
 
 {FILES_HELP}
@@ -38,7 +42,7 @@ confidence; the exported one knows two classes, wrong and right."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench doctor`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("file", metavar="FILE", help="labelled predictions, the verdict's")
+    parser.add_argument("file", metavar="FILE", help="labelled predictions, or a run")
     parser.add_argument(
         "--val", metavar="FILE", help="validation predictions, on which the calibrator is chosen"
     )
@@ -61,6 +65,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_reader_arguments(parser, clip=CLIP)
 
 
+def _take_run(options: argparse.Namespace) -> None:
+    """Let the files of a run be those that are diagnosed: its test and validation set."""
+    if options.val is not None:
+        raise UsageError("give either a RUN, which has its own validation set, or FILE --val FILE.")
+    entry = find_run(options.file)
+    entry.check("predictions/")
+    sets = Run(entry.folder).sets()
+    options.file, options.val = str(sets["test"]), str(sets["val"])
+
+
 def run(options: argparse.Namespace) -> int:
     """Check what the options name, then diagnose. Returns the exit status, 0.
 
@@ -73,6 +87,8 @@ def run(options: argparse.Namespace) -> int:
     for name in options.calibrators or ():
         if name not in ("default", "all"):
             check_listed("calibrators", name)
+    if not Path(options.file).suffix:
+        _take_run(options)
     for path in (options.file, options.val):
         if path is not None:
             check_file(path)

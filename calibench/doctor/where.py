@@ -77,9 +77,12 @@ def ranges(examples: Examples) -> Iterator[str]:
 def _range(examples: Examples, inside: Tensor, direction: str) -> str:
     confidence, correct = examples.confidence[inside], examples.correct[inside].double()
     gap, share = abs(float(confidence.mean() - correct.mean())), float(inside.double().mean())
+    right = f"{100 * float(correct.mean()):.1f} % are right"
+    if share == 1:
+        return f"{direction} by {100 * gap:.1f} points at all confidences, {_ends(confidence)}: {right}"
     return (
         f"{direction} by {100 * gap:.1f} points at confidences {_ends(confidence)} ({100 * share:.0f} % of the "
-        f"examples), of which {100 * float(correct.mean()):.1f} % are right"
+        f"examples), of which {right}"
     )
 
 

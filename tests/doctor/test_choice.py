@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.calibrators import IRM, TemperatureScaling, VectorScaling
+from calibench.calibrators import IRM, HistogramBinning, TemperatureScaling, VectorScaling
 from calibench.doctor import choice as of_doctor
-from calibench.doctor.choice import Gain, candidates, choose, nll
+from calibench.doctor.choice import candidates, choose
+from calibench.doctor.gain import Gain, nll
 from calibench.evaluation.crossfit import stratified_folds
 from calibench.tables.key import RAW
 
@@ -76,6 +77,15 @@ def test_of_many_examples_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_matrices_are_not_tried_on_many_classes() -> None:
     counts = [len(candidates(k)) for k in (2, 100, 101, 1000)]
     assert np.diff(counts).tolist() == [0, -1, 0]
+
+
+def test_a_calibrator_that_gives_exact_zeros_is_not_chosen() -> None:
+    base = examples(60)
+    found = choose(base.scores, base.target, [HistogramBinning()])
+    assert found.name == RAW
+    assert found.nll["HistogramBinning"] == np.inf
+    gain = Gain.of(torch.zeros(2), torch.tensor([0.0, torch.inf]))
+    assert str(gain) == "-inf [nan, nan]"
 
 
 def test_fewer_than_20_examples_are_refused() -> None:

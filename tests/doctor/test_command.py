@@ -11,6 +11,7 @@ import pytest
 from calibench.cli import main
 from calibench.evaluation.calibrate import load_calibrator
 from calibench.runs import Predictions
+from tests.run_folders import write_predictions, write_run
 
 from .examples import predictions
 
@@ -99,6 +100,15 @@ def test_several_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     lines = said([f"{tmp_path}/xray.npz", *QUICK], capsys)
     assert lines[0].startswith("overconfident by ")
     assert lines[1].startswith("numbers: 900 labels of 3 kinds; ")
+
+
+def test_a_run_brings_its_validation_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path)
+    write_predictions(run)
+    lines = said([str(run), *QUICK], capsys)
+    assert any(line.startswith("label shift: ") for line in lines)
 
 
 def test_a_dozen_examples_get_a_verdict_and_no_calibrator(

@@ -1,0 +1,31 @@
+"""The choice in hindsight: the script behind the figures of benchmarks/README.md, in small."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from .examples import predictions
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "simulations" / "doctor.py"
+
+
+def test_the_script_prints_a_line_for_each_set_and_one_for_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = importlib.util.spec_from_file_location("hindsight", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    sys.modules["hindsight"] = script
+    spec.loader.exec_module(script)
+    predictions(400, sharpness=3).save(tmp_path / "sharp.npz")
+    script.main([str(tmp_path), "--halves", "1", "--rows", "160"])
+    _, _, line, total = capsys.readouterr().out.splitlines()
+    assert line.startswith("| sharp | ")
+    assert total.startswith("| all | ")
+    raw, chosen, best = map(float, line.split("|")[5:8])
+    assert raw > chosen >= best
