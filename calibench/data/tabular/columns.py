@@ -15,6 +15,7 @@ from calibench.data.source import DataError
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 # Cells of a column of numbers that hold none. In a column of labels they are names like others.
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
+_NAMELESS = "Unnamed: "  # how pandas calls a column without a name
 
 
 class Names(NamedTuple):
@@ -69,7 +70,8 @@ def read_columns(
 
     Args:
         path: The file: .csv and .tsv with a header, or .parquet.
-        features: Columns of numbers, by name or pattern (`suvr_*`); None for all but the label and the group.
+        features: Columns of numbers, by name or pattern (`suvr_*`); None for all but the label, the group and those
+            without a name.
         label: The column of the labels.
         group: The column of the groups, if any.
 
@@ -131,7 +133,7 @@ def _chosen(
         if not fnmatch.filter(others, pattern):
             raise DataError(f"{path} has no column `{pattern}`{near_matches(pattern, others)}.")
     if features is None:
-        return others
+        return [name for name in others if not name.startswith(_NAMELESS)]
     return [name for name in others if any(fnmatch.fnmatchcase(name, one) for one in features)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +32,8 @@ class TableDataModule(ClassificationDataModule):
         label_column: The column of the labels, any strings or numbers.
         group_column: The column that says which rows belong together, such as those of one patient: no two splits
             have rows of the same group. None where every row is on its own.
-        features: The columns of numbers, by name or pattern (`suvr_*`); None for all but the label and the group.
+        features: The columns of numbers, by name or pattern (`suvr_*`); None for all but the label and the group, and
+            those without a name, such as row numbers.
         val_fraction: Share of the training file held out for validation, stratified.
         test_fraction: Share of the training file held out for testing, stratified.
         standardise: Subtract each column's mean and divide by its standard deviation, both of the training rows.
@@ -89,7 +90,7 @@ class TableDataModule(ClassificationDataModule):
             for name, file in files.items()
             if file is not None
         }
-        _check_groups({str(files[name]): table for name, table in tables.items()})
+        _check_groups([(str(files[name]), table) for name, table in tables.items()])
         parts = {name: self._examples(table, str(files[name])) for name, table in tables.items()}
         groups = tables["train"].groups
         splits = given_or_held_out(
@@ -158,10 +159,10 @@ def _check_repeated(table: Columns, file: str) -> None:
         )
 
 
-def _check_groups(tables: Mapping[str, Columns]) -> None:
+def _check_groups(tables: Sequence[tuple[str, Columns]]) -> None:
     """Refuse a group that two files have."""
     known: dict[str, str] = {}
-    for file, table in tables.items() if len(tables) > 1 else ():
+    for file, table in tables if len(tables) > 1 else ():
         if table.groups is None:
             continue
         rows = table.rows[table.groups.first_rows]

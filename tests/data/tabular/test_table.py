@@ -196,6 +196,10 @@ def test_a_group_in_two_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"b\.csv, row \d+: the group `p19` is also that of .*a\.csv, row \d+"):  # fmt: skip
         module(**files, group_column="patient")
     assert len(sizes(module(**files, features=["age"]))) == 3  # the column is of no account then
+    with pytest.raises(DataError, match="is also that of"):
+        module(
+            train_file=files["train_file"], test_file=files["train_file"], group_column="patient"
+        )
     files["test_file"] = patients(tmp_path / "b.csv", 20, first=20)
     assert sizes(module(**files, group_column="patient"))[2] > 20
 
@@ -232,6 +236,12 @@ def test_rows_with_an_empty_cell_can_be_left_out(tmp_path: Path) -> None:
     test = table(tmp_path / "test.csv", 10, rows=(",1,b", "1,2,bb"))
     with pytest.raises(DataError, match=r"test\.csv, row 12: the label `bb`"):
         module(train_file=file, test_file=test, missing="drop")
+
+
+def test_a_trailing_comma_and_a_column_without_a_name_are_no_numbers(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i % 5},{i % 2},\n" for i in range(40))
+    (tmp_path / "t.csv").write_text(",x,kind,\n" + rows)
+    assert module(train_file=str(tmp_path / "t.csv")).splits.train.inputs.shape == (28, 1)
 
 
 def test_truth_values_are_numbers(tmp_path: Path) -> None:
