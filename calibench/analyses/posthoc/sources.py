@@ -84,7 +84,7 @@ def sources(names: Sequence[str], reader: Reader) -> list[Source]:
                 continue
             found[known.dataset, known.model, known.seed, known.digest] = known
     if not found:
-        raise ExpectedFailure(f"{', '.join(names)}: no predictions of val and test were found.")
+        raise ExpectedFailure(f"{', '.join(names)}: no predictions that can be compared.")
     return list(found.values())
 
 
