@@ -38,7 +38,7 @@ class CIFARDenseNet121(Backbone):
 
 
 class DenseNet121(Backbone):
-    """CheXNet's network, DenseNet-121 of torchvision for images of about 224 pixels (Huang et al. 2017).
+    """DenseNet-121 of torchvision for images of about 224 pixels, as in CheXNet (Huang et al. 2017).
 
     6,968,206 parameters with 14 outputs.
 

@@ -21,7 +21,7 @@ ENTRY = "digits_lt/SmallCNN/CrossEntropyLoss"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory, few_draws: None) -> Path:
     """One run whose numbers follow from its logits, and one whose numbers do not."""
     results = tmp_path_factory.mktemp("runs") / "results"
     write_predictions(write_run(results, loss="FocalLoss"))

@@ -93,7 +93,9 @@ def test_neither_loses_the_others_calibrator(
     monkeypatch.setattr(training, "built", build_slowly)
     training.fit(configuration_of(asked(finished, "HistogramBinning")))
     second.join()
-    assert calibrators(finished) == before | {"VectorScaling", "HistogramBinning"}
+    of_then = "AdaptiveTemperatureScaling(initial_temperature=1.0, rule=clamped)"  # the old default
+    expected = before - {"AdaptiveTemperatureScaling"} | {of_then}
+    assert calibrators(finished) == expected | {"VectorScaling", "HistogramBinning"}
     said = capsys.readouterr().err
     assert said.startswith(f"calibench: waiting for process {os.getpid()}, which evaluates ")
     assert len(said.splitlines()) == 1
