@@ -85,14 +85,15 @@ const MANY = 20; // classes up to which each has its name
 const clipped = (name) => (name.length > 11 ? `${name.slice(0, 10)}…` : name);
 function drawClasses(rows) {
   const known = rows.filter((r) => r.classes);
-  fill("classes", ...(known.length ? known.map((r) => classPanel(r, nameOf(r, rows))) : [empty("no saved logits of these rows")]));
+  const high = extent(known.flatMap((r) => r.classes.errors.map((e) => 100 * number(e))), true); // one scale for all
+  fill("classes", ...(known.length ? known.map((r) => classPanel(r, nameOf(r, rows), high)) : [empty("no saved logits of these rows")]));
 }
-function classPanel(row, name) {
+function classPanel(row, name, high) {
   const { names, counts, errors, groups } = row.classes;
   const order = names.map((_, i) => i).sort((a, b) => (counts[b] ?? 0) - (counts[a] ?? 0));
   const named = names.length <= MANY;
   const chart = new Chart({
-    width: 260, height: named ? 240 : 210, x: [-0.5, names.length - 0.5], y: extent(errors.map((e) => 100 * number(e)), true),
+    width: 260, height: named ? 240 : 210, x: [-0.5, names.length - 0.5], y: high,
     xTitle: `classes${counts.length ? ", most training examples first" : ""}`, yTitle: "error %", xNames: named ? order.map((k) => clipped(names[k])) : [],
   });
   order.forEach((k, place) => {
