@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from calibench.arguments import positive_integer
+from calibench.config import near_matches
 from calibench.config.catalogue import load_plugins
 from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.reading import read_results
@@ -81,6 +84,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only the tables that have these words in their titles (or parts of words, if no title has them whole)",
     )
     parser.add_argument(
+        "--losses",
+        nargs="+",
+        default=[],
+        metavar="LOSS",
+        help="only the rows of these losses, or with these labels",
+    )
+    parser.add_argument(
+        "--label",
+        nargs="+",
+        default=[],
+        metavar="NAME=TEXT",
+        help="other words for labels, as in CrossEntropyLoss=CE",
+    )
+    parser.add_argument(
         "--allow-missing", action="store_true", help="compare ranks even if runs are missing"
     )
     parser.add_argument(
@@ -109,6 +126,8 @@ def run(args: argparse.Namespace) -> int:
     if not tables:
         titles = ", ".join(table.title for table in every)
         raise ValueError(f"no table has {' and '.join(args.table)} in its title: {titles}.")
+    words = dict(_renaming(text) for text in args.label)
+    tables = [_with_rows(table, args.losses, words) for table in tables]
     if not any(row.records for table in tables for row in table.rows):
         raise ValueError(f"{args.results} holds no finished run.")
     request = Request(
@@ -135,3 +154,28 @@ def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:
         whole = [table for table in found if word in table.title.split()]
         found = whole or [table for table in found if word in table.title]
     return found
+
+
+def _renaming(text: str) -> tuple[str, str]:
+    name, equals, word = text.partition("=")
+    if not equals:
+        raise ValueError(f"`--label {text}`: NAME=TEXT is expected, as in CrossEntropyLoss=CE.")
+    return name, word
+
+
+def _with_rows(table: Table, losses: Sequence[str], words: Mapping[str, str]) -> Table:
+    """The rows of some losses, all if none is named, with other words in their labels.
+
+    Raises:
+        ValueError: If the table has no such loss.
+    """
+    known = {name: row for row in table.rows for name in (row.loss, row.label)}
+    for name in [*losses, *words]:
+        if name not in known:
+            raise ValueError(f"{table.title} has no loss `{name}`{near_matches(name, known)}")
+    rows = [row for row in table.rows if not losses or {row.loss, row.label} & set(losses)]
+    named = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b" if words else "$^")
+    labels = [named.sub(lambda found: words[found[0]], row.label) for row in rows]
+    return replace(
+        table, rows=[replace(row, label=label) for row, label in zip(rows, labels, strict=True)]
+    )

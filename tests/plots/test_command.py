@@ -203,6 +203,23 @@ def test_risk_coverage_begins_where_errors_begin(axes: Axes) -> None:
     assert axes.get_xlim() == pytest.approx((0.76, 1))
 
 
+def test_losses_are_chosen_and_renamed(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[str] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: texts.extend(_texts(self)))
+    picture = ("tradeoff", str(results / "a"), "-o", str(tmp_path / "x.png"))
+    called(*picture, "--losses", "CrossEntropyLoss", "--label", "CrossEntropyLoss=CE")
+    assert "CE" in texts
+    assert not any("Loss" in text for text in texts)
+    with pytest.raises(
+        ValueError, match=r"has no loss `CrossEntropy`; did you mean CrossEntropyLoss"
+    ):
+        called(*picture, "--losses", "CrossEntropy")
+    with pytest.raises(ValueError, match="NAME=TEXT is expected"):
+        called(*picture, "--label", "CE")
+
+
 def test_tradeoff_draws_seeds_and_their_mean(axes: Axes) -> None:
     draw_tradeoff(axes, {"A": [(1.0, 2.0), (3.0, 6.0)]}, x="error", y="ece")
     seeds, mean = (collection.get_offsets() for collection in axes.collections)
