@@ -14,7 +14,8 @@ from calibench.config.catalogue import load_plugins
 from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
-from calibench.plots.kinds import KINDS, Request
+from calibench.plots.kinds import KINDS
+from calibench.plots.request import Request
 from calibench.plots.style import WIDTHS, as_file, sized
 from calibench.runs import write_output
 from calibench.store import add_results_argument

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from calibench.plots.calibrator_values import draw_bars, draw_heat_map
 from calibench.plots.classes import confusion, draw_confusion
 from calibench.plots.critical_difference import draw_critical_difference
 from calibench.plots.curves import draw_risk_coverage, draw_roc, risk_coverage_curve, roc
+from calibench.plots.request import Request
 from calibench.plots.style import legend_below, panels
 from calibench.plots.tradeoff import draw_shift, draw_tradeoff
 from calibench.plots.training import Series, draw_curves, training_curves
@@ -26,71 +27,6 @@ from calibench.tables.titles import initials
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from calibench.plots.example_scores import ExampleScores
-
-
-@dataclass(frozen=True)
-class Request:
-    """The arguments of a picture.
-
-    Attributes:
-        tables: Tables whose rows hold the runs.
-        metric: The metric of kinds that show one.
-        calibrator: `raw`, or the calibrator after which probabilities are shown.
-        n_bins: Bins of a reliability diagram.
-        ood_set: The set of a ROC; the first one if None.
-        allow_missing: Compare ranks although runs are missing.
-        metric_given: Whether the metric was asked for; training curves are of all metrics if not.
-    """
-
-    tables: Sequence[Table]
-    metric: Column
-    calibrator: str = RAW
-    n_bins: int = 15
-    ood_set: str | None = None
-    allow_missing: bool = False
-    metric_given: bool = False
-
-    @property
-    def table(self) -> Table:
-        """The table, if there is only one.
-
-        Raises:
-            ValueError: If there are several.
-        """
-        if len(self.tables) > 1:
-            titles = ", ".join(table.title for table in self.tables)
-            raise ValueError(
-                f"this picture shows one benchmark and backbone, got {titles}: choose by `--table WORDS`."
-            )
-        return self.tables[0]
-
-    def scores(self, row: Row, split: str = TEST) -> ExampleScores:
-        """Scores of the examples of all runs of a row, after the calibrator."""
-        return self.after(self.calibrator, row, split)
-
-    def after(self, calibrator: str, row: Row, split: str = TEST) -> ExampleScores:
-        """Scores of the examples of all runs of a row, raw or after a calibrator."""
-        from calibench.plots.example_scores import ExampleScores
-
-        records = row.records.values()
-        if calibrator == RAW:
-            return ExampleScores.joined([ExampleScores.load(record, split) for record in records])
-        from calibench.plots.calibrated import calibrated  # torch
-
-        return ExampleScores.joined([calibrated(record, split, calibrator) for record in records])
-
-    def shows_curve(self, column: Column) -> bool:
-        """Whether a logged number is drawn: of the metric that was asked for, or any by its first bins."""
-        if self.metric_given:
-            return (column.metric, column.n_bins) == (self.metric.metric, self.metric.n_bins)
-        return column.n_bins is None
-
-    @property
-    def rows(self) -> list[Row]:
-        """The rows that have runs, if there is only one table."""
-        return [row for row in self.table.rows if row.records]
 
 
 def _title(row: Row, calibrator: str = RAW) -> str:

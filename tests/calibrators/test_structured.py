@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from calibench.calibrators import (
 )
 
 from .conftest import REFERENCE, drawn
-from .test_real_logits import load
+from .test_real_logits import referenced_halves
 
 METHODS: dict[str, Calibrator] = {
     "temp-scaling": TemperatureScaling(),
@@ -41,16 +40,7 @@ def test_probabilities_are_the_public_implementations(name: str, ph10: dict[str,
 
 @pytest.mark.parametrize("name", STRUCTURED)
 def test_nll_and_brier_score_of_real_networks(name: str, shared: Path) -> None:
-    folder = shared / "data" / "calibration-logits"
-    if not folder.is_dir():
-        pytest.skip("no real logits")
-    numbers = json.loads((shared / "reference" / "structured.json").read_text())
-    for key, expected in numbers.items():
-        if not key.startswith("dev/"):
-            continue
-        logits, target = load(folder / key.removeprefix("dev/"))
-        order = np.random.RandomState(0).permutation(len(target))
-        val, test = order[: len(order) // 2], order[len(order) // 2 :]
+    for key, expected, logits, target, val, test in referenced_halves(shared):
         log_prob = STRUCTURED[name].fit(logits[val], target[val]).log_prob(logits[test])
         truth = one_hot(target[test], logits.shape[1])
         nll = -(log_prob * truth).sum(1).mean().item()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from calibench.evaluation.conformal import conformal_sets, threshold
 from calibench.evaluation.crossfit import recalibrated, stratified_folds
 from calibench.evaluation.refinement import refinement
 from calibench.evaluation.variational import variational_error
-from tests.calibrators.test_real_logits import load
+from tests.calibrators.test_real_logits import referenced_halves
 
 
 def drawn(n: int, k: int, *, seed: int = 0, sharper: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
@@ -28,16 +27,7 @@ def drawn(n: int, k: int, *, seed: int = 0, sharper: float = 1.0) -> tuple[Tenso
 
 
 def test_in_sample_values_are_the_public_implementations(shared: Path) -> None:
-    folder = shared / "data" / "calibration-logits"
-    if not folder.is_dir():
-        pytest.skip("no real logits")
-    numbers = json.loads((shared / "reference" / "structured.json").read_text())
-    for key, expected in numbers.items():
-        if not key.startswith("dev/"):
-            continue
-        logits, target = load(folder / key.removeprefix("dev/"))
-        order = np.random.RandomState(0).permutation(len(target))
-        test = order[len(order) // 2 :]
+    for key, expected, logits, target, _, test in referenced_halves(shared):
         found = refinement(logits[test], target[test], in_sample=True)
         for ours, theirs in (("nll", "logloss"), ("brier", "brier")):
             want = expected["refinement"][f"refinement_{theirs}_ts-mix_all"]

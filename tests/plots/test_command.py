@@ -19,8 +19,9 @@ from calibench.plots.calibrator_values import draw_bars, draw_heat_map
 from calibench.plots.classes import draw_confusion
 from calibench.plots.critical_difference import draw_critical_difference
 from calibench.plots.curves import draw_risk_coverage, draw_roc, risk_coverage_curve, roc
-from calibench.plots.kinds import KINDS, Request
+from calibench.plots.kinds import KINDS
 from calibench.plots.reliability import draw_reliability, reliability
+from calibench.plots.request import Request
 from calibench.plots.style import legend_below
 from calibench.plots.tradeoff import draw_shift, draw_tradeoff
 from calibench.plots.training import draw_curves
