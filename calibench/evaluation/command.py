@@ -134,6 +134,7 @@ _WRITERS: dict[str, Callable[[Result], bytes]] = {
     ".md": lambda result: result.markdown().encode(),
     ".csv": lambda result: csv_text(CSV_COLUMNS, result.rows).encode(),
 }
+_EVERY_NUMBER = (".json", ".csv")  # the others hold what is printed: the test sets, the first bins
 
 
 def evaluate_files(options: argparse.Namespace) -> int:
@@ -151,9 +152,8 @@ def evaluate_files(options: argparse.Namespace) -> int:
         result = _of_pairs(first, options, further)
     else:
         chosen = [calibrator_named(name) for name in options.calibrators]
-        evaluation = Evaluation(
-            chosen, options.n_bins, metrics=[*further] or None, priors=options.priors
-        )
+        n_bins = options.n_bins if _every_number(options) else options.n_bins[:1]
+        evaluation = Evaluation(chosen, n_bins, metrics=[*further] or None, priors=options.priors)
         known = {options.test[0]: first}
         files = models(options, lambda path: known.get(path) or read(path))
         result = _evaluated(evaluation, options, files)
@@ -166,6 +166,11 @@ def evaluate_files(options: argparse.Namespace) -> int:
         write_output(output, _WRITERS[output.suffix](result))
         console.print(f"{output} is written.", soft_wrap=True)
     return 0
+
+
+def _every_number(options: argparse.Namespace) -> bool:
+    """Whether numbers that no table shows are asked for."""
+    return bool(options.output and options.output.suffix in _EVERY_NUMBER)
 
 
 def _further(names: Sequence[str]) -> list[dict[str, Any]]:
@@ -188,7 +193,13 @@ def _evaluated(
     lacking: dict[str, str] = {}
     for model, sets in models.items():
         with _bars(model if len(models) > 1 else "", [*evaluation.fittings(sets), RAW]) as watch:
-            report = evaluation(sets, bootstrap=options.bootstrap, jobs=options.jobs, watch=watch)
+            report = evaluation(
+                sets,
+                bootstrap=options.bootstrap,
+                jobs=options.jobs,
+                score_val=_every_number(options),
+                watch=watch,
+            )
         rows += [{"model": model, **row} for row in report.rows]
         fitted[model] = report.calibrators
         lacking |= report.unavailable

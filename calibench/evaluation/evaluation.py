@@ -139,6 +139,7 @@ class Evaluation:
         *,
         bootstrap: int = 0,
         jobs: int = 1,
+        score_val: bool = True,
         watch: Watch = _unwatched,
     ) -> Report:
         """Evaluate the sets `val`, `test` and any OOD and shift sets, raw and after each calibrator.
@@ -149,6 +150,7 @@ class Evaluation:
             bootstrap: Resamples of the test examples; with some, rows of labelled sets (but `val`) and AUROC rows
                 hold their `replicates`, which `bootstrap.summarised` turns into intervals.
             jobs: Number of calibrators that are worked on at a time, each in a thread of its own.
+            score_val: Whether the validation set has rows too; without, calibrators are still fitted on it.
             watch: Called whenever a stage begins.
         """
         fitted = self.fittings(sets)
@@ -157,7 +159,9 @@ class Evaluation:
             if name in fitted:
                 watch(name, "fit")
                 fitted[name].fit(sets["val"])
-            found = self._scored(sets, fitted.get(name), bootstrap, partial(watch, name))
+            found = self._scored(
+                sets, fitted.get(name), bootstrap, partial(watch, name), score_val=score_val
+            )
             return [{**row, "calibrator": name} for row in found]
 
         rows = [row for found in in_threads(variant, [RAW, *fitted], jobs) for row in found]
@@ -188,11 +192,13 @@ class Evaluation:
         fitted: Fitting | None,
         bootstrap: int,
         watch: Callable[[str], None],
+        *,
+        score_val: bool,
     ) -> list[Row]:
         watch("score")
         scored = fitted.log_probabilities if fitted else predicted_log_probabilities
         log_probs = {name: scored(predictions) for name, predictions in sets.items()}
-        rows = self._rows(sets, log_probs, raw=fitted is None)
+        rows = self._rows(sets, log_probs, raw=fitted is None, score_val=score_val)
         if bootstrap:
             watch("resample")
             self._add_replicates(rows, sets, log_probs, bootstrap)
@@ -202,14 +208,19 @@ class Evaluation:
         return rows
 
     def _rows(
-        self, sets: Mapping[str, Predictions], log_probs: Mapping[str, Tensor], *, raw: bool
+        self,
+        sets: Mapping[str, Predictions],
+        log_probs: Mapping[str, Tensor],
+        *,
+        raw: bool,
+        score_val: bool,
     ) -> list[Row]:
         rows: list[Row] = []
         val = (log_probs["val"], torch.from_numpy(sets["val"].target)) if "val" in sets else None
         for name, predictions in sets.items():
             label = {"split": predictions.split or name, "calibrator": RAW}
             found: list[Row] = []
-            if predictions.kind in LABELLED:
+            if predictions.kind in LABELLED and (score_val or name != "val"):
                 target = torch.from_numpy(predictions.target)
                 labelled = LabelledSet.of(predictions, log_probs[name], target)
                 found += labelled.rows(labelled_rows, n_bins=self.n_bins)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +40,7 @@ class TopLabelResamples:
         self._tie_end = np.searchsorted(ordered, ordered, side="right")
         self._unordered = residual
         self._position = REFLECTED.coordinate(confidence)
-        value = float(smooth_error(pack(confidence, correct), REFLECTED))
-        self._width = max(1, math.ceil(value * _WIDTHS)) / _WIDTHS
+        self._packed = pack(confidence, correct)
 
     def weighted(self, counts: Floats) -> Weighted:
         """A chunk of resamples, counts (R, N) of the examples in their original order."""
@@ -48,6 +48,12 @@ class TopLabelResamples:
         return Weighted(
             _summed(ordered), _summed(ordered * self._residual), self._confidence, self._tie_end
         )
+
+    @cached_property
+    def _width(self) -> float:
+        """The kernel width of the whole set."""
+        value = float(smooth_error(self._packed, REFLECTED))
+        return max(1, math.ceil(value * _WIDTHS)) / _WIDTHS
 
     def smooth(self, counts: Floats) -> Floats:
         """The smECE of resamples (R,), at the kernel width of the whole set.

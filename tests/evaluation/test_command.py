@@ -62,6 +62,30 @@ def test_every_metric_raw_and_after_each_calibrator(
     assert not [row for row in report["rows"] if row["split"] == "val" and "low" in row]
 
 
+def test_what_is_printed_does_not_depend_on_numbers_that_no_table_shows(
+    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = ["--ood", f"far={files['far']}", "--shift", f"fog={files['fog']}"]
+    few = ["--calibrators", "TemperatureScaling", "HistogramBinning", "--bootstrap", "40"]
+    output = tmp_path / "report.json"
+    shown = []
+    for to in ([], ["-o", str(output)]):
+        assert main([*sides(files), *sets, *few, *to]) == 0
+        shown.append(capsys.readouterr().out.removesuffix(f"{output} is written.\n"))
+    assert shown[0] == shown[1]
+    val = [row for row in json.loads(output.read_text())["rows"] if row["split"] == "val"]
+    assert {row.get("n_bins") for row in val} == {None, 15, 20}
+    assert all(row["floor"] is not None for row in val if row["metric"] == "ece")
+
+
+def test_the_validation_set_needs_no_rows(files: dict[str, str]) -> None:
+    sets = {name: Predictions.load(files[name]) for name in ("val", "test")}
+    evaluation = Evaluation([TemperatureScaling()], [15])
+    with_val, without = (evaluation(sets, bootstrap=0, score_val=said) for said in (True, False))
+    assert without.rows == [row for row in with_val.rows if row["split"] != "val"]
+    assert without.calibrators == with_val.calibrators
+
+
 def test_markdown_and_csv(files: dict[str, str], tmp_path: Path) -> None:
     few = ["--calibrators", "TemperatureScaling", "HistogramBinning", "--bootstrap", "50"]
     assert main([*sides(files), *few, "-o", str(tmp_path / "r.md")]) == 0
