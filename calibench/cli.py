@@ -55,8 +55,9 @@ from results
   report       write a self-contained HTML page of a results folder
   plot         draw a reliability diagram or another picture
 
-of a loss
+of losses
   audit        say whether a loss is proper, finite, right in several processes, ... and what it costs
+  analyse      make an analysis of a paper again
 
 predictions of others
   store        list, add, pull, push and verify predictions that are kept by content
@@ -270,6 +271,7 @@ ROOMS = {
     "posthoc": "calibench.analyses.posthoc.options",
     "export": "calibench.training.export_options",
     "audit": "calibench.analyses.audit.command",
+    "analyse": "calibench.analyses.command",
     "list": "calibench.tables.listing",
     "store": "calibench.evaluation.store_command",
 }

@@ -1,0 +1,110 @@
+"""Toy study of uncertainty measures against the true error of probabilities (Lin et al. 2025, section 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from calibench.data.gaussians import SyntheticGaussiansDataModule
+from calibench.losses.brier_weighted import vector_form
+
+EPOCHS, BATCH = 5, 1000
+LEARNING_RATE = 1.0  # the authors'
+GAMMAS = (0.5, 1.0, 2.0, 3.0, 5.0)
+BETAS = (1.0, 2.0, 3.0, 5.0)
+PUBLISHED = {"FL": 0.550, "DFL": 0.638, "gBS": 0.664}
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """A correlation over the test points of one run.
+
+    Attributes:
+        run: The run; it has its own class means, points and network.
+        error: The error of the probabilities: `l2` is ||eta - p||, `target` |eta_y - p_y|, `signed` eta_y - p_y,
+            which is what the authors' notebook computes.
+        measure: The uncertainty measure: `FL`, `DFL` or `gBS`.
+        gamma: Its exponent.
+        beta: The order of its norm; 1 where it has none.
+        pearson: The correlation of the two.
+    """
+
+    run: int
+    error: str
+    measure: str
+    gamma: float
+    beta: float
+    pearson: float
+
+
+ERRORS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "l2": lambda eta, p, y: (eta - p).norm(dim=1),
+    "target": lambda eta, p, y: (_of_target(eta, y) - _of_target(p, y)).abs(),
+    "signed": lambda eta, p, y: _of_target(eta, y) - _of_target(p, y),
+}
+
+
+def focal(p: Tensor, y: Tensor, gamma: float, beta: float) -> Tensor:
+    """(1 - p_y)^gamma, the weight of focal loss: (N, K) and (N,) -> (N,)."""
+    return (1 - _of_target(p, y)).clamp_min(0) ** gamma
+
+
+def dual_focal(p: Tensor, y: Tensor, gamma: float, beta: float) -> Tensor:
+    """(1 - p_y + p_second)^gamma with the second largest probability, the weight of dual focal loss."""
+    return (1 - _of_target(p, y) + p.topk(2, dim=1).values[:, 1]).clamp_min(0) ** gamma
+
+
+def generalised_brier(p: Tensor, y: Tensor, gamma: float, beta: float) -> Tensor:
+    """||p - Y||_beta^gamma, the weight of BSCE."""
+    return vector_form(p - F.one_hot(y, p.shape[1]), gamma, beta)
+
+
+MEASURES = {"FL": (focal, (1.0,)), "DFL": (dual_focal, (1.0,)), "gBS": (generalised_brier, BETAS)}
+
+
+def _of_target(p: Tensor, y: Tensor) -> Tensor:
+    return p.gather(1, y[:, None]).squeeze(1)
+
+
+def trained(
+    data: SyntheticGaussiansDataModule, seed: int, *, lr: float = LEARNING_RATE
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Train the authors' network, 2-10-K, by cross-entropy for five epochs.
+
+    Args:
+        data: The points.
+        seed: Of the points, the network's weights and the order of the batches.
+        lr: Learning rate of plain SGD.
+
+    Returns:
+        True posterior (N, K), probabilities (N, K) and classes (N,) of the test points, in float64.
+    """
+    splits = data.load_splits(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = nn.Sequential(nn.Linear(2, 10), nn.ReLU(), nn.Linear(10, data.num_classes))
+        optimizer = torch.optim.SGD(network.parameters(), lr=lr)
+        for _ in range(EPOCHS):
+            for rows in torch.split(torch.randperm(len(splits.train.target)), BATCH):
+                optimizer.zero_grad()
+                F.cross_entropy(
+                    network(splits.train.inputs[rows]), splits.train.target[rows]
+                ).backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+    with torch.no_grad():
+        p = network(splits.test.inputs).double().softmax(1)
+    return data.posterior(splits.test.inputs.double()), p, splits.test.target
+
+
+def correlations(run: int, *, lr: float = LEARNING_RATE) -> Iterator[Correlation]:
+    """The correlations of one run for every error, measure, gamma and beta; NaN if the network diverged."""
+    eta, p, y = trained(SyntheticGaussiansDataModule(means_seed=run), run, lr=lr)
+    for (error, of), (measure, (weight, betas)) in product(ERRORS.items(), MEASURES.items()):
+        for gamma, beta in product(GAMMAS, betas):
+            pair = torch.stack([of(eta, p, y), weight(p, y, gamma, beta)])
+            yield Correlation(run, error, measure, gamma, beta, float(torch.corrcoef(pair)[0, 1]))
