@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from calibench.calibrators.base import Calibrator
 
 
-class LogitsClassifier(ClassifierMixin, BaseEstimator):
+class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classifier of scikit-learn that calibrates logits (this package); made by `as_estimator`.
 
     Args:

@@ -11,6 +11,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,12 +70,13 @@ def _read(cache: Path, key: str) -> Arrays | None:
 
 def _write(cache: Path, key: str, arrays: Arrays) -> None:
     temporary = cache.with_name(f"{cache.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    named: dict[str, Any] = dict(arrays)
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(cache)
         temporary.unlink(missing_ok=True)  # of a dead process that had this one's number
         with temporary.open("xb") as file:  # a new file, so never one behind a symbolic link
-            np.savez(file, key=np.array(key), **arrays)
+            np.savez(file, key=np.array(key), **named)
         temporary.replace(cache)
     finally:
         temporary.unlink(missing_ok=True)

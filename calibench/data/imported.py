@@ -41,6 +41,8 @@ class ImportedDataModule(ClassificationDataModule):
         UsageError: It cannot be imported, refuses its arguments, or does not say how many classes there are.
     """
 
+    name: str
+
     def __init__(
         self,
         *,

@@ -155,7 +155,7 @@ def hold_out_groups(
 
 
 def hold_out_share_of_groups(
-    groups: Sequence[Any], fraction: float, seed: int
+    groups: Sequence[Any] | npt.NDArray[Any], fraction: float, seed: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Hold a share of the groups out, however many rows they have: positions (of the rest, of the part held out).
 

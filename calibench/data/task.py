@@ -44,7 +44,7 @@ class Task(ABC):
         """What metrics see of outputs and targets: logits (M, K) and class indices (M,)."""
 
     @abstractmethod
-    def loss(self, loss: CalibrationLoss) -> nn.Module:
+    def loss(self, loss: CalibrationLoss) -> CalibrationLoss | LabelLoss:
         """The loss of outputs and targets that a loss of classes makes."""
 
     @abstractmethod
@@ -77,7 +77,7 @@ class Multiclass(Task):
         """Both as they are."""
         return logits, target
 
-    def loss(self, loss: CalibrationLoss) -> nn.Module:
+    def loss(self, loss: CalibrationLoss) -> CalibrationLoss:
         """The loss as it is."""
         return loss
 
@@ -114,7 +114,7 @@ class Multilabel(Task):
         """The known labels as two-class logits (M, 2) and targets (M,)."""
         return two_class_rows(logits, target)
 
-    def loss(self, loss: CalibrationLoss) -> nn.Module:
+    def loss(self, loss: CalibrationLoss) -> LabelLoss:
         """The mean of the loss over the known labels."""
         return LabelLoss(loss, self.names)
 

@@ -72,7 +72,7 @@ def _ranked(log_probs: Tensor, target: Tensor) -> dict[str, float]:
     from scipy.stats import rankdata  # two seconds of imports, which sets of classes do without
     from sklearn.metrics import average_precision_score, roc_auc_score
 
-    if len(target.unique()) < 2:
+    if len(np.unique(target.numpy())) < 2:
         return dict.fromkeys(RANKED, np.nan)
     present, truth = rankdata((log_probs[:, 1] - log_probs[:, 0]).double()), target.numpy()
     return dict(

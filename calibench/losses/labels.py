@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from typing import cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -42,15 +45,19 @@ class LabelLoss(nn.Module):
         copies = [copy.deepcopy(loss) for _ in label_names] if loss.per_label else [loss]
         self.losses = nn.ModuleList(copies)
 
+    def _each(self) -> Iterator[CalibrationLoss]:
+        """The copies of the loss: a ModuleList knows them as modules only."""
+        return cast(Iterator[CalibrationLoss], iter(self.losses))
+
     def _parts(self, values: Tensor) -> list[Tensor]:
         """The columns that each copy of the loss sees of a table (N, L)."""
-        return list(values.split(len(self.label_names) // len(self.losses), dim=1))
+        return list(torch.split(values, len(self.label_names) // len(self.losses), dim=1))
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """The mean loss of a batch; 0 where no label is known."""
         total = logits.sum() * 0
         for loss, scores, labels in zip(
-            self.losses, self._parts(logits), self._parts(target), strict=True
+            self._each(), self._parts(logits), self._parts(target), strict=True
         ):
             rows, known = two_class_rows(scores, labels)
             if len(known):
@@ -64,8 +71,8 @@ class LabelLoss(nn.Module):
             ValueError: If a loss needs examples of both and a label lacks them; it is named.
         """
         for loss, counts, name in zip(
-            self.losses,
-            class_counts.split(len(class_counts) // len(self.losses)),
+            self._each(),
+            torch.split(class_counts, len(class_counts) // len(self.losses)),
             self.label_names,
             strict=False,
         ):
@@ -76,12 +83,12 @@ class LabelLoss(nn.Module):
 
     def on_train_epoch_start(self, epoch: int, total_epochs: int) -> None:
         """Tell the loss the epoch."""
-        for loss in self.losses:
+        for loss in self._each():
             loss.on_train_epoch_start(epoch, total_epochs)
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
         """Hand over all validation logits (N, L) and labels (N, L)."""
         for loss, scores, labels in zip(
-            self.losses, self._parts(logits), self._parts(target), strict=True
+            self._each(), self._parts(logits), self._parts(target), strict=True
         ):
             loss.on_validation_epoch_end(*two_class_rows(scores, labels))

@@ -48,7 +48,7 @@ def estimate_and_p(probs: Tensor, residuals: Tensor, bandwidth: float) -> Tensor
 
 def block_estimate_and_p(probs: Tensor, residuals: Tensor, bandwidth: float, size: int) -> Tensor:
     """The mean of the unbiased estimates within blocks of rows, with its p-value under a normal distribution, (2,)."""
-    blocks = zip(probs.split(size), residuals.split(size), strict=True)
+    blocks = zip(torch.split(probs, size), torch.split(residuals, size), strict=True)
     means = [
         pairs(p, r, slice(0, len(p)), bandwidth).sum() / (size * (size - 1))
         for p, r in blocks

@@ -147,7 +147,7 @@ class ClassificationModule(L.LightningModule):
         if len(batch.inputs) == n:
             return self.evaluated(batch.inputs)
         # As many rows at a time as there are examples: more do not fit into a CPU's cache.
-        logits = torch.cat([self.evaluated(rows) for rows in batch.inputs.split(n)])
+        logits = torch.cat([self.evaluated(rows) for rows in torch.split(batch.inputs, n)])
         return self.task.mean_of_views(logits.view(n, -1, logits.shape[1]))
 
     def configure_optimizers(self) -> Any:
@@ -246,7 +246,7 @@ class ClassificationModule(L.LightningModule):
     @property
     def logged(self) -> list[str]:
         """What a callback of a fit can monitor."""
-        return ["train/loss", "val/nll_ts", *self.val_metrics.keys(), "epoch", "step"]
+        return ["train/loss", "val/nll_ts", *map(str, self.val_metrics.keys()), "epoch", "step"]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Save the caveats, and the running sums of the loss, so that a resume within an epoch logs the same mean."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -43,7 +44,7 @@ def wrapped(config: Config) -> Config:
         config: Merged files and options.
     """
     for contract in _CONTRACTS:
-        config = _changed(config, contract.keys, lambda block, c=contract: _stood_in_for(block, c))
+        config = _changed(config, contract.keys, partial(_stood_in_for, contract=contract))
     return config
 
 
@@ -57,7 +58,7 @@ def _changed(config: Any, keys: tuple[str, ...], change: Callable[[Any], Any]) -
 
 
 def _stood_in_for(given: Any, contract: _Contract) -> Any:
-    block = {"class_path": given} if isinstance(given, str) else given
+    block: Any = {"class_path": given} if isinstance(given, str) else given
     path = block.get("class_path") if isinstance(block, Mapping) else None
     if not isinstance(path, str):
         return given
