@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import sys
 from collections.abc import Iterator
@@ -47,29 +46,11 @@ def next_commands(results: Path | str) -> str:
 @contextmanager
 def loading() -> Iterator[None]:
     """Say `loading ...` while what is inside imports torch, which takes seconds; on a terminal only."""
-    if "torch" in sys.modules:
-        yield
-        return
-    shown = sys.stderr.isatty()
+    shown = sys.stderr.isatty() and "torch" not in sys.modules
     if shown:
         print("loading ...", end="", file=sys.stderr, flush=True)
     try:
-        with _without_collections():
-            yield
+        yield
     finally:
         if shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Keep the garbage collector from what is imported, now and later: no module becomes garbage.
-
-    It would look at all of torch's objects again and again, a tenth of the time that small files take.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
