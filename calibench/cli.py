@@ -54,6 +54,7 @@ from results
   reproduce    print a paper's table with our numbers below the paper's
   report       write a self-contained HTML page of a results folder
   plot         draw a reliability diagram or another picture
+  plot grad-cam  draw where in images trained networks find evidence for a class; measure it against boxes
 
 of losses
   audit        say whether a loss is proper, finite, right in several processes, ... and what it costs
@@ -264,6 +265,7 @@ ROOMS = {
     "reproduce": "calibench.reproduce",
     "report": "calibench.report",
     "plot": "calibench.plots.command",
+    "plot grad-cam": "calibench.analyses.grad_cam.options",  # of networks and images, not of results as other kinds
     "data": "calibench.data.command",
     "evaluate": "calibench.evaluation.options",
     "calibrate": "calibench.evaluation.calibrate_options",
@@ -296,7 +298,8 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
 
 
 def _dispatch(arguments: list[str]) -> int:
-    verb, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
+    words = 2 if " ".join(arguments[:2]) in VERBS else 1
+    verb, rest = " ".join(arguments[:words]) or "--help", arguments[words:]
     if verb in ("-h", "--help", "help"):
         say(*OVERVIEW.splitlines())
         return 0 if arguments else 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import torch
@@ -58,6 +59,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         near_ood: Names of the sets out of distribution whose content is of the training classes' kind; the others are
             far (Yang et al. 2022, OpenOOD).
         tokens: What the network's inputs are where they are token numbers, after `setup`; else None.
+        test_files: The file of each test image, after `setup`; empty where images have no files of their own.
     """
 
     task_type: ClassVar[type[Task]] = Multiclass
@@ -70,6 +72,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
     shuffled_loader: Callable[..., ShuffledLoader] = ShuffledLoader
     near_ood: ClassVar[Sequence[str]] = ()
     tokens: TokenInputs | None = None
+    test_files: Sequence[Path] = ()
     class_counts: Tensor
     fingerprint: str
 
@@ -164,6 +167,11 @@ class ClassificationDataModule(LightningDataModule, ABC):
     def _first(self, rows: int) -> tuple[ResidentLoader, Tensor]:
         index = torch.arange(min(rows, len(self.splits.val.target)))
         return self._ordered(self.splits.val.take(index), decode=self.decode), index
+
+    def stored_of_test(self, index: Tensor) -> Tensor:
+        """The test inputs at the given positions before `transform`; `setup` must have run."""
+        inputs = self.splits.test.inputs[index]
+        return inputs if self.decode is None else self.decode(inputs)
 
     @property
     def splits(self) -> Splits:

@@ -114,6 +114,17 @@ class ImportedDataModule(ClassificationDataModule):
         """The same: what is done to inputs is the module's own."""
         return self.first_inputs(rows)
 
+    def stored_of_test(self, index: Tensor) -> Tensor:
+        """The module's test inputs at the given positions, of which it gives all up to the last one."""
+        rows: dict[int, Tensor] = {}
+        wanted, first = set(index.tolist()), 0
+        for inputs, _ in self._loader("test").pairs():
+            rows |= {n: inputs[n - first] for n in wanted & set(range(first, first + len(inputs)))}
+            first += len(inputs)
+            if len(rows) == len(wanted):
+                break
+        return torch.stack([rows[n] for n in index.tolist()])
+
     def _loader(self, split: str, seed: int = 0) -> StreamedLoader:
         what = f"`{split}_dataloader` of `{self.name}`"
         return StreamedLoader(self._sources[split], what, seed=seed, device=self._device())

@@ -60,6 +60,10 @@ class Task(ABC):
         """Logits of the mean probabilities of several views of an example: outputs (n, views, L) -> (n, L)."""
 
     @abstractmethod
+    def described(self, target: Tensor) -> str:
+        """The target of one example in words."""
+
+    @abstractmethod
     def metadata(self, counts: Tensor) -> dict[str, Any]:
         """What prediction files say of the task, given `counts` of the training examples."""
 
@@ -92,6 +96,10 @@ class Multiclass(Task):
     def mean_of_views(self, logits: Tensor) -> Tensor:
         """Logarithms of the mean of the softmax."""
         return logits.log_softmax(2).logsumexp(1)
+
+    def described(self, target: Tensor) -> str:
+        """The name of the class."""
+        return self.names[int(target)]
 
     def metadata(self, counts: Tensor) -> dict[str, Any]:
         """Names and counts of the classes."""
@@ -132,6 +140,10 @@ class Multilabel(Task):
             nn.functional.logsigmoid(part).logsumexp(1) for part in (logits, -logits)
         )
         return present - absent
+
+    def described(self, target: Tensor) -> str:
+        """The names of the labels that are present."""
+        return ", ".join(self.names[i] for i in (target == 1).nonzero()[:, 0].tolist()) or "none"
 
     def metadata(self, counts: Tensor) -> dict[str, Any]:
         """Names and counts of the labels, and counts of all of them together."""

@@ -46,7 +46,8 @@ kinds:
   curves               training curves
   tradeoff             error against a calibration metric
   shift                a metric from the test split over the shifted sets
-  critical-difference  mean ranks over all benchmarks and backbones"""
+  critical-difference  mean ranks over all benchmarks and backbones
+  grad-cam             evidence for a class in images; its options: calibench plot grad-cam --help"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

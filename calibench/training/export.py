@@ -21,6 +21,7 @@ from calibench.config import (
     load,
     read_yaml,
 )
+from calibench.data import ClassificationDataModule
 from calibench.data.images.augment import Normalize
 from calibench.data.resident import identity
 from calibench.evaluation.calibrator_names import calibrator_named
@@ -65,11 +66,10 @@ class CalibratedModel(nn.Module):
 
 
 class Trained(NamedTuple):
-    """A trained network, a few of its validation inputs as they are stored, and how they become its inputs."""
+    """A trained network and its data, which were set up."""
 
     backbone: nn.Module
-    stored: Tensor
-    transform: Callable[[Tensor], Tensor]
+    data: ClassificationDataModule
 
 
 def export(options: argparse.Namespace) -> int:
@@ -87,7 +87,8 @@ def export(options: argparse.Namespace) -> int:
     fit_calibrator(calibrator, val)
     # Give each buffer its own storage, as torch.export warns of views of a shared one.
     calibrator.load_state_dict(calibrator.state_dict())
-    backbone, stored, transform = trained_network(source, trusted=options.trust)
+    backbone, data = trained_network(source, trusted=options.trust)
+    stored, transform = data.first_stored(data.batch_size).cpu(), data.transform
     plain = transform.formula if isinstance(transform, Normalize) else transform
     model = CalibratedModel(backbone, calibrator, plain).eval()
     dtype = str(stored.dtype)
@@ -117,7 +118,7 @@ def _preprocessing(transform: Callable[[Tensor], Tensor]) -> dict[str, Any]:
 
 
 def trained_network(source: Run, *, trusted: bool = False) -> Trained:
-    """The network of a run with the evaluated weights, some validation inputs, and their preprocessing.
+    """The network of a run with the evaluated weights, on the CPU, and its data.
 
     Args:
         source: The run.
@@ -151,7 +152,7 @@ def trained_network(source: Run, *, trusted: bool = False) -> Trained:
     data = experiment.datamodule
     data.prepare_data()
     data.setup("validate")
-    return Trained(backbone.cpu(), data.first_stored(data.batch_size).cpu(), data.transform)
+    return Trained(backbone.cpu(), data)
 
 
 def _check_known(file: Path, config: object) -> None:

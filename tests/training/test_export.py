@@ -77,7 +77,8 @@ def test_a_fresh_process_gets_the_calibrated_probabilities(
 ) -> None:
     output = tmp_path / "model.pt2"
     assert main(["export", str(run.folder), "--calibrator", name, "-o", str(output)]) == 0
-    inputs = trained_network(run).stored
+    data = trained_network(run).data
+    inputs = data.first_stored(data.batch_size)
     predict(run, tmp_path, name)
     with np.load(tmp_path / name / "val.npz") as arrays:
         np.savez(
@@ -94,7 +95,7 @@ def test_a_fresh_process_gets_the_calibrated_probabilities(
     assert notes["classes"] == Predictions.load(run.predictions("val")).metadata["class_names"]
     assert notes["input_shape"] == [None, *inputs.shape[1:]]
     assert notes["run"] == "/".join(run.folder.parts[-5:])
-    assert notes["preprocessing"]["mean"] == list(trained_network(run).transform.mean)
+    assert notes["preprocessing"]["mean"] == list(trained_network(run).data.transform.mean)
 
 
 def test_predict_writes_calibrated_probabilities_beside_the_logits(

@@ -46,6 +46,19 @@ def decode_images(
     return pixels
 
 
+def fitted(corners: np.ndarray, size: tuple[int, int], side: int) -> np.ndarray:
+    """Boxes in an image file as they lie in its decoded square, cut off at its edges.
+
+    Args:
+        corners: Left, top, right and bottom in pixels of the file (M, 4).
+        size: Width and height of the file.
+        side: Of the square.
+    """
+    scale = side / min(size)
+    margins = (np.array(size) * scale - side) / 2
+    return np.clip(corners * scale - np.tile(margins, 2), 0, side)
+
+
 def decode_image(file: Path, side: int, mode: Mode = "RGB") -> np.ndarray:
     """One image, (side, side, 3) uint8, or (side, side, 1).
 

@@ -114,6 +114,7 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         sides = {"train": self.side, "val": self.ten_crops or self.side}
         sides["test"] = sides["val"]
         parts = {name: self._there(files) for name, files in self.read(seed).items()}
+        self.test_files = parts["test"].files
         channels = len(MODES[self.mode])
         size = sum(len(part.files) * channels * sides[name] ** 2 for name, part in parts.items())
         if size > self.memory_limit * 2**30:

@@ -1,0 +1,166 @@
+"""`calibench plot grad-cam`: maps of the networks of runs, and how well they find boxes."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from calibench.analyses.grad_cam.boxes import Box, Found, measured, read_boxes, summary
+from calibench.analyses.grad_cam.maps import enlarged, feature_layer, grad_cam
+from calibench.analyses.grad_cam.picture import Column, Row, picture
+from calibench.config import UsageError, near_matches
+from calibench.data import ClassificationDataModule
+from calibench.data.images.decode import fitted
+from calibench.plots.style import as_file
+from calibench.runs import Run, write_output
+from calibench.tables.bar import with_progress
+from calibench.tables.console import Terminal
+from calibench.tables.grid import Grid, Heading, Number
+from calibench.tables.output import say
+from calibench.tables.terminal import show
+from calibench.training.export import trained_network
+
+SHOWN = 4
+BATCH = 16
+PREDICTED = -1
+
+Places = Mapping[tuple[int, int], npt.NDArray[np.float64]]
+"""Boxes (M, 4) in pixels of the stored image, by the number of the test image and the class."""
+
+
+class Asked(NamedTuple):
+    """What is drawn and measured, the same for every run: images as stored, the class of each, boxes."""
+
+    examples: list[int]
+    classes: list[int]
+    images: Tensor
+    places: Places
+
+
+def draw(options: argparse.Namespace) -> None:
+    """Draw the maps of all runs into a file, and print a table if there are boxes.
+
+    Raises:
+        UsageError: An option does not fit the data, or the runs have other test images.
+    """
+    asked: Asked | None = None
+    rows, lines = [], []
+    for run, label in zip(options.runs, _labels(options.runs), strict=True):
+        network, data = trained_network(run, trusted=options.trust)
+        network.eval()
+        asked = asked or _asked(options, data)
+        if not torch.equal(data.stored_of_test(torch.tensor(asked.examples)), asked.images):
+            raise UsageError(f"{run.folder} has other test images than {options.runs[0].folder}.")
+        layer = feature_layer(network, data.transform(asked.images[:1]), options.layer)
+        heat, classes = _heat(network, data, layer, asked.examples, asked.classes)
+        names = [data.task.names[number] for number in classes]
+        rows.append(Row(f"{label}\n{layer}", heat, names))
+        if asked.places:
+            lines.append((label, summary(list(_found(network, data, layer, asked.places, label)))))
+    assert asked is not None
+    columns = [
+        Column(f"test image {n}: {data.task.described(data.splits.test.target[n])}", image, asked.places.get((n, c)))
+        for n, c, image in zip(asked.examples, classes, asked.images, strict=True)
+    ]  # fmt: skip
+    write_output(options.output, as_file(picture(columns, rows), options.output.suffix[1:]))
+    if lines:
+        show(_table(lines, asked.places), Terminal(), pipe_width=None)
+
+
+def _labels(runs: Sequence[Run]) -> list[str]:
+    """The loss of each run, with the key and the seed where several runs have it."""
+    parts = [run.folder.resolve().parts[-3:] for run in runs]
+    number = Counter(loss for loss, *_ in parts)
+    return [part[0] if number[part[0]] == 1 else " ".join(part) for part in parts]
+
+
+def _asked(options: argparse.Namespace, data: ClassificationDataModule) -> Asked:
+    names, total = data.task.names, len(data.splits.test.target)
+    if options.label is not None and options.label not in names:
+        raise UsageError(
+            f"`--class {options.label}`: there is no such class{near_matches(options.label, names)}."
+        )
+    image = data.stored_of_test(torch.arange(1))
+    if data.transform(image).dim() != 4:
+        raise UsageError(f"Grad-CAM is of images; {data.title()} has none.")
+    places: Places = {}
+    if options.boxes is not None:
+        given = read_boxes(options.boxes, names)
+        boxes = [box for box in given if options.label in (None, box.label)]
+        places = _places(boxes, data, image.shape[2:])
+        left_out = len(boxes) - sum(map(len, places.values()))
+        if not places:
+            of = "" if options.label is None else f" of {options.label}"
+            raise UsageError(f"no box{of} in {options.boxes} is of a test image.")
+        if left_out:
+            say(f"{left_out} of {len(boxes)} boxes are of no test image and are left out.")
+    of_boxes = dict(reversed(list(places)))  # the first class of each image
+    examples = options.examples or sorted(of_boxes)[:SHOWN] or list(range(min(SHOWN, total)))
+    if max(examples) >= total:
+        raise UsageError(f"`--examples {max(examples)}`: the test images are 0 to {total - 1}.")
+    one = None if options.label is None else names.index(options.label)
+    classes = [of_boxes.get(n, PREDICTED) if one is None else one for n in examples]
+    return Asked(examples, classes, data.stored_of_test(torch.tensor(examples)), places)
+
+
+def _places(boxes: Sequence[Box], data: ClassificationDataModule, size: Sequence[int]) -> Places:
+    """The boxes of test images."""
+    from PIL import Image
+
+    files = data.test_files
+    names = [file.name for file in files] or map(str, range(len(data.splits.test.target)))
+    number_of = {name: number for number, name in enumerate(names)}
+    found = defaultdict(list)
+    for box in boxes:
+        if box.image in number_of:
+            number = number_of[box.image]
+            corners = np.array([box.corners])
+            if files:
+                with Image.open(files[number]) as image:
+                    corners = fitted(corners, image.size, size[0])
+            found[number, data.task.names.index(box.label)].append(corners)
+    return {key: np.concatenate(parts) for key, parts in found.items()}
+
+
+def _heat(
+    network: nn.Module,
+    data: ClassificationDataModule,
+    layer: str,
+    examples: Sequence[int],
+    classes: Sequence[int],
+) -> tuple[npt.NDArray[np.float32], list[int]]:
+    """Maps (N, H, W) of test images at the size of the stored ones, maximum 1, and the class of each."""
+    images = data.stored_of_test(torch.tensor(examples))
+    maps, chosen = grad_cam(network, data.transform(images), torch.tensor(classes), layer)
+    return enlarged(maps, (images.shape[2], images.shape[3])).numpy(), chosen.tolist()
+
+
+def _found(
+    network: nn.Module, data: ClassificationDataModule, layer: str, places: Places, title: str
+) -> Iterator[Found]:
+    """How well the map of each image and class finds its boxes."""
+    keys = list(places)
+    starts = range(0, len(keys), BATCH)
+    batches = (keys[start : start + BATCH] for start in starts)
+    for batch in with_progress(batches, len(starts), title):
+        examples, classes = zip(*batch, strict=True)
+        heat, _ = _heat(network, data, layer, examples, classes)
+        yield from (measured(one, places[key]) for one, key in zip(heat, batch, strict=True))
+
+
+def _table(lines: Sequence[tuple[str, Mapping[str, float]]], places: Places) -> Grid:
+    names = list(lines[0][1])
+    headings = [Heading("run", label=True, left=True), *(Heading(f"{name} %") for name in names)]
+    rows: list[list[Number | str]] = [
+        [label, *(Number(f"{100 * found[name]:.1f}") for name in names)] for label, found in lines
+    ]
+    number = sum(map(len, places.values()))
+    footer = [f"{len(places)} pairs of an image and a class, with {number} boxes"]
+    return Grid("", headings, rows, footer)

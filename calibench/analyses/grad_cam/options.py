@@ -1,0 +1,99 @@
+"""Options of `calibench plot grad-cam`, and the checks of what they name, for which torch is not imported."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from calibench.arguments import integer_from
+from calibench.config import UsageError
+from calibench.runs import Run, run_folders
+from calibench.tables.output import loading
+
+DESCRIPTION = """\
+Draws where in test images trained networks find evidence for a class (Grad-CAM, Selvaraju et al. 2017): a row for each
+run, a column for each image. The runs need their checkpoints and their data."""
+
+EPILOG = """\
+examples:
+  calibench plot grad-cam results/digits_lt -o cam.png
+  calibench plot grad-cam RUN --examples 3,7 --class 8 -o cam.png
+  calibench plot grad-cam RUN --boxes BBox_List_2017.csv -o cam.png
+
+A CSV of boxes has a header; a row is image,class,x,y,width,height (later fields, as ChestX-ray14 has them, are left
+out): the name of an image file, or the number of a test image where images have no files, and pixels of that image.
+Then a table says of each run, for every image and class with boxes in the test set: how often the maximum of the map
+lies in a box (pointing game), and how often the box around the region above 20 % of the maximum has an IoU above .1,
+.3 and .5."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `calibench plot grad-cam`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="folders of finished runs, or of many"
+    )
+    parser.add_argument(
+        "--output",
+        "-o",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the picture: .png, .svg or .pdf",
+    )
+    parser.add_argument(
+        "--examples",
+        metavar="N,N",
+        help="numbers of test images, from 0 (default: the first four, or the first four that have boxes)",
+    )
+    parser.add_argument(
+        "--class",
+        dest="label",
+        metavar="NAME",
+        help="evidence for this class (default: that of the image's first box; without boxes, the predicted one)",
+    )
+    parser.add_argument(
+        "--layer",
+        default="auto",
+        metavar="NAME",
+        help="layer whose feature map is taken (default: the last with more than one position)",
+    )
+    parser.add_argument("--boxes", type=Path, metavar="FILE", help="CSV of boxes")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="build classes of your own that a run's config.yaml names",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check what the options name, then draw. Returns the exit status, 0.
+
+    Raises:
+        UsageError: If a folder holds no finished run, or an option cannot be read.
+    """
+    if options.output.suffix not in (".png", ".svg", ".pdf"):
+        raise UsageError(f"`--output` must end in .png, .svg or .pdf, got {options.output.name}.")
+    options.examples = None if options.examples is None else _numbers(options.examples)
+    options.runs = [run for folder in options.runs for run in _finished(folder)]
+    with loading():
+        from calibench.analyses.grad_cam.command import draw
+    draw(options)
+    return 0
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        numbers = [integer_from("--examples", int(part), 0) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"`--examples` takes numbers from 0, as in 3,7; got {text}.") from None
+    return list(dict.fromkeys(numbers))
+
+
+def _finished(folder: Path) -> list[Run]:
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}.")
+    found = [run for path in run_folders(folder) if (run := Run(Path(path))).done]
+    if not found:
+        raise UsageError(f"{folder} holds no finished run.")
+    return found
