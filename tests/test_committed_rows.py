@@ -68,26 +68,34 @@ def shown(title: str, of_labels: dict[str, dict[int, dict[str, str]]]) -> dict[s
     return cells
 
 
-@pytest.mark.parametrize("name", ["digits_lt"])
-def test_the_table_is_that_of_the_rows(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "of"), [("digits_lt", "digits_lt"), ("ag_news", "ag_news"), ("ag_news", "ag_news_ts")]
+)
+def test_the_table_is_that_of_the_rows(name: str, of: str) -> None:
     rows = tidy(name)
-    head, lines = table(name)
+    head, lines = table(of)
     groups = {"OOD AUROC % far": "OOD AUROC % photos"}  # a mean over one set
     checked = 0
-    for place, title in enumerate(head[3:], start=3):
+    ours = [(place, title) for place, title in enumerate(head) if not title.endswith(" fcl")]
+    for place, title in ours[3:]:
         cells = shown(title, rows[groups.get(title, title)])
         assert {line[1]: line[place] for line in lines} == cells, title
         checked += len(cells)
-    assert checked == 7 * (len(head) - 3) > 100
+    assert checked == 7 * (len(ours) - 3) > 40
+    if "NLL" not in head:
+        return
     order = [float(line[head.index("NLL")].strip("*").split(" ")[0]) for line in lines]
     assert order == sorted(order)
 
 
-def test_rows_are_one_a_seed_metric_set_and_calibrator() -> None:
-    with (ROOT / "results" / "digits_lt.csv").open() as file:
+@pytest.mark.parametrize(
+    ("name", "splits"), [("digits_lt", {"test", "noise", "photos"}), ("ag_news", {"test"})]
+)
+def test_rows_are_one_a_seed_metric_set_and_calibrator(name: str, splits: set[str]) -> None:
+    with (ROOT / "results" / f"{name}.csv").open() as file:
         rows = list(csv.DictReader(file))
     keys = [tuple(v for k, v in row.items() if k not in ("value", "floor", "p")) for row in rows]
-    assert len(set(keys)) == len(keys) > 2000
-    assert {row["split"] for row in rows} == {"test", "noise", "photos"}
+    assert len(set(keys)) == len(keys) > 1000
+    assert {row["split"] for row in rows} == splits
     assert all(math.isfinite(float(row["value"])) for row in rows)
     assert initials("TemperatureScaling") == "TS"
