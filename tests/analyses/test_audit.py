@@ -119,6 +119,7 @@ def test_what_a_loss_raises_is_a_no() -> None:
     assert "functorch transforms" in seen
 
 
+@pytest.mark.slow
 def test_processes() -> None:
     assert in_processes(subject("AdaFocalLoss"), processes=2) == (True, "")
     holds, seen = in_processes(subject("times_processes"), processes=2)
