@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +40,19 @@ def package(tmp_path: Path) -> Path:
         "[calibench.losses]\nThrowAwayLoss = throwaway:ThrowAwayLoss\n"
     )
     return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ThrowAwayLoss", "throwaway.ThrowAwayLoss"])
+def test_a_loss_of_another_package_is_audited(name: str, package: Path) -> None:
+    """Also in the processes that the audit starts."""
+    command = [sys.executable, "-m", "calibench", "audit", name]
+    paths = os.pathsep.join([str(package), str(Path(__file__).parents[1])])
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert done.returncode == 0, done.stderr
+    assert "do 2 processes give the gradient of one?              yes" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["ThrowAwayLoss", "throwaway.ThrowAwayLoss"])

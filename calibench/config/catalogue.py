@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -166,6 +167,14 @@ def load_plugins(*kinds: str) -> dict[str, Any]:
             text = f"the plug-in {entry.name} ({entry.value}) cannot be loaded: {error}"
             warnings.warn(text, stacklevel=2)
     return loaded
+
+
+def reach_own_classes() -> None:
+    """Import the plug-ins, then put the current folder, in which a user's own classes may be, on the path."""
+    load_plugins()  # those of installed packages first: a module of the current folder may hide another one
+    folder = str(Path.cwd())
+    if "" not in sys.path and folder not in sys.path:  # a console script lacks it
+        sys.path.insert(0, folder)
 
 
 def of_the_current_folder(kind: str) -> dict[str, str]:

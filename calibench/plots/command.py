@@ -6,7 +6,6 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from calibench.arguments import positive_integer
 from calibench.config import near_matches
@@ -15,6 +14,7 @@ from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.plots.kinds import KINDS
+from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.request import Request
 from calibench.plots.style import WIDTHS, as_file, sized
 from calibench.runs import write_output
@@ -56,14 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     KINDS.update(load_plugins("plots"))
     parser.add_argument("kind", choices=KINDS, help="what to draw")
     add_results_argument(parser)
-    parser.add_argument(
-        "--output",
-        "-o",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="the picture: .png, .svg or .pdf",
-    )
+    add_output_argument(parser)
     parser.add_argument(
         "--metric",
         metavar="COLUMN",
@@ -118,8 +111,7 @@ def run(args: argparse.Namespace) -> int:
         FileNotFoundError: If a folder or a prediction file is missing.
         ValueError: If the picture cannot be drawn from these runs.
     """
-    if args.output.suffix not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"`output` must end in .png, .svg or .pdf, got {args.output.name}.")
+    check_output(args.output)
     positive_integer("--bins", args.bins)
     metric = Column.parse(args.metric or DEFAULT_METRICS.get(args.kind, "ece"))
     columns = [Column("error"), Column("nll"), metric, metric.after(ANY)]

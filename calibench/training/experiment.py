@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +19,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from calibench import data
 from calibench.config import Config, UsageError
-from calibench.config.catalogue import load_plugins
+from calibench.config.catalogue import reach_own_classes
 from calibench.config.keys import KEYS
 from calibench.config.lazily import load
 from calibench.config.mistakes import unknown_option
@@ -103,10 +101,7 @@ class Experiment(LightningCLI):
                 f"`config` must be a dict, as calibench.config.configuration gives it, got {type(config).__name__}."
             )
         load(data)  # a class is found by its name once it is imported
-        load_plugins()  # those of installed packages, so before the current folder is on the path
-        if "" not in sys.path and os.getcwd() not in sys.path:
-            # A console script lacks the current folder, in which a user's own classes may be.
-            sys.path.insert(0, os.getcwd())
+        reach_own_classes()
         _quiet()
         self.merged = config = wrapped(config)
         super().__init__(

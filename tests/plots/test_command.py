@@ -97,7 +97,7 @@ def test_a_whole_word_is_not_the_beginning_of_another(tmp_path: Path) -> None:
 
 
 def test_a_wrong_format_is_told(results: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"`output` must end in .png, .svg or .pdf, got x.jpg"):
+    with pytest.raises(ValueError, match=r"`--output` must end in .png, .svg or .pdf, got x.jpg"):
         called("roc", str(results), "-o", str(tmp_path / "x.jpg"))
 
 

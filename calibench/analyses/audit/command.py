@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibench.config import Config, UsageError, available, load, read_yaml
-from calibench.config.catalogue import check_listed, classes
+from calibench.config.catalogue import check_listed
 from calibench.tables.output import loading
 
 if TYPE_CHECKING:
@@ -89,9 +89,8 @@ def _names(given: Sequence[str]) -> list[str]:
 
 def _block(name: str, arguments: Mapping[str, object]) -> Config:
     """A loss as it stands in a configuration: of a class, an import path, or a file of `benchmarks/losses`."""
-    if name[:1].isupper():
+    if name[:1].isupper() or "." in name.removesuffix(".yaml"):
         check_listed("losses", name)
-    if "." in name.removesuffix(".yaml") or name in classes("losses"):
         block: Config = {"class_path": name}
     else:
         block = load(name, folders=("losses",))["model"]["loss"]

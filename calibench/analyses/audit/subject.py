@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from calibench.config import Config
+from calibench.config.catalogue import reach_own_classes
 from calibench.losses import CalibrationLoss
 from calibench.training.parser import Parser
 from calibench.training.wrapping import wrapped
@@ -35,8 +36,7 @@ class Subject:
 
     def new(self) -> CalibrationLoss:
         """The loss as constructed."""
-        if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())  # a user's own classes, as for `fit`
+        _reach_own_classes(Path.cwd())
         block = wrapped({"model": {"loss": self.block}})["model"]["loss"]
         parser = Parser(parser_mode="yaml")
         parser.add_subclass_arguments(CalibrationLoss, "loss", required=True)
@@ -59,6 +59,12 @@ class Subject:
         loss.on_validation_epoch_end(logits[:, order], order.argsort()[target])
         loss.on_train_epoch_start(1, 3)
         return loss
+
+
+@cache
+def _reach_own_classes(folder: Path) -> None:
+    """Once a folder and process, as every check builds its loss anew."""
+    reach_own_classes()
 
 
 def batch(n: int, *, seed: int = 0, num_classes: int = K) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from calibench.arguments import integer_from
 from calibench.config import UsageError
+from calibench.plots.output import add_output_argument, check_output
 from calibench.runs import Run, run_folders
 from calibench.tables.output import loading
 
@@ -33,14 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "runs", nargs="+", type=Path, metavar="RUN", help="folders of finished runs, or of many"
     )
-    parser.add_argument(
-        "--output",
-        "-o",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="the picture: .png, .svg or .pdf",
-    )
+    add_output_argument(parser)
     parser.add_argument(
         "--examples",
         metavar="N,N",
@@ -72,8 +66,7 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         UsageError: If a folder holds no finished run, or an option cannot be read.
     """
-    if options.output.suffix not in (".png", ".svg", ".pdf"):
-        raise UsageError(f"`--output` must end in .png, .svg or .pdf, got {options.output.name}.")
+    check_output(options.output)
     options.examples = None if options.examples is None else _numbers(options.examples)
     options.runs = [run for folder in options.runs for run in _finished(folder)]
     with loading():
