@@ -1,6 +1,6 @@
 """Bold of committed tables of which only means and deviations are known: the unpaired comparison with the best.
 
-    python benchmarks/bold_of_means.py README.md benchmarks/README.md
+    python benchmarks/bold_of_means.py README.md benchmarks/results/*.md
 
 Rewrites the bold of every Markdown table whose line on bold says `unpaired`, from its printed means and
 deviations, and the line on what its seeds cannot show. Tables that `calibench leaderboard` made from runs compare

@@ -20,9 +20,11 @@ def script() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("file", ["README.md", "benchmarks/README.md"])
-def test_committed_tables_have_the_bold_of_their_numbers(file: str) -> None:
-    text = (ROOT / file).read_text()
+@pytest.mark.parametrize(
+    "file", [ROOT / "README.md", *ROOT.glob("benchmarks/results/*.md")], ids=lambda file: file.stem
+)
+def test_committed_tables_have_the_bold_of_their_numbers(file: Path) -> None:
+    text = file.read_text()
     assert script().rewritten(text) == text
 
 

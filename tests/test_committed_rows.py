@@ -33,7 +33,7 @@ def tidy(name: str) -> Rows:
 
 def table(name: str) -> tuple[list[str], list[list[str]]]:
     """The heading and the rows of the table between the marks of a name."""
-    text = (ROOT / "README.md").read_text()
+    text = "".join(page.read_text() for page in ROOT.glob("results/*.md"))
     (part,) = re.findall(rf"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.DOTALL)
     lines = [line for line in part.splitlines() if line.startswith("|")]
     head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines)

@@ -3,7 +3,7 @@
     python benchmarks/simulations/best_method.py [--tables 4000] [--rows 2 10 27] [--seeds 3 5 10]
 
 Seeds move all methods alike; beyond that a method's values have the deviation 1, but where one method has 4. Prints a
-Markdown table of percentages (README.md of this folder's parent has it).
+Markdown table of percentages (README.md beside it has it).
 """
 
 from __future__ import annotations

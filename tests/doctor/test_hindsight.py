@@ -1,4 +1,4 @@
-"""The choice in hindsight: the script behind the figures of benchmarks/README.md, in small."""
+"""The choice in hindsight: the script behind the figures of benchmarks/simulations/README.md, in small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals and verdicts on simulated networks whose calibration is known: the figures of benchmarks/README.md, in small."""
+"""Intervals and verdicts on simulated networks whose calibration is known: the figures of benchmarks/simulations/README.md, in small."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_calibration_errors_alone_have_a_floor_and_means_have_intervals() -> Non
 
 @pytest.mark.parametrize("metric", [Refinement(), VariationalCalibrationError()])
 def test_at_most_five_percent_of_calibrated_models_lack_the_mark(metric: Any) -> None:
-    """Of 100 models; the long simulation is in benchmarks/README.md."""
+    """Of 100 models; the long simulations are in benchmarks/simulations."""
     random, unmarked = np.random.default_rng(0), 0
     for _ in range(100):
         probs = torch.from_numpy(random.dirichlet([0.5] * 4, size=150))

@@ -191,7 +191,7 @@ def test_many_rows_do_not_make_all_bold() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("rows", "seeds"), ALL_SIZES)
 def test_error_rates(rows: int, seeds: int) -> None:
-    """The rates that the footers promise, 4,000 tables each; `benchmarks/README.md` has the figures."""
+    """The rates that the footers promise, 4,000 tables each; `benchmarks/simulations/README.md` has the figures."""
     script = simulation()
     assert script.lost(script.bold(rows, seeds, tables=4000)) <= 0.06
     uneven = script.bold(rows, seeds, tables=4000, uneven=4.0, seed=1)
