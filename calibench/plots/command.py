@@ -16,15 +16,15 @@ from calibench.leaderboard.table import Table, build_tables
 from calibench.plots.kinds import KINDS
 from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.request import Request
-from calibench.plots.style import WIDTHS, as_file, sized
-from calibench.runs import write_output
+from calibench.plots.style import WIDTHS
 from calibench.store import add_results_argument
 from calibench.tables.key import RAW
 from calibench.tables.output import loading
 
 DESCRIPTION = """\
 Draws one picture of a folder of runs. Seeds of a row are pooled where examples are drawn
-(reliability, roc, risk-coverage, confusion) and averaged elsewhere."""
+(reliability, roc, risk-coverage, confusion) and averaged elsewhere. The numbers that a picture
+shows are written beside it as CSV: x.png and x.csv."""
 
 EPILOG = """\
 examples:
@@ -134,10 +134,8 @@ def run(args: argparse.Namespace) -> int:
         args.metric is not None,
     )
     with loading():
-        figure = KINDS[args.kind](request)
-    if args.width:
-        sized(figure, args.width)
-    write_output(args.output, as_file(figure, args.output.suffix[1:]))
+        picture = KINDS[args.kind](request)
+    picture.write(args.output, width=args.width)
     return 0
 
 

@@ -18,11 +18,24 @@ def add_output_argument(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="the picture: .png, .svg or .pdf",
+        help="the picture: .png, .svg or .pdf; its numbers are beside it as .csv",
     )
 
 
-def check_output(file: Path) -> None:
-    """Raise a UsageError unless the name ends as a picture's."""
+def check_output(file: Path, *read: Path) -> None:
+    """Check the name of a picture, whose numbers are written beside it.
+
+    Args:
+        file: The picture.
+        *read: Files that are read for it.
+
+    Raises:
+        UsageError: If the name does not end as a picture's, or the numbers would replace a file that is read.
+    """
     if file.suffix not in FORMATS:
         raise UsageError(f"`--output` must end in .png, .svg or .pdf, got {file.name}.")
+    numbers = file.with_suffix(".csv")
+    if numbers.resolve() in [path.resolve() for path in read]:
+        raise UsageError(
+            f"`--output {file}` would replace {numbers} by the picture's numbers: give the picture another name."
+        )

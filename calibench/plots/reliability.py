@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -49,6 +50,14 @@ class Reliability:
         """Number of bins."""
         return len(self.count)
 
+    def rows(self) -> Iterator[dict[str, float]]:
+        """The numbers of each bin that holds examples, as rows of a CSV."""
+        for place in np.flatnonzero(self.count).tolist():
+            yield {
+                "bin": place + 1,
+                **{name: getattr(self, name)[place].item() for name in _OF_BINS},
+            }
+
     @property
     def text(self) -> str:
         """The calibration error in words; of several runs the mean and the standard deviation, as in a table."""
@@ -59,6 +68,9 @@ class Reliability:
         return (
             f"{error} ± {100 * self.ece.std(ddof=1):.2f} %\n{self.n_bins} bins, {runs} seeds pooled"
         )
+
+
+_OF_BINS = ("count", "confidence", "accuracy", "low", "high", "calibrated_low", "calibrated_high")
 
 
 def reliability(

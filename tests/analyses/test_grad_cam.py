@@ -224,6 +224,9 @@ def test_plot_grad_cam_draws_runs_and_measures_boxes(
         "CrossEntropyLoss", "BrierLoss", f"test image 3: {test.target[3]}", f"evidence for {logits[1].argmax()}",
     ):  # fmt: skip
         assert text in drawn
+    numbers = picture.with_suffix(".csv").read_text().splitlines()
+    assert numbers[0] == "run,layer,test_image,class,x,y"
+    assert [line.split(",")[2] for line in numbers[1:]] == ["3", "0"] * (len(numbers) // 2)
     for options, problem in {
         ("--class", "11"): "`--class 11`: there is no such class",
         ("--examples", "3,a"): "`--examples` takes numbers from 0",
@@ -231,6 +234,7 @@ def test_plot_grad_cam_draws_runs_and_measures_boxes(
         ("--layer", "nothing"): "the network has no such layer",
         ("--boxes", "nowhere.csv"): "`--boxes nowhere.csv` cannot be read: No such file",
         ("--boxes", str(boxes), "--class", "9"): "no box of 9 in",
+        ("--boxes", str(picture.with_suffix(".csv"))): "by the picture's numbers",
     }.items():
         assert main([*command, *options]) == 2
         assert problem in capsys.readouterr().err

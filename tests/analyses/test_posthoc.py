@@ -157,6 +157,9 @@ def test_the_command_writes_results_tables_and_pictures(
         "phi.svg",
         "critical_difference.svg",
         "seconds.svg",
+        "phi.csv",
+        "critical_difference.csv",
+        "seconds.csv",
     }
     assert "| 1 |" in (tmp_path / "out" / "summary.md").read_text()
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import math
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +60,12 @@ def called(*arguments: str) -> int:
     return run(parser.parse_args(arguments))
 
 
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        return math.isfinite(float(text))
+    return False
+
+
 SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
 
@@ -67,6 +75,10 @@ def test_every_kind_makes_a_picture(kind: str, results: Path, tmp_path: Path) ->
     target = tmp_path / "new" / "picture.svg"
     assert called(kind, str(folder), "-o", str(target)) == 0
     assert "<path" in target.read_text(encoding="utf-8")
+    rows = list(csv.DictReader(target.with_suffix(".csv").read_text().splitlines()))
+    assert {"loss"} < set(rows[0])
+    assert {row["loss"] for row in rows} == {"CrossEntropyLoss", "BrierLoss"}
+    assert any(map(_is_number, rows[0].values()))
 
 
 @pytest.mark.parametrize("suffix", SIGNATURES)
@@ -191,10 +203,14 @@ def test_heat_map_and_bars_show_every_calibrator(tmp_path: Path) -> None:
         write_run(tmp_path, loss=loss, values={"ece@raw": 0.2, "ece@TemperatureScaling": 0.01})
     column = Column("ece")
     tables = build_tables(read_results(tmp_path), [column, column.after(ANY)], column)
-    (axes,) = KINDS["heat-map"](Request(tables, column)).axes
+    (axes,) = KINDS["heat-map"](Request(tables, column)).figure.axes
     assert [text.get_text() for text in axes.texts] == ["20.00", "1.00", "10.00"] * 2
-    (axes,) = KINDS["bars"](Request(tables, column)).axes
+    picture = KINDS["bars"](Request(tables, column))
+    (axes,) = picture.figure.axes
     assert axes.get_legend_handles_labels()[1] == ["raw", "TS", "ATS"]
+    numbers = list(csv.DictReader(picture.csv.splitlines()))
+    assert [row["calibrator"] for row in numbers[:2]] == ["raw", "TemperatureScaling"]
+    assert [float(row["mean"]) for row in numbers[:2]] == [0.2, 0.01]  # fractions
 
 
 def test_risk_coverage_begins_where_errors_begin(axes: Axes) -> None:
@@ -338,7 +354,7 @@ def test_ranks_say_which_test_and_what_is_missing(tmp_path: Path) -> None:
     write_run(tmp_path, benchmark="d", loss="BrierLoss")
     column = Column("nll")
     tables = build_tables(read_results(tmp_path), [column], column)
-    figure = KINDS["critical-difference"](Request(tables, column, allow_missing=True))
+    figure = KINDS["critical-difference"](Request(tables, column, allow_missing=True)).figure
     (axes,) = figure.axes
     assert axes.get_title() == "mean ranks by NLL over 3 of 4 tables, runs missing: 2"
     notes = [text.get_text() for text in axes.texts]
@@ -351,6 +367,6 @@ def test_ranks_say_which_test_and_what_is_missing(tmp_path: Path) -> None:
 def test_a_title_names_the_calibrator(kind: str, results: Path) -> None:
     column = Column("ece")
     tables = build_tables(read_results(results / "a"), [column], column)
-    figure = KINDS[kind](Request(tables, column, "TemperatureScaling"))
+    figure = KINDS[kind](Request(tables, column, "TemperatureScaling")).figure
     assert figure.axes[-1].get_title().endswith("\nafter TemperatureScaling")
-    assert "after" not in KINDS[kind](Request(tables, column)).axes[-1].get_title()
+    assert "after" not in KINDS[kind](Request(tables, column)).figure.axes[-1].get_title()

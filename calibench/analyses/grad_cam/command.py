@@ -18,8 +18,8 @@ from calibench.analyses.grad_cam.picture import Column, Row, picture
 from calibench.config import UsageError, near_matches
 from calibench.data import ClassificationDataModule
 from calibench.data.images.decode import fitted
-from calibench.plots.style import as_file
-from calibench.runs import Run, write_output
+from calibench.plots.picture import Picture
+from calibench.runs import Run
 from calibench.tables.bar import with_progress
 from calibench.tables.console import Terminal
 from calibench.tables.grid import Grid, Heading, Number
@@ -51,7 +51,7 @@ def draw(options: argparse.Namespace) -> None:
         UsageError: An option does not fit the data, or the runs have other test images.
     """
     asked: Asked | None = None
-    rows, lines = [], []
+    rows, lines, numbers = [], [], []
     for run, label in zip(options.runs, _labels(options.runs), strict=True):
         network, data = trained_network(run, trusted=options.trust)
         network.eval()
@@ -62,6 +62,10 @@ def draw(options: argparse.Namespace) -> None:
         heat, classes = _heat(network, data, layer, asked.examples, asked.classes)
         names = [data.task.names[number] for number in classes]
         rows.append(Row(f"{label}\n{layer}", heat, names))
+        numbers += [
+            {"run": label, "layer": layer, "test_image": n, "class": name, **_maximum(one)}
+            for n, name, one in zip(asked.examples, names, heat, strict=True)
+        ]
         if asked.places:
             lines.append((label, summary(list(_found(network, data, layer, asked.places, label)))))
     assert asked is not None
@@ -69,9 +73,17 @@ def draw(options: argparse.Namespace) -> None:
         Column(f"test image {n}: {data.task.described(data.splits.test.target[n])}", image, asked.places.get((n, c)))
         for n, c, image in zip(asked.examples, classes, asked.images, strict=True)
     ]  # fmt: skip
-    write_output(options.output, as_file(picture(columns, rows), options.output.suffix[1:]))
+    Picture(picture(columns, rows), numbers).write(options.output)
     if lines:
         show(_table(lines, asked.places), Terminal(), pipe_width=None)
+
+
+def _maximum(heat: npt.NDArray[np.float32]) -> dict[str, int]:
+    """The pixel of the largest evidence; none where there is no evidence."""
+    if not heat.any():
+        return {}
+    y, x = divmod(int(heat.argmax()), heat.shape[1])
+    return {"x": x, "y": y}
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:

@@ -13,7 +13,8 @@ from calibench.tables.output import loading
 
 DESCRIPTION = """\
 Draws where in test images trained networks find evidence for a class (Grad-CAM, Selvaraju et al. 2017): a row for each
-run, a column for each image. The runs need their checkpoints and their data."""
+run, a column for each image. The runs need their checkpoints and their data. The pixel of the largest evidence of each
+map is written beside the picture as CSV."""
 
 EPILOG = """\
 examples:
@@ -66,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         UsageError: If a folder holds no finished run, or an option cannot be read.
     """
-    check_output(options.output)
+    check_output(options.output, *filter(None, [options.boxes]))
     options.examples = None if options.examples is None else _numbers(options.examples)
     options.runs = [run for folder in options.runs for run in _finished(folder)]
     with loading():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -20,7 +19,6 @@ from calibench.config import ExpectedFailure
 from calibench.config.catalogue import load_plugins
 from calibench.evaluation.files import Reader
 from calibench.evaluation.threads import one_thread
-from calibench.plots.style import as_text
 from calibench.processes import spread
 from calibench.runs import write_output
 from calibench.runs.lock import held
@@ -95,11 +93,8 @@ def _report(
     for row in failed[:3]:
         console.print(f"{row['model']} {row['calibrator']}: {row['note']}", soft_wrap=True)
     write_output(output / "summary.md", "\n".join(map(markdown, grids)).encode())
-    for name, figure in pictures(summary, table):
-        as_text(figure)
-        drawn = io.BytesIO()
-        figure.savefig(drawn, format="svg")
-        write_output(output / f"{name}.svg", drawn.getvalue())
+    for name, picture in pictures(summary, table):
+        picture.write(output / f"{name}.svg")
     console.print(f"{output} holds results.csv, summary.md and the pictures.", soft_wrap=True)
 
 

@@ -32,7 +32,7 @@ halves.
 
 The folder --output gets results.csv (a row a cell: model, calibrator, split; written at once, so that the same command
 goes on after an interruption and adds what is new), summary.md, phi.svg, critical_difference.svg, seconds.svg and,
-with --sizes, learning_curves.svg.
+with --sizes, learning_curves.svg, each with its numbers beside it as .csv.
 
 {FILES_HELP}"""
 

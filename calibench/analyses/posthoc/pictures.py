@@ -11,19 +11,19 @@ import pandas as pd
 
 from calibench.analyses.posthoc.summary import SCORES, TS, Summary
 from calibench.plots.critical_difference import draw_critical_difference
+from calibench.plots.picture import Picture
 from calibench.plots.style import GREY, PALETTE, color, legend_below, line, panels, tidied
 from calibench.tables.key import RAW
 from calibench.tables.titles import METRICS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ROW = 0.19  # height in inches of a calibrator
 _WORST = 1.5  # what is worse than the best is good, in multiples, is off the axis
 
 
-def pictures(summary: Summary, curves: pd.DataFrame | None) -> Iterator[tuple[str, Figure]]:
+def pictures(summary: Summary, curves: pd.DataFrame | None) -> Iterator[tuple[str, Picture]]:
     """The pictures by name."""
     yield "phi", improvements(summary)
     if summary.ranks:
@@ -33,7 +33,7 @@ def pictures(summary: Summary, curves: pd.DataFrame | None) -> Iterator[tuple[st
         yield "learning_curves", learning_curves(curves, summary.first)
 
 
-def improvements(summary: Summary) -> Figure:
+def improvements(summary: Summary) -> Picture:
     """PHI over raw and over temperature scaling, a line for each calibrator; what is far below 0 is an arrow."""
     scores = [score for score in SCORES if score in summary.means]
     shown = [(score, of) for score in scores for of in (RAW, TS)]
@@ -44,7 +44,21 @@ def improvements(summary: Summary) -> Figure:
     grid[0].set_yticks(range(len(names)), names)
     width, height = figure.get_size_inches()
     figure.set_size_inches(width + 1.2, height)
-    return figure
+    estimates = [
+        (place, name, summary.improvement[*place, name]) for place in shown for name in names
+    ]
+    numbers = [
+        {
+            "metric": score,
+            "over": of,
+            "calibrator": name,
+            "phi": e.mean,
+            "low": e.low,
+            "high": e.high,
+        }
+        for (score, of), name, e in estimates
+    ]
+    return Picture(figure, numbers)
 
 
 def _draw_improvement(axes: Axes, summary: Summary, names: list[str], score: str, of: str) -> None:
@@ -65,7 +79,7 @@ def _draw_improvement(axes: Axes, summary: Summary, names: list[str], score: str
     tidied(axes)
 
 
-def ranks(summary: Summary) -> Figure:
+def ranks(summary: Summary) -> Picture:
     """The critical-difference diagram."""
     assert summary.ranks is not None
     figure, (axes,) = panels(1)
@@ -74,10 +88,19 @@ def ranks(summary: Summary) -> Figure:
         axes, summary.names, summary.ranks.mean_ranks, summary.ranks.critical_difference,
         title=f"mean ranks by {METRICS[summary.first].title}, {summary.sets[1]} models",
     )  # fmt: skip
-    return figure
+    ranked = zip(summary.names, summary.ranks.mean_ranks, strict=True)
+    numbers = [
+        {
+            "calibrator": name,
+            "mean_rank": rank,
+            "critical_difference": summary.ranks.critical_difference,
+        }
+        for name, rank in ranked
+    ]
+    return Picture(figure, numbers)
 
 
-def seconds(summary: Summary) -> Figure:
+def seconds(summary: Summary) -> Picture:
     """Median CPU seconds of a fit against the win rate."""
     figure, (axes,) = panels(1)
     figure.set_size_inches(6.4, 4.2)
@@ -90,10 +113,19 @@ def seconds(summary: Summary) -> Figure:
     axes.xaxis.set_major_formatter("{x:g}")
     axes.margins(x=0.12)
     tidied(axes)
-    return figure
+    numbers = [
+        {
+            "calibrator": name,
+            "seconds": summary.seconds[name],
+            "win_rate": summary.win_rate[name].mean,
+        }
+        for name in summary.names
+        if name != RAW
+    ]
+    return Picture(figure, numbers)
 
 
-def learning_curves(curves: pd.DataFrame, metric: str) -> Figure:
+def learning_curves(curves: pd.DataFrame, metric: str) -> Picture:
     """PHI over raw by number of validation examples; calibrators that harm at every size are left out."""
     figure, (axes,) = panels(1)
     figure.set_size_inches(5.4, 3.6)
@@ -111,4 +143,9 @@ def learning_curves(curves: pd.DataFrame, metric: str) -> Figure:
     axes.set_ylabel(f"PHI of {METRICS[metric].title} over raw")
     tidied(axes)
     legend_below(figure, [axes], columns=3)
-    return figure
+    numbers = [
+        {"calibrator": str(name), "examples": size, "metric": metric, "phi": value}
+        for name, values in curves.iterrows()
+        for size, value in values.items()
+    ]
+    return Picture(figure, numbers)

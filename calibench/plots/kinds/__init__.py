@@ -1,0 +1,25 @@
+"""The kinds of pictures that `calibench plot` draws of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from calibench.plots.kinds.calibrators import bars, heat_map
+from calibench.plots.kinds.examples import confusion_matrices, reliability, risk_coverage, roc
+from calibench.plots.kinds.losses import curves, shift, tradeoff
+from calibench.plots.kinds.ranks import critical_difference
+from calibench.plots.picture import Picture
+from calibench.plots.request import Request
+
+KINDS: dict[str, Callable[[Request], Picture]] = {
+    "heat-map": heat_map,
+    "bars": bars,
+    "reliability": reliability,
+    "roc": roc,
+    "risk-coverage": risk_coverage,
+    "confusion": confusion_matrices,
+    "curves": curves,
+    "tradeoff": tradeoff,
+    "shift": shift,
+    "critical-difference": critical_difference,
+}

@@ -1,0 +1,104 @@
+"""Pictures of test examples, whose seeds are pooled: reliability, ROC, risk and coverage, confusion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from calibench.leaderboard.table import Row
+from calibench.plots.classes import confusion, draw_confusion
+from calibench.plots.curves import Curve, draw_risk_coverage, draw_roc, risk_coverage_curve
+from calibench.plots.curves import roc as roc_curve
+from calibench.plots.kinds.naming import after, row_title
+from calibench.plots.picture import Picture
+from calibench.plots.request import Request
+from calibench.plots.style import legend_below, panels
+from calibench.tables.key import RAW
+
+POINTS = 500  # of a curve
+
+
+def reliability(request: Request) -> Picture:
+    """A reliability diagram of each loss, raw and after the calibrator side by side."""
+    from calibench.plots.reliability import draw_reliability
+
+    shown = list(dict.fromkeys([RAW, request.calibrator]))
+    diagrams = {
+        (row.label, row_title(row, calibrator), calibrator): request.after(
+            calibrator, row
+        ).reliability(request.n_bins)
+        for row in request.rows
+        for calibrator in shown
+    }
+    figure, grid = panels(len(diagrams))
+    numbers: list[dict[str, Any]] = []
+    for axes, ((label, title, calibrator), diagram) in zip(grid, diagrams.items(), strict=True):
+        draw_reliability(axes, diagram, title=title)
+        numbers += [{"loss": label, "calibrator": calibrator, **row} for row in diagram.rows()]
+    legend_below(figure, grid)
+    return Picture(figure, numbers)
+
+
+def roc(request: Request) -> Picture:
+    """ROC of an out-of-distribution set by the entropy, a curve for each loss."""
+    name = request.ood_set or next(iter(_ood_sets(request.rows[0])), None)
+    if name is None:
+        raise ValueError(f"{request.table.title} has no out-of-distribution set.")
+    curves = {
+        row_title(row): roc_curve(
+            request.scores(row).entropy, request.scores(row, name).entropy, points=POINTS
+        )
+        for row in request.rows
+    }
+    figure, (axes,) = panels(1)
+    figure.set_size_inches(5, 4.2)
+    draw_roc(
+        axes, curves, title=f"{request.table.title}: {name}, by entropy{after(request.calibrator)}"
+    )
+    legend_below(figure, [axes], title="AUROC %")
+    return Picture(figure, list(_points(request, curves, "false_alarms", "detected", "auroc")))
+
+
+def _ood_sets(row: Row) -> Iterator[str]:
+    record = next(iter(row.records.values()))
+    yield from dict.fromkeys(k.split for k in record.values if k.metric == "ood_auroc")
+
+
+def risk_coverage(request: Request) -> Picture:
+    """Error among the most confident examples, a curve for each loss."""
+    scores = {row_title(row): request.scores(row) for row in request.rows}
+    curves = {
+        name: risk_coverage_curve(of.confidence, of.correct, points=POINTS)
+        for name, of in scores.items()
+    }
+    figure, (axes,) = panels(1)
+    figure.set_size_inches(5, 3.8)
+    draw_risk_coverage(axes, curves, title=f"{request.table.title}{after(request.calibrator)}")
+    legend_below(figure, [axes], title="AURC %")
+    return Picture(figure, list(_points(request, curves, "coverage", "error", "aurc")))
+
+
+def _points(
+    request: Request, curves: Mapping[str, Curve], x: str, y: str, area: str
+) -> Iterator[dict[str, Any]]:
+    for row, curve in zip(request.rows, curves.values(), strict=True):
+        named = {"loss": row.label, "calibrator": request.calibrator}
+        for one, other in zip(curve.x, curve.y, strict=True):
+            yield {**named, x: float(one), y: float(other), area: curve.area}
+
+
+def confusion_matrices(request: Request) -> Picture:
+    """The confusion matrix of each loss."""
+    figure, grid = panels(len(request.rows), columns=3)
+    numbers: list[dict[str, Any]] = []
+    for axes, row in zip(grid, request.rows, strict=True):
+        scores = request.scores(row)
+        names = scores.class_names
+        matrix = confusion(scores.predicted, scores.target, num_classes=len(names))
+        draw_confusion(axes, matrix, names, title=row_title(row, request.calibrator))
+        numbers += [
+            {"loss": row.label, "true": true, "predicted": predicted, "share": float(share)}
+            for true, shares in zip(names, matrix, strict=True)
+            for predicted, share in zip(names, shares, strict=True)
+        ]
+    return Picture(figure, numbers)
