@@ -133,7 +133,7 @@ def round_to_grid(position: Tensor, weight: Tensor, points: int) -> Tensor:
     pieces = zip(torch.split(position, _PIECE), torch.split(weight, _PIECE, dim=1), strict=True)
     for some, weights in pieces:
         scaled = some.clamp(0, 1) * (points - 1)
-        below = scaled.long().clamp(max=points - 2)
+        below = scaled.long().clamp(0, points - 2)  # NaN as a number, on every device
         above = weights * (scaled - below)
         grid.index_add_(1, below, weights - above).index_add_(1, below + 1, above)
     return grid
@@ -142,7 +142,7 @@ def round_to_grid(position: Tensor, weight: Tensor, points: int) -> Tensor:
 def interpolate_rows(values: Tensor, position: Tensor) -> Tensor:
     """Linear interpolation of rows (C, points) on [0, 1] at positions (T,) in [0, 1]."""
     scaled = position * (values.shape[1] - 1)
-    below = scaled.long().clamp(max=values.shape[1] - 2)
+    below = scaled.long().clamp(0, values.shape[1] - 2)
     fraction = scaled - below
     lower, upper = values.index_select(1, below), values.index_select(1, below + 1)
     return lower.lerp_(upper, fraction)

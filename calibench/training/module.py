@@ -23,6 +23,7 @@ from calibench.evaluation import log_probabilities
 from calibench.evaluation.refinement import nll_after_temperature
 from calibench.losses import CalibrationLoss
 from calibench.metrics import calibration_metrics
+from calibench.metrics.labelled import check_finite_maximum
 from calibench.tensors import at_least_float32
 from calibench.training.precision import (
     clip_fused,
@@ -118,7 +119,9 @@ class ClassificationModule(L.LightningModule):
         self.lr_scheduler = lr_scheduler
         self.scale_by_rows = loss_scale == "sum"
         self.n_bins = tuple(n_bins)
-        self.val_metrics = calibration_metrics(num_classes, n_bins=self.n_bins, prefix="val/")
+        self.val_metrics = calibration_metrics(
+            num_classes, n_bins=self.n_bins, prefix="val/", validate_args=False
+        )
         self.test_metrics = nn.ModuleList()
         self.outputs: dict[str, Outputs] = {}
         self.caveats: list[str] = []  # caveats of its training, which checkpoints keep
@@ -324,6 +327,8 @@ class ClassificationModule(L.LightningModule):
         for name, chunks in self._chunks.items():
             parts = (torch.cat(part) for part in zip(*chunks, strict=True))
             logits, target, index = gather_rows(*parts)
+            # Not batch by batch: a look at a value waits for the device.
+            check_finite_maximum(logits)
             order = index.argsort()
             outputs[name] = Outputs(logits[order], target[order])
         self._chunks = {}

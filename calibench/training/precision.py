@@ -19,7 +19,7 @@ def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
     bits, so different confidences would tie, and this would look like miscalibration.
     """
     kind = like.device.type
-    if not torch.is_autocast_enabled(kind):
+    if not (torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)):
         return nullcontext()
     return torch.autocast(kind, enabled=False)
 

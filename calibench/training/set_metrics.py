@@ -6,13 +6,17 @@ from torch import Tensor, nn
 
 from calibench.evaluation import OOD_SCORES, PosteriorScores, update_metrics
 from calibench.metrics import OutOfDistribution, calibration_metrics
+from calibench.tensors import MovedNotCast
 
 
-class SetMetrics(nn.Module):
+class SetMetrics(MovedNotCast):
     """The metrics of one set: the benchmark's if it is labelled, OOD scores if it is out of distribution.
 
-    If its class distributions (N, K) are known, the metrics against them are added.
+    If its class distributions (N, K) are known, the metrics against them are added. No update looks at a value,
+    which would wait for the device: who feeds it sees to it that logits are finite.
     """
+
+    posterior: Tensor | None
 
     def __init__(
         self,
@@ -26,21 +30,30 @@ class SetMetrics(nn.Module):
         self.name = name
         labelled = kind in ("test", "shift")
         self.labelled = (
-            [calibration_metrics(num_classes, n_bins=n_bins, prefix=f"{name}/")] if labelled else []
+            [
+                calibration_metrics(
+                    num_classes, n_bins=n_bins, prefix=f"{name}/", validate_args=False
+                )
+            ]
+            if labelled
+            else []
         )
         scores = OOD_SCORES if kind in ("ood", "shift") else ()
-        self.outside = {score: OutOfDistribution(score=score) for score in scores}
-        self.known = [] if posterior is None else [(PosteriorScores(), posterior)]
+        self.outside = {
+            score: OutOfDistribution(score=score, validate_args=False) for score in scores
+        }
+        self.known = [] if posterior is None else [PosteriorScores()]
+        self.register_buffer("posterior", posterior, persistent=False)
         # They are registered so that they move with the module.
-        plain = [*self.outside.values(), *(metric for metric, _ in self.known)]
-        self.registered = nn.ModuleList([*self.labelled, *plain])
+        self.registered = nn.ModuleList([*self.labelled, *self.outside.values(), *self.known])
 
     def update(self, log_probs: Tensor, target: Tensor, index: Tensor) -> None:
         """Add rows of this set: log-probabilities (N, K), targets (N,) and positions in the set (N,)."""
         for collection in self.labelled:
             update_metrics(collection, log_probs, target)
-        for known, posterior in self.known:
-            known.update(log_probs, posterior[index.cpu()])
+        for known in self.known:
+            assert self.posterior is not None
+            known.update(log_probs, self.posterior[index])
         for metric in self.outside.values():
             metric.update(log_probs, True)
 
@@ -59,7 +72,7 @@ class SetMetrics(nn.Module):
             values |= {
                 f"{self.name}/ood_{measure}_{score}": value for measure, value in measures.items()
             }
-        for known, _ in self.known:
+        for known in self.known:
             values |= {f"{self.name}/{name}": value for name, value in known.compute().items()}
         return values
 
@@ -69,5 +82,5 @@ class SetMetrics(nn.Module):
             collection.reset()
         for metric in self.outside.values():
             metric.reset()
-        for known, _ in self.known:
+        for known in self.known:
             known.reset()

@@ -151,6 +151,15 @@ def test_leaves_its_input_and_the_random_state_alone(calibrator: type[Calibrator
 
 
 @every_calibrator
+def test_calibrated_probabilities_need_no_host_synchronisation(
+    calibrator: type[Calibrator],
+) -> None:
+    """On the meta device a look at a value raises. `fit` looks at values: at its input, and for when to stop."""
+    model = calibrator().fit(*over_confident()).to("meta")
+    assert model(torch.empty(30, 4, device="meta")).shape == (30, 4)
+
+
+@every_calibrator
 def test_rows_are_independent_and_a_constant_changes_nothing(
     calibrator: type[Calibrator],
 ) -> None:

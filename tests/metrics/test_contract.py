@@ -447,6 +447,37 @@ def test_an_update_never_waits_for_the_device(name: str) -> None:
         CASES[name][0]().to("meta").update(*on_meta())
 
 
+# `compute`, once an epoch, reads values back where an algorithm is one of the host, or a number of rows decides a shape.
+OF_THE_HOST = {"lipschitz_ce", "ece_sweep"}  # searches, in numpy or row by row
+OF_CUTS = {"adaptive_ece", "adaptive_ece_reference", "adaptive_classwise_ece"}  # slices of rows
+OF_TIES = {"aurc"}  # runs of equal confidences
+OF_SOME_ROWS = {
+    "tace",
+    "smooth_ece",
+    "smooth_ece_logit",
+}  # those above a threshold, those that are not empty
+OF_COLUMNS = {
+    "corp",
+    "corp_marginal",
+    "debiased_ece",
+    "debiased_ece_l1",
+    "debiased_ece_marginal",
+    "skce",
+}
+READ_VALUES = OF_THE_HOST | OF_CUTS | OF_TIES | OF_SOME_ROWS | OF_COLUMNS
+
+
+@every
+def test_a_value_is_computed_on_the_device_unless_named(name: str) -> None:
+    metric = CASES[name][0](validate_args=False).to("meta")
+    metric.update(*on_meta())
+    if name in READ_VALUES:
+        with pytest.raises((RuntimeError, NotImplementedError), match=r"meta|Meta"):
+            metric.compute()
+    else:
+        assert flat(metric.compute()).is_meta
+
+
 def test_an_update_of_the_collection_never_waits_for_the_device() -> None:
     collection = M.calibration_metrics(K, validate_args=False).to("meta")
     for _ in range(50):

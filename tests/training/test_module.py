@@ -124,6 +124,15 @@ def test_sum_is_mean_times_rows_and_is_not_divided_by_accumulation() -> None:
     np.testing.assert_allclose(accumulated, total, rtol=1e-12)
 
 
+def test_nan_logits_of_an_evaluation_are_named_at_its_end() -> None:
+    module = build(losses.CrossEntropyLoss(), "mean").eval()
+    inputs, target = global_batch(7)
+    inputs[3] = torch.nan
+    module.validation_step(Batch(inputs, target, torch.arange(7), 7), 0)
+    with pytest.raises(ValueError, match="`logits` must not hold NaN"):
+        module.on_validation_epoch_end()
+
+
 def test_there_are_no_hyper_parameters_to_override_the_command_line() -> None:
     assert not build(losses.CrossEntropyLoss(), "mean").hparams
 
