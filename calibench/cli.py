@@ -58,7 +58,9 @@ from results
 
 of losses
   audit        say whether a loss is proper, finite, right in several processes, ... and what it costs
-  analyse      make an analysis of a paper again
+  analyse      make an analysis of a paper again; `calibench analyse --help` names them
+  analyse toy  which uncertainty measure follows the true error of probabilities
+  analyse gradient-norm  how closely gradient norms follow uncertainty, from checkpoints
 
 predictions of others
   store        list, add, pull, push and verify predictions that are kept by content
@@ -274,6 +276,8 @@ ROOMS = {
     "export": "calibench.training.export_options",
     "audit": "calibench.analyses.audit.command",
     "analyse": "calibench.analyses.command",
+    "analyse toy": "calibench.analyses.toy_command",
+    "analyse gradient-norm": "calibench.analyses.gradient_norm.command",
     "list": "calibench.tables.listing",
     "store": "calibench.evaluation.store_command",
 }

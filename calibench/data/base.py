@@ -197,6 +197,10 @@ class ClassificationDataModule(LightningDataModule, ABC):
             decode=self.decode,
         )
 
+    def plain_train_dataloader(self) -> ResidentLoader:
+        """Batches of the training split in dataset order, one view of each example, not augmented."""
+        return self._ordered(self.splits.train, self.transform, self.decode)
+
     def val_dataloader(self) -> ResidentLoader:
         """Batches of the validation split in dataset order."""
         return self._ordered(self.splits.val, decode=self.decode)

@@ -6,30 +6,20 @@ import argparse
 import io
 import json
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
-from calibench.config import (
-    ExpectedFailure,
-    UsageError,
-    configuration,
-    foreign_class,
-    load,
-    read_yaml,
-)
-from calibench.data import ClassificationDataModule
+from calibench.config import ExpectedFailure, UsageError
 from calibench.data.images.augment import Normalize
 from calibench.data.resident import identity
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.scoring import fit_calibrator
-from calibench.runs import Predictions, Run, corrupt_if_it_fails, write_output
+from calibench.runs import Predictions, Run, write_output
 from calibench.tables.output import say
-from calibench.training.checkpoints import read_checkpoint
-from calibench.training.experiment import Experiment
+from calibench.training.trained import trained_network
 
 # Largest mean difference of probabilities between the program and its modules. A largest difference would tell less:
 # at a step of an isotonic map or a histogram, the rounding of a logit gives another probability.
@@ -65,13 +55,6 @@ class CalibratedModel(nn.Module):
         return probs
 
 
-class Trained(NamedTuple):
-    """A trained network and its data, which were set up."""
-
-    backbone: nn.Module
-    data: ClassificationDataModule
-
-
 def export(options: argparse.Namespace) -> int:
     """Export a run. Returns the exit status, 0.
 
@@ -87,7 +70,8 @@ def export(options: argparse.Namespace) -> int:
     fit_calibrator(calibrator, val)
     # Give each buffer its own storage, as torch.export warns of views of a shared one.
     calibrator.load_state_dict(calibrator.state_dict())
-    backbone, data = trained_network(source, trusted=options.trust)
+    trained = trained_network(source, trusted=options.trust)
+    backbone, data = trained.backbone, trained.data
     stored, transform = data.first_stored(data.batch_size).cpu(), data.transform
     plain = transform.formula if isinstance(transform, Normalize) else transform
     model = CalibratedModel(backbone, calibrator, plain).eval()
@@ -115,51 +99,6 @@ def _preprocessing(transform: Callable[[Tensor], Tensor]) -> dict[str, Any]:
     if not isinstance(transform, Normalize):
         return {"inside": True}
     return {"inside": True, "white": transform.white, "mean": transform.mean, "std": transform.std}
-
-
-def trained_network(source: Run, *, trusted: bool = False) -> Trained:
-    """The network of a run with the evaluated weights, on the CPU, and its data.
-
-    Args:
-        source: The run.
-        trusted: Whether to build classes of packages other than calibench, torch and Lightning that its configuration
-            names: a run may be a stranger's, and building a class runs its code.
-
-    Raises:
-        UsageError: If the checkpoint is missing, or a class is refused.
-        ExpectedFailure: If the checkpoint does not hold the network's weights.
-    """
-    file = source.folder / "config.yaml"
-    if not trusted:
-        _check_known(file, load(str(file)))  # before anything is imported
-    experiment = Experiment(configuration([str(file)]))
-    if not trusted:
-        # now with the files that it includes, and with what `Imported...` classes call; nothing is built yet
-        _check_known(file, read_yaml(experiment.yaml()))
-    which = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
-    path = source.checkpoints / f"{which}.ckpt"
-    if not path.is_file():
-        raise UsageError(
-            f"{path} is missing: the weights are needed (`calibench fit` with --overwrite true trains the run again)."
-        )
-    experiment.build()
-    backbone: nn.Module = experiment.model.backbone
-    prefix = "backbone."
-    with corrupt_if_it_fails(f"{path} does not hold the network's weights"):
-        state = read_checkpoint(path)["state_dict"]
-        own = {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
-        backbone.load_state_dict(own)
-    data = experiment.datamodule
-    data.prepare_data()
-    data.setup("validate")
-    return Trained(backbone.cpu(), data)
-
-
-def _check_known(file: Path, config: object) -> None:
-    if (name := foreign_class(config)) is not None:
-        raise UsageError(
-            f"{file} names {name}, whose code would be run; add `--trust` if you trust it."
-        )
 
 
 def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:

@@ -17,15 +17,14 @@ from calibench.analyses.grad_cam.boxes import Box, Found, measured, read_boxes, 
 from calibench.analyses.grad_cam.command import _found, _places
 from calibench.analyses.grad_cam.maps import enlarged, feature_layer, grad_cam
 from calibench.backbones import CIFARResNet8, DenseNet121, SmallCNN
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.config import UsageError
 from calibench.data import ChestXray14DataModule, ImportedDataModule
 from calibench.data.images.chest_xray14_files import FINDINGS
 from calibench.data.images.decode import decode_image, fitted
 from calibench.data.images.fake_chest_xrays import SQUARE, corner, write_chest_xrays
 from calibench.runs import Predictions, Run
-from calibench.training import fit as training
-from calibench.training.export import trained_network
+from calibench.training.trained import trained_network
 
 # Each network with its last feature map and its linear layer, as its own code has them.
 POOLED = {
@@ -191,18 +190,6 @@ def test_the_maximum_lies_in_the_square_of_a_finding(tmp_path: Path) -> None:
     assert summary(list(_found(network, data, "features", moved, "")))["pointing game"] < 0.1
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("results")
-    for loss in ("CrossEntropyLoss", "BrierLoss"):
-        arguments = [
-            "--config=digits_lt", f"--model.loss={loss}", "--trainer.max_epochs=1", "--trainer.enable_progress_bar=false",
-            "--evaluation.calibrators=[TemperatureScaling]", f"--trainer.default_root_dir={folder}",
-        ]  # fmt: skip
-        training.fit(configuration_of(arguments))
-    return folder
-
-
 @pytest.mark.usefixtures("few_draws")
 def test_plot_grad_cam_draws_runs_and_measures_boxes(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -215,7 +202,8 @@ def test_plot_grad_cam_draws_runs_and_measures_boxes(
     assert "1 of 3 boxes are of no test image" in out
     assert "2 pairs of an image and a class, with 2 boxes" in out
     run = Run(next(results.glob("*/*/CrossEntropyLoss/*/seed=1")))
-    network, data = trained_network(run)
+    trained = trained_network(run)
+    network, data = trained.backbone, trained.data
     test = Predictions.load(run.predictions("test"))
     with torch.no_grad():
         logits = network.eval()(data.transform(data.stored_of_test(torch.tensor([3, 0]))))

@@ -20,7 +20,8 @@ from calibench.evaluation.calibrate import load_calibrator
 from calibench.evaluation.options import DEFAULT
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training
-from calibench.training.export import CalibratedModel, exported, trained_network
+from calibench.training.export import CalibratedModel, exported
+from calibench.training.trained import trained_network
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,17 +15,17 @@ from torch import Tensor, nn
 from calibench.analyses.grad_cam.boxes import Box, Found, measured, read_boxes, summary
 from calibench.analyses.grad_cam.maps import enlarged, feature_layer, grad_cam
 from calibench.analyses.grad_cam.picture import Column, Row, picture
+from calibench.analyses.run_arguments import labels_of
 from calibench.config import UsageError, near_matches
 from calibench.data import ClassificationDataModule
 from calibench.data.images.decode import fitted
 from calibench.plots.picture import Picture
-from calibench.runs import Run
 from calibench.tables.bar import with_progress
 from calibench.tables.console import Terminal
 from calibench.tables.grid import Grid, Heading, Number
 from calibench.tables.output import say
 from calibench.tables.terminal import show
-from calibench.training.export import trained_network
+from calibench.training.trained import trained_network
 
 SHOWN = 4
 BATCH = 16
@@ -52,9 +52,9 @@ def draw(options: argparse.Namespace) -> None:
     """
     asked: Asked | None = None
     rows, lines, numbers = [], [], []
-    for run, label in zip(options.runs, _labels(options.runs), strict=True):
-        network, data = trained_network(run, trusted=options.trust)
-        network.eval()
+    for run, label in zip(options.runs, labels_of(options.runs), strict=True):
+        trained = trained_network(run, trusted=options.trust)
+        network, data = trained.backbone.eval(), trained.data
         asked = asked or _asked(options, data)
         if not torch.equal(data.stored_of_test(torch.tensor(asked.examples)), asked.images):
             raise UsageError(f"{run.folder} has other test images than {options.runs[0].folder}.")
@@ -84,13 +84,6 @@ def _maximum(heat: npt.NDArray[np.float32]) -> dict[str, int]:
         return {}
     y, x = divmod(int(heat.argmax()), heat.shape[1])
     return {"x": x, "y": y}
-
-
-def _labels(runs: Sequence[Run]) -> list[str]:
-    """The loss of each run, with the key and the seed where several runs have it."""
-    parts = [run.folder.resolve().parts[-3:] for run in runs]
-    number = Counter(loss for loss, *_ in parts)
-    return [part[0] if number[part[0]] == 1 else " ".join(part) for part in parts]
 
 
 def _asked(options: argparse.Namespace, data: ClassificationDataModule) -> Asked:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from calibench.analyses.run_arguments import add_runs_arguments, finished_runs
 from calibench.arguments import integer_from
 from calibench.config import UsageError
 from calibench.plots.output import add_output_argument, check_output
-from calibench.runs import Run, run_folders
 from calibench.tables.output import loading
 
 DESCRIPTION = """\
@@ -32,9 +32,7 @@ lies in a box (pointing game), and how often the box around the region above 20 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench plot grad-cam`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="folders of finished runs, or of many"
-    )
+    add_runs_arguments(parser)
     add_output_argument(parser)
     parser.add_argument(
         "--examples",
@@ -54,11 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="layer whose feature map is taken (default: the last with more than one position)",
     )
     parser.add_argument("--boxes", type=Path, metavar="FILE", help="CSV of boxes")
-    parser.add_argument(
-        "--trust",
-        action="store_true",
-        help="build classes of your own that a run's config.yaml names",
-    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -69,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     """
     check_output(options.output, *filter(None, [options.boxes]))
     options.examples = None if options.examples is None else _numbers(options.examples)
-    options.runs = [run for folder in options.runs for run in _finished(folder)]
+    options.runs = finished_runs(options.runs)
     with loading():
         from calibench.analyses.grad_cam.command import draw
     draw(options)
@@ -82,12 +75,3 @@ def _numbers(text: str) -> list[int]:
     except ValueError:
         raise UsageError(f"`--examples` takes numbers from 0, as in 3,7; got {text}.") from None
     return list(dict.fromkeys(numbers))
-
-
-def _finished(folder: Path) -> list[Run]:
-    if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}.")
-    found = [run for path in run_folders(folder) if (run := Run(Path(path))).done]
-    if not found:
-        raise UsageError(f"{folder} holds no finished run.")
-    return found

@@ -1,0 +1,166 @@
+"""`calibench analyse gradient-norm`: how closely the gradient norm of an example follows its uncertainty."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from calibench.analyses.output import add_output_argument, check_file, write
+from calibench.analyses.run_arguments import add_runs_arguments, finished_runs, labels_of
+from calibench.arguments import integer_from
+from calibench.config import UsageError
+from calibench.runs import Run
+from calibench.tables.output import loading
+
+if TYPE_CHECKING:
+    from calibench.analyses.gradient_norm.norms import Norms
+    from calibench.tables.grid import Grid
+
+DESCRIPTION = """\
+Computes for every training example, without augmentation, the norm of the gradient of its loss with respect to the last
+linear layer, and how closely it follows the example's Brier score sum_k (p_k - Y_k)^2 (BSCE-GRA, Figures 4 and 5):
+Pearson's and Spearman's correlation, and the standard deviation of the norm among examples of about the same Brier
+score ("narrow" is the paper's claim), as a mean over 20 bins of [0, 2]."""
+
+EPILOG = """\
+examples:
+  calibench fit --config digits_lt --trace.checkpoints '[10, 20, 30]'      keeps the checkpoints of these epochs
+  calibench analyse gradient-norm results/digits_lt -o norms.png
+  calibench analyse gradient-norm RUN RUN --epochs 50,350 -o norms.csv
+
+Of a run with checkpoints of several epochs all are taken, of others the evaluated weights. For a loss that couples the
+examples of a batch the norm is N times the example's row of the gradient of a random batch of N; the table says so."""
+
+
+class Entry(NamedTuple):
+    """The norms of a run after an epoch."""
+
+    label: str
+    epoch: int
+    norms: Norms
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `calibench analyse gradient-norm`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    add_runs_arguments(parser)
+    add_output_argument(parser, "Brier score and norm of every example")
+    parser.add_argument(
+        "--epochs", metavar="N,N", help="checkpoints of these epochs only, from 1 (default: all)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the table and write the numbers. Returns the exit status, 0.
+
+    Raises:
+        UsageError: For a wrong argument, or a checkpoint that is not there.
+    """
+    check_file(options.output)
+    wanted = None if options.epochs is None else _epochs(options.epochs)
+    runs = finished_runs(options.runs)
+    found = [checkpoints(run, wanted) for run in runs]
+    with loading():
+        from calibench.analyses.gradient_norm.picture import picture
+        from calibench.tables.bar import with_progress
+        from calibench.tables.console import Terminal
+        from calibench.tables.terminal import show
+
+    made = _entries(runs, found, trusted=options.trust)
+    entries = list(with_progress(made, sum(max(1, len(paths)) for paths in found), "checkpoints"))
+    show(table_of(entries), Terminal(), pipe_width=None)
+    write(options.output, list(_numbers(entries)), lambda: picture(entries))
+    return 0
+
+
+def _epochs(text: str) -> list[int]:
+    try:
+        return [integer_from("--epochs", int(part), 1) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"`--epochs` takes numbers from 1, as in 50,350; got {text}.") from None
+
+
+def checkpoints(run: Run, epochs: list[int] | None) -> dict[int, Path]:
+    """The checkpoints that a run kept of epochs (`trace.checkpoints`), by epoch; all if none is named.
+
+    Raises:
+        UsageError: If one that is named is missing.
+    """
+    paths = run.checkpoints.glob("epoch=*.ckpt")
+    named = {path: re.fullmatch(r"epoch=(\d+)\.ckpt", path.name) for path in paths}
+    kept = {int(match[1]): path for path, match in named.items() if match}
+    for epoch in epochs or ():
+        if epoch not in kept:
+            has = f"it has {', '.join(map(str, sorted(kept)))}" if kept else "it has none"
+            raise UsageError(
+                f"{run.folder} has no checkpoint of epoch {epoch}, {has}: "
+                f"train with --trace.checkpoints '[{epoch}]'."
+            )
+    return {epoch: kept[epoch] for epoch in sorted(epochs or kept)}
+
+
+def _entries(runs: list[Run], found: list[dict[int, Path]], *, trusted: bool) -> Iterator[Entry]:
+    """The norms of each run after each epoch."""
+    from calibench.analyses.gradient_norm.norms import gradient_norms
+    from calibench.data.task import Multiclass
+    from calibench.training.trained import trained_network
+
+    for run, label, paths in zip(runs, labels_of(runs), found, strict=True):
+        trained = trained_network(run, trusted=trusted)
+        data = trained.data
+        if not isinstance(data.task, Multiclass):
+            raise UsageError(f"{run.folder} has several labels an example: it has no Brier score.")
+        for path in paths.values() or [None]:
+            if path is not None:
+                trained.load(path)
+            batches = data.plain_train_dataloader()
+            norms = gradient_norms(
+                trained.backbone, trained.loss, batches, batch_size=data.batch_size
+            )
+            yield Entry(label, trained.epoch, norms)
+
+
+def table_of(entries: list[Entry]) -> Grid:
+    """Correlations and spread of each run and epoch."""
+    from calibench.analyses.gradient_norm.norms import N_BINS, summary
+    from calibench.tables.grid import Grid, Heading, Number
+
+    names = ("Pearson", "Spearman", "std within bins", "over std of all", "mean norm")
+    headings = [Heading("loss", label=True, left=True), Heading("epoch", label=True), *map(Heading, names)]  # fmt: skip
+    rows: list[list[Number | str]] = []
+    for entry in entries:
+        found = summary(entry.norms)
+        rows.append(
+            [
+                entry.label,
+                str(entry.epoch),
+                *(Number(f"{value:.3f}") for value in (found.pearson, found.spearman)),
+                Number(f"{found.spread:.4g}"),
+                Number(f"{found.relative:.3f}"),
+                Number(f"{float(entry.norms.norm.mean()):.4g}"),
+            ]
+        )
+    coupled = dict.fromkeys(entry.label for entry in entries if entry.norms.coupled)
+    footer = [
+        f"{len(entries[0].norms.norm)} training examples; gradient of the last linear layer",
+        f"std within bins: mean over {N_BINS} bins of [0, 2], those with two examples or more",
+        *(
+            f"{label} couples the examples of a batch: N times an example's row of the batch's gradient"
+            for label in coupled
+        ),
+    ]
+    return Grid("Gradient norm against uncertainty", headings, rows, footer)
+
+
+def _numbers(entries: list[Entry]) -> Iterator[dict[str, Any]]:
+    """A row for each example."""
+    for entry in entries:
+        columns = (part.tolist() for part in entry.norms[:3])
+        for number, (target, brier, norm) in enumerate(zip(*columns, strict=True)):
+            yield {
+                "loss": entry.label, "epoch": entry.epoch, "example": number, "target": target,
+                "brier": brier, "norm": norm, "batch_coupled": entry.norms.coupled,
+            }  # fmt: skip

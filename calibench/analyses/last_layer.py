@@ -1,0 +1,73 @@
+"""What goes into the last linear layer of any network, and comes out of it: its features and its logits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from calibench.config import UsageError
+from calibench.data import Batch
+
+
+class Outputs(NamedTuple):
+    """The last linear layer on a batch.
+
+    Attributes:
+        features: Its input (n, D).
+        logits: Its output (n, K).
+        target: The classes (n,).
+        bias: Whether it has a bias.
+    """
+
+    features: Tensor
+    logits: Tensor
+    target: Tensor
+    bias: bool
+
+
+def outputs_of(network: nn.Module, batches: Iterable[Batch]) -> Iterator[Outputs]:
+    """Features and logits of each batch, in evaluation mode, without gradient.
+
+    Args:
+        network: Any network that ends in a linear layer, whose rows do not depend on each other.
+        batches: Batches of its inputs.
+
+    Raises:
+        UsageError: If the logits are not the output of a linear layer.
+    """
+    network.eval()
+    with torch.no_grad(), _linear_layers(network) as seen:
+        for batch in batches:
+            seen.clear()
+            logits = network(batch.inputs)
+            layer, features = next(
+                (entry for entry in reversed(seen) if entry[0].out_features == logits.shape[1]),
+                (None, logits),
+            )
+            if layer is None or not torch.equal(layer(features), logits):
+                raise UsageError(
+                    f"{type(network).__name__} does not end in a linear layer (torch.nn.Linear)."
+                )
+            yield Outputs(features, logits, batch.target, layer.bias is not None)
+
+
+@contextmanager
+def _linear_layers(network: nn.Module) -> Iterator[list[tuple[nn.Linear, Tensor]]]:
+    """The linear layers that a pass inside went through, with their inputs (n, D), in this order."""
+    seen: list[tuple[nn.Linear, Tensor]] = []
+
+    def keep(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if isinstance(layer, nn.Linear) and inputs[0].dim() == 2:
+            seen.append((layer, inputs[0]))
+
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
+    handles = [layer.register_forward_pre_hook(keep) for layer in layers]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,48 @@
+"""Runs as the arguments of an analysis of checkpoints; without torch."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from calibench.config import UsageError
+from calibench.runs import Run, run_folders
+
+
+def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `RUN...` and `--trust`."""
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="folders of finished runs, or of many"
+    )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="build classes of your own that a run's config.yaml names",
+    )
+
+
+def finished_runs(folders: Sequence[Path]) -> list[Run]:
+    """The finished runs below folders.
+
+    Raises:
+        UsageError: If there is no such folder, or it holds no finished run.
+    """
+    return [run for folder in folders for run in _finished(folder)]
+
+
+def _finished(folder: Path) -> list[Run]:
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}.")
+    found = [run for path in run_folders(folder) if (run := Run(Path(path))).done]
+    if not found:
+        raise UsageError(f"{folder} holds no finished run.")
+    return found
+
+
+def labels_of(runs: Sequence[Run]) -> list[str]:
+    """The loss of each run, with the key and the seed where several runs have it."""
+    parts = [run.folder.resolve().parts[-3:] for run in runs]
+    number = Counter(loss for loss, *_ in parts)
+    return [part[0] if number[part[0]] == 1 else " ".join(part) for part in parts]
