@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calibench.evaluation.labels import MACRO
 from calibench.evaluation.scoring import Row
 from calibench.statistics import Verdict
 from calibench.statistics.replicates import best_by_replicates
@@ -23,8 +24,8 @@ def with_best(rows: Iterable[Row], num_classes: int | None = None) -> list[Row]:
 
     The best is among them with 95 % confidence (see `best_by_replicates`). A value that is not finite, one without
     replicates and a metric that is no quality have none; none is best alone, nor where all are at their floor.
-    Rows whose probabilities say no more than the accuracy alone are compared by error, NLL and Brier score only: one
-    confidence for all examples has the least calibration error there is.
+    Rows whose probabilities say no more than the accuracy alone are not compared by calibration errors: one confidence
+    for all examples has the least there is.
 
     Args:
         rows: The rows of one or more models, with `replicates` of the same resampled sets.
@@ -41,13 +42,20 @@ def with_best(rows: Iterable[Row], num_classes: int | None = None) -> list[Row]:
     for place, row in enumerate(rows):
         if direction(row["metric"]) and "replicates" in row and math.isfinite(row["value"]):
             best[place] = False
-            if row["metric"] in _SCORES or _says_more_than_accuracy(row, scores, num_classes):
+            if not _is_calibration_error(row["metric"]) or _says_more_than_accuracy(
+                row, scores, num_classes
+            ):
                 compared[Key.of({**row, "calibrator": RAW})].append(place)
     for key, places in compared.items():
         best |= zip(places, _best(key, [rows[place] for place in places]), strict=True)
     return [
         {**row, "best": best[place]} if place in best else row for place, row in enumerate(rows)
     ]
+
+
+def _is_calibration_error(metric: str) -> bool:
+    """Whether a metric is less the better, and none of the scores of one label or of the mean over labels either."""
+    return direction(metric) < 0 and metric.removeprefix(MACRO) not in _SCORES
 
 
 def _of(row: Row) -> tuple[Any, ...]:

@@ -35,6 +35,7 @@ from calibench.runs import (
 )
 from calibench.tables.console import Terminal
 from calibench.tables.csv_text import csv_text
+from calibench.tables.grid import Grid
 from calibench.tables.key import RAW
 from calibench.tables.markdown import markdown
 from calibench.tables.terminal import show
@@ -52,11 +53,16 @@ class Result:
     rows: Sequence[Row]
     unavailable: Mapping[str, str]
 
+    @property
+    def sheets(self) -> list[Grid]:
+        """The tables."""
+        return sheets(self.rows, self.options.metrics)
+
     def markdown(self) -> str:
         """The tables and the footer as Markdown."""
         verdicts = "".join(f"- {sentence}\n" for sentence in self.verdicts)
         below = [self.footer, *self.lacking]
-        return "\n".join([*map(markdown, sheets(self.rows)), *below, "", verdicts])
+        return "\n".join([*map(markdown, self.sheets), *below, "", verdicts])
 
     @property
     def lacking(self) -> list[str]:
@@ -158,7 +164,7 @@ def evaluate_files(options: argparse.Namespace) -> int:
         files = models(options, lambda path: known.get(path) or read(path))
         result = _evaluated(evaluation, options, files)
     console = Terminal()
-    for sheet in sheets(result.rows):
+    for sheet in result.sheets:
         show(sheet, console, pipe_width=None)
     console.print(result.footer, *result.lacking, sep="\n", soft_wrap=True)
     console.print(*result.verdicts, sep="\n", soft_wrap=True)

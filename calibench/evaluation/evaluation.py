@@ -22,6 +22,7 @@ from calibench.evaluation.bootstrap import (
 )
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.fitting import Fitting, fittings
+from calibench.evaluation.label_resamples import label_replicates
 from calibench.evaluation.labelled_set import LabelledSet, blocks_of
 from calibench.evaluation.labels import label_rows, labels_without_rank
 from calibench.evaluation.priors import check_priors, corrected
@@ -256,6 +257,13 @@ class Evaluation:
                 of_set |= posterior_replicates(log_probs[name], predictions, drawn)
                 of_set |= mean_replicates(_of_examples(rows, split), drawn)
                 found |= {Key(metric, split, n_bins=n): v for (metric, n), v in of_set.items()}
+                of_labels = label_replicates(
+                    log_probs[name], predictions, drawn, n_bins=self.n_bins
+                )
+                found |= {
+                    Key(metric, split, n_bins=n, label=label): values
+                    for (metric, n, label), values in of_labels.items()
+                }
             if predictions.kind in OUTSIDE:
                 outside = Resamples.of(predictions, n_resamples, seed=1)
                 auroc = ood_replicates(log_probs["test"], log_probs[name], inside, outside)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,11 @@ class Floors:
     def __init__(self, probs: Tensor, target: Tensor, *, seed: int = 0) -> None:
         self._probs, self._target = probs, target
         self._seed = seed
+
+    @classmethod
+    def of_pairs(cls, confidence: Tensor, correct: Tensor, *, seed: int = 0) -> Self:
+        """Floors of top-label errors, given confidences (N,) and whether each was right (N,)."""
+        return cls(*as_two_columns(confidence, correct), seed=seed)
 
     def measured(self, error: ErrorOfCells) -> Numbers:
         """`numbers` of a calibration error, with its value on this set."""
@@ -148,6 +154,12 @@ class Floors:
     def _top_label(self) -> tuple[Tensor, Tensor]:
         """Confidence and correctness of each example."""
         return top_label(self._probs, self._target)
+
+
+def as_two_columns(confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:
+    """Confidences (N,) beside a 0, (N, 2), and 0 where each was right: what looks at top labels sees no difference."""
+    columns = torch.stack([confidence, torch.zeros_like(confidence)], dim=1)
+    return columns, correct.logical_not().long()
 
 
 def verdict_of(value: float, of_calibrated: Floats) -> Numbers:

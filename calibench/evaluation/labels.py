@@ -9,10 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import Row
-from calibench.metrics.equal_width_error import NORMS, bin_sums, gap_norm
+from calibench.metrics.equal_width_error import NORMS, EqualWidthError
 from calibench.metrics.score_sums import brier_sum, true_class
 from calibench.runs import Predictions
+from calibench.statistics import Verdict, verdict_over_seeds
 
 MACRO = "macro_"
 RANKED = ("auroc", "average_precision")
@@ -25,6 +27,9 @@ def label_rows(log_probs: Tensor, predictions: Predictions, *, n_bins: Sequence[
     `auroc`, `average_precision`, `nll`, `brier`, and the expected and maximum calibration error of the sigmoid against
     the frequency, `sigmoid_ece` and `sigmoid_mce`. A number that a label does not have, an AUROC without positive
     examples say, is NaN, and the mean is over the others.
+
+    Calibration errors have their floors and p-values. Those of all labels together take the labels of an example for
+    independent given its probabilities; those of the mean hold for any dependence (see `verdict_over_seeds`).
 
     Args:
         log_probs: Log-probabilities of absent and present, (M, 2).
@@ -54,16 +59,12 @@ def _numbers(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[R
         **_ranked(log_probs, target),
     }
     rows: list[Row] = [{"metric": name, "value": float(value)} for name, value in found.items()]
-    for bins in n_bins:
-        sums = bin_sums(probs[:, 1], target, bins)
-        rows += [
-            {
-                "metric": name,
-                "n_bins": bins,
-                "value": float(gap_norm(sums[0], sums[1], sums[2], NORMS[norm])),
-            }
-            for name, norm in BINNED.items()
-        ]
+    floors = Floors.of_pairs(probs[:, 1], target)
+    rows += [
+        {"metric": name, "n_bins": bins, **floors.measured(EqualWidthError(bins, NORMS[norm]))}
+        for bins in n_bins
+        for name, norm in BINNED.items()
+    ]
     return rows
 
 
@@ -86,10 +87,17 @@ def _ranked(log_probs: Tensor, target: Tensor) -> dict[str, float]:
 
 def _mean(rows: Sequence[Row]) -> Row:
     """The mean of a number over labels, those without one left out; NaN if no label has it."""
-    values = np.array([row["value"] for row in rows])
-    known = values[~np.isnan(values)]
-    value = float(known.mean()) if len(known) else np.nan
-    return {**rows[0], "metric": MACRO + rows[0]["metric"], "value": value}
+    known = [row for row in rows if not np.isnan(row["value"])]
+    value = float(np.mean([row["value"] for row in known])) if known else np.nan
+    place = {key: rows[0][key] for key in ("metric", "n_bins") if key in rows[0]}
+    verdicts = [Verdict.of(row) for row in known]
+    joint = _joint([verdict for verdict in verdicts if verdict])
+    return {**place, "metric": MACRO + place["metric"], "value": value, **joint}
+
+
+def _joint(verdicts: Sequence[Verdict]) -> dict[str, float]:
+    """Floor and p-value of a mean over labels, whose errors depend on each other like those of seeds."""
+    return verdict_over_seeds(verdicts)._asdict() if verdicts else {}
 
 
 def labels_without_rank(sets: Sequence[Predictions]) -> dict[str, str]:

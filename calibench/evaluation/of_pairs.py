@@ -11,7 +11,7 @@ from torch import Tensor
 from calibench.arguments import numbers_of_bins
 from calibench.evaluation.bootstrap import Floats, Place, replicates, summarised
 from calibench.evaluation.evaluation import Report
-from calibench.evaluation.floors import Floors
+from calibench.evaluation.floors import Floors, as_two_columns
 from calibench.evaluation.labelled_set import blocks_of
 from calibench.evaluation.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.evaluation.resamples import Resamples
@@ -44,7 +44,7 @@ def evaluate_pairs(
         UsageError: If a further metric needs every probability.
     """
     numbers_of_bins("n_bins", n_bins)
-    probs, target = _as_two_columns(pairs)
+    probs, target = as_two_columns(*map(torch.from_numpy, (pairs.confidence, pairs.correct)))
     floors = Floors(probs, target)
     rows: list[Row] = [{"metric": "error", "value": float(target.double().mean())}]
     formulas = [of for of in errors(n_bins) if isinstance(of[2], TopLabelError)]
@@ -64,13 +64,6 @@ def evaluate_pairs(
     computed = {row["metric"] for row in rows}
     lacking = [metric_info(name).title for name in TEST_METRICS if name not in computed]
     return Report(summarised(found), {}, dict.fromkeys(lacking, NEEDS_ALL))
-
-
-def _as_two_columns(pairs: ConfidencePairs) -> tuple[Tensor, Tensor]:
-    """The confidence beside a 0, (N, 2), and 0 where it was right: what looks at the top label sees no difference."""
-    confidence = torch.from_numpy(pairs.confidence)
-    wrong = torch.from_numpy(~pairs.correct)
-    return torch.stack([confidence, torch.zeros_like(confidence)], dim=1), wrong.long()
 
 
 def _replicates(

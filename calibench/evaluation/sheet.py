@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from calibench.config.catalogue import attributes, class_called
 from calibench.evaluation.scoring import Row
 from calibench.tables.grid import Entry, Grid, Heading, Number
 from calibench.tables.key import RAW
 from calibench.tables.scores import Measure, Scores, detection, measures
-from calibench.tables.titles import POSTERIOR_METRICS, metrics_of_set
+from calibench.tables.titles import (
+    LEADING_OF_LABELS,
+    OF_LABELS,
+    POSTERIOR_METRICS,
+    TEST_METRICS,
+    metric_info,
+    metrics_of_set,
+)
 
 CSV_COLUMNS = (
     "model", "split", "calibrator", "metric", "score", "n_bins", "value", "low", "high", "best", "floor", "p",
@@ -16,23 +24,50 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 
-def sheets(rows: Sequence[Row]) -> list[Grid]:
+def sheets(rows: Sequence[Row], asked: Collection[str] = ()) -> list[Grid]:
     """One table for the test set, with OOD AUROC by entropy, and one for each shifted set.
 
     Sets whose class distributions are known get another one each, and so do those whose examples have several labels.
+    Of these the first table has the numbers that matter most, and names the others.
+
+    Args:
+        rows: Rows of an evaluation, with their models.
+        asked: Metrics that a user names, which every table has: names of classes, or `all`.
     """
     labelled = dict.fromkeys(row["split"] for row in rows if row["metric"] == "error")
     labelled.pop("val", None)
     known = dict.fromkeys(row["split"] for row in rows if row["metric"] == "posterior_kl")
-    tables = {
-        split: [
-            *measures(split, metrics_of_set(rows, split)),
-            *(detection(rows) if split == "test" else []),
-        ]
-        for split in labelled
-    } | {f"{split}, against the posterior": measures(split, POSTERIOR_METRICS) for split in known}
-    whole = [_sheet(title, rows, columns) for title, columns in tables.items()]
+    whole = [_sheet_of_set(split, rows, asked) for split in labelled]
+    whole += [
+        _sheet(f"{split}, against the posterior", rows, measures(split, POSTERIOR_METRICS))
+        for split in known
+    ]
     return [*whole, *(_sheet_of_labels(split, rows) for split in labelled if _labels(split, rows))]
+
+
+def _sheet_of_set(split: str, rows: Sequence[Row], asked: Collection[str]) -> Grid:
+    found = metrics_of_set(rows, split)
+    shown = _leading(found, asked) if _labels(split, rows) else found
+    columns = [*measures(split, shown), *(detection(rows) if split == "test" else [])]
+    hidden = [metric_info(name).title for name in found if name not in shown]
+    more = [f"not shown: {', '.join(hidden)} (`--metrics all`; reports in JSON and CSV have them)"]
+    return _sheet(split, rows, columns, more if hidden else ())
+
+
+def _leading(found: Sequence[str], asked: Collection[str]) -> list[str]:
+    """What is shown of a set with several labels: what leads, then what was asked for."""
+    if "all" in asked:
+        return list(found)
+    said = [attributes("metrics").get(class_called("metrics", name), {}) for name in asked]
+    names = {
+        part["name"]
+        for of in said
+        for part in (*(of.get("parts") or {}).values(), of)
+        if "name" in part
+    }
+    usual = {*TEST_METRICS, *OF_LABELS} - names
+    others = [name for name in found if name not in (*usual, *LEADING_OF_LABELS)]
+    return [*(name for name in LEADING_OF_LABELS if name in found), *others]
 
 
 def _labels(split: str, rows: Sequence[Row]) -> list[str]:
@@ -64,16 +99,20 @@ def _sheet_of_labels(split: str, rows: Sequence[Row]) -> Grid:
     ]
     headings = [Heading(name, label=True, left=True) for name in names]
     headings += [Heading(column.label) for column in columns]
-    return Grid(f"{split}, each label, raw", headings, table, [_MICRO_AND_MACRO])
+    raw = [(RAW, model) for model in models]
+    marks = scores.floor_note([c._replace(of=label) for c in columns for label in labels], raw)
+    return Grid(f"{split}, each label, raw", headings, table, [*marks, *_MICRO_AND_MACRO])
 
 
 _MICRO_AND_MACRO = (
-    "above, numbers of several labels are of all of them pooled, "
-    "or macro: the mean over the labels that have them"
+    "above, numbers of several labels are of all of them pooled, or macro: the mean over the labels that have them",
+    "floors of what is pooled take the labels of an example for independent, given its probabilities",
 )
 
 
-def _sheet(title: str, rows: Sequence[Row], columns: Sequence[Measure]) -> Grid:
+def _sheet(
+    title: str, rows: Sequence[Row], columns: Sequence[Measure], more: Sequence[str] = ()
+) -> Grid:
     """A row for each model and calibrator; a single model is not named."""
     scores = Scores(rows)
     lines = list(dict.fromkeys((row["model"], row["calibrator"]) for row in rows))
@@ -89,7 +128,7 @@ def _sheet(title: str, rows: Sequence[Row], columns: Sequence[Measure]) -> Grid:
     ]
     headings = [*labels, *(Heading(column.label) for column in columns)]
     marks = scores.floor_note(columns, [line[::-1] for line in lines])
-    return Grid(title, headings, table, [*_bold_note(table), *marks])
+    return Grid(title, headings, table, [*_bold_note(table), *marks, *more])
 
 
 def _bold_note(table: Sequence[Sequence[Entry]]) -> Iterator[str]:

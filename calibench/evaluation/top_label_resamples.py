@@ -46,7 +46,10 @@ class TopLabelResamples:
         """A chunk of resamples, counts (R, N) of the examples in their original order."""
         ordered = counts[:, self._order]
         return Weighted(
-            _summed(ordered), _summed(ordered * self._residual), self._confidence, self._tie_end
+            running_sums(ordered),
+            running_sums(ordered * self._residual),
+            self._confidence,
+            self._tie_end,
         )
 
     @cached_property
@@ -107,7 +110,8 @@ class Weighted:
         return gaps
 
 
-def _summed(values: Floats) -> Floats:
+def running_sums(values: Floats) -> Floats:
+    """Running sums along rows, each starting with 0: (R, N) -> (R, N + 1)."""
     sums = np.zeros((len(values), values.shape[1] + 1))
     np.cumsum(values, axis=1, out=sums[:, 1:])
     return sums

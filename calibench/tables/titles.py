@@ -97,10 +97,23 @@ _PANEL = tuple(_CLASSES[name]["name"] for name in panel())
 TEST_METRICS = (*_LEADING, *(name for name in _PANEL if name not in _LEADING))
 
 METRICS = {name: _OURS[name] for name in TEST_METRICS} | _OURS | _OTHERS
-METRICS |= {  # means over labels
+_MACRO = {  # means over labels
     f"macro_{name}": replace(METRICS[name], title=f"{METRICS[name].title} macro")
     for name in ("nll", "brier", *_OF_LABELS)
 }
+METRICS |= _MACRO
+
+# Of a set whose examples have several labels: the numbers of labels, and what its table leads with.
+OF_LABELS = (*_OF_LABELS, *_MACRO)
+LEADING_OF_LABELS = (
+    "macro_auroc",
+    "macro_average_precision",
+    "nll",
+    "brier",
+    "macro_sigmoid_ece",
+    "sigmoid_ece",
+    "ece",
+)
 
 
 def metric_info(name: str) -> Metric:

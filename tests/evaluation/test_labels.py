@@ -16,6 +16,8 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation.evaluation import Evaluation
 from calibench.evaluation.files import Reader
+from calibench.evaluation.label_resamples import label_replicates
+from calibench.evaluation.labels import label_rows
 from calibench.evaluation.resamples import Resamples
 from calibench.runs import CorruptRun, Predictions
 
@@ -162,6 +164,51 @@ def test_resamples_draw_all_labels_of_an_example_together() -> None:
     np.testing.assert_allclose(chunk.sum(1), len(test.target), rtol=1e-5)
 
 
+def test_replicates_are_the_numbers_of_the_resampled_examples() -> None:
+    """Also where a resample lacks the positive examples of a label, which then has no AUROC in it."""
+    logits, target = np.round(LOGITS[:40], 1), TARGET[:40].copy()  # with ties
+    target[:, 0] = np.where(np.arange(40) < 2, 1, np.minimum(target[:, 0], 0))
+    said = {"split": "test", "kind": "test", "label_names": NAMES}
+    part = Predictions.of_labels(logits, target, said)
+    log_probs = torch.from_numpy(part.logits).log_softmax(1)
+    resamples = Resamples.of(part, 12)
+    found = label_replicates(log_probs, part, resamples, n_bins=[5, 10])
+    lacking = 0
+    for number, counts in enumerate(Resamples(40, 12).counts):
+        again = np.repeat(np.arange(40), counts.astype(int))
+        own = Predictions.of_labels(logits[again], target[again], said)
+        of_own = torch.from_numpy(own.logits).log_softmax(1)
+        rows = label_rows(of_own, own, n_bins=[5, 10])
+        assert {(r["metric"], r.get("n_bins"), r.get("label")) for r in rows} == set(found)
+        for row in rows:
+            value = found[row["metric"], row.get("n_bins"), row.get("label")][number]
+            lacking += np.isnan(row["value"])
+            if not np.isnan(row["value"]):
+                assert value == pytest.approx(row["value"], abs=1e-6), row
+    assert lacking > 0
+    assert all(np.isfinite(values).all() for values in found.values())
+
+
+def test_floors_of_labels_and_of_their_mean() -> None:
+    """Of calibrated labels at most the stated share is above its floor; of overconfident ones all are."""
+    alone = []
+    for seed in range(40):
+        honest, target = drawn(150, 100 + seed, sharp=1.0)
+        said = {"split": "test", "kind": "test", "label_names": NAMES}
+        part = Predictions.of_labels(honest, target, said)
+        log_probs = torch.from_numpy(part.logits).double().log_softmax(1)
+        rows = [r for r in label_rows(log_probs, part, n_bins=[10]) if r["metric"].endswith("ece")]
+        alone.append([row["p"] <= 0.05 for row in rows])
+    pooled, *each, macro = np.mean(alone, axis=0)
+    assert max(pooled, macro) <= 0.15  # 6 of 40; at 5 % more has a chance of 1 %
+    assert np.mean(each) <= 0.1
+    sharp = {(r["metric"], r.get("label")): r for r in REPORT.rows if r["calibrator"] == "raw"}
+    floors = [sharp["sigmoid_ece", name]["floor"] for name in NAMES]
+    assert sharp["macro_sigmoid_ece", None]["floor"] == pytest.approx(np.mean(floors))
+    assert sharp["macro_sigmoid_ece", None]["p"] < 0.05
+    assert sharp["sigmoid_ece", None]["value"] > sharp["sigmoid_ece", None]["floor"]
+
+
 def test_own_logits_probabilities_and_tables_are_the_same(tmp_path: Path) -> None:
     probs = expit(LOGITS.astype(np.float64))
     np.savez(tmp_path / "a.npz", logits=LOGITS, labels=TARGET)
@@ -211,10 +258,21 @@ def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["evaluate", *files, *options, "-o", str(report)]) == 0
     printed = capsys.readouterr().out
     assert "each label, raw" in printed
+    leading, _, below = printed.partition("not shown: ")
+    assert "AUROC macro" in leading
+    assert "AdaECE" not in leading
+    assert "AdaECE" in below.splitlines()[0]
+    assert "°" in printed
     assert "known labels: val" in printed
     rows = json.loads(report.read_text())["rows"]
     value = {(row["metric"], row["calibrator"], row.get("label")): row["value"] for row in rows}
     assert value["auroc", "raw", "Mass"] == pytest.approx(REPORT.value("auroc", label="Mass"))
+    auroc = next(row for row in rows if row["metric"] == "macro_auroc" and row["split"] == "test")
+    assert auroc["low"] < auroc["value"] < auroc["high"]
+    assert main(["evaluate", *files, *options, "--metrics", "AdaptiveCalibrationError"]) == 0
+    leading, _, below = capsys.readouterr().out.partition("not shown: ")
+    assert "AdaECE" in leading
+    assert "AdaECE" not in below.splitlines()[0]
     val = drawn(400, 1)
     found = calibench.evaluate(
         *val, LOGITS, TARGET, calibrators=["TemperatureScaling"], n_bins=[10]

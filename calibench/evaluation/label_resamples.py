@@ -1,0 +1,152 @@
+"""Numbers of labels on resampled test sets: ranks and calibration errors of the sigmoid, from counts of sorted rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from calibench.binning import equal_width_bin
+from calibench.evaluation.resamples import Resamples
+from calibench.evaluation.scoring import scores_of_examples
+from calibench.evaluation.top_label_resamples import running_sums
+from calibench.runs import Predictions
+
+Floats = npt.NDArray[np.float64]
+Place = tuple[str, int | None]  # a metric, and its number of bins
+LabelPlace = tuple[str, int | None, str | None]  # and the label that it is of
+
+_CHUNK = 16  # resamples at a time
+
+
+def label_replicates(
+    log_probs: Tensor, predictions: Predictions, resamples: Resamples, *, n_bins: Sequence[int]
+) -> dict[LabelPlace, Floats]:
+    """Replicates (R,) of the rows of `labels.label_rows`: of all labels together, of each, and their mean.
+
+    Examples are drawn, with all their labels. A resample in which a label has no AUROC, without positive examples say,
+    counts as the mean of the others, and is left out of the mean over labels.
+
+    Args:
+        log_probs: Log-probabilities of absent and present, (M, 2).
+        predictions: The predictions, with the label of each row; without labels there are no replicates.
+        resamples: The resampled sets of examples.
+        n_bins: Bin counts of the calibration errors.
+    """
+    if predictions.labels is None:
+        return {}
+    target = torch.from_numpy(predictions.target)
+    every = SortedRows(log_probs, target, n_bins)
+    positions = predictions.labels.rows
+    each = [SortedRows(log_probs[own], target[own], n_bins) for own in positions]
+    parts: dict[LabelPlace, list[Floats]] = defaultdict(list)
+    for counts in resamples.chunks(_CHUNK):
+        weights = counts.astype(np.float64)
+        for (metric, bins), values in every(weights).items():
+            parts[metric, bins, None].append(values)
+        of_labels = [
+            rows.scores(weights[:, own]) | rows(weights[:, own])
+            for rows, own in zip(each, positions, strict=True)
+        ]
+        for name, found in zip(predictions.label_names, of_labels, strict=True):
+            for (metric, bins), values in found.items():
+                parts[metric, bins, name].append(values)
+        for metric, bins in of_labels[0]:
+            values = _mean_of_known(np.stack([found[metric, bins] for found in of_labels]))
+            parts[f"macro_{metric}", bins, None].append(values)
+    return {place: _filled(np.concatenate(values)) for place, values in parts.items()}
+
+
+def _mean_of_known(values: Floats) -> Floats:
+    """Mean over the first dimension, NaN left out; NaN where there is nothing else."""
+    unknown = np.isnan(values)
+    known = (~unknown).sum(axis=0)
+    sums: Floats = np.where(unknown, 0, values).sum(axis=0)
+    return _ratio(sums, known)
+
+
+def _filled(values: Floats) -> Floats:
+    unknown = np.isnan(values)
+    if unknown.any() and not unknown.all():
+        values[unknown] = values[~unknown].mean()
+    return values
+
+
+class SortedRows:
+    """Rows of absent or present, sorted once by their log-odds for all resamples.
+
+    Args:
+        log_probs: Log-probabilities of absent and present, (M, 2).
+        target: 1 where present, (M,).
+        n_bins: Bin counts of the calibration errors.
+    """
+
+    def __init__(self, log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> None:
+        odds = (log_probs[:, 1] - log_probs[:, 0]).double().numpy()
+        self._order = np.argsort(odds, kind="stable")
+        odds = odds[self._order]
+        probs = log_probs[:, 1].exp()[self._order]
+        hit = target[self._order].double().numpy()
+        self._gap = probs.double().numpy() - hit
+        self._present = np.flatnonzero(hit)
+        # Where the run of equal odds of each present row begins and ends, among all rows and among those present.
+        self._ties = [
+            np.searchsorted(odds, odds[self._present], side) for side in ("left", "right")
+        ]
+        self._present_ties = [np.searchsorted(self._present, tie) for tie in self._ties]
+        self._bin_ends = {
+            bins: np.searchsorted(equal_width_bin(probs, bins).numpy(), np.arange(bins), "right")
+            for bins in n_bins
+        }
+        self._values = {
+            (name, None): values.numpy()
+            for name, values in scores_of_examples(log_probs, target).items()
+        }
+
+    def scores(self, weights: Floats) -> dict[Place, Floats]:
+        """NLL and Brier score, (R,) each, given weights of the rows in their original order (R, M)."""
+        return {place: _weighted_mean(weights, values) for place, values in self._values.items()}
+
+    def __call__(self, weights: Floats) -> dict[Place, Floats]:
+        """AUROC, average precision and the errors of the sigmoid, (R,) each, given the same weights (R, M)."""
+        ordered = weights[:, self._order]
+        count, gap = running_sums(ordered), running_sums(ordered * self._gap)
+        found = self._ranked(ordered[:, self._present], count)
+        for bins, ends in self._bin_ends.items():
+            counts, gaps = (np.diff(sums[:, ends], axis=1, prepend=0) for sums in (count, gap))
+            sizes = np.abs(gaps)
+            found["sigmoid_ece", bins] = _ratio(sizes.sum(axis=1), count[:, -1])
+            found["sigmoid_mce", bins] = np.nan_to_num(_ratio(sizes, counts)).max(axis=1)
+        return found
+
+    def _ranked(self, present: Floats, count: Floats) -> dict[Place, Floats]:
+        """AUROC and average precision, as scikit-learn defines them, given the weights of present rows (R, P)."""
+        positives = running_sums(present)
+        positive, negative = positives[:, -1], count[:, -1] - positives[:, -1]
+        below, up_to = (count[:, tie] for tie in self._ties)
+        hits_below, hits_up_to = (positives[:, tie] for tie in self._present_ties)
+        pairs = present * ((below - hits_below) + (up_to - hits_up_to)) / 2
+        precision = np.nan_to_num(_ratio(positive[:, None] - hits_below, count[:, -1:] - below))
+        both = np.where(negative > 0, positive, 0)  # without absent rows there is neither
+        return {
+            ("auroc", None): _ratio(pairs.sum(axis=1), both * negative),
+            ("average_precision", None): _ratio((present * precision).sum(axis=1), both),
+        }
+
+
+def _weighted_mean(weights: Floats, values: Floats) -> Floats:
+    """Means (R,) of values (M,); infinite where an infinite value was drawn."""
+    infinite = np.isinf(values)
+    means = _ratio(weights @ np.where(infinite, 0, values), weights.sum(axis=1))
+    return np.where(weights @ infinite > 0, np.inf, means)
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """NaN where the denominator is 0."""
+    return np.divide(
+        above, below, out=np.full(np.shape(above), np.nan), where=np.asarray(below) > 0
+    )
