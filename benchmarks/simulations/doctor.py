@@ -30,7 +30,8 @@ from calibench.calibrators import (
     VectorScaling,
     VennAbers,
 )
-from calibench.doctor.choice import candidates, choose
+from calibench.calibrators.cross_validated import candidates
+from calibench.doctor.choice import choose
 from calibench.doctor.gain import nll
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.files import Reader

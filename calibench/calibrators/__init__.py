@@ -6,6 +6,7 @@ from calibench.calibrators.adaptive_temperature import AdaptiveTemperatureScalin
 from calibench.calibrators.affine import MatrixScaling, VectorScaling
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.bbq import BBQ
+from calibench.calibrators.cross_validated import CrossValidatedCalibration
 from calibench.calibrators.dirichlet import DirichletCalibration
 from calibench.calibrators.ensemble import EnsembleTemperatureScaling
 from calibench.calibrators.experimental import (
@@ -42,6 +43,7 @@ __all__ = [
     "BiasCorrectedTemperatureScaling",
     "Calibrator",
     "CentredIsotonicCalibration",
+    "CrossValidatedCalibration",
     "DirichletCalibration",
     "EnsembleTemperatureScaling",
     "EntropyTemperatureScaling",

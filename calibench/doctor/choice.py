@@ -14,26 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.calibrators import (
-    IRM,
-    Calibrator,
-    EnsembleTemperatureScaling,
-    EntropyTemperatureScaling,
-    IsotonicTopLabel,
-    StructuredMatrixScaling,
-    StructuredVectorScaling,
-    TemperatureScaling,
-)
+from calibench.calibrators import Calibrator
 from calibench.calibrators.convergence import ConvergenceWarning
+from calibench.calibrators.cross_validated import FEWEST
+from calibench.calibrators.folds import stratified_folds
 from calibench.doctor.gain import Gain, nll
 from calibench.evaluation.calibrator_names import unique_names
-from calibench.evaluation.crossfit import stratified_folds
 from calibench.evaluation.scoring import log_probabilities
 from calibench.evaluation.threads import in_threads
 from calibench.tables.key import RAW
 
-FEWEST = 20  # examples that can be cut into folds
-_MATRICES = 100  # classes up to which a calibrator with K^2 parameters is tried
 _VALUES = 500_000  # log-probabilities that are fitted on; of more examples some are drawn, at least so many:
 _ROWS = 2000
 _SMALL = 200_000  # log-probabilities up to which there are five folds; else three
@@ -52,21 +42,6 @@ class Held(NamedTuple):
 
 
 Watch = Callable[[Iterator[Held], int], Iterator[Held]]
-
-
-def candidates(num_classes: int) -> list[Calibrator]:
-    """The calibrators that are compared: those that were the best of some real set, and cost little."""
-    cheap: list[Calibrator] = [
-        TemperatureScaling(mixture=True),
-        EnsembleTemperatureScaling(),
-        IRM(),
-        IsotonicTopLabel(smoothing=1),
-        EntropyTemperatureScaling(),
-        StructuredVectorScaling(),
-    ]
-    if num_classes > _MATRICES:
-        return cheap
-    return [*cheap, StructuredMatrixScaling()]
 
 
 @dataclass(frozen=True)

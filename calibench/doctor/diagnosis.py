@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from calibench.calibrators import Calibrator
-from calibench.doctor.choice import FEWEST, Choice, Watch, candidates, choose
+from calibench.calibrators.cross_validated import FEWEST, candidates
+from calibench.doctor.choice import Choice, Watch, choose
 from calibench.doctor.examples import Examples
 from calibench.doctor.gain import Gain, nll
 from calibench.doctor.label_shift import LabelShift

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from calibench.arguments import integer_from
 from calibench.calibrators import Calibrator, TemperatureScaling
+from calibench.calibrators.folds import stratified_folds
 from calibench.evaluation.scoring import log_probabilities
 
 # A calibrator may have given exact zeros, which no other one can be fitted on.
 _LOWEST = torch.log(torch.tensor(torch.finfo(torch.float64).tiny, dtype=torch.float64))
-
-
-def stratified_folds(target: Tensor, folds: int) -> Tensor:
-    """The fold of each example, (N,) int64: of each class every fold has nearly the same number, by a fixed draw."""
-    order = torch.from_numpy(np.random.default_rng(0).permutation(len(target)))
-    order = order[target.cpu()[order].argsort(stable=True)]
-    found = torch.empty(len(target), dtype=torch.int64)
-    found[order] = torch.arange(len(target)) % folds
-    return found
 
 
 def recalibrated(

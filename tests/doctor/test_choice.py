@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from calibench.calibrators import IRM, HistogramBinning, TemperatureScaling, VectorScaling
+from calibench.calibrators.cross_validated import candidates
+from calibench.calibrators.folds import stratified_folds
 from calibench.doctor import choice as of_doctor
-from calibench.doctor.choice import candidates, choose
+from calibench.doctor.choice import choose
 from calibench.doctor.gain import Gain, nll
-from calibench.evaluation.crossfit import stratified_folds
 from calibench.tables.key import RAW
 
 from .examples import examples

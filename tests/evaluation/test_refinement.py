@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
+from calibench.calibrators.folds import stratified_folds
 from calibench.evaluation.conformal import conformal_sets, threshold
-from calibench.evaluation.crossfit import recalibrated, stratified_folds
+from calibench.evaluation.crossfit import recalibrated
 from calibench.evaluation.refinement import refinement
 from calibench.evaluation.variational import variational_error
 from tests.calibrators.test_real_logits import referenced_halves

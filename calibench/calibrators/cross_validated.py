@@ -1,0 +1,112 @@
+"""The calibrator that cross-validation chooses, for comparisons of losses after the best calibrator of each."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from calibench.arguments import integer_from
+from calibench.calibrators.base import Calibrator
+from calibench.calibrators.convergence import ConvergenceWarning
+from calibench.calibrators.ensemble import EnsembleTemperatureScaling
+from calibench.calibrators.experimental import EntropyTemperatureScaling
+from calibench.calibrators.folds import stratified_folds
+from calibench.calibrators.isotonic import IRM, IsotonicTopLabel
+from calibench.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
+from calibench.calibrators.temperature import TemperatureScaling
+
+FEWEST = 20  # examples that can be cut into folds
+_MATRICES = 100  # classes up to which a calibrator with K^2 parameters is tried
+
+
+def candidates(num_classes: int = 2) -> list[Calibrator]:
+    """The calibrators that are compared: those that were the best of some real set, and cost little."""
+    cheap: list[Calibrator] = [
+        TemperatureScaling(mixture=True),
+        EnsembleTemperatureScaling(),
+        IRM(),
+        IsotonicTopLabel(smoothing=1),
+        EntropyTemperatureScaling(),
+        StructuredVectorScaling(),
+    ]
+    return cheap if num_classes > _MATRICES else [*cheap, StructuredMatrixScaling()]
+
+
+class CrossValidatedCalibration(Calibrator):
+    """The calibrator with the lowest cross-validated NLL, or none (Stone 1974).
+
+    Each candidate is fitted on all folds but one and scored on that one; the best is fitted on all. Where nothing beats
+    the probabilities as they are, and with fewer than 20 examples, they stay so.
+
+    Args:
+        calibrators: What there is to choose from; None for seven that were the best of some real set: temperature
+            scaling with a mixture, ETS, IRM, isotonic regression of the top label, temperature scaling by entropy,
+            structured vector scaling, and up to 100 classes structured matrix scaling.
+        folds: Number of stratified folds, of a fixed draw.
+
+    Attributes:
+        chosen: Position of the choice, from 1; 0 if nothing is done.
+    """
+
+    fitted_buffers = ("chosen",)
+    reported = ("chosen",)
+
+    def __init__(self, *, calibrators: Sequence[Calibrator] | None = None, folds: int = 5) -> None:
+        super().__init__()
+        self.folds = integer_from("folds", folds, 2)
+        self.standard = calibrators is None
+        self.candidates = nn.ModuleList(
+            candidates() if calibrators is None else copy.deepcopy([*calibrators])
+        )
+        self.register_load_state_dict_pre_hook(_forget)  # type: ignore[no-untyped-call]
+
+    @property
+    def choice(self) -> Calibrator | None:
+        """The fitted calibrator that was chosen; None if nothing is done, or nothing has been fitted."""
+        return next((one for one in self._known if one.fitted), None)
+
+    @property
+    def _known(self) -> list[Calibrator]:
+        return [cast("Calibrator", one) for one in self.candidates]
+
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        _forget(self)
+        losses = [_nll(logits.log_softmax(1), target)]
+        if len(target) >= FEWEST:
+            fold = stratified_folds(target, self.folds).to(target.device)
+            tried = len(candidates(logits.shape[1])) if self.standard else None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # such a fit is scored as it is
+                losses += [_held_out(one, logits, target, fold) for one in self._known[:tried]]
+        best = torch.stack(losses).nan_to_num(torch.inf).argmin()
+        self.chosen = best.double()
+        if best:
+            self._known[best - 1].fit(logits, target)
+
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        return logits.log_softmax(1) if self.choice is None else self.choice.log_prob(logits)
+
+
+def _held_out(calibrator: Calibrator, logits: Tensor, target: Tensor, fold: Tensor) -> Tensor:
+    """Mean NLL of all examples, each by a fit without its fold."""
+    model, found = copy.deepcopy(calibrator), torch.empty_like(logits)
+    for which in range(int(fold.max()) + 1):
+        out = fold == which
+        found[out] = model.fit(logits[~out], target[~out]).log_prob(logits[out])
+    return _nll(found, target)
+
+
+def _nll(log_probs: Tensor, target: Tensor) -> Tensor:
+    return -log_probs.gather(1, target.unsqueeze(1)).mean()
+
+
+def _forget(module: CrossValidatedCalibration, *_: Any) -> None:
+    """Empty what the candidates fitted, so that a state of another choice finds its place."""
+    for part in module.candidates.modules():
+        for name, _value in part.named_buffers(recurse=False):
+            setattr(part, name, None)

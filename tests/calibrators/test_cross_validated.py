@@ -1,0 +1,73 @@
+"""The calibrator that cross-validation chooses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from calibench.calibrators import (
+    CrossValidatedCalibration,
+    MeanReplacement,
+    StructuredMatrixScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
+from calibench.calibrators.cross_validated import candidates
+from calibench.calibrators.folds import stratified_folds
+
+from .conftest import drawn
+
+
+def test_it_is_the_candidate_with_the_lowest_nll_on_the_other_folds() -> None:
+    logits, target = drawn(600, 4, 1.5)
+    logits = logits * torch.tensor([1.0, 3.0, 0.5, 2.0])  # which only a scale for each class undoes
+    tried = [MeanReplacement(), TemperatureScaling(), VectorScaling()]
+    fold = stratified_folds(target, 3)
+    losses = [-float(logits.log_softmax(1).gather(1, target[:, None]).mean())]
+    for calibrator in (MeanReplacement(), TemperatureScaling(), VectorScaling()):
+        total = 0.0
+        for k in range(3):
+            calibrator.fit(logits[fold != k], target[fold != k])
+            held = calibrator.log_prob(logits[fold == k]).gather(1, target[fold == k][:, None])
+            total -= float(held.sum())
+        losses.append(total / len(target))
+    model = CrossValidatedCalibration(calibrators=tried, folds=3).fit(logits, target)
+    assert int(model.chosen) == losses.index(min(losses)) == 3
+    assert isinstance(model.choice, VectorScaling)
+    assert torch.equal(model(logits), VectorScaling().fit(logits, target)(logits))
+    assert model.parameters_dict() == {"chosen": 3.0}
+
+
+def test_probabilities_that_nothing_improves_stay_as_they_are() -> None:
+    logits, target = drawn(300, 4, 1.0)
+    model = CrossValidatedCalibration(calibrators=[MeanReplacement()]).fit(logits, target)
+    assert model.choice is None
+    assert torch.equal(model.log_prob(logits), logits.log_softmax(1))
+
+
+def test_too_few_examples_for_folds_stay_as_they_are() -> None:
+    logits, target = drawn(19, 4, 3.0)
+    assert CrossValidatedCalibration().fit(logits, target).choice is None
+
+
+def test_a_state_of_another_choice_is_taken_over() -> None:
+    logits, target = drawn(200, 3, 1.0)
+    two = [TemperatureScaling(), VectorScaling()]
+    first = CrossValidatedCalibration(calibrators=two).fit(3 * logits, target)
+    tilted = logits + torch.tensor([4.0, 0.0, 0.0])
+    second = CrossValidatedCalibration(calibrators=two).fit(tilted, target)
+    assert type(first.choice) is not type(second.choice)
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(second.log_prob(logits), first.log_prob(logits))
+    assert sum(one.fitted for one in second.candidates) == 1
+    assert not any(one.fitted for one in two)
+
+
+@pytest.mark.parametrize(("classes", "tried"), [(100, True), (101, False)])
+def test_matrices_are_tried_up_to_a_hundred_classes(classes: int, tried: bool) -> None:
+    assert any(isinstance(one, StructuredMatrixScaling) for one in candidates(classes)) == tried
+
+
+def test_one_fold_is_refused() -> None:
+    with pytest.raises(ValueError, match="`folds` must be an integer >= 2"):
+        CrossValidatedCalibration(folds=1)
