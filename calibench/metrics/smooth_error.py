@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,9 +20,17 @@ _FINEST = 4000  # cells of confidences: 4 to the smallest width
 _RESOLUTION = 2**-10  # of the width
 
 
-def self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> Tensor:
-    """The error of each set at the smallest width that is not below its own error, (sets,), found by bisection."""
+class SelfConsistent(NamedTuple):
+    """The error of each set, (sets,) float64, and the width of the kernel at which it is that, (sets,)."""
+
+    error: Tensor
+    width: Tensor
+
+
+def self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> SelfConsistent:
+    """The error of each set at the smallest width that is not below its own error, found by bisection."""
     at_width = kernel.error(residuals, 1.0)
+    width = torch.ones_like(at_width)
     pending = [(_numbers(at_width <= 1), 0.0, 1.0)]
     while pending:
         sets, low, high = pending.pop()
@@ -30,8 +39,9 @@ def self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> Tensor:
             values = kernel.error(residuals.of(sets), middle)
             lower = (values <= middle) & (middle >= _SMALLEST_WIDTH)
             at_width[sets[lower]] = values[lower]
+            width[sets[lower]] = middle
             pending += [(sets[lower], low, middle), (sets[~lower], middle, high)]
-    return at_width
+    return SelfConsistent(at_width, width)
 
 
 def _numbers(chosen: Tensor) -> Tensor:
@@ -42,11 +52,17 @@ def smooth_error(packed: Tensor, kernel: SmoothingKernel) -> Tensor:
     """Smooth calibration error of packed examples; NaN without examples."""
     if len(packed) == 0:
         return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
-    confidence, correct = unpack(packed)
+    return error_and_width(*unpack(packed), kernel).error.squeeze(0)
+
+
+def error_and_width(
+    confidence: Tensor, correct: Tensor, kernel: SmoothingKernel = KERNELS["reflected"]
+) -> SelfConsistent:
+    """Smooth calibration error of confidences (N,) and hits (N,), N >= 1, with the kernel's width: one set."""
     residual = confidence.double() - correct.double()
     weight = torch.stack([residual, torch.ones_like(residual)])
     residuals = Residuals(kernel.coordinate(confidence), weight)
-    return self_consistent(kernel, residuals).squeeze(0)
+    return self_consistent(kernel, residuals)
 
 
 @dataclass(frozen=True)
@@ -67,4 +83,4 @@ class SmoothError(TopLabelError):
         """The smoothed residuals of each set; see `ErrorOfCells.of_cells`."""
         position = self.kernel.coordinate(total / count)
         weight = torch.cat([total - hits, count.unsqueeze(0)])
-        return self_consistent(self.kernel, Residuals(position, weight))
+        return self_consistent(self.kernel, Residuals(position, weight)).error

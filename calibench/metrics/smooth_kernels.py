@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 _CLIP = 1e-3  # of the confidence before its logit, as in relplot
-_SOFTENING = 1e-4  # added to the smoothed mass, as in relplot
+SOFTENING = 1e-4  # added to the smoothed mass, as in relplot
 COARSEST = 1001  # points of the grid of all kernels wider than 0.01
 _PIECE = 1 << 14  # examples rounded at once, so that temporaries stay in the cache
 
@@ -67,21 +67,21 @@ class ReflectedKernel:
 
     def error(self, residuals: Residuals, width: float) -> Tensor:
         """See `SmoothingKernel`."""
-        at_points = self._smoothed(residuals, width)
-        return at_points[:-1].abs().sum(1) / (at_points[-1] + _SOFTENING).sum()
+        at_points = self.smoothed(residuals, width)
+        return at_points[:-1].abs().sum(1) / (at_points[-1] + SOFTENING).sum()
 
     def errors(self, position: Tensor, residual: Tensor, mass: Tensor, width: float) -> Tensor:
         """The error of sets with masses of their own, residuals and masses (sets, N) at positions (N,)."""
-        at_points = self._smoothed(Residuals(position, torch.cat([residual, mass])), width)
+        at_points = self.smoothed(Residuals(position, torch.cat([residual, mass])), width)
         residuals, masses = at_points.chunk(2)
-        return residuals.abs().sum(1) / (masses + _SOFTENING).sum(1)
+        return residuals.abs().sum(1) / (masses + SOFTENING).sum(1)
 
     @staticmethod
-    def _smoothed(residuals: Residuals, width: float) -> Tensor:
-        """The weights, smoothed, at the points where they are evaluated."""
+    def smoothed(residuals: Residuals, width: float, at: Tensor | None = None) -> Tensor:
+        """The weights, smoothed, (sets + 1, T), at confidences (T,); by default where the error is evaluated."""
         points = _grid_points(width)
         smoothed = smooth_even(residuals.even_spectrum(points), points, width)
-        return interpolate_rows(smoothed, _evaluation_points(width, smoothed))
+        return interpolate_rows(smoothed, _evaluation_points(width, smoothed) if at is None else at)
 
 
 class LogitKernel:
@@ -107,7 +107,7 @@ class LogitKernel:
         ends = torch.ones_like(inner)
         ends[0] = ends[-1] = 2  # 0 and 1 themselves take the values of their neighbours
         ends /= inner * (1 - inner)
-        mass = ((at_points[-1] + _SOFTENING) * ends).sum()
+        mass = ((at_points[-1] + SOFTENING) * ends).sum()
         return (at_points[:-1].abs() * ends).sum(1) / mass
 
     @staticmethod

@@ -14,6 +14,7 @@ import torch
 from calibench.evaluation.scoring import log_probabilities
 from calibench.leaderboard.records import Record
 from calibench.plots.reliability import Reliability, reliability
+from calibench.plots.smooth_reliability import SmoothReliability, smooth_reliability
 from calibench.runs import Predictions
 from calibench.tables.key import TEST
 
@@ -118,6 +119,12 @@ class ExampleScores:
         """The reliability diagram of all runs."""
         return reliability(
             self.metric_confidence, self.correct, n_bins=n_bins, example=self.example, run=self.run
+        )
+
+    def smooth_reliability(self) -> SmoothReliability:
+        """The smooth reliability curve of all runs."""
+        return smooth_reliability(
+            self.metric_confidence, self.correct, example=self.example, run=self.run
         )
 
 

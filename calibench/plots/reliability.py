@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.binning import equal_width_bin_of_array
-from calibench.plots.style import GREY, PALETTE, tidied
+from calibench.plots.style import GREY, PALETTE, PANEL, tidied
 from calibench.statistics import LEVEL
 from calibench.statistics.poisson_binomial import PoissonBinomial
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from calibench.plots.smooth_reliability import SmoothReliability
 
 Floats = npt.NDArray[np.float64]
 
@@ -176,40 +178,55 @@ def _consistency_band(
 
 
 FEW = 5  # predictions of a bin whose marker is hollow
+_HEIGHT = 0.25  # of the density's peak
 
 
-def draw_reliability(axes: Axes, diagram: Reliability, *, title: str = "") -> Axes:
-    """Draw accuracy in bins with its interval, the diagonal, and where examples lie.
+def draw_reliability(
+    axes: Axes, diagram: Reliability, smooth: SmoothReliability, *, title: str = ""
+) -> Axes:
+    """Draw accuracy against confidence: the smooth curve, and bins as points with their intervals.
 
-    A marker grows with the number of predictions in its bin, and is hollow where there are fewer than five.
+    The curve is wide where there are many examples and ends where there are none; the marker of a bin is hollow where
+    there are fewer than five. Between the dotted lines the curve of a calibrated model would lie.
     """
-    share = diagram.count / diagram.count.sum()
-    centers = (np.arange(diagram.n_bins) + 0.5) / diagram.n_bins
-    axes.bar(centers, share, 1 / diagram.n_bins, color="#D9D9D9", label="share of examples")
-    axes.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
+    x = smooth.confidence
+    height = _HEIGHT * smooth.density / smooth.density.max()
+    axes.fill_between(x, height, color="#D9D9D9", linewidth=0, label="density of confidences")
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.6)
+    curve = smooth.where(FEW)
+    for end, label in (
+        (curve.calibrated_low, "95 % of calibrated models"),
+        (curve.calibrated_high, None),
+    ):
+        axes.plot(x, end, ":", color=PALETTE[2], linewidth=1.2, label=label)
+    axes.fill_between(
+        x, curve.low, curve.high, color=PALETTE[0], alpha=0.25, linewidth=0,
+        label="smooth curve, 95 % interval",
+    )  # fmt: skip
+    half = (0.6 + 2 * height / _HEIGHT) / 2 / (72 * PANEL * 0.75)  # of the axes' height
+    y = curve.accuracy
+    axes.fill_between(x, y - half, y + half, color=PALETTE[0], linewidth=0.4, zorder=2.5)
+    _draw_bins(axes, diagram)
+    below = [text.replace("\n", ", ") for text in ("confidence", diagram.text, smooth.text)]
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="\n".join(below), ylabel="accuracy", title=title)
+    axes.set_aspect("equal")
+    tidied(axes).xaxis.label.set(fontsize=7, linespacing=1.4)
+    return axes
+
+
+def _draw_bins(axes: Axes, diagram: Reliability) -> None:
     seen = diagram.count > 0
     x, y = diagram.confidence[seen], diagram.accuracy[seen]
-    bands = {
-        "95 % of calibrated models": (diagram.calibrated_low, diagram.calibrated_high, PALETTE[2]),
-        "95 % interval of the accuracy": (diagram.low, diagram.high, PALETTE[0]),
-    }
-    for label, (low, high, shade) in bands.items():
-        axes.fill_between(
-            x, low[seen], high[seen], color=shade, alpha=0.2, linewidth=0, label=label
-        )
-    axes.plot(x, y, "-", color=PALETTE[0], linewidth=1)
-    faces = np.where(diagram.count[seen] < FEW, "white", PALETTE[0])
+    count = diagram.count[seen]
+    axes.vlines(x, diagram.low[seen], diagram.high[seen], color=GREY, linewidth=0.6, zorder=3)
     axes.scatter(
         x,
         y,
-        6 + 60 * share[seen],
-        c=faces,
-        edgecolors=PALETTE[0],
-        linewidths=0.8,
-        zorder=3,
+        5 + 25 * count / count.sum(),
+        c=np.where(count < FEW, "white", "black"),
+        edgecolors="black",
+        linewidths=0.6,
+        zorder=3.5,
         clip_on=False,
+        label="bins, 95 % intervals",
     )
-    axes.text(0.03, 0.97, diagram.text, transform=axes.transAxes, va="top", fontsize=7)
-    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", title=title)
-    axes.set_aspect("equal")
-    return tidied(axes)

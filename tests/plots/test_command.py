@@ -24,6 +24,7 @@ from calibench.plots.curves import draw_risk_coverage, draw_roc, risk_coverage_c
 from calibench.plots.kinds import KINDS
 from calibench.plots.reliability import draw_reliability, reliability
 from calibench.plots.request import Request
+from calibench.plots.smooth_reliability import smooth_reliability
 from calibench.plots.style import legend_below
 from calibench.plots.tradeoff import draw_shift, draw_tradeoff
 from calibench.plots.training import draw_curves
@@ -141,7 +142,7 @@ def test_reliability_has_the_bins_that_are_asked_for(
     texts: list[str] = []
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: texts.extend(_texts(self)))
     called("reliability", str(results / "a"), "--bins", "7", "-o", str(tmp_path / "x.png"))
-    assert any("\n7 bins, 2 seeds pooled" in text for text in texts), texts
+    assert any(" 7 bins, 2 seeds pooled" in text for text in texts), texts
 
 
 def _texts(figure: Figure) -> list[str]:
@@ -153,16 +154,22 @@ def axes() -> Axes:
     return Figure().subplots()
 
 
-def test_reliability_states_its_bins_and_draws_what_was_computed(axes: Axes) -> None:
-    diagram = reliability(np.array([0.5, 0.95, 0.9]), np.array([True, True, False]), n_bins=20)
-    assert draw_reliability(axes, diagram, title="t") is axes
-    assert f"ECE {100 * diagram.ece[0]:.2f} %\n20 bins" in [t.get_text() for t in axes.texts]
+def test_reliability_states_its_numbers_and_draws_what_was_computed(axes: Axes) -> None:
+    confidence, correct = np.array([0.5, 0.95, 0.9]), np.array([True, True, False])
+    diagram, smooth = (
+        reliability(confidence, correct, n_bins=20),
+        smooth_reliability(confidence, correct),
+    )
+    assert draw_reliability(axes, diagram, smooth, title="t") is axes
+    said = f"ECE {100 * diagram.ece[0]:.2f} %, 20 bins\nsmECE {100 * smooth.error[0]:.2f} %, kernel width"
+    assert said in axes.get_xlabel()
     seen = diagram.count > 0
     drawn = np.asarray(axes.collections[-1].get_offsets())
     expected = np.c_[diagram.confidence[seen], diagram.accuracy[seen]]
     assert drawn == pytest.approx(expected)
     assert (axes.collections[-1].get_facecolor()[:, :3] == 1).all()  # hollow: one example each
-    assert [bar.get_height() for bar in axes.patches] == pytest.approx(diagram.count / 3)
+    density = axes.collections[0].get_paths()[0].vertices
+    assert density[density[:, 1].argmax(), 0] == smooth.confidence[smooth.density.argmax()]
 
 
 def test_roc_and_risk_name_their_areas(axes: Axes) -> None:

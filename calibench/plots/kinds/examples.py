@@ -22,19 +22,20 @@ def reliability(request: Request) -> Picture:
     """A reliability diagram of each loss, raw and after the calibrator side by side."""
     from calibench.plots.reliability import draw_reliability
 
-    shown = list(dict.fromkeys([RAW, request.calibrator]))
-    diagrams = {
-        (row.label, row_title(row, calibrator), calibrator): request.after(
-            calibrator, row
-        ).reliability(request.n_bins)
+    drawn = [
+        (row, calibrator)
         for row in request.rows
-        for calibrator in shown
-    }
-    figure, grid = panels(len(diagrams))
+        for calibrator in dict.fromkeys([RAW, request.calibrator])
+    ]
+    figure, grid = panels(len(drawn))
     numbers: list[dict[str, Any]] = []
-    for axes, ((label, title, calibrator), diagram) in zip(grid, diagrams.items(), strict=True):
-        draw_reliability(axes, diagram, title=title)
-        numbers += [{"loss": label, "calibrator": calibrator, **row} for row in diagram.rows()]
+    for axes, (row, calibrator) in zip(grid, drawn, strict=True):
+        scores = request.after(calibrator, row)
+        bins, curve = scores.reliability(request.n_bins), scores.smooth_reliability()
+        draw_reliability(axes, bins, curve, title=row_title(row, calibrator))
+        named = {"loss": row.label, "calibrator": calibrator}
+        numbers += [{**named, "shows": "bin", **of} for of in bins.rows()]
+        numbers += [{**named, "shows": "curve", **of} for of in curve.rows()]
     legend_below(figure, grid)
     return Picture(figure, numbers)
 

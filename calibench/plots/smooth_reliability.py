@@ -1,0 +1,169 @@
+"""Smooth reliability: accuracy against confidence under the kernel of the smooth calibration error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from calibench.metrics.smooth_error import error_and_width
+from calibench.metrics.smooth_kernels import REFLECTED, SOFTENING, Residuals
+from calibench.statistics import LEVEL
+
+Floats = npt.NDArray[np.float64]
+
+POINTS = 201  # of a curve
+DRAWS = 400  # of calibrated models, and of resampled test sets
+_CELLS = 4000  # of the confidences that are resampled: 4 to the narrowest kernel
+
+
+@dataclass(frozen=True)
+class SmoothReliability:
+    """The smooth reliability curve of Błasiok and Nakkiran (2024), in which several runs are pooled.
+
+    Attributes:
+        confidence: Where it is evaluated, (T,).
+        accuracy: Hits over examples, both smoothed, (T,).
+        density: Density of the confidences under the same kernel, (T,).
+        low: Lower end of the accuracy's interval over resampled examples, (T,).
+        high: Upper end.
+        calibrated_low: Lower end of where the curve of a calibrated model would lie, (T,).
+        calibrated_high: Upper end.
+        width: Standard deviation of the kernel.
+        error: Smooth calibration error of each run, (runs,).
+        predictions: How many there are, N.
+    """
+
+    confidence: Floats
+    accuracy: Floats
+    density: Floats
+    low: Floats
+    high: Floats
+    calibrated_low: Floats
+    calibrated_high: Floats
+    width: float
+    error: Floats
+    predictions: int
+
+    def where(self, least: int) -> SmoothReliability:
+        """The curve with NaN where fewer predictions than so many lie under the kernel."""
+        under = self.density * self.predictions * self.width * math.sqrt(math.tau)
+        names = (name for name in _OF_POINTS if name not in ("confidence", "density"))
+        return replace(
+            self,
+            **{name: np.where(under >= least, getattr(self, name), np.nan) for name in names},
+        )
+
+    def rows(self) -> Iterator[dict[str, float]]:
+        """The curve's numbers as rows of a CSV."""
+        for place in range(len(self.confidence)):
+            yield {name: getattr(self, name)[place].item() for name in _OF_POINTS}
+
+    @property
+    def text(self) -> str:
+        """The calibration error in words, with the kernel's width."""
+        spread = f" ± {100 * self.error.std(ddof=1):.2f}" if len(self.error) > 1 else ""
+        return f"smECE {100 * self.error.mean():.2f}{spread} %\nkernel width {self.width:.3f}"
+
+
+_OF_POINTS = (
+    "confidence", "accuracy", "density", "low", "high", "calibrated_low", "calibrated_high",
+)  # fmt: skip
+
+
+def smooth_reliability(
+    confidence: npt.NDArray[np.floating],
+    correct: npt.NDArray[np.bool_],
+    *,
+    example: npt.NDArray[np.int64] | None = None,
+    run: npt.NDArray[np.int64] | None = None,
+) -> SmoothReliability:
+    """Compute the smooth reliability curve.
+
+    Kernel and width are those of the smooth calibration error of all predictions, as in the authors' package relplot.
+    The interval is of resampled examples; the consistency band (Broecker and Smith 2007) is of calibrated models, whose
+    correctness is drawn from the confidences. A wide kernel moves a calibrated model's curve off the diagonal, and its
+    band with it.
+
+    Args:
+        confidence: Largest probability of each prediction, (N,), N >= 1.
+        correct: Whether it is right, (N,).
+        example: The number of its example, (N,); by default each has its own.
+        run: The number of its run, (N,); by default they are one.
+    """
+    example = np.arange(len(confidence)) if example is None else example
+    run = np.zeros(len(confidence), dtype=np.int64) if run is None else run
+    exact, hit = torch.from_numpy(confidence.astype(np.float64)), torch.from_numpy(correct)
+    width = float(error_and_width(exact, hit).width)
+    at = torch.linspace(0, 1, POINTS, dtype=torch.float64)
+    hits, mass = _smoothed(exact, torch.stack([hit.double(), torch.ones_like(exact)]), width, at)
+    random = np.random.default_rng(0)
+    low, high = _interval(confidence, correct, example, width, at, random)
+    expected, band = _consistency_band(exact, width, at, random)
+    runs_an_example = len(example) / len(np.unique(example))
+    wide = (expected + np.sqrt(runs_an_example) * (band - expected)).clip(0, 1)
+    errors = [
+        float(error_and_width(exact[chosen], hit[chosen]).error)
+        for chosen in (torch.from_numpy(run == one) for one in np.unique(run))
+    ]
+    accuracy = (hits / (mass + SOFTENING)).numpy()
+    density = (mass / len(confidence)).numpy()
+    error = np.array(errors)
+    return SmoothReliability(
+        at.numpy(), accuracy, density, low, high, *wide, width, error, len(confidence)
+    )
+
+
+def _smoothed(position: Tensor, weight: Tensor, width: float, at: Tensor) -> Tensor:
+    return REFLECTED.smoothed(Residuals(REFLECTED.coordinate(position), weight), width, at)
+
+
+def _ends(curves: Tensor) -> Floats:
+    ends: Floats = np.quantile(curves.numpy(), [LEVEL / 2, 1 - LEVEL / 2], axis=0)
+    return ends
+
+
+def _interval(
+    confidence: npt.NDArray[np.floating],
+    correct: npt.NDArray[np.bool_],
+    example: npt.NDArray[np.int64],
+    width: float,
+    at: Tensor,
+    random: np.random.Generator,
+) -> Floats:
+    """Where the accuracy lies on resampled examples, (2, T): the runs of an example come and go together."""
+    _, number = np.unique(example, return_inverse=True)
+    examples = number.max() + 1
+    cell = np.rint(confidence * _CELLS).astype(np.int64)
+    kept, place = np.unique(cell, return_inverse=True)
+    shape = (examples, len(kept))
+    all_of = sparse.csr_array((np.ones(len(number)), (number, place)), shape)
+    right = sparse.csr_array((correct.astype(np.float64), (number, place)), shape)
+    drawn = random.multinomial(examples, np.full(examples, 1 / examples), DRAWS)
+    weight = torch.from_numpy(np.concatenate([drawn @ right, drawn @ all_of]))
+    hits, mass = _smoothed(torch.from_numpy(kept / _CELLS), weight, width, at).chunk(2)
+    return _ends(hits / (mass + SOFTENING))
+
+
+def _consistency_band(
+    confidence: Tensor, width: float, at: Tensor, random: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """The curve that a calibrated model is expected to have, (T,), and where it lies, (2, T)."""
+    from calibench.statistics.poisson_binomial import PoissonBinomial
+
+    cell = (confidence * _CELLS).round().long()
+    kept, place = cell.unique(return_inverse=True)
+    model = PoissonBinomial(confidence.numpy().clip(0, 1), place.numpy(), len(kept))
+    drawn = torch.from_numpy(np.concatenate([*model.draws(DRAWS, random)]))
+    count = torch.bincount(place, minlength=len(kept)).double()
+    expected = torch.bincount(place, confidence, minlength=len(kept))
+    weight = torch.cat([drawn, torch.stack([expected, count])])
+    *hits, mean, mass = _smoothed(kept / _CELLS, weight, width, at)
+    below = mass + SOFTENING
+    return (mean / below).numpy(), _ends(torch.stack(hits) / below)
