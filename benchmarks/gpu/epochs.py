@@ -1,34 +1,28 @@
-"""Whole epochs of each loss through the trainer, beside the GCE paper's Table 6; several runs at once on one device.
+"""Whole epochs of each loss through the trainer, beside the GCE paper's Table 6.
 
 Commands:
 
-    python benchmarks/speed/epochs.py --device cuda --network CIFARResNet50
-    python benchmarks/speed/epochs.py --network CIFARResNet50
-    python benchmarks/speed/epochs.py --network CIFARResNet50 --precision bf16-mixed --channels-last --fused --compile
-    python benchmarks/speed/epochs.py --network CIFARResNet50 --at-once 1 2 4
+    python benchmarks/gpu/epochs.py
+    python benchmarks/gpu/epochs.py --precision bf16-mixed --channels-last --fused --compile
+    python benchmarks/gpu/epochs.py --device cpu --images 256 --batch 64 --network CIFARResNet8      tries the script
 
 45,000 random images of CIFAR's size, cropped, flipped and normalised on the device, batches of 128, SGD as in the
 papers' protocol, 5,000 validation images after the epoch. A figure is the median over epochs after the first, which
-compiles and warms up. Table 6 (seconds on an A100) is printed beside ours for its seven losses. Meant for a GPU: there
-are no figures of one yet; on a CPU take few images (`--device cpu --images 256 --batch 64 --network CIFARResNet8`).
-`--at-once` trains with the first loss in several processes that share the device and start their first epoch together.
+compiles and warms up. Table 6 (seconds on an A100) is printed beside ours for its seven losses. There are no figures of
+a GPU yet.
 """
 
 from __future__ import annotations
 
 import argparse
-import logging
-import multiprocessing
 import statistics
 import tempfile
-import time
-import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing.synchronize import Barrier
+from typing import Any
 
 import lightning.pytorch as L
 import torch
+from sitting import Sitting, parser, read
 
 from calibench import backbones, losses
 from calibench.data import ClassificationDataModule
@@ -108,13 +102,21 @@ def epoch_seconds(loss: str, options: argparse.Namespace) -> list[float]:
 
 def table(options: argparse.Namespace) -> Iterator[str]:
     """One line a loss: seconds, images a second, over cross-entropy, over Table 6."""
+    sitting = Sitting(options, **training_settings(options))
     first = 0.0
     for loss in options.losses:
-        seconds = statistics.median(epoch_seconds(loss, options))
+
+        def measured(loss: str = loss) -> dict[str, Any]:
+            return {"seconds": statistics.median(epoch_seconds(loss, options))}
+
+        if not (found := sitting.measure(loss, measured)):
+            continue
+        seconds = found["seconds"]
         first = first or seconds
         rate = options.images / seconds
         line = f"{loss:24s} {seconds:8.2f} s an epoch, {rate:9,.0f} images/s, {seconds / first - 1:+7.1%}"
         yield line + beside(options.network, loss, rate)
+    sitting.close()
 
 
 def beside(network: str, loss: str, rate: float) -> str:
@@ -129,47 +131,8 @@ def beside(network: str, loss: str, rate: float) -> str:
     return ""
 
 
-_start_line: Barrier
-
-
-def start_line(barrier: Barrier) -> None:
-    """In each process: where its run waits for the others."""
-    global _start_line
-    _start_line = barrier
-    prepare()
-
-
-def one_of_many(options: argparse.Namespace) -> float:
-    _start_line.wait()
-    return statistics.median(epoch_seconds(options.losses[0], options))
-
-
-def at_once(counts: Sequence[int], options: argparse.Namespace) -> Iterator[str]:
-    """One line a count: images a second of all runs together."""
-    context = multiprocessing.get_context("spawn")
-    alone = 0.0
-    for count in counts:
-        start = time.perf_counter()
-        with ProcessPoolExecutor(count, context, start_line, (context.Barrier(count),)) as pool:
-            runs = [pool.submit(one_of_many, options) for _ in range(count)]
-            rates = [options.images / run.result() for run in runs]
-        wall = time.perf_counter() - start
-        alone = alone or sum(rates) / count
-        yield (
-            f"{count} at once: {sum(rates):9,.0f} images/s together, {sum(rates) / alone:.2f}x of one "
-            f"({wall:.1f} s with their start)"
-        )
-
-
-def prepare() -> None:
-    warnings.filterwarnings("ignore")
-    logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.ERROR)
-    torch.set_num_threads(1)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+def training_options(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add what decides how long an epoch takes."""
     parser.add_argument("--network", default="CIFARResNet50")
     parser.add_argument("--losses", nargs="+", default=list(TABLE_6))
     parser.add_argument("--images", type=int, default=45_000)
@@ -179,15 +142,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--fused", action="store_true")
-    parser.add_argument("--at-once", nargs="+", type=int)
-    options = parser.parse_args(arguments)
-    if options.device == "cuda" and not torch.cuda.is_available():
-        parser.error("there is no CUDA device here; `--device cpu` takes few images (see above)")
-    prepare()
-    device = torch.cuda.get_device_name() if options.device == "cuda" else "CPU, one thread a run"
-    print(f"{options.network} on {device}, torch {torch.__version__}, {options.precision}")
-    lines = at_once(options.at_once, options) if options.at_once else table(options)
-    for line in lines:
+    return parser
+
+
+def training_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """What was given of `training_options`, without the losses."""
+    names = "network", "images", "batch", "epochs", "precision", "channels_last", "compile", "fused"
+    return {name: getattr(options, name) for name in names}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Time each loss, print a line each."""
+    options = read(training_options(parser("epochs.py", __doc__)), arguments)
+    for line in table(options):
         print(line, flush=True)
 
 
