@@ -150,6 +150,11 @@ class ClassificationDataModule(LightningDataModule, ABC):
         self.test_posterior = self.load_posterior(splits.test)
         self._splits = splits
 
+    @property
+    def evaluated_transform(self) -> Transform:
+        """Stored inputs to network inputs in evaluation."""
+        return self.evaluation_transform or self.transform
+
     def title(self) -> str:
         """What messages call the data."""
         return type(self).__name__
@@ -236,7 +241,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
             examples,
             batch_size=self.batch_size,
             device=self._device(),
-            transform=transform or self.evaluation_transform or self.transform,
+            transform=transform or self.evaluated_transform,
             decode=decode,
         )
 

@@ -8,13 +8,33 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
 from calibench.evaluation.scoring import fit_calibrator, predicted_log_probabilities
 from calibench.runs import Predictions
 
 PER_LABEL = "(per label)"  # ends the names of those that are fitted on each label alone
+
+
+class LabelProbabilities(nn.Module):
+    """Calibrated probabilities of several labels: a sigmoid and a calibrator of each (this package).
+
+    Args:
+        calibrators: The fitted calibrator of each label, the same for all or others; None for the sigmoid alone.
+    """
+
+    def __init__(self, calibrators: Sequence[Calibrator | None]) -> None:
+        super().__init__()
+        self.calibrators = nn.ModuleList(one or nn.Softmax(1) for one in calibrators)
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """Probabilities (N, L) that each label is present, of logits (N, L)."""
+        rows = torch.stack(
+            [torch.zeros_like(logits), logits], dim=2
+        )  # the classes absent and present
+        columns = [one(rows[:, label])[:, 1] for label, one in enumerate(self.calibrators)]
+        return torch.stack(columns, dim=1)
 
 
 class Shared:
@@ -31,6 +51,11 @@ class Shared:
     def log_probabilities(self, predictions: Predictions) -> Tensor:
         """Calibrated log-probabilities, (N, K)."""
         return predicted_log_probabilities(predictions, self.calibrator)
+
+    def module(self, label_names: Sequence[str]) -> nn.Module:
+        """What was fitted, from a network's outputs to probabilities."""
+        calibrators = [self.calibrator] * len(label_names)
+        return LabelProbabilities(calibrators) if calibrators else self.calibrator
 
     def parameters_dict(self) -> dict[str, Any]:
         """What was fitted, as plain numbers."""
@@ -65,6 +90,10 @@ class PerLabel:
         for rows, part, one in zip(*of_labels, strict=True):
             found[rows] = predicted_log_probabilities(part, one)
         return found
+
+    def module(self, label_names: Sequence[str]) -> nn.Module:
+        """What was fitted, from a network's outputs to probabilities."""
+        return LabelProbabilities([self.calibrators[name] for name in label_names])
 
     def parameters_dict(self) -> dict[str, Any]:
         """What was fitted, as plain numbers, by the name of the label."""

@@ -142,11 +142,12 @@ def _weighted_mean(weights: Floats, values: Floats) -> Floats:
     """Means (R,) of values (M,); infinite where an infinite value was drawn."""
     infinite = np.isinf(values)
     means = _ratio(weights @ np.where(infinite, 0, values), weights.sum(axis=1))
-    return np.where(weights @ infinite > 0, np.inf, means)
+    found: Floats = np.where(weights @ infinite > 0, np.inf, means)
+    return found
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
     """NaN where the denominator is 0."""
-    return np.divide(
-        above, below, out=np.full(np.shape(above), np.nan), where=np.asarray(below) > 0
-    )
+    found = np.full(np.shape(above), np.nan)
+    np.divide(above, below, out=found, where=np.asarray(below) > 0)
+    return found

@@ -89,7 +89,7 @@ def _mean(rows: Sequence[Row]) -> Row:
     """The mean of a number over labels, those without one left out; NaN if no label has it."""
     known = [row for row in rows if not np.isnan(row["value"])]
     value = float(np.mean([row["value"] for row in known])) if known else np.nan
-    place = {key: rows[0][key] for key in ("metric", "n_bins") if key in rows[0]}
+    place: Row = {key: rows[0][key] for key in ("metric", "n_bins") if key in rows[0]}
     verdicts = [Verdict.of(row) for row in known]
     joint = _joint([verdict for verdict in verdicts if verdict])
     return {**place, "metric": MACRO + place["metric"], "value": value, **joint}

@@ -6,17 +6,15 @@ import argparse
 import io
 import json
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
 from calibench.config import ExpectedFailure, UsageError
-from calibench.data.images.augment import Normalize
 from calibench.data.resident import identity
 from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.evaluation.scoring import fit_calibrator
+from calibench.evaluation.fitting import PER_LABEL, PerLabel, Shared
 from calibench.runs import Predictions, Run, write_output
 from calibench.tables.output import say
 from calibench.training.trained import trained_network
@@ -33,24 +31,30 @@ class CalibratedModel(nn.Module):
 
     Args:
         backbone: A network from its inputs to logits.
-        calibrator: A fitted calibrator.
+        calibrator: From its logits to probabilities: a fitted calibrator, or those of several labels.
         transform: From inputs as the data module stores them, images of bytes say, to those of the network.
+        mean_of_views: Logits of the mean probabilities of several views of an input, (N, views, K) -> (N, K), where
+            `transform` gives several.
     """
 
     def __init__(
         self,
         backbone: nn.Module,
-        calibrator: Calibrator,
+        calibrator: nn.Module,
         transform: Callable[[Tensor], Tensor] = identity,
+        mean_of_views: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         super().__init__()
         self.backbone = backbone
         self.calibrator = calibrator
         self.transform = transform
+        self.mean_of_views = mean_of_views
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Calibrated probabilities (N, K) of N stored inputs."""
         logits = self.backbone(self.transform(inputs))
+        if self.mean_of_views is not None:
+            logits = self.mean_of_views(logits.view(inputs.shape[0], -1, logits.shape[1]))
         probs: Tensor = self.calibrator(logits.float())
         return probs
 
@@ -65,23 +69,31 @@ def export(options: argparse.Namespace) -> int:
     calibrator = calibrator_named(options.calibrator)
     source = Run(options.run)
     val = Predictions.load(source.predictions("val"))
-    if val.labels is not None:
-        raise UsageError("a network with several labels an example cannot be exported.")
-    fit_calibrator(calibrator, val)
+    if options.per_label and val.labels is None:
+        raise UsageError("`--per-label` is for networks with several labels an example.")
+    fitted = (PerLabel if options.per_label else Shared)(calibrator).fit(val)
+    calibrated = fitted.module(val.label_names)
     # Give each buffer its own storage, as torch.export warns of views of a shared one.
-    calibrator.load_state_dict(calibrator.state_dict())
+    for part in calibrated.modules():
+        if isinstance(part, Calibrator):
+            part.load_state_dict(part.state_dict())
     trained = trained_network(source, trusted=options.trust)
     backbone, data = trained.backbone, trained.data
-    stored, transform = data.first_stored(data.batch_size).cpu(), data.transform
-    plain = transform.formula if isinstance(transform, Normalize) else transform
-    model = CalibratedModel(backbone, calibrator, plain).eval()
+    stored, transform = data.first_stored(data.batch_size).cpu(), data.evaluated_transform
+    of_views = data.task.mean_of_views if data.evaluation_transform else None
+    plain = getattr(transform, "formula", transform)
+    model = CalibratedModel(backbone, calibrated, plain, of_views).eval()
     dtype = str(stored.dtype)
     notes = {
-        "classes": val.metadata.get("class_names"),
-        "calibrator": options.calibrator,
+        **(
+            {"labels": val.label_names}
+            if val.labels
+            else {"classes": val.metadata.get("class_names")}
+        ),
+        "calibrator": options.calibrator + (PER_LABEL if options.per_label else ""),
         "input_shape": [None, *stored.shape[1:]],
         "input_dtype": dtype.removeprefix("torch."),
-        "preprocessing": _preprocessing(transform),
+        "preprocessing": {"inside": True, **getattr(transform, "described", dict)()},
         "run": "/".join(source.folder.resolve().parts[-RUN_DEPTH:]),
     }
     write_output(options.output, exported(model, stored, notes))
@@ -92,13 +104,6 @@ def export(options: argparse.Namespace) -> int:
         f"  probs = model(torch.zeros(1, {', '.join(map(str, stored.shape[1:]))}, dtype={dtype}))",
     )
     return 0
-
-
-def _preprocessing(transform: Callable[[Tensor], Tensor]) -> dict[str, Any]:
-    """What the program does to its inputs first, as far as it is a scaling of channels."""
-    if not isinstance(transform, Normalize):
-        return {"inside": True}
-    return {"inside": True, "white": transform.white, "mean": transform.mean, "std": transform.std}
 
 
 def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> bytes:

@@ -12,7 +12,8 @@ from calibench.tables.output import loading
 
 DESCRIPTION = """\
 Writes the network of a finished run and a calibrator, fitted on the run's validation logits, as one torch.export
-program: inputs as the network takes them (normalised, any number of rows) to calibrated probabilities."""
+program: inputs as they are stored (images of bytes, say; any number of rows) to calibrated probabilities, (N, K) of
+classes or (N, L) of several labels."""
 
 EPILOG = """\
 examples:
@@ -23,7 +24,7 @@ to use it, with torch alone:
   import torch
   probs = torch.export.load("model.pt2").module()(inputs)
 
-The file also holds `calibench.json`: class names, calibrator, shape and type of the inputs."""
+The file also holds `calibench.json`: names of the classes or labels, calibrator, shape and type of the inputs."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="TemperatureScaling",
         metavar="NAME",
         help="a name of `calibench list calibrators` (default: TemperatureScaling)",
+    )
+    parser.add_argument(
+        "--per-label",
+        action="store_true",
+        help="of several labels an example: fit the calibrator on each label alone (default: one for all)",
     )
     parser.add_argument(
         "--trust",

@@ -16,6 +16,7 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation.evaluation import Evaluation
 from calibench.evaluation.files import Reader
+from calibench.evaluation.fitting import PerLabel, Shared
 from calibench.evaluation.label_resamples import label_replicates
 from calibench.evaluation.labels import label_rows
 from calibench.evaluation.resamples import Resamples
@@ -124,6 +125,16 @@ def test_calibrators_are_fitted_on_all_labels_and_on_each_alone() -> None:
     assert value == pytest.approx(again.value("nll", calibrator="TemperatureScaling"), abs=1e-6)
     raw, after = REPORT.value("nll"), REPORT.value("nll", calibrator="TemperatureScaling")
     assert after < raw
+
+
+@pytest.mark.parametrize("way", [Shared, PerLabel])
+def test_what_was_fitted_maps_outputs_to_probabilities(way: type[Shared | PerLabel]) -> None:
+    test = SETS["test"]
+    assert test.labels is not None
+    fitted = way(TemperatureScaling()).fit(SETS["val"])
+    probs = fitted.module(NAMES)(torch.from_numpy(LOGITS)).numpy()
+    expected = fitted.log_probabilities(test)[:, 1].exp()
+    np.testing.assert_allclose(probs[test.labels.known], expected, atol=1e-6)
 
 
 def test_a_label_that_is_absent_in_validation_keeps_its_probabilities() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,17 @@ from sklearn.metrics import roc_auc_score
 
 from calibench import losses
 from calibench.backbones import MLP
-from calibench.cli import configuration_of
+from calibench.calibrators import PlattScaling
+from calibench.cli import configuration_of, main
 from calibench.data import Batch
 from calibench.data.images.fake_chest_xrays import write_chest_xrays
 from calibench.data.task import Multiclass, Multilabel
+from calibench.evaluation.fitting import PerLabel
 from calibench.losses.labels import LabelLoss
 from calibench.runs import Predictions, Run, read_json
 from calibench.training import fit as training
 from calibench.training.module import ClassificationModule
+from calibench.training.trained import trained_network
 from tests.processes import run_processes
 
 LABELS, FEATURES = 3, 4
@@ -174,10 +178,26 @@ def test_a_small_network_learns_the_squares_and_the_file_has_the_logged_numbers(
 
 
 @pytest.mark.usefixtures("few_draws")
-def test_ten_crops_are_stored_as_one_logit(tmp_path: Path) -> None:
+def test_ten_crops_are_stored_as_one_logit_and_the_exported_program_has_them_inside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = fitted(
         tmp_path, "--data.side=48", "--data.ten_crops=64", "--trainer.max_epochs=1", "--model.backbone=SmallCNN",
         "--model.backbone.in_channels=3", "--model.backbone.width=4", "--evaluation.calibrators=[]",
     )  # fmt: skip
-    test = Predictions.load(run.predictions("test"))
+    test, val = (Predictions.load(run.predictions(split)) for split in ("test", "val"))
     assert (test.examples, test.outputs) == (23, "14 labels")
+    stored = trained_network(run).data.first_stored(100)
+    output, notes = tmp_path / "model.pt2", {"calibench.json": ""}
+    options = ["--calibrator", "PlattScaling", "--per-label", "-o", str(output)]
+    assert main(["export", str(run.folder), *options]) == 0, capsys.readouterr().err
+    program = torch.export.load(output, extra_files=notes).module()
+    probs = program(stored).detach().numpy()
+    assert probs.shape == (val.examples, 14)
+    assert val.labels is not None
+    expected = PerLabel(PlattScaling()).fit(val).log_probabilities(val)[:, 1].exp()
+    np.testing.assert_allclose(probs[val.labels.known], expected, atol=1e-4)
+    said = json.loads(notes["calibench.json"])
+    assert said["labels"] == val.label_names
+    assert said["calibrator"] == "PlattScaling(per label)"
+    assert said["preprocessing"]["ten_crops"] == 48

@@ -8,7 +8,7 @@ epoch, index) and of nothing else, neither of the batch it is in nor of the proc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -99,6 +99,10 @@ class Normalize:
             torch.tensor(t, device=inputs.device)[:, None, None] for t in (self.mean, self.std)
         )
         return (inputs.float() / self.white - mean) / std
+
+    def described(self) -> dict[str, Any]:
+        """What it does, as plain values."""
+        return {"white": self.white, "mean": self.mean, "std": self.std}
 
     def _row(self, device: torch.device, width: int) -> tuple[Tensor, Tensor]:
         """Scale and offset of a row of pixels, kept on the device.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,5 +51,15 @@ class Views:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Images (n, 1 or 3, H, W) uint8 -> (n, 3, H, W), or ten rows for each, float32."""
-        inputs = self.normalize(images.expand(-1, 3, -1, -1))
+        return self._cropped(self.normalize(images.expand(-1, 3, -1, -1)))
+
+    def formula(self, images: Tensor) -> Tensor:
+        """The same, slower, as an exported program has it."""
+        return self._cropped(self.normalize.formula(images.expand(-1, 3, -1, -1)))
+
+    def described(self) -> dict[str, Any]:
+        """What it does, as plain values."""
+        return {**self.normalize.described(), "ten_crops": self.crops}
+
+    def _cropped(self, inputs: Tensor) -> Tensor:
         return inputs if self.crops is None else ten_crops(inputs, self.crops)
