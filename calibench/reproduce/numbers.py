@@ -13,6 +13,7 @@ from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.versions import counted
 from calibench.published import PAPERS, Published, load, model_names
 from calibench.published.names import STAGES
+from calibench.reproduce.machines import in_multiples, machine, timed_on
 from calibench.runs import Run, former_defaults, read_json
 from calibench.statistics import mean_std
 from calibench.store import results_folder
@@ -35,6 +36,7 @@ class Ours:
         values: The metric of each finished seed.
         temperatures: The fitted temperature of each, where the calibrator has one.
         differs: How the suite's protocol differs from the paper's here, and what the runs say of their data.
+        machines: The machines that the runs were made on.
         missing: Why there is no value, empty if there is one.
     """
 
@@ -42,6 +44,7 @@ class Ours:
     values: list[float] = field(default_factory=list)
     temperatures: list[float] = field(default_factory=list)
     differs: list[str] = field(default_factory=list)
+    machines: list[str] = field(default_factory=list)
     missing: str = ""
 
     @property
@@ -154,6 +157,8 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
     ]
     environments = [c["environment"] for of in found.values() for c in of.contents]
     remarks = [*([suite.note] if suite.note else []), *counted(environments)]
+    if any(number.measure in COSTS for number in numbers):
+        remarks += [*timed_on(environments), *in_multiples(lines)]
     return Reproduction(paper, table, name, lines, remarks)
 
 
@@ -231,6 +236,9 @@ def _measured(number: Published, of: str, runs: _Runs, split: str, differs: Sequ
         value = _value(number, content, metric, split, calibrator)
         if value is not None:
             ours.values.append(value)
+            ours.machines += [
+                name for name in [machine(content["environment"])] if name not in ours.machines
+            ]
         temperature = content["calibrators"].get(calibrator, {}).get("temperature")
         ours.temperatures += [temperature] if isinstance(temperature, int | float) else []
     if not ours.values:

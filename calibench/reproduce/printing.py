@@ -128,7 +128,7 @@ def _count(lines: Sequence[Line]) -> str:
 CSV_COLUMNS = (
     "dataset", "model", "loss", "metric", "stage", "n_bins", "note", "published", "published_std",
     "published_temperature", "seeds", "ours", "std", "low", "high", "temperature", "difference", "inside",
-    "protocol_differs", "missing",
+    "protocol_differs", "missing", "machine",
 )  # fmt: skip
 
 
@@ -147,4 +147,5 @@ def csv_rows(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
         if ours.temperatures:
             row["temperature"] = mean_std(ours.temperatures)[0]
         differs = "; ".join(ours.differs)
-        yield {**row, "inside": line.inside, "protocol_differs": differs, "missing": ours.missing}
+        row |= {"inside": line.inside, "protocol_differs": differs, "missing": ours.missing}
+        yield {**row, "machine": "; ".join(ours.machines)}

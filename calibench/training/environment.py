@@ -7,7 +7,9 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -47,6 +49,7 @@ def environment(
         "versions": versions,
         "platform": platform.platform(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "processor": _processor(),
         "processes": trainer.world_size,
         "threads": torch.get_num_threads(),
         "command": shlex.join(sys.argv),
@@ -55,6 +58,15 @@ def environment(
         "seconds_per_epoch": round(median(epoch_seconds), 4) if epoch_seconds else None,
         "peak_memory_mb": _peak_memory(device),
     }
+
+
+def _processor() -> str:
+    """The processor's name, as far as the system says it."""
+    with suppress(OSError):  # Linux, where `platform` says the architecture only
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        return next(names, "") or platform.machine()
+    return platform.processor() or platform.machine()
 
 
 def _peak_memory(device: torch.device) -> float:

@@ -14,7 +14,8 @@ from scipy import stats
 from calibench.cli import main
 from calibench.published import Published
 from calibench.reproduce import Line, Ours, reproduction, suite_of
-from calibench.reproduce.printing import entry, grids
+from calibench.reproduce.machines import machine, timed_on
+from calibench.reproduce.printing import csv_rows, entry, grids
 from calibench.sweep.suites import Setting, load_suite
 from calibench.tables.terminal import fitting
 from tests.sweep.test_suites import write_cell
@@ -273,6 +274,32 @@ def test_seconds_are_those_that_the_runs_have_recorded(tmp_path: Path) -> None:
     assert line.ours.values == [16.0, 17.0]
     assert entry(line).splitlines() == ["16.65±0.33", "16.50±0.71 [2/10]", "-0.15 in"]
     assert "on the machine that ran it" in line.ours.differs[0]
+
+
+def test_seconds_name_their_machine_and_are_said_in_multiples_of_cross_entropys(
+    tmp_path: Path,
+) -> None:
+    for loss, seconds in (("gce", 510.0), ("cross_entropy", 500.0)):
+        setting = cell("suites/gce_table6", backbone="CIFARResNet50", loss=loss)
+        write_cell(tmp_path, setting, 1, seconds=seconds)
+    made = reproduction("gce", "6", tmp_path)
+    assert any("ours timed on: cpu of" in text for text in made.remarks), made.remarks
+    (text,) = [text for text in made.remarks if text.startswith("resnet50")]
+    assert "gce 1.01, 1.02" in text  # 16.65 / 16.47 and 510 / 500
+    assert "adafocal 1.14, -" in text
+    (row,) = [
+        row for row in csv_rows(made.lines) if (row["model"], row["loss"]) == ("resnet50", "gce")
+    ]
+    assert row["machine"].startswith("cpu of")
+
+
+def test_machines_are_named_as_far_as_runs_say_them() -> None:
+    assert machine({"device": "NVIDIA H200", "processes": 4}) == "4 x NVIDIA H200"
+    cpu = {"device": "cpu", "processor": "AMD EPYC", "threads": 2, "processes": 1}
+    assert machine(cpu) == "AMD EPYC, threads: 2"
+    assert machine({}) == "unknown machine"
+    (line,) = timed_on([cpu, cpu, {"device": "NVIDIA H200"}])
+    assert line.startswith("ours timed on: AMD EPYC, threads: 2 (2 runs); NVIDIA H200 (1 runs) - ")
 
 
 def test_errors_are_printed_as_the_paper_has_them(capsys: pytest.CaptureFixture[str]) -> None:
