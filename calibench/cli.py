@@ -61,6 +61,7 @@ of losses
   analyse      make an analysis of a paper again; `calibench analyse --help` names them
   analyse toy  which uncertainty measure follows the true error of probabilities
   analyse gradient-norm  how closely gradient norms follow uncertainty, from checkpoints
+  plot loss-surface  draw how much gradient losses give to an example, and where training comes to rest
 
 predictions of others
   store        list, add, pull, push and verify predictions that are kept by content
@@ -268,6 +269,7 @@ ROOMS = {
     "report": "calibench.report",
     "plot": "calibench.plots.command",
     "plot grad-cam": "calibench.analyses.grad_cam.options",  # of networks and images, not of results as other kinds
+    "plot loss-surface": "calibench.analyses.loss_surface.command",  # of losses
     "data": "calibench.data.command",
     "evaluate": "calibench.evaluation.options",
     "calibrate": "calibench.evaluation.calibrate_options",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calibench.config import Config, UsageError, available, load, read_yaml
-from calibench.config.catalogue import check_listed
+from calibench.analyses.loss_arguments import add_losses_arguments, blocks_of
+from calibench.config import UsageError
 from calibench.tables.output import loading
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ epochs, after one validation."""
 EPILOG = """\
 examples:
   calibench audit FocalLoss --argument gamma=3
+  calibench audit FocalLoss:gamma=1 FocalLoss:gamma=5 focal_calibration@cifar10/resnet50
   calibench audit mylosses.my_loss -o audit.json     a function of (logits, target), a class of such, or our contract
   calibench audit all -o audit.md                    every loss of `calibench list benchmarks` under losses/"""
 
@@ -31,19 +31,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench audit`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument(
-        "losses",
-        nargs="+",
-        metavar="LOSS",
-        help="a class, an import path, a file of benchmarks/losses by its name, or `all` of these files",
-    )
-    parser.add_argument(
-        "--argument",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an argument of the loss",
-    )
+    add_losses_arguments(parser)
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="a copy as .json or .md")
 
 
@@ -55,8 +43,7 @@ def run(options: argparse.Namespace) -> int:
     """
     if options.output is not None and options.output.suffix not in (".json", ".md"):
         raise UsageError(f"`--output` must end in .json or .md, got {options.output.name}.")
-    arguments = dict(_pair(text) for text in options.argument)
-    blocks = {name: _block(name, arguments) for name in _names(options.losses)}
+    blocks = blocks_of(options)
     with loading():
         from calibench.analyses.audit.page import page_of_many, page_of_one
         from calibench.analyses.audit.subject import Subject
@@ -79,30 +66,6 @@ def run(options: argparse.Namespace) -> int:
         )
         write_output(options.output, content)
     return int(any(audit.faults for audit in found))
-
-
-def _names(given: Sequence[str]) -> list[str]:
-    if list(given) != ["all"]:
-        return list(given)
-    return [name.removeprefix("losses/") for name in available() if name.startswith("losses/")]
-
-
-def _block(name: str, arguments: Mapping[str, object]) -> Config:
-    """A loss as it stands in a configuration: of a class, an import path, or a file of `benchmarks/losses`."""
-    if name[:1].isupper() or "." in name.removesuffix(".yaml"):
-        check_listed("losses", name)
-        block: Config = {"class_path": name}
-    else:
-        block = load(name, folders=("losses",))["model"]["loss"]
-    given = {**(block.get("init_args") or {}), **arguments}
-    return {**block, "init_args": given} if given else block
-
-
-def _pair(text: str) -> tuple[str, object]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"`--argument {text}`: NAME=VALUE is expected.")
-    return name, read_yaml(value)
 
 
 def _audit(subject: Subject) -> Audit:

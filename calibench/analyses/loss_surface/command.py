@@ -1,0 +1,100 @@
+"""`calibench plot loss-surface`: how much gradient losses give to an example, and where training comes to rest."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from calibench.analyses.loss_arguments import add_losses_arguments, blocks_of
+from calibench.config import UsageError
+from calibench.plots.output import add_output_argument, check_output
+from calibench.tables.output import loading
+
+if TYPE_CHECKING:
+    from calibench.analyses.loss_surface.picture import Surface
+    from calibench.tables.grid import Grid
+
+DESCRIPTION = """\
+Draws what losses do with cross-entropy (CE), for any loss, yours by its import path:
+  the weight on CE's gradient: g(p, gamma) of focal loss (BSCE-GRA, Figure 1), with its peak and the p where it falls
+    below 1 (Mukhoti et al. 2020);
+  the weight on CE's value, u = loss / CE;
+  phi(p), how steeply the expected loss falls where the true probability is known, whose root is the probability at
+    which training comes to rest (FCL, Figure 5): less than the truth for a loss that makes underconfident;
+  the gradient's weight over the simplex of four classes with target 1 (BSCE-GRA, Figure 2), as slices.
+Losses are as at the start of training, with classes equally frequent; every point is a batch of one."""
+
+EPILOG = """\
+examples:
+  calibench plot loss-surface FocalLoss:gamma=.5 FocalLoss:gamma=1 FocalLoss:gamma=3 FocalLoss:gamma=5 -o figure1.png
+  calibench plot loss-surface FocalGRALoss:gamma=1 DualFocalGRALoss:gamma=1 BSCEGRALoss:gamma=2 -o figure2.png
+  calibench plot loss-surface focal focal_calibration@cifar10/resnet50 BrierLoss -o phi.png
+  calibench plot loss-surface mylosses.my_loss cross_entropy -o mine.pdf"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `calibench plot loss-surface`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    add_losses_arguments(parser)
+    add_output_argument(parser)
+    parser.add_argument(
+        "--posterior",
+        type=float,
+        default=0.8,
+        metavar="P",
+        help="true probability of a class, for phi and its root (default: 0.8)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Draw the losses and print the places. Returns the exit status, 0.
+
+    Raises:
+        UsageError: For a loss that there is not, or a wrong argument.
+    """
+    check_output(options.output)
+    if not 0 < options.posterior < 1:
+        raise UsageError(f"`--posterior` must lie in (0, 1), got {options.posterior:g}.")
+    blocks = blocks_of(options)
+    with loading():
+        import torch
+
+        from calibench.analyses.audit.subject import Subject
+        from calibench.analyses.loss_surface.picture import Surface, picture
+        from calibench.analyses.loss_surface.weights import CLASSES
+        from calibench.plots.picture import Picture
+        from calibench.tables.bar import with_progress
+        from calibench.tables.console import Terminal
+        from calibench.tables.terminal import show
+
+    surfaces = []
+    for label, block in blocks.items():
+        loss = Subject(label, block).new()
+        loss.on_fit_start(torch.full((CLASSES,), 100))
+        loss.on_train_epoch_start(0, 1)
+        surfaces.append(Surface(label, loss, options.posterior))
+    computed = (list(surface.numbers()) for surface in surfaces)
+    numbers = [row for rows in with_progress(computed, len(surfaces), "losses") for row in rows]
+    Picture(picture(surfaces), numbers).write(options.output)
+    show(table_of(surfaces), Terminal(), pipe_width=None)
+    return 0
+
+
+def table_of(surfaces: Sequence[Surface]) -> Grid:
+    """The peak and the crossing of the gradient's weight, and phi's root, of each loss."""
+    from calibench.tables.grid import HOLE, Grid, Heading, Number
+
+    headings = [
+        Heading("loss", label=True, left=True),
+        *map(Heading, ("largest weight at", "below 1 from", "rests at")),
+    ]
+    rows: list[list[Number | str]] = [
+        [s.label, *(HOLE if p is None else Number(f"{p:.3f}") for p in s.places.values())]
+        for s in surfaces
+    ]
+    footer = [
+        "largest weight at, below 1 from: probabilities of the target, of the weight on cross-entropy's gradient",
+        f"rests at: the probability that training gives to a class whose true probability is {surfaces[0].posterior:g}",
+    ]
+    return Grid("Losses beside cross-entropy", headings, rows, footer)
