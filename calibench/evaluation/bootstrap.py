@@ -37,7 +37,8 @@ MEANS = ("error", "nll", "brier")
 BINNED = {"ece": Weighted.equal_width, "adaptive_ece": Weighted.equal_mass}
 SMOOTH: Place = ("smooth_ece", None)
 RESAMPLED = (*MEANS, *BINNED, "classwise_ece", "smooth_ece")
-_CHUNK = 16  # resamples at a time: their running sums then stay in the cache
+_IN_CACHE = 1 << 16  # counts at a time, so that their running sums stay in the cache
+_FEWEST = 16  # resamples at a time, of many examples
 _WIDE_CHUNK = 100  # of classwise errors, which bounds the memory of their bins
 
 
@@ -111,9 +112,10 @@ def _smooth(log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[P
     return lambda counts: [(SMOOTH, top.smooth(counts))]
 
 
-def _chunks(resamples: Resamples) -> Iterator[Floats]:
-    """The counts in chunks of a few resamples, (R, N) each."""
-    for counts in resamples.chunks(_CHUNK):
+def _chunks(resamples: Resamples, examples: int = 0) -> Iterator[Floats]:
+    """The counts in chunks of some resamples, (R, N) each: as few as for `examples`, if these are more."""
+    most = max(1, examples, resamples.n_examples)
+    for counts in resamples.chunks(max(_FEWEST, _IN_CACHE // most)):
         yield counts.astype(np.float64)
 
 
@@ -171,7 +173,9 @@ def _auroc(
     order = np.argsort(inside)
     ends = [np.searchsorted(inside[order], outside, side) for side in ("left", "right")]
     parts = []
-    for counts, others in zip(_chunks(drawn_inside), _chunks(drawn_outside), strict=True):
+    sides = (drawn_inside, drawn_outside)
+    most = max(side.n_examples for side in sides)
+    for counts, others in zip(*(_chunks(side, most) for side in sides), strict=True):
         below = np.pad(np.cumsum(counts[:, order], axis=1), ((0, 0), (1, 0)))
         pairs = (others * (below[:, ends[0]] + below[:, ends[1]])).sum(axis=1) / 2
         parts.append(pairs / (len(inside) * len(outside)))

@@ -27,7 +27,11 @@ Numbers = dict[str, float | None]
 
 FEWEST = 99  # draws, however many examples: the smallest p-value is then 0.01
 _LABELS = 20_000_000  # draws x examples that are drawn one by one: 2,000 draws of 10,000 examples
-_AT_ONCE = 1 << 21  # labels, or hits in cells, that are looked up at a time
+_AT_ONCE = 1 << 18  # hits in cells that are counted at a time
+_IN_CACHE = 1 << 16  # labels that are drawn and looked up at a time
+_MOST = (
+    64  # classes up to which all of them are compared with a draw, which is faster than a search
+)
 _ROUNDING = 1e-12  # by how much a drawn value may be below the model's own and count as equal
 
 
@@ -105,27 +109,30 @@ class Floors:
 
     def _hits_of_drawn_labels(self, cells: Cells, draws: int) -> Iterator[Tensor]:
         """The same of each class, in chunks (some draws, K, cells)."""
-        labels = self._labels[:, :draws]
-        step = max(1, _AT_ONCE // max(len(labels), cells.size))
-        for some in torch.split(labels, step, dim=1):
-            place = cells.index.gather(1, some.long())
-            place += torch.arange(some.shape[1]) * cells.size
-            hits = torch.bincount(place.flatten(), minlength=some.shape[1] * cells.size)
+        for some in torch.split(self._labels[:, :draws], max(1, _AT_ONCE // cells.size), dim=1):
+            number = some.shape[1]
+            hits = torch.zeros(number * cells.size, dtype=torch.int64)
+            first = torch.arange(number) * cells.size
+            rows = max(1, max(_IN_CACHE, len(hits)) // number)
+            parts = (torch.split(part, rows) for part in (cells.index, some))
+            for index, labels in zip(*parts, strict=True):
+                place = index.gather(1, labels.long()).add_(first)
+                hits += torch.bincount(place.flatten(), minlength=len(hits))
             yield hits.view(-1, *cells.shape).double()
 
     @cached_property
     def _labels(self) -> Tensor:
-        """Labels of calibrated models, (N, draws) int32: by inversion of each example's distribution."""
+        """Labels of calibrated models, (N, draws): by inversion of each example's distribution."""
         n, k = self._probs.shape
         random = np.random.default_rng([self._seed, 1])
         number = affordable(ErrorOfCells.draws, n)
-        labels = torch.empty(n, number, dtype=torch.int32)
-        for rows in torch.split(torch.arange(n), max(1, _AT_ONCE // number)):
-            below = self._probs[rows].double().cumsum(1)
-            drawn = torch.from_numpy(random.random((len(rows), number))) * below[:, -1:]
-            found = torch.searchsorted(below, drawn, right=True, out_int32=True)
-            labels[rows] = found.clamp_(max=k - 1)
-        return labels
+        labels = np.empty((n, number), np.min_scalar_type(k - 1) if k <= _MOST else np.int32)
+        step = max(1, _IN_CACHE // number)
+        for start in range(0, n, step):
+            below = self._probs[start : start + step].double().cumsum(1).numpy()
+            drawn = random.random((len(below), number)) * below[:, -1:]
+            labels[start : start + step] = _inverted(below[:, :-1], drawn)
+        return torch.from_numpy(labels)
 
     def _numbers(self, error: ErrorOfCells, cells: Cells, value: float) -> Numbers:
         numbers = {"value": value, **verdict_of(value, self._of_calibrated(error, cells))}
@@ -160,6 +167,17 @@ def as_two_columns(confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]
     """Confidences (N,) beside a 0, (N, 2), and 0 where each was right: what looks at top labels sees no difference."""
     columns = torch.stack([confidence, torch.zeros_like(confidence)], dim=1)
     return columns, correct.logical_not().long()
+
+
+def _inverted(below: Floats, drawn: Floats) -> npt.NDArray[np.integer]:
+    """Classes that draws (rows, draws) fall on, given the sums of probabilities but the last, (rows, K - 1)."""
+    if below.shape[1] >= _MOST:
+        ends, values = torch.from_numpy(below).contiguous(), torch.from_numpy(drawn)
+        return torch.searchsorted(ends, values, right=True, out_int32=True).numpy()
+    labels = np.zeros(drawn.shape, np.uint8)
+    for end in below.T:
+        labels += drawn >= end[:, None]
+    return labels
 
 
 def verdict_of(value: float, of_calibrated: Floats) -> Numbers:

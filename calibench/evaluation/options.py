@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from calibench.arguments import integer_from, numbers_of_bins, positive_integer, unit_interval
@@ -160,7 +161,7 @@ def check(options: argparse.Namespace) -> None:
     integer_from("--bootstrap", options.bootstrap, 0)
     positive_integer("--jobs", options.jobs)
     numbers_of_bins("--n_bins", options.n_bins)
-    options.calibrators = unfolded(options.calibrators)
+    options.calibrators = listed_calibrators(options.calibrators)
     if options.runs:
         _take_files(options)
     if not options.test:
@@ -199,9 +200,9 @@ def _take_files(options: argparse.Namespace) -> None:
 
 
 def _check_calibrators(options: argparse.Namespace) -> None:
-    of_members = [options.calibrate_members] if options.calibrate_members else []
-    for name in [*options.calibrators, *of_members]:
-        check_listed("calibrators", name)
+    of_members = options.calibrate_members
+    if of_members:
+        check_listed("calibrators", of_members)
     if of_members and (len(options.test) < 2 or not options.val):
         raise UsageError(
             "`--calibrate-members` is for an ensemble: several --val and --test files."
@@ -212,10 +213,25 @@ def _check_calibrators(options: argparse.Namespace) -> None:
         )
 
 
+_GROUPS: dict[str, Callable[[], Iterable[str]]] = {
+    "default": lambda: DEFAULT,
+    "all": lambda: classes("calibrators"),  # reads their source
+    "none": tuple,
+}
+
+
 def unfolded(calibrators: Sequence[str]) -> list[str]:
     """Names of calibrators, in which `default`, `all` and `none` stand for several; each once."""
-    groups = {"default": DEFAULT, "all": tuple(classes("calibrators")), "none": ()}
-    return list(dict.fromkeys(name for one in calibrators for name in groups.get(one, (one,))))
+    names = (_GROUPS[one]() if one in _GROUPS else [one] for one in calibrators)
+    return list(dict.fromkeys(chain.from_iterable(names)))
+
+
+def listed_calibrators(given: Sequence[str]) -> list[str]:
+    """`unfolded` names, of which those that are given themselves are checked (see `check_listed`)."""
+    for name in given:
+        if name not in _GROUPS:
+            check_listed("calibrators", name)
+    return unfolded(given)
 
 
 def _priors(text: str | None) -> str | list[float] | None:

@@ -70,11 +70,28 @@ class ReflectedKernel:
         at_points = self.smoothed(residuals, width)
         return at_points[:-1].abs().sum(1) / (at_points[-1] + SOFTENING).sum()
 
-    def errors(self, position: Tensor, residual: Tensor, mass: Tensor, width: float) -> Tensor:
-        """The error of sets with masses of their own, residuals and masses (sets, N) at positions (N,)."""
-        at_points = self.smoothed(Residuals(position, torch.cat([residual, mass])), width)
-        residuals, masses = at_points.chunk(2)
-        return residuals.abs().sum(1) / (masses + SOFTENING).sum(1)
+    def errors(
+        self, position: Tensor, residual: Tensor, mass: Tensor, width: float, share: Tensor
+    ) -> Tensor:
+        """The error of sets with masses of their own, residuals and masses (sets, N) at positions (N,).
+
+        Args:
+            position: See `Residuals`.
+            residual: Of each set.
+            mass: Of each set.
+            width: Of the kernel.
+            share: What `shares` gives of these positions and this width.
+        """
+        at_points = self.smoothed(Residuals(position, residual), width)
+        return at_points.abs().sum(1) / (mass @ share + at_points.shape[1] * SOFTENING)
+
+    def shares(self, position: Tensor, width: float) -> Tensor:
+        """What a mass of 1 at each position adds to the sum of the smoothed mass, (N,): the gradient of that sum."""
+        with torch.enable_grad():
+            mass = position.new_zeros(1, len(position), requires_grad=True)
+            total = self.smoothed(Residuals(position, mass), width).sum()
+            (share,) = torch.autograd.grad(total, mass)
+        return share.squeeze(0)
 
     @staticmethod
     def smoothed(residuals: Residuals, width: float, at: Tensor | None = None) -> Tensor:

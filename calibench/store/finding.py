@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from calibench.config import benchmarks_folder, near_matches
-from calibench.data.source import data_root
 from calibench.runs import Predictions, run_folders
 from calibench.runs.folder import SEED
 from calibench.store.entry import STATUS, Entry
@@ -160,6 +159,8 @@ def _only(asked: str, names: Sequence[str], store: Path | str) -> str:
 
 def _copy(url: str) -> Path:
     """The folder of the copy of a URL."""
+    from calibench.data.source import data_root  # reads the source of every data module
+
     readable = re.sub(r"\W+", "-", url.partition("://")[2]).strip("-")[:60]
     digest = hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:8]
     return data_root() / "stores" / f"{readable}-{digest}"

@@ -8,9 +8,8 @@ from pathlib import Path
 from calibench.analyses.posthoc.sources import check_sources
 from calibench.arguments import positive_integer, unit_interval
 from calibench.config import UsageError, near_matches
-from calibench.config.catalogue import check_listed
 from calibench.evaluation.files import FILES_HELP, add_reader_arguments
-from calibench.evaluation.options import unfolded
+from calibench.evaluation.options import listed_calibrators
 from calibench.processes import cores
 from calibench.tables.output import loading
 from calibench.tables.titles import TEST_METRICS
@@ -99,9 +98,7 @@ def run(options: argparse.Namespace) -> int:
         positive_integer("--sizes", size)
     check_sources(options.sources)
     options.metrics = _metrics(options.metrics)
-    options.calibrators = unfolded(options.calibrators)
-    for name in options.calibrators:
-        check_listed("calibrators", name)
+    options.calibrators = listed_calibrators(options.calibrators)
     with loading():
         from calibench.analyses.posthoc.command import benchmark
     return benchmark(options)
