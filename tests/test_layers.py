@@ -21,7 +21,7 @@ training | plots | templates
 leaderboard | doctor
 evaluation > store > runs | data > tables
 losses | metrics | calibrators | backbones | published | statistics
-config > processes > binning | distributed | arguments | tensors | tasks
+config > processes > binning | distributed | arguments | tensors | tasks | delimited
 """
 LIGHTNING = {"cli", "analyses", "sweep", "training", "data"}
 

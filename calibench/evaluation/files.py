@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibench.config import near_matches
+from calibench.delimited import checked_cells
 from calibench.evaluation.arrays import (
     CLASS_NAMES,
     LOGITS,
@@ -176,7 +177,9 @@ def _pt(path: Path) -> dict[str, Array]:
 def _csv(path: Path) -> dict[str, Array]:
     import pandas as pd
 
-    return _table(pd.read_csv(path, encoding="utf-8-sig", skipinitialspace=True))
+    columns = range(checked_cells(path))  # what follows them in a row is empty
+    reading = {"encoding": "utf-8-sig", "skipinitialspace": True}
+    return _table(pd.read_csv(path, index_col=False, usecols=columns, **reading))
 
 
 def _parquet(path: Path) -> dict[str, Array]:

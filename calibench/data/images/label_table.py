@@ -13,6 +13,7 @@ from calibench.config import near_matches
 from calibench.data.images.labelled import LabelledFiles, LabelledImageDataModule
 from calibench.data.source import DataError
 from calibench.data.splits import check_fractions, hold_out_share_of_groups
+from calibench.delimited import checked_cells
 from calibench.tasks import UNKNOWN
 
 SPLITS = ("train", "val", "test")
@@ -130,7 +131,10 @@ def _read(file: Path) -> dict[str, list[str]]:
     if not file.is_file():
         raise DataError(f"{file} is missing: a table `path,label1,label2,...` is expected there.")
     try:
-        frame = pandas.read_csv(file, dtype=str, keep_default_na=False, index_col=False)
+        columns = range(checked_cells(file))
+        frame = pandas.read_csv(
+            file, dtype=str, keep_default_na=False, index_col=False, usecols=columns
+        )
     except (ValueError, OSError) as error:
         raise DataError(f"{file} cannot be read: {' '.join(str(error).split())}.") from None
     if not len(frame):

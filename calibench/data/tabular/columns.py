@@ -11,6 +11,7 @@ import numpy as np
 
 from calibench.config import near_matches
 from calibench.data.source import DataError
+from calibench.delimited import checked_cells
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 # Cells of a column of numbers that hold none. In a column of labels they are names like others.
@@ -142,8 +143,10 @@ def _read(path: Path, numbers: list[str], names: list[str]) -> Any:
 
     if path.suffix.lower() == ".parquet":
         return pandas.read_parquet(path, columns=[*numbers, *names])
+    separator = _SEPARATORS[path.suffix.lower()]
+    checked_cells(path, separator)
     options: dict[str, Any] = {
-        "sep": _SEPARATORS[path.suffix.lower()],
+        "sep": separator,
         "usecols": [*numbers, *names],
         "index_col": False,
         "keep_default_na": False,

@@ -1,0 +1,66 @@
+"""Rows of a CSV file with too many or too few cells are named, by whatever reads the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibench.data.images.label_table import ImageLabelsDataModule
+from calibench.data.source import DataError
+from calibench.data.tabular.columns import read_columns
+from calibench.delimited import checked_cells
+from calibench.evaluation.files import Reader
+from calibench.runs import CorruptRun
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "table.csv"
+    path.write_bytes(text.encode())
+    return path
+
+
+GOOD = {
+    "plain": "a,b,label\n1,2,x\n3,4,y\n",
+    "without an end": "a,b,label\n1,2,x\n3,4,y",
+    "of Windows": "a,b,label\r\n1,2,x\r\n\r\n3,4,y\r\n",
+    "with an empty line": "a,b,label\n1,2,x\n\n3,4,y\n",
+    "with a comma at the end of some rows": "a,b,label\n1,2,x,\n3,4,y\n",
+    "quoted": 'a,b,label\n1,2,"x,y"\n3,4,"y\nz"\n',
+    "with a quoted header": '"a","b,c",label\n1,2,x\n',
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_files(name: str, tmp_path: Path) -> None:
+    assert checked_cells(write(tmp_path, GOOD[name])) == 3
+
+
+@pytest.mark.parametrize("cell", ["x", '"x"'])
+@pytest.mark.parametrize("bad", ["5,6,z,7", "5,6"])
+def test_the_row_is_named(bad: str, cell: str, tmp_path: Path) -> None:
+    for end in ("", "\n", "\n8,9,x\n"):
+        path = write(tmp_path, f"a,b,label\n1,2,{cell}\n\n3,4,y\n{bad}{end}")
+        cells = bad.count(",") + 1
+        with pytest.raises(ValueError, match=f"^row 3 has {cells} cells, its header 3"):
+            checked_cells(path)
+
+
+def test_every_reader_names_the_file_and_the_row(tmp_path: Path) -> None:
+    shifted = write(tmp_path, "a,b,label\n1,2,x,9\n3,4,y,9\n")  # pandas takes `a` for row names
+    with pytest.raises(DataError, match=r"table.csv cannot be read: row 1 has 4 cells"):
+        read_columns(shifted, None, "label")
+    labels = write(tmp_path, "path,Edema,Mass\na.png,1,0\nb.png,0\n")
+    with pytest.raises(DataError, match=r"table.csv cannot be read: row 2 has 2 cells"):
+        ImageLabelsDataModule(file=str(labels))
+    logits = write(tmp_path, "a,b,label\n0.5,1.5,0,7\n2.5,0.5,1,7\n")
+    with pytest.raises(CorruptRun, match=r"table.csv.*row 1 has 4 cells"):
+        Reader()(str(logits))
+
+
+def test_a_comma_at_the_end_of_each_row_is_no_column(tmp_path: Path) -> None:
+    path = write(tmp_path, "a,b,label\n-0.5,1.5,0,\n2.5,0.5,1,\n")
+    read = Reader(scores="logits")(str(path))
+    np.testing.assert_allclose(read.logits, [[-0.5, 1.5], [2.5, 0.5]])
+    assert read_columns(path, None, "label").numbers.shape == (2, 2)
