@@ -115,15 +115,31 @@ def hold_out(examples: Examples, fraction: float, seed: int) -> tuple[Examples, 
     return examples.take(rest), examples.take(held)
 
 
-def hold_out_positions(target: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Positions of `hold_out`: (of the rest, of the part held out), each in order."""
-    counts = torch.bincount(target).double().mul(fraction).round().long()
-    held = choose_per_class(target, counts, seed)
+def hold_out_positions(target: Tensor, part: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Positions of `hold_out`: (of the rest, of the part held out), each in order.
+
+    Args:
+        target: Class indices (N,).
+        part: The share held out, each class rounded, or as an integer the number of rows, which is met exactly.
+        seed: What chooses.
+    """
+    held = choose_per_class(target, _wanted(torch.bincount(target), part), seed)
     return complement(held, len(target)), held
 
 
+def _wanted(members: Tensor, part: float) -> Tensor:
+    """How many of each class are held out, (K,) int64; a number of rows goes to the largest remainders."""
+    if not isinstance(part, int):
+        return members.double().mul(part).round().long()
+    exact = members.double() * part / members.sum()
+    counts = exact.floor().long()
+    most = (exact - counts).argsort(descending=True, stable=True)
+    counts[most[: part - int(counts.sum())]] += 1
+    return counts
+
+
 def hold_out_groups(
-    target: Tensor, groups: Tensor, fraction: float, seed: int
+    target: Tensor, groups: Tensor, part: float, seed: int
 ) -> tuple[Tensor, Tensor]:
     """Positions (of the rest, of the part held out), each in order, so that no group has rows in both.
 
@@ -134,12 +150,12 @@ def hold_out_groups(
     Args:
         target: Class indices (N,).
         groups: The group of each row (N,), numbered from 0.
-        fraction: Share of the rows that is held out.
+        part: Share of the rows that is held out, or as an integer their number.
         seed: What orders the groups.
     """
     members = np.zeros((int(groups.max()) + 1, int(target.max()) + 1), np.int64)
     np.add.at(members, (groups.numpy(), target.numpy()), 1)
-    wanted = np.rint(fraction * members.sum(0))
+    wanted = _wanted(torch.from_numpy(members.sum(0)), part).numpy()
     held = np.zeros(len(members), bool)
     order = np.random.default_rng(seed).permutation(len(members))
     for more_than_wanted in (False, True):
@@ -183,8 +199,9 @@ def given_or_held_out(
 
     Args:
         whole: What training and the splits that are not given are cut from.
-        test: The test split, or the share of the whole that is held out for it, stratified.
-        val: The validation split, or its share.
+        test: The test split, or what is held out of the whole for it, stratified: a share, or as an integer a number of
+            examples.
+        val: The validation split, or the same for it.
         seed: What chooses.
         what: What messages call the whole: its file.
         groups: The group of each example of the whole (N,); none then has examples in two splits.
@@ -195,10 +212,15 @@ def given_or_held_out(
     rest, left = torch.arange(len(whole.target)), 1.0
     parts = {}
     for name, part in (("test", test), ("val", val)):
-        if not isinstance(part, float):
+        if not isinstance(part, float | int):
             parts[name] = part
             continue
-        share, target = part / left, whole.target[rest]
+        target = whole.target[rest]
+        share = part if isinstance(part, int) else part / left
+        if share >= len(target):
+            raise DataError(
+                f"{what} has {len(target)} rows, of which {share} cannot be held out for {name}."
+            )
         kept, held = (
             hold_out_positions(target, share, seed)
             if groups is None
@@ -210,7 +232,7 @@ def given_or_held_out(
                 f"{what} has too few {unit} to hold any out for {name} ({len(target)} rows, a share of {share:.3g})."
             )
         parts[name], rest = whole.take(rest[held]), rest[kept]
-        left -= part
+        left -= part / len(whole.target) if isinstance(part, int) else part
     return whole.take(rest), parts["val"], parts["test"]
 
 

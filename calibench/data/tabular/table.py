@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from calibench.arguments import positive_integer
 from calibench.config import near_matches
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
@@ -36,6 +37,9 @@ class TableDataModule(ClassificationDataModule):
             those without a name, such as row numbers.
         val_fraction: Share of the training file held out for validation, stratified.
         test_fraction: Share of the training file held out for testing, stratified.
+        val_size: Rows of the training file held out for validation, stratified, instead of a share; with groups as
+            nearly so many as these allow.
+        test_size: The same for testing.
         standardise: Subtract each column's mean and divide by its standard deviation, both of the training rows.
         missing: What becomes of an empty cell among the numbers (also `NA`, `NaN`, `null`): "refuse" the file, take
             the column's "mean" of the training rows, or "drop" the row; results say how many.
@@ -58,6 +62,8 @@ class TableDataModule(ClassificationDataModule):
         features: Sequence[str] | None = None,
         val_fraction: float = 0.1,
         test_fraction: float = 0.2,
+        val_size: int | None = None,
+        test_size: int | None = None,
         standardise: bool = True,
         missing: Literal["refuse", "mean", "drop"] = "refuse",
         root: str | None = None,
@@ -67,7 +73,13 @@ class TableDataModule(ClassificationDataModule):
         self.label_column, self.group_column, self.features = label_column, group_column, features
         self.missing, self.root = missing, root
         self.train_file, self.val_file, self.test_file = train_file, val_file, test_file
-        self.val_fraction, self.test_fraction = val_fraction, test_fraction
+        for name, size in (("val_size", val_size), ("test_size", test_size)):
+            if size is not None:
+                positive_integer(name, size)
+        self.held_out = {
+            "val": val_size or float(val_fraction),
+            "test": test_size or float(test_fraction),
+        }
         self.standardise = standardise
         train = self.read(train_file, features)
         check_labels(train.labels.numbers, train.labels.names, train_file, label_column)
@@ -95,8 +107,8 @@ class TableDataModule(ClassificationDataModule):
         groups = tables["train"].groups
         splits = given_or_held_out(
             parts["train"],
-            test=parts.get("test", self.test_fraction),
-            val=parts.get("val", self.val_fraction),
+            test=parts.get("test", self.held_out["test"]),
+            val=parts.get("val", self.held_out["val"]),
             seed=seed,
             what=self.train_file,
             groups=None if groups is None else torch.from_numpy(groups.numbers),

@@ -42,6 +42,27 @@ def test_one_file_is_split_stratified_and_by_its_seed(tmp_path: Path) -> None:
     assert data.fingerprint != module(train_file=file, split_seed=2).fingerprint
 
 
+def test_sizes_are_met_exactly_and_stratified(tmp_path: Path) -> None:
+    """Also beside a share, which stays one of the whole file; of 41 rows 21 are `b`."""
+    file = table(tmp_path / "all.csv", 41)
+    data = module(train_file=file, val_size=7, test_size=9)
+    assert sizes(data) == [25, 7, 9]
+    assert all(torch.bincount(part.target).diff().abs().item() <= 1 for part in data.splits)
+    assert sizes(module(train_file=file, test_size=11, val_fraction=0.2)) == [22, 8, 11]
+    with pytest.raises(DataError, match="has 34 rows, of which 34 cannot be held out for val"):
+        module(train_file=file, val_size=34, test_size=7)
+    with pytest.raises(ValueError, match="`val_size` must be a positive integer, got 0"):
+        module(train_file=file, val_size=0)
+
+
+def test_sizes_are_met_as_nearly_as_groups_allow(tmp_path: Path) -> None:
+    path = tmp_path / "groups.csv"
+    rows = [f"{i},{i // 3},{'a' if i % 2 else 'b'}" for i in range(60)]
+    path.write_text("\n".join(["age,patient,kind", *rows]))
+    data = module(train_file=str(path), group_column="patient", val_size=9, test_size=12)
+    assert [abs(a - b) <= 2 for a, b in zip(sizes(data), (39, 9, 12), strict=True)] == [True] * 3
+
+
 def test_files_of_their_own_are_used_whole(tmp_path: Path) -> None:
     files = {
         f"{name}_file": table(tmp_path / f"{name}.csv", n)
