@@ -54,6 +54,7 @@ from results
   reproduce    print a paper's table with our numbers below the paper's
   report       write a self-contained HTML page of a results folder
   plot         draw a reliability diagram or another picture
+  plot sweep   draw metrics over the values of a key that a sweep varies
   plot grad-cam  draw where in images trained networks find evidence for a class; measure it against boxes
 
 of losses
@@ -269,6 +270,7 @@ ROOMS = {
     "report": "calibench.report",
     "plot": "calibench.plots.command",
     "plot grad-cam": "calibench.analyses.grad_cam.options",  # of networks and images, not of results as other kinds
+    "plot sweep": "calibench.plots.sweep_command",
     "plot loss-surface": "calibench.analyses.loss_surface.command",  # of losses
     "data": "calibench.data.command",
     "evaluate": "calibench.evaluation.options",
