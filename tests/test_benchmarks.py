@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -75,25 +71,3 @@ def test_every_benchmark_names_its_command_in_the_header() -> None:
         header = [row for row in available()[name].read_text().splitlines() if row.startswith("#")]
         assert any("calibench fit" in row or "calibench sweep" in row for row in header), name
         assert "num_classes" not in load(name).get("data", {}).get("init_args", {}), name
-
-
-def test_a_wheel_carries_the_benchmarks(tmp_path: Path) -> None:
-    backend = pytest.importorskip("hatchling.build")
-    repository = Path(__file__).parent.parent
-    code = f"import os; os.chdir({str(repository)!r}); from hatchling.build import build_wheel; print(build_wheel({str(tmp_path)!r}))"
-    assert importlib.import_module(backend.__name__)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
-        wheel.extractall(tmp_path / "site")
-    for file in ("py.typed", "data/sources.yaml"):
-        assert (tmp_path / "site" / "calibench" / file).is_file()
-    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); from calibench import config; print(config.find('digits_lt'), config.find('focal'), config.benchmarks_folder() / 'store/index.parquet')"
-    found = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
-    ).stdout.split()
-    assert [Path(path).relative_to(tmp_path / "site").as_posix() for path in found] == [
-        "calibench/_benchmarks/digits_lt.yaml",
-        "calibench/_benchmarks/losses/focal.yaml",
-        "calibench/_benchmarks/store/index.parquet",
-    ]
-    assert list((tmp_path / "site/calibench/_benchmarks/store").rglob("predictions/test.npz"))

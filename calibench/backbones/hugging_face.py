@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from calibench.backbones.base import Backbone, TokenInputs
 from calibench.backbones.hub import one_line_of, without_retries
 from calibench.config import UsageError
+from calibench.config.extras import pip_install
 
 
 class HuggingFaceBackbone(Backbone):
     """Any sequence classifier of transformers, by its name or folder (Wolf et al. 2020).
 
-    It needs the extra `text` (`pip install 'calibench[text]'`) and a data module whose
+    It needs the extra `text` and a data module whose
     `tokenizer_file` is the model's own `tokenizer.json`. Inputs are as data modules of texts make
     them: 0 is padding, in front, and the model's token t is t + 1. The model sees each text from
     position 0 on, with its own padding behind and an attention mask.
@@ -86,7 +87,7 @@ def _create(name: str, pretrained: bool, options: Mapping[str, Any]) -> nn.Modul
         from transformers import AutoConfig, AutoModelForSequenceClassification
     except ImportError:
         raise ValueError(
-            "`HuggingFaceBackbone` needs transformers: pip install 'calibench[text]'."
+            f"`HuggingFaceBackbone` needs transformers: {pip_install('text')}."
         ) from None
     if "trust_remote_code" in options:
         raise ValueError(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibench.config import UsageError
+from calibench.config.extras import pip_install
 from calibench.evaluation.arrays import NAMES, PROBS, Array, predictions_of
 from calibench.evaluation.files import Reader
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
@@ -59,7 +60,7 @@ def _of_hdf5(path: Path, reader: Reader) -> Iterator[Imported]:
         import h5py
     except ImportError:
         raise UsageError(
-            f"{path} is an HDF5 file, for which h5py is needed: pip install 'calibench[h5py]'"
+            f"{path} is an HDF5 file, for which h5py is needed: {pip_install('h5py')}"
         ) from None
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")

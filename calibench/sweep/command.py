@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.live import Live
 
 from calibench.config import Options, UsageError, find
+from calibench.config.extras import pip_install
 from calibench.config.mistakes import check
 from calibench.config.verb_parser import VerbParser
 from calibench.leaderboard import leaderboard
@@ -137,7 +138,11 @@ suites (YAML files; see `calibench list benchmarks`, docs/suites.md and benchmar
   select: val/nll                       the best setting of the grid by a metric of the validation set, for each
                                         benchmark, network and loss; printed, and written into selections/
 
-on SLURM (needs `pip install 'calibench[slurm]'` and a folder of results that the nodes share)
+"""
+    parser.epilog += (
+        f"on SLURM (needs `{pip_install('slurm')}` and a folder of results that the nodes share)\n"
+    )
+    parser.epilog += """\
   The cells that are not done become one job array. --slurm.KEY VALUE is any parameter of a SLURM job that submitit
   knows: partition, time, gpus_per_node, cpus_per_task, mem, account, qos, constraint, setup, array_parallelism, ...
   A job that is pre-empted or runs into its time limit is put back into the queue and its cells go on from their last

@@ -90,5 +90,5 @@ def test_an_unknown_model_is_one_line(tmp_path: Path) -> None:
 
 def test_without_the_library_the_message_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ValueError, match=r"pip install 'calibench\[text\]'"):
+    with pytest.raises(ValueError, match=r"pip install 'calibench-suite\[text\]'"):
         HuggingFaceBackbone(num_classes=2, name="anything")

@@ -85,7 +85,7 @@ def test_without_h5py_the_way_to_get_it_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(UsageError, match=r"h5py is needed: pip install 'calibench\[h5py\]'"):
+    with pytest.raises(UsageError, match=r"h5py is needed: pip install 'calibench-suite\[h5py\]'"):
         list(imported(tmp_path / "a.h5", Reader()))
 
 

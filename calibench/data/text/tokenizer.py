@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 
 from calibench.arguments import integer_from
+from calibench.config.extras import pip_install
 from calibench.data.source import DataError
 
 # Keras' Tokenizer turns these into blanks, lowers the case and splits; a word is what is left between.
@@ -107,7 +108,7 @@ class SubwordTokenizer(Tokenizer):
             from tokenizers import Tokenizer as Ready
         except ImportError:
             raise DataError(
-                "a tokenizer.json needs the `tokenizers` library: pip install 'calibench[text]'."
+                f"a tokenizer.json needs the `tokenizers` library: {pip_install('text')}."
             ) from None
         try:
             content = Path(file).expanduser().read_text(encoding="utf-8")

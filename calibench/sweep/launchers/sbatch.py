@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from calibench.config import ExpectedFailure, UsageError, near_matches, read_yaml
+from calibench.config.extras import pip_install
 from calibench.sweep.launchers.bundles import Bundle
 
 _PREFIX = "slurm."
@@ -111,7 +112,7 @@ class Array:
             submitit = importlib.import_module("submitit")
         except ImportError as error:
             raise ExpectedFailure(
-                "`--launcher slurm` needs submitit: pip install 'calibench[slurm]'"
+                f"`--launcher slurm` needs submitit: {pip_install('slurm')}"
             ) from error
         try:
             self._executor: Any = submitit.SlurmExecutor(folder, max_num_timeout=_ATTEMPTS)

@@ -72,5 +72,5 @@ def test_a_file_that_is_no_tokenizer_is_refused_in_one_line(tmp_path: Path) -> N
 
 def test_without_the_library_the_message_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
-    with pytest.raises(DataError, match=r"pip install 'calibench\[text\]'"):
+    with pytest.raises(DataError, match=r"pip install 'calibench-suite\[text\]'"):
         SubwordTokenizer(file="tokenizer.json")

@@ -116,7 +116,7 @@ def test_without_submitit_or_slurm(
     with pytest.raises(ExpectedFailure, match="`srun` was not found"):
         Array(tmp_path, {}, minutes=5)
     monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(ExpectedFailure, match=r"pip install 'calibench\[slurm\]'"):
+    with pytest.raises(ExpectedFailure, match=r"pip install 'calibench-suite\[slurm\]'"):
         Array(tmp_path, {}, minutes=5)
 
 

@@ -1,0 +1,44 @@
+"""What reads logits and results works without Lightning, timm, torchvision and datasets (and so without torchmetrics)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from calibench.config import benchmarks_folder
+
+BLOCKED = """
+import importlib.abc, sys
+
+class Blocked(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("lightning", "timm", "torchvision", "datasets", "torchmetrics"):
+            raise ModuleNotFoundError(f"{name} is blocked", name=name)
+
+sys.meta_path.insert(0, Blocked())
+from calibench.cli import main
+
+for line in sys.stdin:
+    code = main(line.split())
+    print("ended", line.split()[0], code, flush=True)
+"""
+
+
+def test_verbs_of_logits_and_results_need_no_library_of_training(tmp_path: Path) -> None:
+    run = next(benchmarks_folder().glob("store/digits_lt/SmallCNN/BrierLoss/*/seed=1"))
+    store = run.parents[4]
+    lines = [
+        f"evaluate {run} --calibrators TemperatureScaling --bootstrap 50",
+        f"doctor {run}",
+        f"posthoc {run} --calibrators TemperatureScaling --jobs 1 -o {tmp_path / 'posthoc'}",
+        f"leaderboard {store}",
+        f"report {store} -o {tmp_path / 'report.html'}",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED], input="\n".join(lines), capture_output=True, text=True
+    )
+    ended = [line for line in done.stdout.splitlines() if line.startswith("ended")]
+    assert ended == [f"ended {line.split()[0]} 0" for line in lines], done.stdout + done.stderr
+    assert (tmp_path / "report.html").stat().st_size > 100_000
+    assert (tmp_path / "posthoc/results.csv").is_file()
