@@ -23,7 +23,8 @@ def required() -> dict[str, Requirement]:
     """What users and the tests need, by name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    texts = [text for name in extras if name != "dev" for text in extras[name]]
+    others = ("dev", "docs")  # the site is built with one set of versions
+    texts = [text for name in extras if name not in others for text in extras[name]]
     found = map(Requirement, [*project["dependencies"], *texts])
     return {canonicalize_name(requirement.name): requirement for requirement in found}
 

@@ -131,7 +131,7 @@ examples:
 Any KEY of the configuration can follow, as for `calibench fit`. Threads per cell come from the configuration
 (`threads`), so --jobs never changes a number. A killed sweep goes on where it stopped when it is run again.
 
-suites (YAML files; see `calibench list benchmarks`, docs/suites.md and benchmarks/suites/digits_focal.yaml)
+suites (YAML files; see `calibench list benchmarks`, docs/howto/suites.md and benchmarks/suites/digits_focal.yaml)
   benchmark, losses, backbones, seeds   the comparison is their product; `parts` lists several such products
   set: {KEY: VALUE}                     values of configuration keys
   grid: {KEY: [VALUE, ...]}             every combination of values is a row of its own

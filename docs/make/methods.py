@@ -1,0 +1,64 @@
+"""A page for every loss, calibrator and metric: its docstring, equation, audit and picture."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import yaml
+from families import FAMILIES, Family, Note
+from pictures import drawn, shown
+
+from calibench.config import catalogue
+
+
+def pages(root: Path) -> dict[str, str | bytes]:
+    """Every page and picture, by its path in the site."""
+    made: dict[str, str | bytes] = {}
+    for family in FAMILIES:
+        made[f"{family.kind}/index.md"] = overview(family)
+        for name, module in catalogue.defining_modules(family.kind).items():
+            made |= page(family, name, module)
+    return made
+
+
+def overview(family: Family) -> str:
+    """All methods of a family, a line each."""
+    listed = sorted(catalogue.classes(family.kind).items())
+    rows = "\n".join(f"| [{name}]({name}.md) | {as_text(line)} |" for name, line in listed)
+    return (
+        f"# {family.kind.capitalize()}\n\nAlso: `calibench list {family.kind}`.\n\n"
+        f"| {family.singular} | what it is |\n|---|---|\n{rows}\n"
+    )
+
+
+def page(family: Family, name: str, module: str) -> dict[str, str | bytes]:
+    """The page of a method, and its picture."""
+    note = notes()[family.kind][name]
+    code = note.get("code") or family.code(name, note)
+    parts = [
+        f"# {name}",
+        as_text(catalogue.classes(family.kind)[name]),
+        f"$$\n{note['equation']}\n$$",
+        shown(code, f"{name}.svg", note.get("alt") or family.alt.format(name=name)),
+        *([] if "code" in note else [family.legend]),
+        *family.beside(name, note),
+        f"## Reference\n\n::: {module}.{name}",
+    ]
+    path = f"{family.kind}/{name}"
+    return {f"{path}.md": "\n\n".join(parts) + "\n", f"{path}.svg": drawn(code)}
+
+
+@cache
+def notes() -> dict[str, dict[str, Note]]:
+    """The equations, and how pictures are called where the defaults do not do."""
+    found: dict[str, dict[str, Note]] = yaml.safe_load(
+        Path(__file__).with_name("equations.yaml").read_text()
+    )
+    return found
+
+
+def as_text(line: str) -> str:
+    """A line in which nothing means anything in Markdown."""
+    return re.sub(r"([|*_\[\]])", r"\\\1", line)

@@ -1,0 +1,72 @@
+"""Every command on a page has options that exist."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from calibench import cli
+from calibench.config import available
+from calibench.config.verb_parser import VerbParser
+from calibench.sweep import command as sweep
+from tests.docs.pages import ROOT, WRITTEN, blocks, name
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Each command of calibench in a block of commands, with its page."""
+    for page in WRITTEN:
+        for block in blocks(page):
+            for line in block.text.splitlines() if block.language == "bash" else []:
+                for found in re.findall(r"(?:^|[ /])calibench ([a-z].*?)(?: && |$)", line):
+                    yield name(page), found
+
+
+def stand_in(word: str) -> str:
+    """A benchmark for a configuration that an earlier line of the page makes."""
+    return "digits_lt" if word.endswith(".yaml") and word not in available() else word
+
+
+def check(arguments: list[str]) -> None:
+    """Parse a command line as its verb does, and run nothing."""
+    verb = " ".join(arguments[: 2 if " ".join(arguments[:2]) in cli.VERBS else 1])
+    rest = arguments[len(verb.split()) :]
+    if verb in cli.TRAINING_HELP:
+        given = cli.read_arguments([stand_in(word) for word in rest])
+        if given.files:
+            cli._check(cli.configuration(given.files, given.options), given.questions)
+        return
+    parser = VerbParser(verb)
+    if verb == "sweep":
+        sweep.add_arguments(parser)
+        _, overrides = parser.parse_known_args(rest)
+        sweep.check_overrides(overrides, parser)
+    else:
+        importlib.import_module(cli.ROOMS[verb]).add_arguments(parser)
+        parser.parse_args(rest)
+
+
+@pytest.mark.parametrize(("page", "command"), [*dict.fromkeys(commands())])
+def test_the_options_exist(
+    page: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for block in blocks(ROOT / page):
+        if block.title:
+            (tmp_path / block.title).write_text(block.text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    check(shlex.split(command, comments=True))
+
+
+def test_there_are_commands_and_a_wrong_one_is_found() -> None:
+    assert len([*commands()]) > 60
+    with pytest.raises(cli.UsageError, match="metrcs"):
+        check(["leaderboard", "store", "--metrcs", "nll"])
+    with pytest.raises(cli.UsageError, match="gama"):
+        check(
+            ["fit", "--config", "digits_lt", "--model.loss", "FocalLoss", "--model.loss.gama", "3"]
+        )

@@ -1,0 +1,75 @@
+"""The site: every method has its equation, every page its place, and it builds without a network."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from calibench.config import catalogue
+from tests.docs.pages import ROOT
+
+DOCS = ROOT / "docs"
+EQUATIONS = yaml.safe_load((DOCS / "make/equations.yaml").read_text())
+
+
+@pytest.mark.parametrize("kind", ["losses", "calibrators", "metrics"])
+def test_every_method_has_an_equation(kind: str) -> None:
+    assert set(EQUATIONS[kind]) == set(catalogue.classes(kind))
+    assert all(note["equation"].strip() for note in EQUATIONS[kind].values())
+
+
+def test_every_equation_is_drawn() -> None:
+    convert = pytest.importorskip("latex2mathml.converter", reason="needs the extra `docs`").convert
+    for notes in EQUATIONS.values():
+        for name, note in notes.items():
+            assert "\\" not in convert(note["equation"]), name
+
+
+def test_every_page_has_its_place() -> None:
+    named = re.findall(r"[\w/-]+\.md\b", (ROOT / "mkdocs.yml").read_text())
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    made = {"gallery.md", *(name for name in named if name.startswith("benchmarks/"))}
+    assert pages == set(named) - made
+    assert all((ROOT / name).is_file() for name in named if name.startswith("benchmarks/"))
+    assert len(named) == len(set(named))
+
+
+_BUILD = """
+import socket, sys
+def refuse(*_): raise OSError("the build asked for the network")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
+from mkdocs.__main__ import cli
+cli(["build", "--strict", "--quiet", "--config-file", sys.argv[1], "--site-dir", sys.argv[2]])
+"""
+
+
+@pytest.mark.slow
+def test_it_builds_strictly_without_a_network(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="needs the extra `docs`")
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"}
+    done = subprocess.run(
+        [sys.executable, "-c", _BUILD, str(ROOT / "mkdocs.yml"), str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    for kind in EQUATIONS:
+        for name in catalogue.classes(kind):
+            page = (tmp_path / kind / f"{name}.html").read_text()
+            assert "<math" in page, name
+            assert f'src="{name}.svg"' in page, name
+            assert (tmp_path / kind / f"{name}.svg").read_bytes().startswith(b"<?xml"), name
+    digits = (tmp_path / "benchmarks/results/digits_lt.html").read_text()
+    assert digits.count("<table") >= 2
+    assert (tmp_path / "tutorials/01_quickstart.html").is_file()
+    fetched = r'<(?:script|link|img)[^>]*(?:src|href)="(?:https?:)?//'
+    for page in tmp_path.rglob("*.html"):
+        assert not re.search(fetched, page.read_text()), page

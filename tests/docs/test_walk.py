@@ -1,0 +1,73 @@
+"""Every page is walked: its files written, its commands and its Python run, in order, in an empty folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, WRITTEN, Block, blocks, name
+
+_SHELL = f'set -e\ncalibench() {{ "{sys.executable}" -m calibench "$@"; }}\npython() {{ "{sys.executable}" "$@"; }}\n'
+
+
+def walk(page: Path, folder: Path) -> None:
+    """Do what a page says, and fail where it does."""
+    python = ""
+    for block, after in zip(blocks(page), [*blocks(page)[1:], None], strict=True):
+        if block.reason:
+            continue
+        if block.title:
+            (folder / block.title).write_text(block.text)
+        elif block.language == "bash":
+            run(["bash", "-c", _SHELL + block.text], folder)
+        elif block.language == "python":
+            python += block.text
+            printed = run([sys.executable, "-c", python], folder)
+            compare(printed, after)
+
+
+def run(command: list[str], folder: Path) -> str:
+    """Run a process; what it printed."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, f"{command[-1]}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    return done.stdout
+
+
+def compare(printed: str, after: Block | None) -> None:
+    """What a page shows below a piece of Python is what that prints."""
+    if after is not None and after.language == "text":
+        assert printed.endswith(after.text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WRITTEN, ids=name)
+def test_the_page(page: Path, tmp_path: Path) -> None:
+    walk(page, tmp_path)
+
+
+def test_a_page_that_fails_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1)\n```\n\n```text\n1\n```\n")
+    walk(page, tmp_path)
+    page.write_text("```python\nprint(1)\n```\n\n```text\n2\n```\n")
+    with pytest.raises(AssertionError):
+        walk(page, tmp_path)
+    page.write_text("```bash\nfalse\n```\n")
+    with pytest.raises(AssertionError, match="false"):
+        walk(page, tmp_path)
+    page.write_text("<!-- not run: it fails -->\n```bash\nfalse\n```\n")
+    walk(page, tmp_path)
+
+
+def test_what_is_neither_run_nor_a_file_nor_output_says_why() -> None:
+    for page in WRITTEN:
+        for block in blocks(page):
+            assert block.language in ("bash", "python", "yaml", "text"), (page, block)
+            assert block.language != "yaml" or block.title, (page, block)
