@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 from zipfile import is_zipfile
 
-from calibench.arguments import numbers_of_bins
 from calibench.config.catalogue import check_listed
 from calibench.config.errors import UsageError, did_you_mean, near_matches
 from calibench.config.families import FAMILIES, Family, family_of_key, family_of_type
+from calibench.config.guards import refusal
 from calibench.config.keys import GROUPS, KEYS, LINKED, SEED
 from calibench.config.merging import Config
 from calibench.config.signatures import Absent, Argument, Found, arguments, definition
@@ -192,17 +192,14 @@ def _check_group(group: str, value: Any, config: Config) -> None:
             if known and name.rstrip("+") not in known:
                 raise UsageError(unknown_option(name, options(config), group))
         _check_arguments(group, value, known)
-        _check_bins(f"{group}.n_bins", value.get("n_bins"))
+        _check_guards(group, definition(GROUPS[group]), value)
 
 
-def _check_bins(key: str, given: Any) -> None:
-    """Refuse numbers of bins that a run would stumble over once it is trained."""
-    numbers = given if isinstance(given, list | tuple) else [given]
-    if given is not None and not any(isinstance(number, str) for number in numbers):
-        try:
-            numbers_of_bins(key, numbers)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
+def _check_guards(key: str, found: Found | None, given: Mapping[str, Any]) -> None:
+    """Refuse values that a class refuses, as far as its source shows that."""
+    said = refusal(found, given) if found is not None else None
+    if said is not None:
+        raise UsageError(f"`{key}` does not take its arguments: {said.rstrip('.')}.")
 
 
 def _check_arguments(key: str, given: Mapping[str, Any], known: Mapping[str, Argument]) -> None:
@@ -231,6 +228,7 @@ def _check_class(key: str, value: Any, family: Family) -> None:
     if family.first:
         _check_periods(key, given, known)
     _check_arguments(key, given, known)
+    _check_guards(key, found, given)
 
 
 def _find(key: str, path: str, family: Family) -> Found | None:
@@ -338,6 +336,8 @@ def _fits_one(kind: ast.expr, value: Any) -> bool | None:
     if choices is not None:
         return value in choices or str(value) in map(str, choices)
     name = ast.unparse(kind)
+    if name.startswith("list[") and isinstance(value, str):
+        return False
     return _PLAIN[name](value) if name in _PLAIN else None
 
 
@@ -346,5 +346,6 @@ def _kinds(annotation: ast.expr) -> list[str]:
     named = []
     for kind in _members(annotation):
         choices = _choices(kind)
-        named.append(ast.unparse(kind) if choices is None else ", ".join(map(str, choices)))
+        name = ast.unparse(kind).partition("[")[0]  # list[int]: a list
+        named.append(name if choices is None else ", ".join(map(str, choices)))
     return [name for name in named if name != "None"]

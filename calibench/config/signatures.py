@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,13 +19,20 @@ class Argument:
 
     Attributes:
         name: Its name.
-        annotation: Its type, as written.
+        written: Its type, as written.
         required: Whether it has no default.
+        module: The module that it is written in.
     """
 
     name: str
-    annotation: ast.expr | None
+    written: ast.expr | None
     required: bool
+    module: str = ""
+
+    @cached_property
+    def annotation(self) -> ast.expr | None:
+        """Its type, in which the name of a union or of literals stands for these."""
+        return None if self.written is None else _spelled_out(self.written, self.module)
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,7 @@ def arguments(found: Found) -> dict[str, Argument] | None:
             return None
         init = _method(base.node, "__init__")
         if init is None and _is_dataclass(base.node):
-            return own | _fields(base.node)
+            return own | _fields(base)
         if init is not None:
             its = _of_function(init, skip=1, module=base.module)
             own = {name: its[name] for name in its if name not in passed} | own
@@ -105,6 +112,35 @@ def arguments(found: Found) -> dict[str, Argument] | None:
             if init.args.kwarg is None:
                 return own
     return own
+
+
+def constructors(found: Found, given: Set[str]) -> Iterator[tuple[ast.FunctionDef, Set[str]]]:
+    """The constructor of a class, then those of its base classes, each with the arguments that reach it as given."""
+    for base in _lineage(found) if isinstance(found.node, ast.ClassDef) else ():
+        if base is None:
+            return
+        init = _method(base.node, "__post_init__" if _is_dataclass(base.node) else "__init__")
+        if init is not None:
+            yield init, given & _taken(init) if init.name == "__init__" else given
+            given = _handed_on(init, given)
+
+
+def _taken(init: ast.FunctionDef) -> set[str]:
+    return {arg.arg for arg in (*init.args.posonlyargs, *init.args.args, *init.args.kwonlyargs)}
+
+
+def _handed_on(init: ast.FunctionDef, given: Set[str]) -> set[str]:
+    """The arguments that a constructor hands to the next one under the same name: by keyword, or among `**options`."""
+    calls = [node for node in ast.walk(init) if isinstance(node, ast.Call) and _is_super(node)]
+    words = [word for call in calls for word in call.keywords]
+    same = {word.arg for word in words if getattr(word.value, "id", "") == word.arg}
+    same |= {value.id for call in calls for value in call.args if isinstance(value, ast.Name)}
+    rest = given - _taken(init) if any(word.arg is None for word in words) else set()
+    return (given & same) | rest if len(calls) == 1 else set()
+
+
+def _is_super(call: ast.Call) -> bool:
+    return ast.unparse(call.func) == "super().__init__"
 
 
 def find_module(name: str) -> ModuleSpec | None:
@@ -227,7 +263,7 @@ def _method(node: Definition, name: str) -> ast.FunctionDef | None:
 def _passed_up(init: ast.FunctionDef) -> set[str]:
     """The arguments that a constructor itself gives to the next one, `super().__init__(name=...)`."""
     calls = (node for node in ast.walk(init) if isinstance(node, ast.Call))
-    up = [call for call in calls if ast.unparse(call.func) == "super().__init__"]
+    up = [call for call in calls if _is_super(call)]
     return {keyword.arg for call in up for keyword in call.keywords if keyword.arg is not None}
 
 
@@ -235,24 +271,40 @@ def _is_dataclass(node: Definition) -> bool:
     return any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
-def _fields(node: Definition) -> dict[str, Argument]:
-    fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
+def _fields(found: Found) -> dict[str, Argument]:
+    fields = [item for item in found.node.body if isinstance(item, ast.AnnAssign)]
     return {
-        field.target.id: Argument(field.target.id, field.annotation, field.value is None)
+        field.target.id: Argument(
+            field.target.id, field.annotation, field.value is None, found.module
+        )
         for field in fields
         if isinstance(field.target, ast.Name) and "ClassVar" not in ast.unparse(field.annotation)
     }
 
 
-def _spelled_out(annotation: ast.expr | None, module: str) -> ast.expr | None:
-    """A type in which the name of a union stands for the union."""
-    for node in _statements(_body(module)) if isinstance(annotation, ast.Name) else ():
-        name = annotation.id  # type: ignore[union-attr]
-        if isinstance(node, ast.Assign) and name in _bound(node):
-            return node.value if isinstance(node.value, ast.BinOp) else annotation
-        if isinstance(node, ast.ImportFrom) and name in _bound(node):
-            return _spelled_out(annotation, _origin(module, node))
+def _spelled_out(annotation: ast.expr, module: str, depth: int = 8) -> ast.expr:
+    """A type in which the name of a union or of literals stands for these."""
+    if isinstance(annotation, ast.Name):
+        return _alias(annotation, module, depth)
+    if isinstance(annotation, ast.Subscript) and isinstance(annotation.value, ast.Name):
+        inner = annotation.slice
+        if annotation.value.id == "Optional":
+            return ast.Subscript(annotation.value, _spelled_out(inner, module, depth))
+        if annotation.value.id == "Union" and isinstance(inner, ast.Tuple):
+            members: list[ast.expr] = [_spelled_out(one, module, depth) for one in inner.elts]
+            return ast.Subscript(annotation.value, ast.Tuple(members))
     return annotation
+
+
+def _alias(name: ast.Name, module: str, depth: int) -> ast.expr:
+    """What a name is assigned in a module, or in the one that it is imported from, if that is a union or literals."""
+    for node in _statements(_body(module)) if depth else ():
+        if isinstance(node, ast.Assign) and name.id in _bound(node):
+            is_type = isinstance(node.value, ast.BinOp | ast.Subscript)
+            return _spelled_out(node.value, module, depth - 1) if is_type else name
+        if isinstance(node, ast.ImportFrom) and name.id in _bound(node):
+            return _alias(name, _origin(module, node), depth - 1)
+    return name
 
 
 def _of_function(node: ast.FunctionDef, *, skip: int, module: str) -> dict[str, Argument]:
@@ -261,7 +313,4 @@ def _of_function(node: ast.FunctionDef, *, skip: int, module: str) -> dict[str, 
     given = [(arg, place < without) for place, arg in enumerate(positional)][skip:]
     keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     given += [(arg, default is None) for arg, default in keywords]
-    return {
-        arg.arg: Argument(arg.arg, _spelled_out(arg.annotation, module), required)
-        for arg, required in given
-    }
+    return {arg.arg: Argument(arg.arg, arg.annotation, required, module) for arg, required in given}

@@ -14,6 +14,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
+from calibench.arguments import numbers_of_bins
 from calibench.backbones import Backbone
 from calibench.config import ExpectedFailure, UsageError
 from calibench.data import Batch
@@ -118,7 +119,7 @@ class ClassificationModule(L.LightningModule):
         self.optimizer = optimizer
         self.lr_scheduler = lr_scheduler
         self.scale_by_rows = loss_scale == "sum"
-        self.n_bins = tuple(n_bins)
+        self.n_bins = tuple(numbers_of_bins("n_bins", n_bins))
         self.val_metrics = calibration_metrics(
             num_classes, n_bins=self.n_bins, prefix="val/", validate_args=False
         )
