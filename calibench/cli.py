@@ -62,6 +62,8 @@ of losses
   analyse      make an analysis of a paper again; `calibench analyse --help` names them
   analyse toy  which uncertainty measure follows the true error of probabilities
   analyse gradient-norm  how closely gradient norms follow uncertainty, from checkpoints
+  analyse boundary  how sharp the decision boundaries of losses are on the two moons
+  analyse features  maps of the features of test examples, from checkpoints
   plot loss-surface  draw how much gradient losses give to an example, and where training comes to rest
 
 predictions of others
@@ -282,6 +284,8 @@ ROOMS = {
     "analyse": "calibench.analyses.command",
     "analyse toy": "calibench.analyses.toy_command",
     "analyse gradient-norm": "calibench.analyses.gradient_norm.command",
+    "analyse boundary": "calibench.analyses.boundary.command",
+    "analyse features": "calibench.analyses.features.command",
     "list": "calibench.tables.listing",
     "store": "calibench.evaluation.store_command",
 }

@@ -10,10 +10,12 @@ Makes an analysis of a paper from checkpoints or from nothing, and writes its nu
 kinds:
   toy            which uncertainty measure follows the true error of probabilities, where it is known
   gradient-norm  how closely the gradient norm of an example follows its Brier score, from checkpoints
+  boundary       how sharp the decision boundaries of losses are on the two moons
+  features       maps of the features of test examples, from checkpoints
 
 `calibench analyse KIND --help` explains one."""
 
-KINDS = ("toy", "gradient-norm")
+KINDS = ("toy", "gradient-norm", "boundary", "features")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

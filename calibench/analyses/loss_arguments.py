@@ -9,11 +9,17 @@ from calibench.config import Config, UsageError, available, load, read_yaml
 from calibench.config.catalogue import check_listed
 
 
-def add_losses_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `LOSS...` and `--argument NAME=VALUE`."""
+def add_losses_arguments(parser: argparse.ArgumentParser, default: Sequence[str] = ()) -> None:
+    """Add `LOSS...` and `--argument NAME=VALUE`.
+
+    Args:
+        parser: The parser of the analysis.
+        default: The losses if none is named; if empty, one must be.
+    """
     parser.add_argument(
         "losses",
-        nargs="+",
+        nargs="*" if default else "+",
+        default=list(default),
         metavar="LOSS",
         help="a class, an import path, a file of benchmarks/losses by its name, or `all` of these files; with "
         "arguments of its own as CLASS:NAME=VALUE,NAME=VALUE",

@@ -202,9 +202,9 @@ class ClassificationDataModule(LightningDataModule, ABC):
             decode=self.decode,
         )
 
-    def plain_train_dataloader(self) -> ResidentLoader:
-        """Batches of the training split in dataset order, one view of each example, not augmented."""
-        return self._ordered(self.splits.train, self.transform, self.decode)
+    def plain_batches(self, split: str) -> ResidentLoader:
+        """Batches of the split `train`, `val` or `test` in dataset order, one view of each example, not augmented."""
+        return self._ordered(getattr(self.splits, split), self.transform, self.decode)
 
     def val_dataloader(self) -> ResidentLoader:
         """Batches of the validation split in dataset order."""

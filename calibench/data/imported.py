@@ -93,9 +93,9 @@ class ImportedDataModule(ClassificationDataModule):
         """The module's batches, shuffled and changed as it says."""
         return self._loader("train", run_seed())
 
-    def plain_train_dataloader(self) -> StreamedLoader:  # type: ignore[override]
-        """The same: what is done to inputs is the module's own."""
-        return self._loader("train")
+    def plain_batches(self, split: str) -> StreamedLoader:  # type: ignore[override]
+        """The module's batches, in the same order each time; what is done to inputs is the module's own."""
+        return self._loader(split)
 
     def val_dataloader(self) -> StreamedLoader:  # type: ignore[override]
         """The module's validation batches, in the same order each time."""

@@ -116,7 +116,7 @@ def _entries(runs: list[Run], found: list[dict[int, Path]], *, trusted: bool) ->
         for path in paths.values() or [None]:
             if path is not None:
                 trained.load(path)
-            batches = data.plain_train_dataloader()
+            batches = data.plain_batches("train")
             norms = gradient_norms(
                 trained.backbone, trained.loss, batches, batch_size=data.batch_size
             )
