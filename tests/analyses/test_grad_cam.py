@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import lightning.pytorch as L
@@ -212,9 +213,17 @@ def test_plot_grad_cam_draws_runs_and_measures_boxes(
         "CrossEntropyLoss", "BrierLoss", f"test image 3: {test.target[3]}", f"evidence for {logits[1].argmax()}",
     ):  # fmt: skip
         assert text in drawn
-    numbers = picture.with_suffix(".csv").read_text().splitlines()
-    assert numbers[0] == "run,layer,test_image,class,x,y"
-    assert [line.split(",")[2] for line in numbers[1:]] == ["3", "0"] * (len(numbers) // 2)
+    numbers = list(csv.DictReader(picture.with_suffix(".csv").read_text().splitlines()))
+    first = [row for row in numbers if row["run"] == numbers[0]["run"]]
+    assert [row["test_image"] for row in first] == ["3", "0", "3", "7", "", "", "", "", ""]
+    scored, shares = first[2:4], {row["measure"]: float(row["value"]) for row in first[4:]}
+    assert [(row["class"], row["pointing_game"] in "01") for row in scored] == [
+        ("5", True),
+        ("1", True),
+    ]
+    assert shares["mean IoU"] == pytest.approx(np.mean([float(row["iou"]) for row in scored]))
+    for name, value in shares.items():
+        assert f"{100 * value:.1f}" in out, name
     for options, problem in {
         ("--class", "11"): "`--class 11`: there is no such class",
         ("--examples", "3,a"): "`--examples` takes numbers from 0",

@@ -11,10 +11,11 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
+from calibench.data.images.fake_chest_xrays import write_chest_xrays
 from calibench.runs.owner import Owner
 from tests import warm
 from tests.waiting import patience, started, wait_for
@@ -27,13 +28,29 @@ def arguments(root: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
+class Command(Protocol):
+    """The arguments of a run below a folder."""
+
+    def __call__(self, root: Path) -> list[str]: ...
+
+
 def outcome(root: Path) -> tuple[Any, str]:
     (folder,) = (path.parent for path in root.rglob("metrics.json"))
     return json.loads((folder / "metrics.json").read_text()), (folder / "metrics.csv").read_text()
 
 
-def finish(root: Path) -> None:
-    done = warm.run(arguments(root))
+def of_labels(root: Path) -> list[str]:
+    """A run with several labels an example, on made-up X-rays below `root`'s folder."""
+    return [
+        "fit", "--config", "chestxray14", "--data.root", str(root.parent / "x-rays"), "--data.skip_missing", "true",
+        "--data.side", "64", "--data.ten_crops", "null", "--data.batch_size", "8", "--model.backbone", "MLP",
+        "--model.backbone.in_features", "12288", "--model.backbone.dropout", "0.3", "--trainer.max_epochs", "10",
+        "--trainer.accelerator", "cpu", "--checkpoint_every_n_steps", "3", "--trainer.default_root_dir", str(root),
+    ]  # fmt: skip
+
+
+def finish(root: Path, command: Command = arguments) -> None:
+    done = warm.run(command(root))
     assert done.returncode == 0, done.stderr
 
 
@@ -45,31 +62,33 @@ def has_the_run(root: Path, pid: int) -> bool:
     return False
 
 
-def kill_after(root: Path, seconds: float) -> bool:
+def kill_after(root: Path, seconds: float, command: Command = arguments) -> bool:
     """Start the run, kill it so many seconds after it took its folder; whether it was still running then."""
-    with warm.started(arguments(root)) as command:
-        process = command.process
+    with warm.started(command(root)) as run:
+        process = run.process
         wait_for(lambda: not process.is_alive() or has_the_run(root, process.pid))
         time.sleep(seconds)
         return bool(process.is_alive())
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments(tmp_path: Path) -> None:
-    finish(tmp_path / "whole")
+@pytest.mark.parametrize(("command", "trials"), [(arguments, 4), (of_labels, 1)])
+def test_killed_at_random_moments(command: Command, trials: int, tmp_path: Path) -> None:
+    write_chest_xrays(tmp_path / "x-rays")
+    finish(tmp_path / "whole", command)
     expected = outcome(tmp_path / "whole")
     (environment,) = (tmp_path / "whole").rglob("environment.json")
     whole = json.loads(environment.read_text())["wall_seconds"]
     generator = random.Random(0)
     kills = 0
-    for trial in range(4):
+    for trial in range(trials):
         root = tmp_path / f"cut{trial}"
         for _ in range(5):
-            kills += kill_after(root, generator.uniform(0, 0.4 * whole))
-        finish(root)
+            kills += kill_after(root, generator.uniform(0, 0.4 * whole), command)
+        finish(root, command)
         assert outcome(root) == expected
         assert not list(root.rglob("*.tmp"))  # what a killed write left is gone
-    assert kills >= 10
+    assert kills >= 2.5 * trials
 
 
 @pytest.mark.slow

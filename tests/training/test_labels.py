@@ -175,6 +175,13 @@ def test_a_small_network_learns_the_squares_and_the_file_has_the_logged_numbers(
     expected = roc_auc_score(test.target[test.labels.rows[3]], logits)
     assert value["auroc", "test", "raw", "Infiltration", None] == pytest.approx(expected, abs=1e-6)
     assert test.metadata["class_counts"] == np.sum(test.metadata["label_counts"], axis=0).tolist()
+    predicted = tmp_path / "predicted"
+    config = ["--config", str(run.folder / "config.yaml")]
+    assert main(["predict", *config, "--output", str(predicted)]) == 0
+    again = Predictions.load(predicted / "test.npz")
+    np.testing.assert_array_equal(again.logits, test.logits)
+    np.testing.assert_array_equal(again.target, test.target)
+    assert again.label_names == test.label_names
 
 
 @pytest.mark.usefixtures("few_draws")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,9 @@ def draw(options: argparse.Namespace) -> None:
             for n, name, one in zip(asked.examples, names, heat, strict=True)
         ]
         if asked.places:
-            lines.append((label, summary(list(_found(network, data, layer, asked.places, label)))))
+            found = list(_found(network, data, layer, asked.places, label))
+            lines.append((label, summary(found)))
+            numbers += _scores(label, layer, asked.places, found, data.task.names)
     assert asked is not None
     columns = [
         Column(f"test image {n}: {data.task.described(data.splits.test.target[n])}", image, asked.places.get((n, c)))
@@ -76,6 +78,18 @@ def draw(options: argparse.Namespace) -> None:
     Picture(picture(columns, rows), numbers).write(options.output)
     if lines:
         show(_table(lines, asked.places), Terminal(), pipe_width=None)
+
+
+def _scores(
+    run: str, layer: str, places: Places, found: Sequence[Found], names: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """A row for each image and class with boxes, then one for each share that the table has."""
+    of_run = {"run": run, "layer": layer}
+    for (image, label), one in zip(places, found, strict=True):
+        scored = {"pointing_game": int(one.hit), "iou": one.iou}
+        yield {**of_run, "test_image": image, "class": names[label], **scored}
+    for name, value in summary(found).items():
+        yield {**of_run, "measure": name, "value": value, "pairs": len(found)}
 
 
 def _maximum(heat: npt.NDArray[np.float32]) -> dict[str, int]:
