@@ -29,12 +29,13 @@ def ten_crops(images: Tensor, side: int) -> Tensor:
     down, right = height - side, width - side
     # as torchvision rounds, half to even
     corners = [(0, 0), (0, right), (down, 0), (down, right), (round(down / 2), round(right / 2))]
+    pixels = images.permute(0, 2, 3, 1)  # stays the order in memory of normalised images
     crops = [
-        whole[:, :, top : top + side, left : left + side]
-        for whole in (images, images.flip(3))
+        whole[:, top : top + side, left : left + side]
+        for whole in (pixels, pixels.flip(2))
         for top, left in corners
     ]
-    return torch.stack(crops, dim=1).flatten(0, 1)
+    return torch.stack(crops, dim=1).flatten(0, 1).permute(0, 3, 1, 2)
 
 
 @dataclass(frozen=True)
