@@ -24,6 +24,7 @@ from calibench.config import (
     near_matches,
     read_yaml,
 )
+from calibench.config.keys import KEYS_HELP
 from calibench.config.verb_parser import VerbParser
 from calibench.tables.output import loading, say
 
@@ -85,7 +86,7 @@ traceback.
 """
 
 TRAINING_HELP = {
-    "fit": """\
+    "fit": f"""\
 usage: calibench fit --config FILE [--config OVERLAY ...] [--KEY VALUE ...]
 
 Trains one run, saves the logits of the validation, test and out-of-distribution (OOD) sets, evaluates them raw and
@@ -96,20 +97,8 @@ results/<benchmark>/<backbone>/<loss>/<key>/seed=<k>/.
                        `calibench list benchmarks`). Later files win; another class replaces the whole block.
   --KEY VALUE          any key of the configuration, for instance:
     --model.loss CLASS --model.loss.ARGUMENT VALUE      a loss; your own as mymodule.MyLoss, or mymodule.my_function
-    --model.backbone CLASS                              a network; any as mymodule.MyNet, torchvision.models.resnet18
-    --data CLASS --data.ARGUMENT VALUE                  data; any LightningDataModule as mymodule.MyDataModule
-    --benchmark NAME                                    the name in titles and of the folder below results/ (default:
-                                                        that of the file that names the data; for other data given by
-                                                        --data, their folder's or file's)
-    --seed_everything 2
-    --trainer.max_epochs 10  --trainer.accelerator gpu  --trainer.devices 2
-    --trainer.default_root_dir DIR                      the folder of results
-    --trainer.logger CSVLogger --trainer.logger.save_dir DIR    a logger of Lightning's (TensorBoardLogger,
-                                                        WandbLogger, ...) beside the run folder's own metrics.csv
-    --evaluation.calibrators+=VectorScaling  --evaluation.n_bins '[15, 20]'
-    --evaluated_checkpoint last|best_error|best_nll|best_refinement    (best: on the validation set)
-    --trace.test_metrics true  --trace.checkpoints '[50, 150]'  for curves: test metrics of every epoch (nothing
-                                                        can select by them), checkpoints of these epochs
+{KEYS_HELP}    --seed_everything 2
+    --trainer.accelerator gpu  --trainer.devices 2
   --overwrite true     start anew. Without it, a finished run is not trained again, and a run that was interrupted
                        goes on from its last checkpoint and ends with the same numbers.
   --ckpt_path FILE     start from this checkpoint

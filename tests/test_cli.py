@@ -12,12 +12,14 @@ import subprocess
 import sys
 import textwrap
 from abc import ABC
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from calibench.cli import VERBS, configuration_of, main
 from calibench.config.catalogue import CONTRACTS, KINDS, classes, entries
+from calibench.config.keys import KEYS_HELP
 from calibench.evaluation import whole_set
 from calibench.evaluation.whole_set import WholeSetMetric
 from tests import warm
@@ -85,6 +87,17 @@ def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str
         code = int(stopped.code or 0)
     assert code == 0
     assert "usage: calibench" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["fit", "sweep"])
+def test_help_names_loggers_curves_and_own_data(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with suppress(SystemExit):
+        main([verb, "--help"])
+    assert KEYS_HELP in capsys.readouterr().out
+    for key in ("--data CLASS", "--trainer.logger", "--trace.test_metrics", "--benchmark"):
+        assert key in KEYS_HELP
 
 
 @pytest.mark.parametrize("kind", KINDS)

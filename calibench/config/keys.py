@@ -53,3 +53,20 @@ GROUPS = {
 }
 # Arguments that the program fills in.
 LINKED = ("num_classes", "task")
+
+# What the help of `fit` and that of `sweep` say of keys.
+KEYS_HELP = """\
+    --model.backbone CLASS                              a network; any as mymodule.MyNet, torchvision.models.resnet18
+    --data CLASS --data.ARGUMENT VALUE                  data; any LightningDataModule as mymodule.MyDataModule
+    --benchmark NAME                                    the name in titles and of the folder below results/ (default:
+                                                        that of the file that names the data; for other data given by
+                                                        --data, their folder's or file's)
+    --trainer.max_epochs 10
+    --trainer.default_root_dir DIR                      the folder of results
+    --trainer.logger CSVLogger --trainer.logger.save_dir DIR    a logger of Lightning's (TensorBoardLogger,
+                                                        WandbLogger, ...) beside the run folder's own metrics.csv
+    --evaluation.calibrators+=VectorScaling  --evaluation.n_bins '[15, 20]'
+    --evaluated_checkpoint last|best_error|best_nll|best_refinement    (best: on the validation set)
+    --trace.test_metrics true  --trace.checkpoints '[50, 150]'  for curves: test metrics of every epoch (nothing
+                                                        can select by them), checkpoints of these epochs
+"""

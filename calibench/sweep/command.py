@@ -13,6 +13,7 @@ from rich.live import Live
 
 from calibench.config import Options, UsageError, find
 from calibench.config.extras import pip_install
+from calibench.config.keys import KEYS_HELP
 from calibench.config.mistakes import check
 from calibench.config.verb_parser import VerbParser
 from calibench.leaderboard import leaderboard
@@ -128,8 +129,12 @@ examples:
   calibench sweep cifar10 --cells-per-gpu 3
   calibench sweep cifar10 --launcher slurm --cells-per-gpu 3 --slurm.partition gpu --slurm.time 2:00:00
 
-Any KEY of the configuration can follow, as for `calibench fit`. Threads per cell come from the configuration
-(`threads`), so --jobs never changes a number. A killed sweep goes on where it stopped when it is run again.
+Any KEY of the configuration can follow, as for `calibench fit`:
+"""
+    parser.epilog += KEYS_HELP
+    parser.epilog += """\
+Threads per cell come from the configuration (`threads`), so --jobs never changes a number. A killed sweep goes on
+where it stopped when it is run again.
 
 suites (YAML files; see `calibench list benchmarks`, docs/howto/suites.md and benchmarks/suites/digits_focal.yaml)
   benchmark, losses, backbones, seeds   the comparison is their product; `parts` lists several such products
