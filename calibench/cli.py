@@ -56,6 +56,7 @@ from results
   report       write a self-contained HTML page of a results folder
   plot         draw a reliability diagram or another picture
   plot sweep   draw metrics over the values of a key that a sweep varies
+  plot learning-curves  draw how many validation examples calibrators need, from results of posthoc --sizes
   plot grad-cam  draw where in images trained networks find evidence for a class; measure it against boxes
 
 of losses
@@ -72,7 +73,7 @@ predictions of others
 
 what there is
   data         list the datasets, where their files are expected, how to get them; fetch one
-  list         list losses, metrics, calibrators, backbones, data modules, plots, benchmarks
+  list         list losses, metrics, calibrators, backbones, data modules, plots, benchmarks, what answers the papers
 
 start here
   calibench fit --config digits_lt                          one run, seconds on a laptop
@@ -260,6 +261,7 @@ ROOMS = {
     "reproduce": "calibench.reproduce",
     "report": "calibench.report",
     "plot": "calibench.plots.command",
+    "plot learning-curves": "calibench.analyses.posthoc.learning_curves",
     "plot grad-cam": "calibench.analyses.grad_cam.options",  # of networks and images, not of results as other kinds
     "plot sweep": "calibench.plots.sweep_command",
     "plot loss-surface": "calibench.analyses.loss_surface.command",  # of losses

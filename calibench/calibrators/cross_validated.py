@@ -66,6 +66,11 @@ class CrossValidatedCalibration(Calibrator):
         self.register_load_state_dict_pre_hook(_forget)  # type: ignore[no-untyped-call]
 
     @property
+    def fitted(self) -> bool:
+        """Whether it can be applied: a state with the number of the choice alone is none."""
+        return super().fitted and (not self.chosen or self.choice is not None)
+
+    @property
     def choice(self) -> Calibrator | None:
         """The fitted calibrator that was chosen; None if nothing is done, or nothing has been fitted."""
         return next((one for one in self._known if one.fitted), None)

@@ -17,6 +17,7 @@ from calibench.leaderboard.columns import ANY, COSTS, DEFAULT_COLUMNS, Column
 from calibench.leaderboard.examples import Examples, examples_of
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.formats import FORMATS, GRIDS, PROSE, TIDY, write, write_grids
+from calibench.leaderboard.p_values import p_value_grids
 from calibench.leaderboard.pairs import EQUIVALENT, compare_pairs, margins
 from calibench.leaderboard.reading import Wanted, read_results
 from calibench.leaderboard.records import Results
@@ -42,6 +43,7 @@ examples:
   calibench leaderboard results/cifar10 --against gce
   calibench leaderboard results/ --compare --allow-missing
   calibench leaderboard results/ --pairs --equivalent nll=0.01
+  calibench leaderboard results/cifar10 --metrics error nll --pvalues GenerativeCrossEntropy
   calibench leaderboard results/ --format latex --output table.tex
 
 a column is metric[_bins][:score][/split][@calibrator]; @* stands for every calibrator. Metrics:
@@ -192,6 +194,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also say of every two losses how likely a run of one beats one of the other",
     )
     parser.add_argument(
+        "--pvalues",
+        metavar="LOSS",
+        help="also test this loss against each other one, by every column of every table: one-sided Wilcoxon "
+        "signed-rank tests over seeds, Holm",
+    )
+    parser.add_argument(
         "--equivalent",
         nargs="+",
         default=[],
@@ -240,11 +248,12 @@ def run(args: argparse.Namespace) -> int:
         from calibench.leaderboard.comparison import compare  # imports scipy
 
         say(*compare(board.tables, by, allow_missing=args.allow_missing).lines(), to=file)
+    more = [*(p_value_grids(board.tables, args.pvalues) if args.pvalues else ())]
     if args.pairs:
         found = compare_pairs(board.tables, by, examples=board.examples, equivalent=equivalent)
-        in_the_same = args.format in GRIDS
-        file, format = (out, args.format) if in_the_same else (sys.stderr, PROSE)
-        write_grids([found.grid()], file, format)
+        more.append(found.grid())
+    file, format = (out, args.format) if args.format in GRIDS else (sys.stderr, PROSE)
+    write_grids(more, file, format)
     if args.output:
         write_output(args.output, written.getvalue().encode())
     return 0

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from calibench.calibrators import Calibrator
 from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.evaluation.scoring import log_probabilities
 from calibench.evaluation.settings import calibrator_of
 from calibench.leaderboard.records import Record
 from calibench.plots.example_scores import ExampleScores, load_predictions
 from calibench.runs import Predictions, read_json
+from calibench.tables.key import RAW
 
 
 def calibrated(record: Record, split: str, name: str) -> ExampleScores:
@@ -27,13 +31,25 @@ def calibrated(record: Record, split: str, name: str) -> ExampleScores:
         FileNotFoundError: If the run lacks a prediction file.
         ValueError: If there is no such calibrator, or the run names a class that is not loaded.
     """
+    return _applied(_calibrator(record, name), load_predictions(record, split))
+
+
+def probabilities(record: Record, split: str, name: str) -> npt.NDArray[np.float64]:
+    """Probabilities (N, K) of a run on a split, raw or after a calibrator; see `calibrated`."""
+    logits = torch.from_numpy(load_predictions(record, split).logits)
+    calibrator = None if name == RAW else _calibrator(record, name)
+    found: npt.NDArray[np.float64] = log_probabilities(logits, calibrator).double().exp().numpy()
+    return found
+
+
+def _calibrator(record: Record, name: str) -> Calibrator:
     content = read_json(f"{record.folder}/metrics.json")
     calibrator = fitted_from(content, name)
     if calibrator is None:
         calibrator = _unfitted(content, name)
         val = load_predictions(record, "val")
         calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
-    return _applied(calibrator, load_predictions(record, split))
+    return calibrator
 
 
 def as_fitted(

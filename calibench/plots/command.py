@@ -33,20 +33,29 @@ examples:
   calibench plot heat-map results/digits_lt --metric nll -o heat_map.pdf --width column
   calibench plot roc results/digits_lt --set noise -o roc.pdf
   calibench plot reliability results/cifar10_lt --table imbalance_factor=100 -o lt100.png
+  calibench plot ece-bins results/digits_lt --calibrator TemperatureScaling -o bins.pdf
   calibench plot tradeoff results/ --metric ece -o tradeoff.png
+  calibench plot improvement results/ --metric nll --baseline FocalLoss -o improvement.pdf
   calibench plot critical-difference results/ --metric nll -o cd.png
 
 kinds:
   heat-map             a metric of every loss raw and after every calibrator, as a coloured table
   bars                 the same as bars, with the deviations of seeds
-  reliability          accuracy against confidence, confidence histogram, bootstrap band
+  reliability          accuracy against confidence: smooth curve, bins, density, band of calibrated models
+  class-reliability    the same for each class against the rest
+  ece-bins             ECE against its number of bins, and what a calibrated model gets
   roc                  detection of an out-of-distribution set by entropy
   risk-coverage        error among the most confident examples
   confusion            confusion matrix of each loss
   curves               training curves
   tradeoff             error against a calibration metric
   shift                a metric from the test split over the shifted sets
+  iqm                  interquartile mean of a metric over all runs, stratified bootstrap
+  improvement          probability that a run of a loss is better than one of the baseline
   critical-difference  mean ranks over all benchmarks and backbones
+  sweep                metrics over a key that runs differ in; its options: calibench plot sweep --help
+  loss-surface         what losses do with cross-entropy; its options: calibench plot loss-surface --help
+  learning-curves      a metric after calibrators by their number of examples; calibench plot learning-curves --help
   grad-cam             evidence for a class in images; its options: calibench plot grad-cam --help"""
 
 
@@ -93,10 +102,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="other words for labels, as in CrossEntropyLoss=CE",
     )
     parser.add_argument(
-        "--allow-missing", action="store_true", help="compare ranks even if runs are missing"
+        "--allow-missing",
+        action="store_true",
+        help="compare losses over tables even if runs are missing",
     )
     parser.add_argument(
         "--width", choices=WIDTHS, help="scale to one column or the page of a paper"
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="LOSS",
+        help="the loss that a probability of improvement is over (default: CrossEntropyLoss)",
     )
     parser.add_argument("--set", metavar="NAME", help="the OOD set of a ROC (default: the first)")
 
@@ -132,6 +148,7 @@ def run(args: argparse.Namespace) -> int:
         args.set,
         args.allow_missing,
         args.metric is not None,
+        args.baseline,
     )
     with loading():
         picture = KINDS[args.kind](request)

@@ -128,6 +128,12 @@ class ExampleScores:
         )
 
 
+def class_names(predictions: Predictions) -> list[str]:
+    """The names of the K classes, or their numbers."""
+    names = predictions.metadata.get("class_names") or range(predictions.logits.shape[1])
+    return [str(name) for name in names]
+
+
 def load_predictions(record: Record, split: str) -> Predictions:
     """A run's logits on a split; raises as `ExampleScores.load` does."""
     return Predictions.load(Path(record.folder) / "predictions" / f"{split}.npz")

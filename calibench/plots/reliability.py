@@ -116,11 +116,11 @@ def reliability(
     low, high = _wilson(accuracy, independent)
     runs_an_example = len(example) / len(np.unique(example))
     band = _consistency_band(exact, bins, n_bins, runs_an_example)
-    ece = _error_of_runs(exact - correct, bins + n_bins * run, n_bins)
+    ece = error_of_runs(exact - correct, bins + n_bins * run, n_bins)
     return Reliability(count, mean, accuracy, low, high, band[0], band[1], ece)
 
 
-def _error_of_runs(gap: Floats, cell: npt.NDArray[np.int64], n_bins: int) -> Floats:
+def error_of_runs(gap: Floats, cell: npt.NDArray[np.int64], n_bins: int) -> Floats:
     """The calibration error of each run: cells are its bins, one run after the other."""
     runs = cell.max() // n_bins + 1
     sums = np.bincount(cell, gap, runs * n_bins).reshape(runs, n_bins)

@@ -25,6 +25,7 @@ class Request:
         n_bins: Bins of a reliability diagram.
         ood_set: The set of a ROC; the first one if None.
         allow_missing: Compare ranks although runs are missing.
+        baseline: The loss that a probability of improvement is over; cross-entropy if None.
         metric_given: Whether the metric was asked for; training curves are of all metrics if not.
     """
 
@@ -35,6 +36,7 @@ class Request:
     ood_set: str | None = None
     allow_missing: bool = False
     metric_given: bool = False
+    baseline: str | None = None
 
     @property
     def table(self) -> Table:

@@ -39,8 +39,8 @@ def color(index: int) -> str:
 
 
 def line(index: int) -> str:
-    """The line style of line number `index`; lines of the same colour have different styles."""
-    return LINES[index // len(PALETTE) % len(LINES)]
+    """The line style of line number `index`: neighbours are told apart in grey, and lines of the same colour, too."""
+    return LINES[index % len(LINES)]
 
 
 def marker(index: int) -> str:
@@ -142,8 +142,10 @@ def legend_below(
     )
 
 
-def panels(number: int, *, columns: int = 4, height: float = PANEL) -> tuple[Figure, list[Axes]]:
-    """A figure with `number` panels of the same size, in rows of at most `columns`."""
+def panels(
+    number: int, *, columns: int = 4, height: float = PANEL, shared: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """A figure with `number` panels of the same size, in rows of at most `columns`; shared axes have one scale."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -151,10 +153,26 @@ def panels(number: int, *, columns: int = 4, height: float = PANEL) -> tuple[Fig
     down = math.ceil(number / across)
     figure = Figure(figsize=(PANEL * across + 0.4, height * down + 0.4), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.subplots(down, across, squeeze=False).ravel().tolist()
+    grid = (
+        figure.subplots(down, across, squeeze=False, sharex=shared, sharey=shared).ravel().tolist()
+    )
     for unused in grid[number:]:
         unused.remove()
+    if shared:
+        for place, axes in enumerate(grid[:number]):
+            axes.tick_params(labelbottom=place + across >= number, labelleft=place % across == 0)
     return figure, grid[:number]
+
+
+def label_outer(grid: Sequence[Axes]) -> None:
+    """Keep the titles of shared axes at the left of each row and under the last panel of each column only."""
+    place = grid[0].get_subplotspec()
+    across = place.get_gridspec().ncols if place else 1
+    for number, axes in enumerate(grid):
+        if number + across < len(grid):
+            axes.set_xlabel("")
+        if number % across:
+            axes.set_ylabel("")
 
 
 def tidied(axes: Axes) -> Axes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-_SCRIPTS = ("format.js", "table.js", "chart.js", "views.js", "main.js")
+_SCRIPTS = ("format.js", "table.js", "chart.js", "views.js", "heat_map.js", "main.js")
 # Characters that could end a script element, or that have a meaning in it, are escaped.
 _ESCAPES = {
     "<": "\\u003c",

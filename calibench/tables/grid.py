@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -73,6 +74,11 @@ class Grid:
     rows: Sequence[Sequence[Entry]]
     footer: Sequence[str] = ()
     spaced: bool = False
+
+
+def stacked(title: str) -> list[str]:
+    """The words of a title, for a narrow heading: `ClasswiseECE %` -> Classwise, ECE, %."""
+    return re.sub(r"(?<=[a-z]{2})(?=[A-Z])", " ", title).split()
 
 
 def grouped(columns: Sequence[Heading]) -> list[list[int]]:

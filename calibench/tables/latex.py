@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from calibench.tables.floors import MARK
-from calibench.tables.grid import Entry, Grid
+from calibench.tables.grid import Entry, Grid, Heading, Number, grouped, stacked
 from calibench.tables.output import printable
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
@@ -15,30 +15,128 @@ _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
 }  # fmt: skip
 
 
+WIDTH = 397.0  # points of a line of NeurIPS and ICLR; ICML's and CVPR's pages are wider
+LINES = 40  # of a float, so that it has room on a page
+_GAP = 6.0  # points between two columns
+
+
 def latex(grid: Grid) -> str:
-    """A table float with the footer in its caption; its preamble needs the package booktabs and nothing else."""
-    heads = [column.title if column.latex is None else column.latex for column in grid.columns]
-    rows = [_row(map(_escaped, heads)), r"\midrule", *(_row(map(_entry, row)) for row in grid.rows)]
-    body = "\n".join(rows)
-    sentences = [grid.title, *(line[:1].upper() + line[1:] for line in grid.footer)]
-    caption = " ".join(f"{_escaped(sentence.rstrip('.'))}." for sentence in sentences)
-    alignment = "".join("l" if column.left else "r" for column in grid.columns)
+    """Table floats with the footer in the caption, no wider than a page, that need the package booktabs only.
+
+    A table that is too wide is in smaller letters, with headings on several lines, and in parts, each with the columns
+    that name the rows; parts that fill more than a page are floats of their own.
+    """
+    parts = _parts(grid)
+    narrow = len(parts) > 1
+    tabulars = [_tabular(grid, places, narrow=narrow) for places in parts]
+    size = "footnotesize" if narrow else "small"
+    if len(parts) * (len(grid.rows) + 3) > LINES:
+        captions = [_caption(grid), *[f"{_escaped(grid.title)}, continued." for _ in parts[1:]]]
+        return "".join(_float(*one, size) for one in zip(captions, tabulars, strict=True))
+    return _float(_caption(grid), "\n\\medskip\n\n".join(tabulars), size)
+
+
+def _float(caption: str, body: str, size: str) -> str:
     return (
-        "\\begin{table}\n\\centering\\small\n"
-        f"\\caption{{{caption}}}\n"
-        f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n{body}\n\\bottomrule\n"
-        "\\end{tabular}\n\\end{table}\n"
+        f"\\begin{{table}}\n\\centering\\{size}\n"
+        f"\\setlength{{\\tabcolsep}}{{{_GAP / 2:g}pt}}\n"
+        f"\\caption{{{caption}}}\n{body}\\end{{table}}\n"
     )
+
+
+def _caption(grid: Grid) -> str:
+    sentences = [grid.title, *(line[:1].upper() + line[1:] for line in grid.footer)]
+    return " ".join(f"{_escaped(sentence.rstrip('.'))}." for sentence in sentences)
+
+
+def _tabular(grid: Grid, places: Sequence[int], *, narrow: bool) -> str:
+    columns = [grid.columns[place] for place in places]
+    entries = ([_entry(row[place], narrow=narrow) for place in places] for row in grid.rows)
+    rows = [_row(_heading(column, narrow) for column in columns), r"\midrule", *map(_row, entries)]
+    body = "\n".join(rows)
+    alignment = "".join("l" if column.left else "r" for column in columns)
+    return f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
+
+
+def _parts(grid: Grid) -> list[list[int]]:
+    """The places of the columns of each part, as many as a line has room for."""
+    every = list(range(len(grid.columns)))
+    groups = grouped(grid.columns)
+    if _width(grid, every, narrow=False) <= WIDTH or len(groups) < 2:
+        return [every]
+    labels = [place for place in every if grid.columns[place].label]
+    parts: list[list[int]] = []
+    for group in groups:
+        wider = sorted([*parts[-1], *group]) if parts else []
+        if parts and _width(grid, wider, narrow=True) <= WIDTH:
+            parts[-1] = wider
+        else:
+            parts.append(sorted([*labels, *group]))
+    return parts
+
+
+def _width(grid: Grid, places: Sequence[int], *, narrow: bool) -> float:
+    return sum(_column_width(grid, place, narrow) + _GAP for place in places)
+
+
+def _column_width(grid: Grid, place: int, narrow: bool) -> float:
+    heading = _title(grid.columns[place])
+    entries = [row[place] for row in grid.rows]
+    numbers = [entry for entry in entries if not isinstance(entry, str)]
+    bold = _BOLD if any(number.best for number in numbers) else 1
+    widths = [_points(head) for head in (stacked(heading) if narrow else [heading])]
+    widths += [_points(entry) for entry in entries if isinstance(entry, str)]
+    widths += [bold * _number_width(number, narrow) for number in numbers]
+    return max(widths) * (_FOOTNOTE if narrow else 1)
+
+
+def _number_width(number: Number, narrow: bool) -> float:
+    std = f"±{number.std}" if narrow else f" ± {number.std}"
+    interval = f" [{', '.join(number.interval)}]" if number.interval else ""
+    spread = _points(std) * (_SCRIPT if narrow else 1) if number.std else 0
+    return _points(f"{number.text}{interval}") + spread + 4 * number.marked
+
+
+_BOLD = 1.15  # how much wider bold letters are
+_FOOTNOTE, _SCRIPT = 0.92, 0.9  # how much narrower smaller letters are
+_NARROW, _WIDE = frozenset(".,:;' il|()[]"), frozenset("%±mwMW@—")
+
+
+def _points(text: str) -> float:
+    """About how wide a text is in Computer Modern of 9 points."""
+    return sum(_letter(character) for character in text)
+
+
+def _letter(character: str) -> float:
+    if character in _NARROW:
+        return 3.1
+    if character in _WIDE:
+        return 8.3
+    return 6.6 if character.isupper() else 4.8
+
+
+def _title(column: Heading) -> str:
+    return column.title if column.latex is None else column.latex
+
+
+def _heading(column: Heading, narrow: bool) -> str:
+    lines = stacked(_title(column)) if narrow else [_title(column)]
+    if len(lines) < 2:
+        return _escaped(" ".join(lines))
+    side = "l" if column.left else "r"
+    body = r" \\ ".join(map(_escaped, lines))
+    return rf"\shortstack[{side}]{{{body}}}"
 
 
 def _row(entries: Iterable[str]) -> str:
     return f"{' & '.join(entries)} \\\\"
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: Entry, *, narrow: bool) -> str:
     if isinstance(entry, str):
         return _escaped(entry)
-    text = _escaped(f"{entry.text} ± {entry.std}" if entry.std else entry.text)
+    std = _escaped(f"±{entry.std}" if narrow else f" ± {entry.std}") if entry.std else ""
+    text = _escaped(entry.text) + (rf"{{\scriptsize {std}}}" if std and narrow else std)
     interval = f" [{', '.join(entry.interval)}]" if entry.interval else ""
     bold = rf"\textbf{{{text}}}" if entry.best else text
     return f"{bold}{_escaped(MARK) if entry.marked else ''}{interval}"

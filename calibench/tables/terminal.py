@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment, Segments
 
 from calibench.tables.floors import MARK
-from calibench.tables.grid import Entry, Grid, Heading, Number, grouped
+from calibench.tables.grid import Entry, Grid, Heading, Number, grouped, stacked
 from calibench.tables.output import printable
 
 PIPE_WIDTH = 100
@@ -34,11 +34,6 @@ _Part = list[_Line]  # of a table
 
 _BLANK: _Line = [Piece("")]
 _GAP, _END = Piece(" "), Piece("\n")
-
-
-def stacked(title: str) -> list[str]:
-    """The words of a title, for a narrow heading: `ClasswiseECE %` -> Classwise, ECE, %."""
-    return re.sub(r"(?<=[a-z]{2})(?=[A-Z])", " ", title).split()
 
 
 def wrapped(label: str, width: int) -> list[str]:

@@ -351,3 +351,35 @@ def test_rows_of_another_size_are_other_cells(tmp_path: Path) -> None:
     assert not again.lacks(cell(source, size=50))
     assert again.lacks(cell(source, size=60))
     assert again.lacks(cell(source, size=50, repeat=1))
+
+
+def test_learning_curves_of_any_metric_are_drawn_from_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = ["dataset", "model", "seed", "size", "repeat", "calibrator", "nll"]
+    values = {"raw": (2, 2), "TemperatureScaling": (1.5, 1), "HistogramBinning": (float("inf"), 3)}
+    rows = [
+        ["digits", "net", 1, size, repeat, name, value + repeat / 10]
+        for name, of_sizes in values.items()
+        for size, value in zip((10, 100), of_sizes, strict=True)
+        for repeat in (0, 2)
+    ]
+    results, picture = tmp_path / "results.csv", tmp_path / "curves.svg"
+    with results.open("w", newline="") as file:
+        csv.writer(file).writerows([fields, *rows])
+    command = ["plot", "learning-curves", str(tmp_path), "-o"]
+    assert main([*command, str(picture)]) == 0
+    drawn = list(csv.DictReader(picture.with_suffix(".csv").read_text().splitlines()))
+    assert [(row["calibrator"], row["examples"]) for row in drawn] == [
+        ("raw", "10"), ("raw", "100"), ("TemperatureScaling", "10"), ("TemperatureScaling", "100"),
+    ]  # fmt: skip
+    assert [float(row["nll"]) for row in drawn] == pytest.approx([2.1, 2.1, 1.6, 1.1])
+    assert float(drawn[2]["std"]) == pytest.approx(0.2 / 2**0.5)
+    assert ">Temperature</text>" in picture.read_text()
+    for more, problem in {
+        (str(tmp_path / "results.svg"),): "by the picture's numbers",
+        (str(picture), "--metric", "ece"): "has no column `ece`",
+        (str(picture), "--calibrators", "TemperatureScalin"): "did you mean TemperatureScaling",
+    }.items():
+        assert main([*command, *more]) == 2
+        assert problem in capsys.readouterr().err

@@ -99,10 +99,13 @@ def test_latex_compiles(results: Path, tmp_path: Path) -> None:
     if shutil.which("pdflatex") is None:
         pytest.skip("no pdflatex on this machine")
     called(str(results), "--format", "latex", "--output", str(tmp_path / "table.tex"))
-    head = r"\documentclass{article}\usepackage[landscape]{geometry}\usepackage{booktabs}"
+    head = r"\documentclass{article}\usepackage[textwidth=397pt]{geometry}\usepackage{booktabs}"
     (tmp_path / "a.tex").write_text(head + r"\begin{document}\input{table}\end{document}")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    log = (tmp_path / "a.log").read_text(encoding="latin-1")
+    assert "Overfull" not in log
+    assert "Float too large" not in log
 
 
 def test_terminal_of_a_pipe_is_plain_and_marks_with_stars(

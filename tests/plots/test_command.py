@@ -4,6 +4,7 @@ import argparse
 import csv
 import math
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,8 @@ def test_every_kind_makes_a_picture(kind: str, results: Path, tmp_path: Path) ->
     assert "<path" in target.read_text(encoding="utf-8")
     rows = list(csv.DictReader(target.with_suffix(".csv").read_text().splitlines()))
     assert {"loss"} < set(rows[0])
-    assert {row["loss"] for row in rows} == {"CrossEntropyLoss", "BrierLoss"}
+    named = {row.get(name, "") for row in rows for name in ("loss", "baseline")} - {""}
+    assert named == {"CrossEntropyLoss", "BrierLoss"}
     assert any(map(_is_number, rows[0].values()))
 
 
@@ -352,6 +354,48 @@ def test_ranks_over_holes_are_drawn_only_on_demand(tmp_path: Path) -> None:
         called(*call)
     called(*call, "--allow-missing")
     assert picture.exists()
+
+
+def _aggregates(root: Path, request: dict[str, object]) -> Request:
+    for benchmark, scale in (("a", 1.0), ("b", 10.0)):
+        for loss, nll in (("BrierLoss", 0.2), ("CrossEntropyLoss", 0.1)):
+            for seed in (1, 2, 3, 4):
+                values = {"nll": scale * (nll + 0.001 * seed)}
+                write_run(root, benchmark=benchmark, loss=loss, seed=seed, values=values)
+    column = Column("nll")
+    tables = build_tables(read_results(root), [column, column.after(ANY)], column)
+    return Request(tables, column, **request)  # type: ignore[arg-type]
+
+
+def test_interquartile_means_are_relative_where_tables_differ(tmp_path: Path) -> None:
+    picture = KINDS["iqm"](_aggregates(tmp_path, {}))
+    assert [row["loss"] for row in picture.numbers] == ["CrossEntropyLoss", "BrierLoss"]
+    ours = [0.1 + 0.001 * seed for seed in (2, 3)]
+    mean = (0.1025 + 0.2025) / 2
+    assert picture.numbers[0]["value"] == pytest.approx(sum(ours) / 2 / mean)
+    axes = picture.figure.axes[0]
+    assert "relative to each table's mean" in axes.get_xlabel()
+    assert "too narrow with 4" in axes.get_xlabel()
+
+
+def test_improvement_is_over_the_baseline(tmp_path: Path) -> None:
+    request = _aggregates(tmp_path, {})
+    (row,) = KINDS["improvement"](request).numbers
+    assert (row["loss"], row["baseline"], row["value"]) == ("BrierLoss", "CrossEntropyLoss", 0)
+    (row,) = KINDS["improvement"](replace(request, baseline="BrierLoss")).numbers
+    assert (row["loss"], row["value"], row["low"]) == ("CrossEntropyLoss", 1, 1)
+    with pytest.raises(ValueError, match=r"baseline FocalLoss.*`--baseline LOSS`"):
+        KINDS["improvement"](replace(request, baseline="FocalLoss"))
+
+
+def test_losses_that_some_table_lacks_are_left_out_on_demand_only(tmp_path: Path) -> None:
+    request = _aggregates(tmp_path, {})
+    write_run(tmp_path, benchmark="b", loss="FocalLoss")
+    tables = build_tables(read_results(tmp_path), [request.metric], request.metric)
+    with pytest.raises(ValueError, match="missing: FocalLoss in a / SmallCNN"):
+        KINDS["iqm"](replace(request, tables=tables))
+    picture = KINDS["iqm"](replace(request, tables=tables, allow_missing=True))
+    assert len(picture.numbers) == 2
 
 
 def test_ranks_say_which_test_and_what_is_missing(tmp_path: Path) -> None:

@@ -142,6 +142,35 @@ def test_losses_keep_marks_of_their_own(page: str, tmp_path: Path) -> None:
     assert (eighth, first) == ("polygon", "circle")
 
 
+def test_the_heat_map_is_the_first_picture_and_frames_the_best(page: str, tmp_path: Path) -> None:
+    script = """
+      view.heat = 'nll'; view.place = 'letters / SmallCNN'; drawHeatMap();
+      const table = document.getElementById('heat-map');
+      const least = [...table.querySelectorAll('td.least')];
+      const first = document.querySelectorAll('section')[1].id;
+      return [first, [...table.tHead.rows[0].cells].map(c => c.textContent),
+        [...table.tBodies[0].rows].map(r => r.cells[0].textContent), least.map(c => c.title),
+        least[0].style.getPropertyValue('--share')];
+    """
+    first, head, losses, least, share = after(page, script, tmp_path)
+    assert first == "heat-map-section"
+    assert head[:3] == ["loss", "raw", "TS"]
+    assert losses[:3] == ["B", "C", "A"]
+    assert any(title.startswith("B, raw: 0.100") for title in least)
+    assert any(title.startswith("A, TemperatureScaling: 0.100") for title in least)
+    assert share == "0%"
+
+
+def test_ranks_of_another_benchmark_begin_below_a_divider(page: str, tmp_path: Path) -> None:
+    script = """
+      const divided = () => [...document.querySelectorAll('#table tbody tr')].map((r, i) => r.classList.contains('divided') ? i : -1).filter(i => i >= 0);
+      const by_rank = divided();
+      document.querySelector('th[data-key=nll] button').click();
+      return [by_rank, divided()];
+    """
+    assert after(page, script, tmp_path) == [[3], []]
+
+
 def test_the_calibrator_changes_the_numbers(page: str, tmp_path: Path) -> None:
     script = (
         "const c=[...document.querySelectorAll('#filters select')].at(-1);"

@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 
 from calibench.tables.csv_text import csv_text
-from calibench.tables.grid import MISSING, Grid, Heading, Number
+from calibench.tables.grid import MISSING, Grid, Heading, Number, stacked
 from calibench.tables.latex import latex
 from calibench.tables.markdown import markdown
-from calibench.tables.terminal import Printed, fitting, show, stacked, wrapped
+from calibench.tables.terminal import Printed, fitting, show, wrapped
 
 GRID = Grid(
     "digits_lt / CNN",
@@ -57,6 +57,24 @@ def test_latex() -> None:
     assert row in text
     assert r"\textbf{0.2} [0.1, 0.3]" in text
     assert r"\caption{digits\_lt / CNN. Bold: the best. 50 \% of [it].}" in text
+
+
+def test_latex_of_a_wide_table_is_in_parts_that_fit_a_page() -> None:
+    number = Number("12.03", std="0.38", best=True)
+    titles = [f"ClasswiseECE % +T{place}" for place in range(9)]
+    headings = [Heading("loss", label=True, left=True), *map(Heading, titles)]
+    rows = [["GenerativeCrossEntropy", *[number] * 9]] * 3
+    text = latex(Grid("wide", headings, rows, ["bold: the best"]))
+    assert text.count(r"\begin{table}") == 1
+    assert text.count(r"\begin{tabular}") == text.count("GenerativeCrossEntropy") / 3 == 2
+    assert r"\shortstack[r]{Classwise \\ ECE \\ \% \\ +T0}" in text
+    assert r"\textbf{12.03{\scriptsize $\pm$0.38}}" in text
+    for place in range(9):
+        assert text.count(f"+T{place}") == 1
+    long = latex(Grid("long", headings, rows * 10, ["bold: the best"]))
+    assert long.count(r"\begin{table}") == long.count(r"\begin{tabular}") == 2
+    assert long.count("Bold: the best") == 1
+    assert r"\caption{long, continued.}" in long
 
 
 def test_a_pipe_gets_stars_where_bold_is_explained() -> None:

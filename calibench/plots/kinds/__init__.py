@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from calibench.plots.kinds.aggregates import improvement, interquartile_means
 from calibench.plots.kinds.calibrators import bars, heat_map
-from calibench.plots.kinds.examples import confusion_matrices, reliability, risk_coverage, roc
+from calibench.plots.kinds.examples import (
+    class_reliability,
+    confusion_matrices,
+    error_by_bins,
+    reliability,
+    risk_coverage,
+    roc,
+)
 from calibench.plots.kinds.losses import curves, shift, tradeoff
 from calibench.plots.kinds.ranks import critical_difference
 from calibench.plots.picture import Picture
@@ -15,11 +23,15 @@ KINDS: dict[str, Callable[[Request], Picture]] = {
     "heat-map": heat_map,
     "bars": bars,
     "reliability": reliability,
+    "class-reliability": class_reliability,
+    "ece-bins": error_by_bins,
     "roc": roc,
     "risk-coverage": risk_coverage,
     "confusion": confusion_matrices,
     "curves": curves,
     "tradeoff": tradeoff,
     "shift": shift,
+    "iqm": interquartile_means,
+    "improvement": improvement,
     "critical-difference": critical_difference,
 }

@@ -12,8 +12,8 @@ from calibench.plots.curves import roc as roc_curve
 from calibench.plots.kinds.naming import after, row_title
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request
-from calibench.plots.style import legend_below, panels
-from calibench.tables.key import RAW
+from calibench.plots.style import label_outer, legend_below, panels
+from calibench.tables.key import RAW, TEST
 
 POINTS = 500  # of a curve
 
@@ -36,6 +36,71 @@ def reliability(request: Request) -> Picture:
         named = {"loss": row.label, "calibrator": calibrator}
         numbers += [{**named, "shows": "bin", **of} for of in bins.rows()]
         numbers += [{**named, "shows": "curve", **of} for of in curve.rows()]
+    legend_below(figure, grid)
+    return Picture(figure, numbers)
+
+
+def class_reliability(request: Request) -> Picture:
+    """How often a class is the true one against its probability, a panel for each class, a line for each loss."""
+    from calibench.plots import class_reliability as classes
+    from calibench.plots.calibrated import probabilities
+    from calibench.plots.example_scores import class_names, load_predictions
+
+    found, names = {}, []
+    for row in request.rows:
+        records = list(row.records.values())
+        test = [load_predictions(record, TEST) for record in records]
+        names = class_names(test[0])
+        probs = [probabilities(record, TEST, request.calibrator) for record in records]
+        found[row_title(row)] = classes.class_reliability(
+            probs, [of.target for of in test], n_bins=request.n_bins
+        )
+    shown = classes.worst_classes(list(found.values()))
+    figure, grid = panels(len(shown), shared=True)
+    for axes, k in zip(grid, shown, strict=True):
+        classes.draw_class(
+            axes, {label: of.diagrams[k] for label, of in found.items()}, title=names[k]
+        )
+    label_outer(grid)
+    few = (
+        f": the {len(shown)} of {len(names)} classes with the largest errors"
+        if len(shown) < len(names)
+        else ""
+    )
+    figure.suptitle(f"{request.table.title}{after(request.calibrator)}{few}", fontsize=8)
+    legend_below(figure, grid)
+    numbers = [
+        {"loss": row.label, "calibrator": request.calibrator, **numbers}
+        for row, of in zip(request.rows, found.values(), strict=True)
+        for numbers in classes.class_rows(of, names)
+    ]
+    return Picture(figure, numbers)
+
+
+def error_by_bins(request: Request) -> Picture:
+    """ECE against its number of bins, with what calibrated models get; raw and after the calibrator on one scale."""
+    from calibench.plots.binned_errors import binned_errors, draw_binned_errors
+
+    shown = list(dict.fromkeys([RAW, request.calibrator]))
+    figure, grid = panels(len(shown), shared=True, height=3)
+    if len(grid) == 1:
+        figure.set_size_inches(5, 3.8)
+    numbers: list[dict[str, Any]] = []
+    for axes, calibrator in zip(grid, shown, strict=True):
+        found = {}
+        for row in request.rows:
+            scores = request.after(calibrator, row)
+            of = binned_errors(scores.metric_confidence, scores.correct, scores.run)
+            found[row_title(row)] = of
+            numbers += [
+                {"loss": row.label, "calibrator": calibrator, "bins": bins, "seed": seed,
+                 "ece": float(error), "calibrated": float(floor)}
+                for bins, errors, floor in zip(of.bins, of.error, of.floor, strict=True)
+                for seed, error in zip(row.records, errors, strict=True)
+            ]  # fmt: skip
+        title = f"{request.table.title}{after(calibrator)}"
+        draw_binned_errors(axes, found, y="ECE %", title=title)
+    label_outer(grid)
     legend_below(figure, grid)
     return Picture(figure, numbers)
 

@@ -6,6 +6,7 @@ DATA.rows.map((_, i) => i).filter((i) => DATA.rows[i].reliability || DATA.rows[i
 drawFilters();
 drawTable();
 drawNotes();
+drawHeatMap();
 drawPairs();
 drawViews();
 let width = innerWidth; // charts are drawn anew where their room changes

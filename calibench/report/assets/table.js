@@ -52,6 +52,9 @@ function drawTable() {
   table.tHead.replaceChildren(el("tr", {}, heading("label", "loss", "text name"),
     heading("rank", "#"), ...places.map((p) => heading(p, p, "text place")), heading("seeds", "seeds"), ...metrics.map((m) => heading(m.key, titleOf(m)))));
   table.tBodies[0].replaceChildren(...rows.map((row) => tableRow(row, places, metrics)));
+  if (state.sort === "rank") rows.forEach((row, i) => { // ranks begin anew
+    if (i && placeOf(row) !== placeOf(rows[i - 1])) table.tBodies[0].rows[i].classList.add("divided");
+  });
   document.getElementById("shown").textContent = `${rows.length} of ${DATA.rows.length} rows`;
   drawRuns(rows);
   drawTradeoff(rows);

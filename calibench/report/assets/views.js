@@ -3,7 +3,7 @@ const chosenRows = () => [...state.chosen].sort((a, b) => a - b).map((i) => DATA
 const placeOf = (row) => `${row.benchmark} / ${row.backbone}`;
 // A row among others: its place is named where theirs differ.
 const nameOf = (row, rows) => (new Set(rows.map(placeOf)).size > 1 ? `${row.label} · ${placeOf(row)}` : row.label);
-const view = { roc: "", shift: "error", curves: "val/nll", x: "error", y: "ece", after: "", pairs: "nll" };
+const view = { roc: "", shift: "error", curves: "val/nll", x: "error", y: "ece", after: "", pairs: "nll", heat: "ece", place: "" };
 const seedsOf = (n) => `${n} ${n === 1 ? "seed" : "seeds"}`;
 
 function drawReliability(rows) {

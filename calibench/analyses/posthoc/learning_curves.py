@@ -1,0 +1,168 @@
+"""`calibench plot learning-curves`: how many validation examples calibrators need, by results of `posthoc --sizes`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calibench.config import UsageError, near_matches
+from calibench.plots.output import add_output_argument, check_output
+from calibench.plots.style import WIDTHS
+from calibench.tables.key import RAW
+from calibench.tables.titles import initials, metric_info
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from calibench.plots.learning_curves import LearningCurve
+    from calibench.plots.picture import Picture
+
+DESCRIPTION = """\
+Draws a metric after each calibrator against the number of validation examples that it is fitted on, a panel for each
+data set: means over models, bars are standard deviations over draws of the examples."""
+
+EPILOG = """\
+examples:
+  calibench posthoc store --sizes 100 300 1000 3000 -o posthoc
+  calibench plot learning-curves posthoc -o learning_curves.pdf
+  calibench plot learning-curves posthoc --metric ece --calibrators TemperatureScaling VectorScaling -o ece.png"""
+
+SHOWN = 6  # calibrators, if none are named
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `calibench plot learning-curves`."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument(
+        "results",
+        type=Path,
+        metavar="DIR",
+        help="folder or results.csv of `calibench posthoc --sizes`",
+    )
+    add_output_argument(parser)
+    parser.add_argument("--metric", default="nll", metavar="NAME", help="a metric (default: nll)")
+    parser.add_argument(
+        "--calibrators",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help=f"the calibrators (default: the {SHOWN} with the best mean rank over sizes)",
+    )
+    parser.add_argument(
+        "--width", choices=WIDTHS, help="scale to one column or the page of a paper"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Draw the curves into a file. Returns the exit status, 0.
+
+    Raises:
+        UsageError: If there are no such results, or they lack a metric, a calibrator or a second size.
+    """
+    file = options.results / "results.csv" if options.results.is_dir() else options.results
+    check_output(options.output, file)
+    if not file.is_file():
+        raise UsageError(
+            f"there is no {file}: `calibench posthoc --sizes 100 300 1000` writes one."
+        )
+    picture(_read(file, options.metric), options.metric, options.calibrators).write(
+        options.output, width=options.width
+    )
+    return 0
+
+
+def _read(file: Path, metric: str) -> pd.DataFrame:
+    import numpy as np
+    import pandas as pd
+
+    found = pd.read_csv(file)
+    for name in ("dataset", "model", "seed", "size", "repeat", "calibrator", metric):
+        if name not in found.columns:
+            raise UsageError(f"{file} has no column `{name}`{near_matches(name, found.columns)}.")
+    found = found[(found["size"] > 0) & np.isfinite(found[metric])]
+    if found["size"].nunique() < 2:
+        raise UsageError(
+            f"{file} has fewer than two sizes: `calibench posthoc --sizes 100 300 1000`."
+        )
+    return found
+
+
+def picture(found: pd.DataFrame, metric: str, calibrators: list[str]) -> Picture:
+    """The picture of results, a row for each cell.
+
+    Raises:
+        UsageError: If there is no such calibrator.
+    """
+    from calibench.plots.learning_curves import draw_learning_curves
+    from calibench.plots.picture import Picture
+    from calibench.plots.style import legend_below, panels
+
+    for name in calibrators:
+        if name not in set(found["calibrator"]):
+            raise UsageError(
+                f"no results of `{name}`{near_matches(name, found['calibrator'].unique())}."
+            )
+    chosen = calibrators or _best(found, metric)
+    datasets = list(dict.fromkeys(found["dataset"]))
+    figure, grid = panels(len(datasets), columns=3)
+    info = metric_info(metric)
+    scale = 100 if info.percent else 1
+    numbers = []
+    for axes, dataset in zip(grid, datasets, strict=True):
+        curves = _curves(found[found["dataset"] == dataset], metric)
+        shown = {_short(name): _scaled(curves[name], scale) for name in chosen if name in curves}
+        raw = scale * float(curves[RAW].mean[-1])
+        draw_learning_curves(axes, shown, raw, y=info.label, title=dataset)
+        numbers += [
+            {"dataset": dataset, "calibrator": name, "examples": int(size), metric: float(mean), "std": float(std)}
+            for name in (RAW, *chosen)
+            if name in curves
+            for size, mean, std in zip(curves[name].sizes, curves[name].mean, curves[name].std, strict=True)
+        ]  # fmt: skip
+    if len(grid) == 1:
+        figure.set_size_inches(5, 3.6)
+    legend_below(figure, grid, columns=4)
+    return Picture(figure, numbers)
+
+
+def _short(name: str) -> str:
+    return (
+        name
+        if len(initials(name)) < 2
+        else name.removesuffix("Calibration").removesuffix("Scaling")
+    )
+
+
+def _scaled(curve: LearningCurve, scale: float) -> LearningCurve:
+    from calibench.plots.learning_curves import LearningCurve
+
+    return LearningCurve(curve.sizes, scale * curve.mean, scale * curve.std)
+
+
+def _best(found: pd.DataFrame, metric: str) -> list[str]:
+    """The calibrators with the best mean rank over data sets, models and sizes."""
+    others = found[found["calibrator"] != RAW]
+    sign = -metric_info(metric).direction or 1
+    mean = others.groupby(["dataset", "model", "size", "calibrator"])[metric].mean()
+    ranks = mean.mul(sign).unstack("calibrator").rank(axis=1).mean().sort_values()
+    return [str(name) for name in ranks.index[:SHOWN]]
+
+
+def _curves(found: pd.DataFrame, metric: str) -> dict[str, LearningCurve]:
+    """The curve of each calibrator that has finite values of some model at every size, over such models."""
+    from calibench.plots.learning_curves import LearningCurve
+
+    sizes = sorted(found["size"].unique())
+    curves = {}
+    for name, own in found.groupby("calibrator"):
+        of_draws = (
+            own.groupby(["model", "seed", "size"])[metric].agg(["mean", "std"]).unstack("size")
+        )
+        whole = of_draws[of_draws["mean"].notna().all(axis=1)]
+        if len(whole) and of_draws["mean"].shape[1] == len(sizes):
+            mean, std = (whole[part].mean()[sizes].to_numpy(float) for part in ("mean", "std"))
+            curves[str(name)] = LearningCurve(
+                own["size"].drop_duplicates().sort_values().to_numpy(float), mean, std
+            )
+    return curves
