@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from calibench.plots.style import as_file, sized
 from calibench.runs import write_output
 from calibench.tables.csv_text import csv_text
+from calibench.tables.output import at_work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,5 +47,7 @@ class Picture:
         """
         if width:
             sized(self.figure, width)
-        write_output(file, as_file(self.figure, file.suffix[1:]))
+        with at_work("drawing"):  # seconds, for pictures of many diagrams
+            drawn = as_file(self.figure, file.suffix[1:])
+        write_output(file, drawn)
         write_output(file.with_suffix(".csv"), self.csv.encode())

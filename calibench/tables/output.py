@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TextIO
 
@@ -43,12 +43,21 @@ def next_commands(results: Path | str) -> str:
     return f"next: calibench leaderboard {results}, or calibench report {results} -o report.html"
 
 
-@contextmanager
-def loading() -> Iterator[None]:
+def loading() -> AbstractContextManager[None]:
     """Say `loading ...` while what is inside imports torch, which takes seconds; on a terminal only."""
-    shown = sys.stderr.isatty() and "torch" not in sys.modules
+    return nullcontext() if "torch" in sys.modules else at_work("loading")
+
+
+@contextmanager
+def at_work(what: str) -> Iterator[None]:
+    """Say what is done while something takes a second or more without a word; on a terminal only.
+
+    Args:
+        what: A word such as `drawing`.
+    """
+    shown = sys.stderr.isatty()
     if shown:
-        print("loading ...", end="", file=sys.stderr, flush=True)
+        print(f"{what} ...", end="", file=sys.stderr, flush=True)
     try:
         yield
     finally:

@@ -20,7 +20,7 @@ from calibench.cli import main
 from calibench.tables.bar import with_progress
 from calibench.tables.console import Terminal
 from calibench.tables.csv_text import csv_field
-from calibench.tables.output import printable, say
+from calibench.tables.output import at_work, printable, say
 from tests.evaluation.examples import saved
 from tests.run_folders import write_predictions, write_run
 
@@ -182,3 +182,20 @@ def test_evaluate_prints_and_writes_names_as_text(
     assert {row["model"] for row in rows} == {"ensemble of 2", "b[/red]", r"'=a[red]\x1b[2J"}
     assert all(float(row["value"]) == float(row["value"]) for row in rows if row["value"])
     assert json.loads((tmp_path / "x.json").read_text())["rows"][-1]["model"] == "b[/red]"
+
+
+class _Pseudoterminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [_Pseudoterminal, io.StringIO])
+def test_a_terminal_is_told_what_is_done_and_the_line_goes_again(
+    stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = stream()
+    monkeypatch.setattr(sys, "stderr", said)
+    with at_work("drawing"):
+        during = said.getvalue()
+    expected = ("drawing ...", "\r\x1b[K") if said.isatty() else ("", "")
+    assert (during, said.getvalue().removeprefix(during)) == expected
