@@ -15,6 +15,12 @@ from tests.processes import run_processes
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+# all but the first take 5 to 30 s of a core
+short_first = pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] * (path != NOTEBOOKS[0])) for path in NOTEBOOKS],
+    ids=lambda path: path.stem,
+)
 
 
 def _run_cells(rank: int, n: int, path: Path, folder: Path) -> tuple[int, str]:
@@ -33,7 +39,7 @@ def _run_cells(rank: int, n: int, path: Path, folder: Path) -> tuple[int, str]:
     return len(pyplot.get_fignums()), errors.getvalue()
 
 
-@every_notebook
+@short_first
 def test_the_code_runs(path: Path, tmp_path: Path) -> None:
     ((pictures, errors),) = run_processes(_run_cells, 1, path, tmp_path)
     assert pictures
