@@ -43,7 +43,7 @@ def run(command: list[str], folder: Path) -> str:
 def compare(printed: str, after: Block | None) -> None:
     """What a page shows below a piece of Python is what that prints."""
     if after is not None and after.language == "text":
-        assert printed.endswith(after.text)
+        assert printed.endswith(after.text), printed
 
 
 @pytest.mark.slow

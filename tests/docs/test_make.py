@@ -1,0 +1,76 @@
+"""What the build of the site makes: code for pictures, tables from rows, commands of the gallery."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from types import ModuleType
+
+import pytest
+
+from calibench.config import catalogue
+from tests.docs.pages import ROOT
+from tests.docs.test_commands import check
+
+
+@pytest.fixture
+def maker(monkeypatch: pytest.MonkeyPatch) -> object:
+    """Imports a module of docs/make."""
+    monkeypatch.syspath_prepend(ROOT / "docs/make")
+    return importlib.import_module
+
+
+def test_a_block_of_a_configuration_is_the_python_that_builds_it(maker: object) -> None:
+    families: ModuleType = maker("families")  # type: ignore[operator]
+    base = {"class_path": "FocalLoss", "init_args": {"gamma": 1.0}}
+    block = {"class_path": "MDCALoss", "init_args": {"weight": 1.0, "base": base}}
+    assert families.constructed(block) == "MDCALoss(weight=1.0, base=FocalLoss(gamma=1.0))"
+    assert families.constructed([base, "x", None]) == "[FocalLoss(gamma=1.0), 'x', None]"
+
+
+def test_every_method_has_code_and_a_loss_its_audit(maker: object) -> None:
+    families, methods = (maker(name) for name in ("families", "methods"))  # type: ignore[operator]
+    for family in families.FAMILIES:
+        for name in catalogue.classes(family.kind):
+            note = methods.notes()[family.kind][name]
+            compile(note.get("code") or family.code(name, note), name, "exec")
+            assert "code" in note or "$" not in family.code(name, note)
+    audit, commands = families.Losses().beside("FocalLoss", {})
+    assert "| focal | no |" in audit
+    assert "--config losses/focal\n" in commands
+
+
+def test_a_picture_is_drawn_by_the_code_that_is_shown(maker: object) -> None:
+    families, pictures = (maker(name) for name in ("families", "pictures"))  # type: ignore[operator]
+    code = families.Losses().code("FocalLoss", {})
+    assert pictures._drawn(code).count(b"<path") > 5
+    shown = pictures.shown(code, "x.svg", "what it shows")
+    assert shown.startswith("![what it shows](x.svg)")
+    assert [line.removeprefix("    ") for line in shown.splitlines()][5:-1] == code.splitlines()
+
+
+def test_the_gallerys_commands_exist(maker: object) -> None:
+    gallery: ModuleType = maker("gallery")  # type: ignore[operator]
+    assert {"reliability", "grad-cam", "loss-surface"} <= set(gallery.kinds())
+    for command in [*gallery.PREPARED, *map(gallery.command_of, gallery.kinds())]:
+        check(shlex.split(command)[1:])
+
+
+def test_a_table_is_that_of_the_rows(maker: object) -> None:
+    results: ModuleType = maker("results")  # type: ignore[operator]
+    table = results.table(ROOT / "benchmarks/results/digits_lt.csv")
+    head, *rows = re.findall(r"<tr>(.*?)</tr>", table)
+    titles = re.findall(r"<th>(.*?)</th>", head)
+    found = {
+        (cells[titles.index("loss")], cells[titles.index("calibrator")]): cells
+        for cells in (re.findall(r"<td>(.*?)</td>", row) for row in rows)
+    }
+    raw = found["CrossEntropyLoss", "raw"]
+    assert raw[titles.index("Error %")] == "4.36 ± 0.58"
+    assert raw[titles.index("NLL")] == "0.143 ± 0.011"
+    assert len(found) == len(rows) >= 21
+    page = ROOT / "benchmarks/results/digits_lt.md"
+    below = results.tables_below(page.read_text(), page)
+    assert below.count("<table>") == 1
+    assert results.tables_below("no link", page) == ""
