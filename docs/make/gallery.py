@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import tempfile
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from pictures import kept
 
-from calibench.cli import OVERVIEW, main
+from calibench.cli import main
 from calibench.config import catalogue
 
 # What is not drawn of the store's runs as it is: trained here (curves, checkpoints) or of several benchmarks.
@@ -21,6 +20,7 @@ PREPARED = [
     "calibench sweep wine --losses cross_entropy brier focal --seeds 1..2 --trainer.max_epochs 5",
     "calibench sweep breast_cancer --losses cross_entropy brier focal --seeds 1..2 --trainer.max_epochs 5",
     "calibench sweep digits_lt --losses cross_entropy focal --seeds 1..2 --trainer.max_epochs 5",
+    "calibench posthoc store --sizes 50 100 350 --calibrators TemperatureScaling VectorScaling IRM -o posthoc",
     "calibench fit --config digits_lt --config losses/focal --model.loss.gamma 1 --trainer.max_epochs 5",
 ]
 OPTIONS = {
@@ -28,13 +28,14 @@ OPTIONS = {
     "critical-difference": "results --table MLP",
     "grad-cam": "results/digits_lt/SmallCNN/CrossEntropyLoss/*/seed=1",
     "sweep": "results/digits_lt --x model.loss.gamma --losses FocalLoss",
+    "learning-curves": "posthoc",
     "loss-surface": "cross_entropy focal brier gce",
 }
 INTRODUCTION = """\
 # Gallery
 
-Every picture here was made by the command above it. `store` is the 21 runs that come with calibench; `results` is what
-these made:
+Every picture here was made by the command above it. `store` is the 21 runs that come with calibench; `results` and
+`posthoc` are what these made:
 
 ```bash
 {prepared}
@@ -47,7 +48,7 @@ these made:
 
 def pages(root: Path) -> dict[str, str | bytes]:
     """The page and its pictures."""
-    commands = {kind: command_of(kind) for kind in kinds()}
+    commands = {kind: command_of(kind) for kind in catalogue.plots()}
     made: dict[str, str | bytes] = {
         "gallery.md": "\n".join([_introduction(), *map(_part, commands.items())])
     }
@@ -58,11 +59,6 @@ def pages(root: Path) -> dict[str, str | bytes]:
                 "\n".join([*PREPARED, command]), partial(_drawn, command, prepare)
             )
     return made
-
-
-def kinds() -> dict[str, str]:
-    """Every kind of picture with a line on it, those with options of their own included."""
-    return catalogue.plots() | dict(re.findall(r"^  plot ([\w-]+) +(.+)$", OVERVIEW, re.MULTILINE))
 
 
 def command_of(kind: str) -> str:
@@ -95,7 +91,7 @@ def _introduction() -> str:
 
 def _part(item: tuple[str, str]) -> str:
     kind, command = item
-    sentence = kinds()[kind].partition(";")[0]
+    sentence = catalogue.plots()[kind].partition(";")[0]
     head = f"## {kind}\n\n{sentence[0].upper()}{sentence[1:]}."
     return f"{head}\n\n```bash\n{command}\n```\n\n![{sentence}](gallery/{kind}.png)\n"
 
