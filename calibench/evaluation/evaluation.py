@@ -171,12 +171,14 @@ class Evaluation:
         return Report(rows, parameters, {**(unavailable or {}), **lacking})
 
     def _lacking(self, sets: Mapping[str, Predictions]) -> dict[str, str]:
-        """Further metrics that cannot be computed, with the reason."""
+        """Metrics that cannot be computed, with the reason."""
+        single = len(sets["test"].target) == 1
+        lacking = {type(LEADING).__name__: "it needs two examples or more"} if single else {}
         if not self.metrics:
-            return {}
+            return lacking
         from calibench.evaluation.further_metrics import unavailable_metrics  # torchmetrics: 5 s
 
-        return unavailable_metrics(blocks_of(self.metrics), sets)
+        return lacking | unavailable_metrics(blocks_of(self.metrics), sets)
 
     def _further_rows(
         self, labelled: LabelledSet, known: list[Row], val: Scored | None

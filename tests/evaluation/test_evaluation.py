@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -165,3 +166,9 @@ def test_two_models_with_ece_zero_of_which_one_is_worse() -> None:
     assert value(reports["uniform"], "error") == pytest.approx(0.4)
     assert value(reports["informed"], "error") == pytest.approx(0.3)
     assert value(reports["informed"], "nll") < value(reports["uniform"], "nll")
+
+
+def test_of_one_example_it_is_said_what_cannot_be_cross_fitted() -> None:
+    report = Evaluation([])({"test": predictions(1)})
+    assert report.unavailable == {"Refinement": "it needs two examples or more"}
+    assert math.isfinite(report.value("nll"))
