@@ -153,7 +153,7 @@ def evaluate_files(options: argparse.Namespace) -> int:
     load_plugins("metrics", "calibrators")
     read = Reader(options.scores, options.clip, options.task)
     first = read.read(options.test[0])
-    further = _further(options.metrics)
+    further = _further(options.metrics, of_pairs=isinstance(first, ConfidencePairs))
     if isinstance(first, ConfidencePairs):
         result = _of_pairs(first, options, further)
     else:
@@ -179,12 +179,12 @@ def _every_number(options: argparse.Namespace) -> bool:
     return bool(options.output and options.output.suffix in _EVERY_NUMBER)
 
 
-def _further(names: Sequence[str]) -> list[dict[str, Any]]:
+def _further(names: Sequence[str], *, of_pairs: bool) -> list[dict[str, Any]]:
     if not names:
         return []
     from calibench.evaluation.further_metrics import blocks_named  # torchmetrics: 5 s
 
-    return blocks_named(names)
+    return blocks_named(names, of_pairs=of_pairs)
 
 
 def _evaluated(

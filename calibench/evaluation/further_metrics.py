@@ -62,9 +62,13 @@ def import_metrics(given: Sequence[str | MetricBlock]) -> None:
     add_described(described(blocks_of(given)))
 
 
-def blocks_named(names: Sequence[str]) -> list[dict[str, Any]]:
-    """Metrics that a command line names, as blocks; `all` stands for every metric of a labelled set."""
-    every = [name for name, said in attributes("metrics").items() if said["of_labelled_sets"]]
+def blocks_named(names: Sequence[str], *, of_pairs: bool = False) -> list[dict[str, Any]]:
+    """Metrics that a command line names, as blocks; `all` stands for every metric of a labelled set, or of pairs."""
+    every = [
+        name
+        for name, said in attributes("metrics").items()
+        if said["of_labelled_sets"] and (issubclass(metric_class(name), PairMetric) or not of_pairs)
+    ]
     unfolded = [name for given in names for name in (every if given == "all" else (given,))]
     blocks = blocks_of(dict.fromkeys(unfolded))
     import_metrics(blocks)

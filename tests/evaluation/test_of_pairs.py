@@ -57,6 +57,10 @@ def test_a_file_of_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     assert "ClasswiseECE: (confidence, correct) is not enough" in out
     assert "at n = 300" in out or "points (floor" in out
+    assert main([*line, "--calibrators", "none", "--metrics", "all"]) == 0
+    every = capsys.readouterr().out
+    assert "Kuiper" in every
+    assert "SKCE" not in every
     for more in (
         ["--val", str(other)],
         ["--calibrators", "none", "--ood", f"a={other}"],
