@@ -18,7 +18,7 @@ from calibench.calibrators.experimental import EntropyTemperatureScaling
 from calibench.calibrators.folds import stratified_folds
 from calibench.calibrators.isotonic import IRM, IsotonicTopLabel
 from calibench.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
-from calibench.calibrators.temperature import TemperatureScaling
+from calibench.calibrators.temperature import TemperatureScaling, mixed_with_uniform
 
 FEWEST = 20  # examples that can be cut into folds
 _MATRICES = 100  # classes up to which a calibrator with K^2 parameters is tried
@@ -37,11 +37,25 @@ def candidates(num_classes: int = 2) -> list[Calibrator]:
     return cheap if num_classes > _MATRICES else [*cheap, StructuredMatrixScaling()]
 
 
+class _Unchanged(Calibrator):
+    """The probabilities as they are."""
+
+    fitted_buffers = ("done",)
+
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        self.done = logits.new_ones(())
+
+    def _log_prob(self, logits: Tensor) -> Tensor:
+        return logits.log_softmax(1)
+
+
 class CrossValidatedCalibration(Calibrator):
     """The calibrator with the lowest cross-validated NLL, or none (Stone 1974).
 
-    Each candidate is fitted on all folds but one and scored on that one; the best is fitted on all. Where nothing beats
-    the probabilities as they are, and with fewer than 20 examples, they stay so.
+    Each candidate is fitted on all folds but one and scored on that one; the best is fitted on all. Its probabilities
+    are mixed with the uniform ones, as those of `TemperatureScaling(mixture=True)` are: (1 - c) p + c / K with
+    c = 1 / (n + 1) after n examples, since a calibrator that saw no error among them cannot rule one out. Where nothing
+    beats the probabilities as they are, and with fewer than 20 examples, they stay so, and c is 0.
 
     Args:
         calibrators: What there is to choose from; None for seven that were the best of some real set: temperature
@@ -51,29 +65,33 @@ class CrossValidatedCalibration(Calibrator):
 
     Attributes:
         chosen: Position of the choice, from 1; 0 if nothing is done.
+        uniform_share: c.
     """
 
-    fitted_buffers = ("chosen",)
+    fitted_buffers = ("chosen", "uniform_share")
     reported = ("chosen",)
 
     def __init__(self, *, calibrators: Sequence[Calibrator] | None = None, folds: int = 5) -> None:
         super().__init__()
         self.folds = integer_from("folds", folds, 2)
         self.standard = calibrators is None
-        self.candidates = nn.ModuleList(
-            candidates() if calibrators is None else copy.deepcopy([*calibrators])
-        )
+        given = candidates() if calibrators is None else copy.deepcopy([*calibrators])
+        self.candidates = nn.ModuleList([_Unchanged(), *given])
         self.register_load_state_dict_pre_hook(_forget)  # type: ignore[no-untyped-call]
 
     @property
     def fitted(self) -> bool:
         """Whether it can be applied: a state with the number of the choice alone is none."""
-        return super().fitted and (not self.chosen or self.choice is not None)
+        return super().fitted and any(one.fitted for one in self._known)
 
     @property
-    def choice(self) -> Calibrator | None:
-        """The fitted calibrator that was chosen; None if nothing is done, or nothing has been fitted."""
-        return next((one for one in self._known if one.fitted), None)
+    def choice(self) -> Calibrator:
+        """The candidate that was chosen, fitted.
+
+        Raises:
+            StopIteration: If nothing has been fitted.
+        """
+        return next(one for one in self._known if one.fitted)
 
     @property
     def _known(self) -> list[Calibrator]:
@@ -81,20 +99,23 @@ class CrossValidatedCalibration(Calibrator):
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         _forget(self)
-        losses = [_nll(logits.log_softmax(1), target)]
-        if len(target) >= FEWEST:
-            fold = stratified_folds(target, self.folds).to(target.device)
-            tried = len(candidates(logits.shape[1])) if self.standard else None
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # such a fit is scored as it is
-                losses += [_held_out(one, logits, target, fold) for one in self._known[:tried]]
-        best = torch.stack(losses).nan_to_num(torch.inf).argmin()
-        self.chosen = best.double()
-        if best:
-            self._known[best - 1].fit(logits, target)
+        best = self._best(logits, target) if len(target) >= FEWEST else 0
+        self.chosen = logits.new_tensor(best)
+        self.uniform_share = _uniform_share(logits) * bool(best)
+        self._known[best].fit(logits, target)
+
+    def _best(self, logits: Tensor, target: Tensor) -> int:
+        """Position of the candidate with the lowest NLL on held-out folds."""
+        fold = stratified_folds(target, self.folds).to(target.device)
+        tried = 1 + len(candidates(logits.shape[1])) if self.standard else None
+        raw = _nll(logits.log_softmax(1), target)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # such a fit is scored as it is
+            found = [_held_out(one, logits, target, fold) for one in self._known[1:tried]]
+        return int(torch.stack([raw, *found]).nan_to_num(torch.inf).argmin())
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return logits.log_softmax(1) if self.choice is None else self.choice.log_prob(logits)
+        return mixed_with_uniform(self.choice.log_prob(logits), self.uniform_share)
 
 
 def _held_out(calibrator: Calibrator, logits: Tensor, target: Tensor, fold: Tensor) -> Tensor:
@@ -102,8 +123,13 @@ def _held_out(calibrator: Calibrator, logits: Tensor, target: Tensor, fold: Tens
     model, found = copy.deepcopy(calibrator), torch.empty_like(logits)
     for which in range(int(fold.max()) + 1):
         out = fold == which
-        found[out] = model.fit(logits[~out], target[~out]).log_prob(logits[out])
+        log_probs = model.fit(logits[~out], target[~out]).log_prob(logits[out])
+        found[out] = mixed_with_uniform(log_probs, _uniform_share(logits[~out]))
     return _nll(found, target)
+
+
+def _uniform_share(logits: Tensor) -> Tensor:
+    return logits.new_tensor(1 / (len(logits) + 1))
 
 
 def _nll(log_probs: Tensor, target: Tensor) -> Tensor:

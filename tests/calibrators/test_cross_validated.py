@@ -28,26 +28,36 @@ def test_it_is_the_candidate_with_the_lowest_nll_on_the_other_folds() -> None:
         total = 0.0
         for k in range(3):
             calibrator.fit(logits[fold != k], target[fold != k])
-            held = calibrator.log_prob(logits[fold == k]).gather(1, target[fold == k][:, None])
-            total -= float(held.sum())
+            share = 1 / (int((fold != k).sum()) + 1)
+            probs = (1 - share) * calibrator(logits[fold == k]) + share / 4
+            total -= float(probs.gather(1, target[fold == k][:, None]).log().sum())
         losses.append(total / len(target))
     model = CrossValidatedCalibration(calibrators=tried, folds=3).fit(logits, target)
     assert int(model.chosen) == losses.index(min(losses)) == 3
     assert isinstance(model.choice, VectorScaling)
-    assert torch.equal(model(logits), VectorScaling().fit(logits, target)(logits))
+    alone = VectorScaling().fit(logits, target)(logits)
+    torch.testing.assert_close(model(logits), 600 / 601 * alone + 1 / 601 / 4)
     assert model.parameters_dict() == {"chosen": 3.0}
 
 
 def test_probabilities_that_nothing_improves_stay_as_they_are() -> None:
     logits, target = drawn(300, 4, 1.0)
     model = CrossValidatedCalibration(calibrators=[MeanReplacement()]).fit(logits, target)
-    assert model.choice is None
+    assert model.parameters_dict() == {"chosen": 0.0}
     assert torch.equal(model.log_prob(logits), logits.log_softmax(1))
+
+
+def test_a_calibrator_that_saw_no_error_does_not_rule_one_out() -> None:
+    """A temperature goes to 0 where all are right; an error among later examples must not cost hundreds of nats."""
+    logits, _ = drawn(60, 3, 3.0)
+    model = CrossValidatedCalibration().fit(logits, logits.argmax(1))
+    assert model.chosen > 0
+    assert float(model.log_prob(logits).min()) >= -torch.log(torch.tensor(3 * 61.0)) - 1e-9
 
 
 def test_too_few_examples_for_folds_stay_as_they_are() -> None:
     logits, target = drawn(19, 4, 3.0)
-    assert CrossValidatedCalibration().fit(logits, target).choice is None
+    assert CrossValidatedCalibration().fit(logits, target).chosen == 0
 
 
 def test_a_state_of_another_choice_is_taken_over() -> None:
