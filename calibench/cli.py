@@ -52,7 +52,7 @@ from logits
 
 from results
   leaderboard  print the ranked table of a results folder
-  reproduce    print a paper's table with our numbers below the paper's
+  reproduce    print a paper's table with our numbers below the paper's, or draw a figure of it from our runs
   report       write a self-contained HTML page of a results folder
   plot         draw a reliability diagram or another picture
   plot sweep   draw metrics over the values of a key that a sweep varies
@@ -254,11 +254,26 @@ def _sweep(arguments: list[str]) -> int:
     return sweep.run(options)
 
 
+def _reproduce(arguments: list[str]) -> int:
+    """Print a table; a figure is drawn by the verb that its suite names."""
+    from calibench import reproduce
+
+    parser = VerbParser("reproduce")
+    reproduce.add_arguments(parser)
+    options = parser.parse_args(arguments)
+    try:
+        if options.figure is None:
+            return reproduce.run(options)
+        drawn = reproduce.drawing(options)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return _dispatch(drawn)
+
+
 # Verbs that are a room's own: `add_arguments(parser)` says the options, `run(options)` gives the exit code.
 ROOMS = {
     "new": "calibench.templates.command",
     "leaderboard": "calibench.leaderboard",
-    "reproduce": "calibench.reproduce",
     "report": "calibench.report",
     "plot": "calibench.plots.command",
     "plot learning-curves": "calibench.analyses.posthoc.learning_curves",
@@ -296,6 +311,7 @@ def _room(verb: str, arguments: list[str]) -> int:
 VERBS: dict[str, Callable[[list[str]], int]] = {
     **{verb: partial(_training, verb) for verb in TRAINING_HELP},
     "sweep": _sweep,
+    "reproduce": _reproduce,
     **{verb: partial(_room, verb) for verb in ROOMS},
 }
 

@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from calibench.plots.picture import Numbers
 
 
-def add_numbers_argument(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add `--output FILE.csv`.
-
-    Args:
-        parser: The parser of the analysis.
-        what: What the numbers are.
-    """
-    parser.add_argument("--output", "-o", type=Path, metavar="FILE.csv", help=f"{what}, as CSV")
-
-
 def add_output_argument(parser: argparse.ArgumentParser, what: str) -> None:
     """Add `--output FILE`, numbers or a picture.
 
@@ -40,12 +30,6 @@ def add_output_argument(parser: argparse.ArgumentParser, what: str) -> None:
         metavar="FILE",
         help=f"{what}: as .csv, or a picture (.png, .svg, .pdf) with the .csv beside it",
     )
-
-
-def check_numbers(file: Path | None) -> None:
-    """Raise a UsageError unless the name, if there is one, ends in .csv."""
-    if file is not None and file.suffix != ".csv":
-        raise UsageError(f"`--output` must end in .csv, got {file.name}.")
 
 
 def check_file(file: Path | None) -> None:

@@ -7,11 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from calibench.analyses.output import add_numbers_argument, check_numbers
+from calibench.analyses.output import add_output_argument, check_file, write
 from calibench.arguments import positive, positive_integer
 from calibench.tables.output import loading
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from calibench.analyses.toy import Correlation
     from calibench.tables.grid import Grid
 
@@ -34,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lr", type=float, default=1.0, help="learning rate (default: 1, the authors')"
     )
-    add_numbers_argument(parser, "all numbers as CSV")
+    add_output_argument(parser, "the correlation of every run, error, measure, gamma and beta")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,17 +45,15 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         UsageError: For a wrong argument.
     """
-    check_numbers(options.output)
+    check_file(options.output)
     positive_integer("--runs", options.runs)
     positive("--lr", options.lr)
     with loading():
         from dataclasses import asdict
 
-        from calibench.analyses.toy import Correlation, correlations
-        from calibench.runs import write_output
+        from calibench.analyses.toy import correlations
         from calibench.tables.bar import with_progress
         from calibench.tables.console import Terminal
-        from calibench.tables.csv_text import csv_text
         from calibench.tables.terminal import show
 
     runs = with_progress(
@@ -63,32 +63,56 @@ def run(options: argparse.Namespace) -> int:
     )
     found = [one for of_run in runs for one in of_run]
     show(table_of(found), Terminal(), pipe_width=None)
-    if options.output is not None:
-        names = list(Correlation.__slots__)
-        write_output(options.output, csv_text(names, map(asdict, found)).encode())
+    write(options.output, [asdict(one) for one in found], lambda: picture(found))
     return 0
+
+
+Best = dict[tuple[str, str], tuple[float, float]]
+"""By error and measure."""
+
+
+def best_points(found: Sequence[Correlation]) -> Best:
+    """Mean and deviation over runs at the best point of the grid, by error and measure; without diverged networks."""
+    from calibench.statistics import mean_std
+
+    diverged = {one.run for one in found if math.isnan(one.pearson)}
+    points: dict[tuple[str, str], dict[tuple[float, float], list[float]]] = {}
+    for one in found:
+        if one.run not in diverged:
+            of = points.setdefault((one.error, one.measure), {})
+            of.setdefault((one.gamma, one.beta), []).append(one.pearson)
+    return {key: max(map(mean_std, of.values())) for key, of in points.items()}
+
+
+def picture(found: Sequence[Correlation]) -> Figure:
+    """Bars of the correlations, a group for each error, beside the published ones."""
+    from calibench.analyses.toy import ERRORS, MEASURES, PUBLISHED
+    from calibench.plots.calibrator_values import draw_bars
+    from calibench.plots.style import legend_below, panels
+
+    best, none = best_points(found), (math.nan, math.nan)
+    groups = {error: {m: best.get((error, m), none) for m in MEASURES} for error in ERRORS}
+    groups["published"] = {measure: (PUBLISHED[measure], math.nan) for measure in MEASURES}
+    figure, (axes,) = panels(1)
+    figure.set_size_inches(5, 3)
+    draw_bars(axes, groups, y="Pearson correlation with the error")
+    legend_below(figure, [axes], columns=3)
+    return figure
 
 
 def table_of(found: Sequence[Correlation]) -> Grid:
     """The correlation of each error and measure at the best point of the grid, on the mean over runs."""
     from calibench.analyses.toy import ERRORS, MEASURES, PUBLISHED
-    from calibench.statistics import mean_std
     from calibench.tables.grid import Grid, Heading, Number
 
     runs = {one.run for one in found}
     diverged = {one.run for one in found if math.isnan(one.pearson)}
-    kept = len(runs - diverged)
+    kept, best, none = len(runs - diverged), best_points(found), (math.nan, math.nan)
     rows: list[list[Number | str]] = []
     for error in ERRORS:
-        row: list[Number | str] = [error]
-        for measure in MEASURES:
-            points: dict[tuple[float, float], list[float]] = {}
-            for one in found:
-                if (one.error, one.measure) == (error, measure) and one.run not in diverged:
-                    points.setdefault((one.gamma, one.beta), []).append(one.pearson)
-            mean, std = max(map(mean_std, points.values()), default=(math.nan, math.nan))
-            row.append(Number(f"{mean:.3f}", f"{std:.3f}" if kept > 1 else ""))
-        rows.append(row)
+        values = [best.get((error, measure), none) for measure in MEASURES]
+        texts = [Number(f"{mean:.3f}", f"{std:.3f}" if kept > 1 else "") for mean, std in values]
+        rows.append([error, *texts])
     rows.append(["published", *(f"{PUBLISHED[measure]:.3f}" for measure in MEASURES)])
     headings = [Heading("error", label=True, left=True), *map(Heading, MEASURES)]
     footer = [

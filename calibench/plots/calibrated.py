@@ -31,18 +31,28 @@ def calibrated(record: Record, split: str, name: str) -> ExampleScores:
         FileNotFoundError: If the run lacks a prediction file.
         ValueError: If there is no such calibrator, or the run names a class that is not loaded.
     """
-    return _applied(_calibrator(record, name), load_predictions(record, split))
+    return _applied(calibrator_of_run(record, name), load_predictions(record, split))
 
 
 def probabilities(record: Record, split: str, name: str) -> npt.NDArray[np.float64]:
     """Probabilities (N, K) of a run on a split, raw or after a calibrator; see `calibrated`."""
     logits = torch.from_numpy(load_predictions(record, split).logits)
-    calibrator = None if name == RAW else _calibrator(record, name)
+    calibrator = None if name == RAW else calibrator_of_run(record, name)
     found: npt.NDArray[np.float64] = log_probabilities(logits, calibrator).double().exp().numpy()
     return found
 
 
-def _calibrator(record: Record, name: str) -> Calibrator:
+def calibrator_of_run(record: Record, name: str) -> Calibrator:
+    """A fitted calibrator of a run: with the parameters in metrics.json, or else fitted on its validation logits.
+
+    Args:
+        record: The run.
+        name: Its name in a leaderboard, or a class of ours, which is then fitted with its default arguments.
+
+    Raises:
+        FileNotFoundError: If the run lacks a prediction file.
+        ValueError: If there is no such calibrator, or the run names a class that is not loaded.
+    """
     content = read_json(f"{record.folder}/metrics.json")
     calibrator = fitted_from(content, name)
     if calibrator is None:

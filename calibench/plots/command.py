@@ -13,6 +13,8 @@ from calibench.config.catalogue import load_plugins
 from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
+from calibench.plots import over_epochs
+from calibench.plots.chosen_runs import add_key_argument, of_keys
 from calibench.plots.kinds import KINDS
 from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.request import Request
@@ -37,6 +39,8 @@ examples:
   calibench plot tradeoff results/ --metric ece -o tradeoff.png
   calibench plot improvement results/ --metric nll --baseline FocalLoss -o improvement.pdf
   calibench plot critical-difference results/ --metric nll -o cd.png
+  calibench plot curves results/digits_lt --columns val/ece val/nll --epochs 5-30 --ema 0.8 -o curves.png
+  calibench plot over-under results/gaussians -o over_under.png
 
 kinds:
   heat-map             a metric of every loss raw and after every calibrator, as a coloured table
@@ -49,6 +53,7 @@ kinds:
   confusion            confusion matrix of each loss
   curves               training curves
   tradeoff             error against a calibration metric
+  over-under           over- and underconfidence, where the true posterior is known or as a variational estimate
   shift                a metric from the test split over the shifted sets
   iqm                  interquartile mean of a metric over all runs, stratified bootstrap
   improvement          probability that a run of a loss is better than one of the baseline
@@ -115,6 +120,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the loss that a probability of improvement is over (default: CrossEntropyLoss)",
     )
     parser.add_argument("--set", metavar="NAME", help="the OOD set of a ROC (default: the first)")
+    add_key_argument(parser)
+    over_epochs.add_arguments(parser)
 
 
 DEFAULT_METRICS = {"critical-difference": "nll", "shift": "error"}
@@ -131,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     positive_integer("--bins", args.bins)
     metric = Column.parse(args.metric or DEFAULT_METRICS.get(args.kind, "ece"))
     columns = [Column("error"), Column("nll"), metric, metric.after(ANY)]
-    every = build_tables(read_results(args.results), columns, Column("nll"))
+    every = build_tables(of_keys(read_results(args.results), args.key), columns, Column("nll"))
     tables = _with_words(every, args.table)
     if not tables:
         titles = ", ".join(table.title for table in every)
@@ -149,6 +156,7 @@ def run(args: argparse.Namespace) -> int:
         args.allow_missing,
         args.metric is not None,
         args.baseline,
+        over_epochs.OverEpochs.of(args),
     )
     with loading():
         picture = KINDS[args.kind](request)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
+from calibench.plots.over_epochs import OverEpochs
 from calibench.tables.key import RAW, TEST
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Request:
         allow_missing: Compare ranks although runs are missing.
         baseline: The loss that a probability of improvement is over; cross-entropy if None.
         metric_given: Whether the metric was asked for; training curves are of all metrics if not.
+        over_epochs: How training curves are shown.
     """
 
     tables: Sequence[Table]
@@ -37,6 +39,7 @@ class Request:
     allow_missing: bool = False
     metric_given: bool = False
     baseline: str | None = None
+    over_epochs: OverEpochs = field(default_factory=OverEpochs)
 
     @property
     def table(self) -> Table:

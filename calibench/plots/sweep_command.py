@@ -6,6 +6,7 @@ import argparse
 
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.reading import read_results
+from calibench.plots.chosen_runs import add_key_argument, of_keys
 from calibench.plots.kinds.naming import scale_of
 from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.picture import Picture
@@ -59,9 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--losses", nargs="+", default=[], metavar="LOSS", help="only runs with these losses"
     )
-    parser.add_argument(
-        "--key", nargs="+", default=[], metavar="KEY", help="only runs in folders of these keys"
-    )
+    add_key_argument(parser)
     parser.add_argument(
         "--width", choices=WIDTHS, help="scale to one column or the page of a paper"
     )
@@ -77,9 +76,8 @@ def run(options: argparse.Namespace) -> int:
     metrics = [Column.parse(text) for text in options.metrics]
     records = [
         record
-        for record in read_results(options.results).records
-        if (not options.losses or record.cell.loss in options.losses)
-        and (not options.key or record.cell.key in options.key)
+        for record in of_keys(read_results(options.results), options.key).records
+        if not options.losses or record.cell.loss in options.losses
     ]
     if not records:
         raise ValueError(f"{options.results} holds no such finished run.")

@@ -33,7 +33,7 @@ from calibench.data.source import is_here
 from calibench.sweep.pool import Job
 
 CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
-_SUITE_KEYS = ("parts", "select", "same_cells_as", "only", "missing", "note", "differs")
+_SUITE_KEYS = ("parts", "select", "same_cells_as", "only", "missing", "note", "differs", "draw")
 _EVERYTHING = "all"
 _CALIBRATOR = "calibrators."
 
@@ -232,6 +232,7 @@ class Suite:
         note: A note for readers of its results.
         differs: How its protocol differs from the paper's, by data set, network or loss in the words of the paper's
             numbers (`cifar10_c` for an out-of-distribution set), or `all`.
+        draw: The command that draws a paper's figure of its runs, see `calibench.reproduce.figures`; empty without one.
     """
 
     parts: Sequence[Part]
@@ -239,6 +240,7 @@ class Suite:
     missing: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     differs: Mapping[str, str] = field(default_factory=dict)
+    draw: str = ""
 
     @property
     def remarks(self) -> list[str]:
@@ -351,7 +353,9 @@ def load_suite(name: str) -> Suite:
         )
     try:
         suite = _like_another(content) if "same_cells_as" in content else _of_parts(content)
-        given = {key: content[key] for key in ("select", "missing", "note") if content.get(key)}
+        given = {
+            key: content[key] for key in ("select", "missing", "note", "draw") if content.get(key)
+        }
         return replace(suite, **given).differing(content.get("differs", {}))
     except (TypeError, AttributeError) as error:
         raise UsageError(f"suite {name}: {error}") from error

@@ -1,7 +1,9 @@
-"""Trace of a run: test metrics and checkpoints over epochs, for a paper's curves; without effect on any number."""
+"""Trace of a run: test metrics, the loss on the test set, checkpoints over epochs; without effect on any number."""
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -25,7 +27,7 @@ class Trace:
     which neither a monitor nor a suite's `select` can name.
 
     Args:
-        test_metrics: Score the test set after every epoch.
+        test_metrics: Score the test set after every epoch; `loss` is the value of the training loss on it.
         checkpoints: Keep `checkpoints/epoch=<n>.ckpt` after these epochs (the first is 1).
 
     Attributes:
@@ -74,16 +76,23 @@ class TestMetrics(Callback):
             self._loader = data.test_dataloader()[0]
         metrics = pl_module.metrics_of_test(PREFIX).to(pl_module.device)
         trained = [part for part in pl_module.modules() if part.training]
+        # a copy, as what a loss remembers of a batch must not be of the test set
+        loss, sums = copy.deepcopy(pl_module.loss), torch.zeros(2, device=pl_module.device)
         pl_module.eval()
         with torch.no_grad():
             for batch in islice(self._loader, _steps(trainer.limit_test_batches, self._loader)):
                 inputs = trainer.precision_plugin.convert_input(batch.inputs)
                 outputs = pl_module.scored(batch._replace(inputs=inputs))
+                if len(batch.target):  # a process may have no rows of the last batch
+                    value = loss(outputs, batch.target)
+                    sums += len(batch.target) * torch.stack([value, torch.ones_like(value)])
                 logits, target = pl_module.task.rows(outputs, batch.target)
                 metrics.update(log_probabilities(logits), target, batch.index)
         for part in trained:
             part.training = True
         self.values.update({name: float(value) for name, value in metrics.compute().items()})
+        total, rows = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
+        self.values[f"{PREFIX}/loss"] = total / rows if rows else math.nan
 
 
 def _steps(limit: float, loader: ResidentLoader) -> int:

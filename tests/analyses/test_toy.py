@@ -59,13 +59,14 @@ def test_a_network_that_diverged_is_left_out_and_counted(found: list[toy.Correla
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "toy.csv"
+    file = tmp_path / "toy.svg"
     assert main(["analyse", "toy", "--runs", "1", "-o", str(file)]) == 0
-    with file.open(newline="") as text:
+    assert "published" in file.read_text()
+    with file.with_suffix(".csv").open(newline="") as text:
         rows = list(csv.DictReader(text))
     assert {row["measure"] for row in rows} == {"FL", "DFL", "gBS"}
     assert "published" in capsys.readouterr().out
-    assert main(["analyse", "toy", "-o", "toy.png"]) == 2
-    assert "must end in .csv" in capsys.readouterr().err
+    assert main(["analyse", "toy", "-o", "toy.jpg"]) == 2
+    assert "must end in .csv, .png" in capsys.readouterr().err
     assert main(["analyse", "toys"]) == 2
     assert "did you mean toy" in capsys.readouterr().err

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
 from calibench.cli import configuration_of, main
 from calibench.config import UsageError
 from calibench.report.content import report_content
-from calibench.runs import Run
+from calibench.runs import Predictions, Run
 from calibench.sweep.suites import load_suite
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from calibench.training.trace import PREFIX, Trace
+from calibench.training.trained import trained_network
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -226,3 +228,13 @@ def test_pictures_and_reports_show_the_mark(traced: Run, tmp_path: Path) -> None
     picture = tmp_path / "curves.svg"
     assert main(["plot", "curves", str(traced.folder), "-o", str(picture)]) == 0
     assert f"NLL {PREFIX}" in picture.read_text()
+
+
+def test_the_loss_on_the_test_set_is_that_of_the_saved_logits(traced: Run) -> None:
+    """Of the last epoch; the loss is as the checkpoint of that epoch has it."""
+    trained = trained_network(traced)
+    test = Predictions.load(traced.predictions("test"))
+    value = trained.loss(torch.from_numpy(test.logits), torch.from_numpy(test.target))
+    column = [float(row[f"{PREFIX}/loss"]) for row in curve(traced) if row[f"{PREFIX}/loss"]]
+    assert len(column) == 3
+    assert column[-1] == pytest.approx(float(value), rel=1e-4)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from calibench.plots.kinds.aggregates import improvement, interquartile_means
 from calibench.plots.kinds.calibrators import bars, heat_map
+from calibench.plots.kinds.confidence import over_under
 from calibench.plots.kinds.examples import (
     class_reliability,
     confusion_matrices,
@@ -29,6 +30,7 @@ KINDS: dict[str, Callable[[Request], Picture]] = {
     "risk-coverage": risk_coverage,
     "confusion": confusion_matrices,
     "curves": curves,
+    "over-under": over_under,
     "tradeoff": tradeoff,
     "shift": shift,
     "iqm": interquartile_means,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from calibench.config import near_matches
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table, keys_of, value_at
 from calibench.plots.kinds.naming import place_of, scale_of, with_bins
@@ -19,25 +20,36 @@ from calibench.tables.key import TEST, VAL
 
 def curves(request: Request) -> Picture:
     """Training curves: what runs logged over the epochs, a panel for each metric."""
-    runs = {
+    how = request.over_epochs
+    logged_runs = {
         row.label: {s: training_curves(Path(record.folder)) for s, record in row.records.items()}
         for row in request.rows
+    }
+    runs = {
+        label: {s: {name: how(run[name]) for name in run} for s, run in of.items()}
+        for label, of in logged_runs.items()
     }
     logged = dict.fromkeys(
         name for of in runs.values() for run in of.values() for name in run if name != "lr"
     )
-    names = [name for name in logged if request.shows_curve(logged_column(name))]
+    for name in how.columns:
+        if name not in logged:
+            raise ValueError(
+                f"no run of {request.table.title} logged {name}{near_matches(name, logged)}"
+            )
+    names = how.columns or [name for name in logged if request.shows_curve(logged_column(name))]
     if not names:
         of = f" of {request.metric}" if request.metric_given else ""
         raise ValueError(f"{request.table.title} has no training curves{of}.")
     figure, grid = panels(len(names), columns=3)
     for axes, name in zip(grid, names, strict=True):
         column = logged_column(name)
+        scale = 1.0 if how.normalised else scale_of(column)
         shown = {
-            label: [_scaled(run.get(name, []), scale_of(column)) for run in of.values()]
+            label: [_scaled(run.get(name, []), scale) for run in of.values()]
             for label, of in runs.items()
         }
-        draw_curves(axes, shown, y=column.title)
+        draw_curves(axes, shown, y=how.titled(column.title))
     legend_below(figure, grid, columns=3)
     numbers = [
         {"loss": label, "seed": seed, "logged": name, "epoch": x, "value": y}

@@ -1,0 +1,131 @@
+"""Over- and underconfidence of losses (Liang et al. 2024, Definition 2.1, Figures 2 and 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from calibench.leaderboard.records import Record
+from calibench.plots.kinds.naming import after
+from calibench.plots.picture import Picture
+from calibench.plots.request import Request
+from calibench.plots.style import GREY, color, legend_below, line, panels, tidied
+from calibench.statistics import mean_std
+from calibench.tables.key import RAW, TEST
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BINS = 41
+ESTIMATES = {
+    True: "against the true posterior: mean of (max p - max eta) where it is above or below 0",
+    False: "variational estimate: parts of the L1 error at probabilities too high and too low",
+}
+
+
+class Sides(NamedTuple):
+    """Over- and underconfidence of a run.
+
+    Attributes:
+        over: Mean excess of the confidence, or the estimate's part of probabilities that are too high.
+        under: Mean shortfall, or the part of probabilities that are too low; both >= 0 but for noise.
+        gap: max_k p_k - max_k eta_k of each example (N,), where the posterior eta is known; else None.
+    """
+
+    over: float
+    under: float
+    gap: npt.NDArray[np.float64] | None
+
+
+def sides_of(record: Record, calibrator: str) -> Sides:
+    """Over- and underconfidence on the test set: against the true posterior, or estimated where there is none.
+
+    Args:
+        record: The run.
+        calibrator: After which calibrator, or `raw`.
+    """
+    import torch
+
+    from calibench.evaluation.posterior import posterior_confidence
+    from calibench.evaluation.scoring import log_probabilities
+    from calibench.evaluation.variational import variational_error
+    from calibench.plots.calibrated import calibrator_of_run
+    from calibench.plots.example_scores import load_predictions
+
+    test = load_predictions(record, TEST)
+    logits, target = torch.from_numpy(test.logits).double(), torch.from_numpy(test.target)
+    after_it = None if calibrator == RAW else calibrator_of_run(record, calibrator)
+    log_probs = log_probabilities(logits, after_it).double()
+    if test.posterior is None:
+        found = variational_error(log_probs, target)
+        return Sides(found["over"], found["under"], None)
+    probs, eta = log_probs.exp(), torch.from_numpy(test.posterior).double()
+    against = posterior_confidence(probs, eta)
+    return Sides(against.excess, against.shortfall, (probs.amax(1) - eta.amax(1)).numpy())
+
+
+def over_under(request: Request) -> Picture:
+    """Over- and underconfidence of each loss, with the distribution over examples where the posterior is known."""
+    found = {
+        row.label: {seed: sides_of(r, request.calibrator) for seed, r in row.records.items()}
+        for row in request.rows
+    }
+    gaps = {
+        label: np.concatenate([s.gap for s in of.values() if s.gap is not None])
+        for label, of in found.items()
+        if all(sides.gap is not None for sides in of.values())
+    }
+    figure, grid = panels(1 + bool(gaps), columns=2, height=3)
+    across, down = figure.get_size_inches()
+    figure.set_size_inches(1.6 * across, max(down, 0.9 + 0.3 * len(found)))
+    _draw_sides(grid[0], found, title=f"{request.table.title}{after(request.calibrator)}")
+    if gaps:
+        _draw_gaps(grid[1], gaps)
+        legend_below(figure, grid[1:])
+    numbers = [
+        {
+            "loss": label, "seed": seed, "calibrator": request.calibrator,
+            "estimate": "variational" if sides.gap is None else "posterior",
+            "over": sides.over, "under": sides.under,
+        }
+        for label, of in found.items()
+        for seed, sides in of.items()
+    ]  # fmt: skip
+    return Picture(figure, numbers)
+
+
+def _draw_sides(axes: Axes, found: Mapping[str, Mapping[int, Sides]], *, title: str) -> None:
+    """Bars to the right for overconfidence, to the left for underconfidence, with the deviations of seeds."""
+    for place, of in enumerate(found.values()):
+        for sign, values in (
+            (1, [sides.over for sides in of.values()]),
+            (-1, [sides.under for sides in of.values()]),
+        ):
+            mean, std = mean_std([100 * value for value in values])
+            axes.barh(
+                place, sign * mean, xerr=np.nan_to_num(std), color=color(0 if sign > 0 else 1),
+                error_kw={"elinewidth": 0.8},
+            )  # fmt: skip
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    axes.set_yticks(range(len(found)), list(found))
+    axes.invert_yaxis()
+    known = all(sides.gap is not None for of in found.values() for sides in of.values())
+    axes.set(title=title, xlabel=f"underconfident  <  points  >  overconfident\n{ESTIMATES[known]}")
+    tidied(axes).xaxis.label.set_fontsize(6.5)
+
+
+def _draw_gaps(axes: Axes, gaps: Mapping[str, npt.NDArray[np.float64]]) -> None:
+    """Shares of examples by how far the confidence is from the true one; most lie near 0, so on a logarithmic scale."""
+    top = max(float(np.abs(gap).max()) for gap in gaps.values()) or 1.0
+    edges = np.linspace(-top, top, BINS + 1)
+    for index, (label, gap) in enumerate(gaps.items()):
+        shares = np.histogram(gap, edges)[0] / len(gap)
+        axes.stairs(
+            100 * shares, 100 * edges, color=color(index), linestyle=line(index), label=label
+        )
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    axes.set(yscale="log", xlabel="max p - max eta in points", ylabel="examples %", title="")
+    tidied(axes)
