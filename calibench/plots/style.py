@@ -13,6 +13,7 @@ from calibench.tables.output import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # Okabe and Ito (2008), without yellow, which vanishes on white; then those of Tol's muted scheme (2021) unlike them.
@@ -173,6 +174,14 @@ def label_outer(grid: Sequence[Axes]) -> None:
             axes.set_xlabel("")
         if number % across:
             axes.set_ylabel("")
+
+
+def logarithmic(axis: Axis) -> None:
+    """Number a logarithmic axis plainly: matplotlib's own labels are formulas, and pictures here show text as it is."""
+    from matplotlib.ticker import NullFormatter
+
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def tidied(axes: Axes) -> Axes:

@@ -13,7 +13,7 @@ from calibench.leaderboard.columns import Column
 from calibench.leaderboard.labels import row_labels
 from calibench.leaderboard.records import Record
 from calibench.leaderboard.table import implied_by, keys_of, value_at
-from calibench.plots.style import color, line, marker, tidied
+from calibench.plots.style import color, line, logarithmic, marker, tidied
 from calibench.runs import read_json
 from calibench.tables.key import RAW
 from calibench.tables.titles import initials
@@ -169,6 +169,7 @@ def draw_lines(axes: Axes, lines: Lines, *, x: str, y: str, scale: float = 1.0) 
         axes.set_xticks(range(len(xs)), [str(value) for value in xs])
     elif xs[0] > 0 and xs[-1] / xs[0] > _WIDE:
         axes.set_xscale("log")
+        logarithmic(axes.xaxis)
     axes.set(xlabel=x, ylabel=y)
     return tidied(axes)
 

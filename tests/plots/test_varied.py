@@ -46,6 +46,13 @@ def test_means_and_bands(results: Path) -> None:
     assert band[:, 1].max() == pytest.approx(12 + 2**0.5)
 
 
+def test_a_wide_abscissa_is_logarithmic_with_plain_numbers() -> None:
+    lines = {("loss", "raw"): {1: [0.1], 10: [0.2], 100: [0.3]}}
+    axes = draw_lines(Figure().subplots(), lines, x="imbalance factor", y="ECE")
+    assert axes.get_xscale() == "log"
+    assert axes.xaxis.get_major_formatter()(100) == "100"
+
+
 def test_other_settings_make_other_lines(results: Path) -> None:
     for weight in (0.0, 2.0):
         weighted(results, weight, 1, **{"data.init_args.imbalance_factor": 100.0})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibench.plots.style import color, legend_below, line, panels, tidied
+from calibench.plots.style import color, legend_below, line, logarithmic, panels, tidied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,4 +70,5 @@ def _draw_densities(axes: Axes, entries: Sequence[Entry], labels: Sequence[str])
         xlim=(0, top), yscale="log", xlabel="gradient norm", ylabel="density",
         title=f"epoch {', '.join(map(str, dict.fromkeys(e.epoch for e in entries)))}",
     )  # fmt: skip
+    logarithmic(axes.yaxis)
     tidied(axes)

@@ -12,7 +12,7 @@ from calibench.leaderboard.records import Record
 from calibench.plots.kinds.naming import after
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request
-from calibench.plots.style import GREY, color, legend_below, line, panels, tidied
+from calibench.plots.style import GREY, color, legend_below, line, logarithmic, panels, tidied
 from calibench.statistics import mean_std
 from calibench.tables.key import RAW, TEST
 
@@ -128,4 +128,5 @@ def _draw_gaps(axes: Axes, gaps: Mapping[str, npt.NDArray[np.float64]]) -> None:
         )
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set(yscale="log", xlabel="max p - max eta in points", ylabel="examples %", title="")
+    logarithmic(axes.yaxis)
     tidied(axes)
