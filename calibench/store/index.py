@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -106,20 +106,26 @@ def entry_names(place: Place) -> list[str]:
 
 
 def rebuild_index(place: Place) -> list[Listed]:
-    """List all entries anew; what was verified stays so where no file has changed. Returns the rows."""
-    rows = listed(place)
-    _write(place, rows)
+    """List all entries anew; what was verified stays so where no file has changed. Returns the rows.
+
+    Nothing may hold a place that is far away: another writer may add an entry meanwhile, and list it before this list
+    is written over its own. So entries are looked for once more after the list is written.
+    """
+    names: list[str] | None = None
+    while names != (names := place.names()):
+        rows = listed(place, names)
+        _write(place, rows)
     return rows
 
 
-def listed(place: Place) -> list[Listed]:
-    """A row for each entry, from their status.json; damaged ones are left out."""
+def listed(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
+    """A row for each entry, or for those of some names, from their status.json; damaged ones are left out."""
     try:
         verified = {row.digest: row.verified for row in read_index(place)}
     except (FileNotFoundError, StoreError):
         verified = {}
     rows = []
-    for name in place.names():
+    for name in place.names() if names is None else names:
         try:
             status = place.status(name)
             if status is not None:

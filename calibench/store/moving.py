@@ -82,6 +82,7 @@ def copied(source: Place, target: Place, name: str, added: Added) -> None:
         _copy_labels(source, target, status)
         _copy_files(source, name, target, f"{name}/", status)
         target.write(f"{name}/{STATUS}", source.read(f"{name}/{STATUS}"))  # from now on it is there
+        _check_sent(target, name, status)
         added.new.append(name)
 
 
@@ -102,6 +103,18 @@ def _copy_labels(source: Place, target: Place, status: Mapping[str, Any]) -> Non
             content = _read(source, file)
             checked_labels(content, digest, f"{source}/{file}")
             target.write(file, content)
+
+
+def _check_sent(target: Place, name: str, status: Mapping[str, Any]) -> None:
+    """Raise a CorruptRun unless an entry is there as it was sent: nothing keeps two writers of a URL apart."""
+    there = target.status(name)
+    sizes = {file: target.size(f"{name}/{file}") for file in status["files"]}
+    sent = {file: known["bytes"] for file, known in status["files"].items()}
+    if there is None or there["digest"] != status["digest"] or sizes != sent:
+        raise CorruptRun(
+            f"{target}/{name}: another writer sent another run of this identity at the same time; "
+            "`calibench store verify` says which of its files are damaged"
+        )
 
 
 def _read(source: Place, file: str) -> bytes:

@@ -162,7 +162,10 @@ class Remote(Place):
 
     @contextmanager
     def writing(self) -> Iterator[Remote]:
-        """Nothing holds a URL: entries of two writers are both kept, and the last one lists them all."""
+        """Nothing holds a URL: entries of two writers are both kept, and the last one lists them all.
+
+        Two that send different runs of one identity at the same moment are told (see `moving`): at least one of them.
+        """
         yield self
 
     @contextmanager

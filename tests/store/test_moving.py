@@ -15,6 +15,7 @@ import calibench
 from calibench import store
 from calibench.leaderboard.reading import read_results
 from calibench.store.moving import _copy_files
+from calibench.store.places import INDEX, Remote
 from tests.run_folders import write_predictions, write_run
 from tests.store.conftest import spoil
 
@@ -190,6 +191,50 @@ class TestPush:
         assert place.names() == []
         assert len(store.push(kept, memory).new) == 2
         assert len(store.pull(memory, tmp_path / "mine").new) == 2
+
+    def test_two_writers_of_a_url_are_both_listed(
+        self, kept: Path, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The second one sends its entry and lists it just before the first one writes its own list."""
+        first, second = (f"digits_lt/SmallCNN/{loss}" for loss in ("FocalLoss", "CrossEntropyLoss"))
+        write, raced = Remote.write, []
+
+        def write_late(place: Remote, name: str, content: bytes) -> None:
+            if name == INDEX and not raced:
+                raced.append(name)
+                store.push(kept, memory, [second])
+            write(place, name, content)
+
+        monkeypatch.setattr(Remote, "write", write_late)
+        store.push(kept, memory, [first])
+        rows = [row.name for row in store.read_index(store.place_of(memory))]
+        assert [name.rsplit("/", 2)[0] for name in rows] == [second, first]
+
+    def test_two_writers_of_one_identity_are_told(
+        self,
+        kept: Path,
+        results: Path,
+        memory: str,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        (run,) = results.glob("*/*/FocalLoss/*/*")
+        write_predictions(run, scale=3.0)
+        store.add(tmp_path / "other", results)
+        write, raced = Remote.write, []
+
+        def write_late(place: Remote, name: str, content: bytes) -> None:
+            write(place, name, content)
+            if (
+                name.endswith("status.json") and not raced
+            ):  # the other one saw no entry, and writes over it
+                raced.append(name)
+                place.write(name, store.Folder(tmp_path / "other").read(name))
+
+        monkeypatch.setattr(Remote, "write", write_late)
+        added = store.push(kept, memory, [NAME.rpartition("/")[0]])
+        assert not added.new
+        assert "another writer sent another run of this identity" in added.problems[0]
 
     def test_a_file_url_is_a_folder(self, kept: Path, tmp_path: Path) -> None:
         assert len(store.push(kept, f"file://{tmp_path}/mine").new) == 2

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from calibench.leaderboard import leaderboard, read_results
 from calibench.runs import Predictions
 from calibench.runs.lock import held
 from calibench.store.packing import ROUNDING
+from tests import warm
 from tests.run_folders import settings_of, write_predictions, write_run
 
 NAME = "digits_lt/SmallCNN/FocalLoss/seed=1"
@@ -220,3 +222,25 @@ def test_several_labels_an_example_come_back_as_they_were(tmp_path: Path) -> Non
 def test_two_writers_at_once_are_one_line(results: Path, kept: Path) -> None:
     with held(kept / "store.lock"), pytest.raises(store.StoreError, match="is being written by"):
         store.add(kept, results)
+
+
+def test_two_processes_that_add_at_once_lose_nothing(results: Path, tmp_path: Path) -> None:
+    """One of them may be refused, and comes again; the store then has all, and its index lists them."""
+    runs = sorted(results.glob("*/*/*/*/*"))
+    assert len(runs) == 2
+    mine = tmp_path / "mine"
+    commands = [["store", "add", str(run), "--to", str(mine)] for run in runs]
+    refused = 0
+    while commands:
+        with ExitStack() as stack:
+            both = [(one, stack.enter_context(warm.started(one))) for one in commands]
+            done = [(one, process.finish()) for one, process in both]
+        for _, one in done:
+            assert one.returncode == 0 or "is being written by" in one.stderr, one.stderr
+        commands = [command for command, one in done if one.returncode]
+        refused += len(commands)
+        assert refused <= 1  # the other one is alone by then
+    names = [entry.name for entry in store.entries(mine)]
+    assert len(names) == 2
+    assert [row.name for row in store.read_index(store.Folder(mine))] == sorted(names)
+    assert not (mine / ".partial").exists()
