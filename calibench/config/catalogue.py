@@ -126,7 +126,16 @@ def attributes(room: str) -> dict[str, dict[str, Any]]:
 def class_called(room: str, name: str) -> str:
     """The class of a name, which may also be what files call its values: `ece_sweep`; else the name itself."""
     by_value = {said.get("name"): cls for cls, said in attributes(room).items()}
+    by_value |= {value: cls for cls in attributes(room) for value in value_names(room, cls)}
     return name if "." in name else by_value.get(name, name)
+
+
+def value_names(room: str, cls: str) -> list[str]:
+    """What files call the values of a class: one name, or one of each part; none of a class that is not ours."""
+    said = attributes(room).get(cls, {})
+    whole = [str(said["name"])] if "name" in said else []
+    parts = [str(part["name"]) for part in (said.get("parts") or {}).values() if "name" in part]
+    return parts or whole
 
 
 def _literals(name: str, defined: Mapping[str, ast.ClassDef]) -> dict[str, Any]:
@@ -223,7 +232,8 @@ def check_listed(kind: str, name: str) -> None:
 
 def unlisted(kind: str, name: str) -> str:
     """One line about a name that no class of a kind has."""
-    near = near_matches(name, classes(kind)) or f" (see `calibench list {kind}`)"
+    known = dict.fromkeys(name for cls in classes(kind) for name in (cls, *value_names(kind, cls)))
+    near = near_matches(name, known) or f" (see `calibench list {kind}`)"
     one = "loss" if kind == "losses" else kind.removesuffix("s")
     return f"there is no {one} `{name}`{near}"
 

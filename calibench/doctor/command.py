@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from threadpoolctl import threadpool_limits
+
 from calibench.doctor.choice import Held
 from calibench.doctor.diagnosis import Diagnosis, diagnose
 from calibench.doctor.examples import Examples
@@ -34,7 +36,7 @@ def diagnose_files(options: argparse.Namespace) -> int:
         val = _checked(found, options.val, options.clip)
         _check_together(examples, val)
     chosen = [calibrator_named(name) for name in options.calibrators]
-    with one_thread():  # operations are small
+    with one_thread(), threadpool_limits(1):  # operations are small
         diagnosis = diagnose(examples, val, chosen or None, jobs=options.jobs, watch=_watched)
     say(*diagnosis.lines)
     if options.export:

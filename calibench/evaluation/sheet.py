@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from calibench.config.catalogue import attributes, class_called
+from calibench.config.catalogue import class_called, value_names
 from calibench.evaluation.scoring import Row
 from calibench.tables.grid import Entry, Grid, Heading, Number
 from calibench.tables.key import RAW
@@ -58,13 +58,8 @@ def _leading(found: Sequence[str], asked: Collection[str]) -> list[str]:
     """What is shown of a set with several labels: what leads, then what was asked for."""
     if "all" in asked:
         return list(found)
-    said = [attributes("metrics").get(class_called("metrics", name), {}) for name in asked]
-    names = {
-        part["name"]
-        for of in said
-        for part in (*(of.get("parts") or {}).values(), of)
-        if "name" in part
-    }
+    classes = [class_called("metrics", name) for name in asked]
+    names = {value for cls in classes for value in value_names("metrics", cls)}
     usual = {*TEST_METRICS, *OF_LABELS} - names
     others = [name for name in found if name not in (*usual, *LEADING_OF_LABELS)]
     return [*(name for name in LEADING_OF_LABELS if name in found), *others]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
+from threadpoolctl import threadpool_limits
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -29,7 +30,7 @@ def one_thread() -> Iterator[None]:
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R]:
-    """`map` with up to `jobs` threads; with more than one, torch itself uses one thread in each.
+    """`map` with up to `jobs` threads; with more than one, torch and the libraries of linear algebra use one in each.
 
     Torch, numpy and scikit-learn let go of the interpreter while they compute.
     """
@@ -38,7 +39,7 @@ def in_threads(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterato
         return
     pool = ThreadPoolExecutor(jobs)
     try:
-        with one_thread():
+        with one_thread(), threadpool_limits(1):
             yield from pool.map(work, items)
     finally:
         pool.shutdown(cancel_futures=True)

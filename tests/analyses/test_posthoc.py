@@ -15,9 +15,9 @@ from calibench.analyses.posthoc.cells import Cell
 from calibench.analyses.posthoc.results import Results
 from calibench.analyses.posthoc.sources import sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, summarised
-from calibench.calibrators import TemperatureScaling
+from calibench.calibrators import HistogramBinning, TemperatureScaling
 from calibench.cli import main
-from calibench.evaluation import evaluate
+from calibench.evaluation import Evaluation, evaluate
 from calibench.evaluation.files import Reader
 from calibench.processes import spread
 from calibench.runs import Predictions
@@ -195,6 +195,47 @@ def test_the_same_command_computes_only_what_is_missing(
     assert len(computed) == 4  # the file has changed
 
 
+def test_calibrators_with_arguments_and_metrics_beyond_the_panel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, given = write_files(tmp_path), tmp_path / "calibrators.yaml"
+    given.write_text(
+        "- HistogramBinning\n- class_path: HistogramBinning\n  init_args: {n_bins: 7}\n"
+        "- {class_path: TemperatureScaling, init_args: {mixture: true}}\n"
+    )
+    out = tmp_path / "out"
+    options = [
+        "--calibrators",
+        str(given),
+        "--metrics",
+        "brier",
+        "nll_refinement",
+        "ConformalSets",
+        "--jobs",
+        "1",
+    ]
+    assert main(["posthoc", str(folder / "pairs" / "net"), *options, "-o", str(out)]) == 0
+    assert "LAC coverage" in capsys.readouterr().out
+    with (out / "results.csv").open() as file:
+        rows = {row["calibrator"]: row for row in csv.DictReader(file)}
+    assert set(rows) == {
+        RAW, TS, "HistogramBinning", "HistogramBinning(n_bins=7)", "TemperatureScaling(mixture=True)",
+    }  # fmt: skip
+    sets = {
+        split: Predictions.load(folder / "pairs" / "net" / f"{split}.npz")
+        for split in ("val", "test")
+    }
+    report = Evaluation(
+        [HistogramBinning(n_bins=7)], [15], metrics=["Refinement", "ConformalSets"]
+    )(sets)
+    for metric in ("brier", "nll_refinement", "lac_coverage", "raps_size"):
+        value = report.value(metric, calibrator="HistogramBinning(n_bins=7)")
+        assert float(rows["HistogramBinning(n_bins=7)"][metric]) == pytest.approx(
+            value, rel=1e-6
+        ), metric
+    assert rows["HistogramBinning"]["brier"] != rows["HistogramBinning(n_bins=7)"]["brier"]
+
+
 def test_sizes_give_learning_curves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_files(tmp_path)
     assert main(asked(tmp_path, "--sizes", "20", "80", "500", "--repeats", "2")) == 0
@@ -219,7 +260,9 @@ def _options(folder: Path, **changes: object) -> object:
     ("more", "message"),
     [
         (["--calibrators", "TemperatureScalin"], "did you mean TemperatureScaling"),
-        (["--metrics", "nlll"], "`--metrics nlll`: one of"),
+        (["--metrics", "nlll"], "there is no metric `nlll`; did you mean nll"),
+        (["--metrics", "ConformalSets", "nll"], "the first ranks, so less of it must be better"),
+        (["--calibrators", "nowhere.yaml"], "there is no file nowhere.yaml"),
         (["--sizes", "0"], "`--sizes` must be a positive integer, got 0"),
         (["--repeats", "0"], "`--repeats` must be a positive integer, got 0"),
     ],

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from calibench import store
-from calibench.calibrators import TemperatureScaling
+from calibench.calibrators import (
+    AdaptiveTemperatureScaling,
+    HistogramBinning,
+    IsotonicCalibration,
+    TemperatureScaling,
+    VectorScaling,
+)
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import blocks_named
 from calibench.evaluation.settings import spelled_out
@@ -60,6 +66,32 @@ def test_float16_moves_every_metric_by_no_more_than_is_stated(scale: float) -> N
         ), key
         moved += after[key]["value"] != row["value"]
     assert moved > len(before) / 2  # or nothing was rounded
+
+
+FITTED = (
+    TemperatureScaling(),
+    AdaptiveTemperatureScaling(),
+    VectorScaling(),
+    IsotonicCalibration(),
+    IsotonicCalibration(smoothing=1),
+    HistogramBinning(),
+)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_float16_moves_every_metric_after_a_fit_by_no_more_than_is_stated(scale: float) -> None:
+    """Both what is fitted on and what is scored are rounded; an infinite NLL stays infinite."""
+    sets = model(scale, n=1000)
+    packed = {name: Predictions.of(rounded(part)) for name, part in sets.items()}
+    every = Evaluation([*FITTED], [15])
+    before, after = ({Key.of(row): row for row in every(given).rows} for given in (sets, packed))
+    far = {}
+    for key, row in before.items():
+        allowed = tolerance(key, row["value"], sets[key.split], exact=False)
+        value = after[key]["value"]
+        if value != row["value"] and not abs(value - row["value"]) <= allowed:
+            far[key] = row["value"], value, allowed
+    assert not far
 
 
 def test_the_bound_is_tight_enough_to_tell_a_lie_of_a_thousandth() -> None:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibench.analyses.posthoc.sources import Source, load
+from calibench.calibrators import Calibrator
 from calibench.calibrators.convergence import ConvergenceWarning
 from calibench.config.catalogue import load_plugins
-from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.files import Reader
+from calibench.evaluation.labelled_set import LabelledSet
 from calibench.evaluation.scoring import log_probabilities, values
+from calibench.evaluation.settings import calibrator_of
 from calibench.runs import Predictions
 from calibench.tables.key import RAW
 
 BINS = 15
 
 Numbers = dict[str, Any]
+Block = Mapping[str, Any]
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -32,11 +36,13 @@ class Cell:
 
     Attributes:
         source: The predictions.
-        calibrator: Name of a calibrator, or `raw`.
+        calibrator: Name of a calibrator, with the arguments that are not its defaults, or `raw`.
         repeat: Number of the random split, or of the random draw of `size` examples, from 0.
         size: Number of examples to fit on; 0 for all there are.
-        metrics: What is computed.
+        metrics: Names of what is computed.
         reader: How files are read.
+        block: The calibrator as `{class_path, init_args}`; None for its name.
+        further: Metrics beyond the panel, as such blocks.
     """
 
     source: Source
@@ -45,6 +51,8 @@ class Cell:
     size: int
     metrics: tuple[str, ...]
     reader: Reader
+    block: Block | None = None
+    further: tuple[Block, ...] = ()
 
 
 def alone() -> None:
@@ -71,13 +79,37 @@ def _numbers(cell: Cell, val: Predictions, test: Predictions) -> Numbers:
     start = time.process_time()
     calibrator = None
     if cell.calibrator != RAW:
-        calibrator = calibrator_named(cell.calibrator)
+        calibrator = calibrator_of(cell.block or {"class_path": cell.calibrator})
         calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
     fitted = time.process_time()
     log_probs = log_probabilities(torch.from_numpy(test.logits), calibrator)
     applied = time.process_time()
     found = values(log_probs, torch.from_numpy(test.target), cell.metrics, n_bins=BINS)
+    if cell.further:
+        found |= _further(cell.further, calibrator, log_probs, val, test)
+    if lacking := [name for name in cell.metrics if name not in found]:
+        raise ValueError(f"{lacking[0]} has no value for these predictions")
+    found = {name: found[name] for name in cell.metrics}
     return {**found, "fit_seconds": fitted - start, "apply_seconds": applied - fitted}
+
+
+def _further(
+    blocks: Sequence[Block],
+    calibrator: Calibrator | None,
+    log_probs: Tensor,
+    val: Predictions,
+    test: Predictions,
+) -> Numbers:
+    from calibench.evaluation.further_metrics import (  # torchmetrics: 5 s
+        further_rows,
+        import_metrics,
+    )
+
+    import_metrics(blocks)
+    labelled = LabelledSet.of(test, log_probs, torch.from_numpy(test.target))
+    of_val = log_probabilities(torch.from_numpy(val.logits), calibrator)
+    rows = further_rows(labelled, blocks, (), (of_val, torch.from_numpy(val.target)))
+    return {row["metric"]: row["value"] for row in rows if not row.get("label")}
 
 
 def _parts(cell: Cell) -> tuple[Predictions, Predictions]:
@@ -93,27 +125,28 @@ def _parts(cell: Cell) -> tuple[Predictions, Predictions]:
 
 
 def _rows(part: Predictions, rows: Indices) -> Predictions:
-    return Predictions(part.logits[rows], part.target[rows])
+    return Predictions(part.logits[rows], part.target[rows], part.metadata)
 
 
 def planned(
     found: Sequence[Source],
-    calibrators: Sequence[str],
+    calibrators: Mapping[str, Block | None],
     *,
     repeats: int,
     sizes: Sequence[int],
     metrics: tuple[str, ...],
     reader: Reader,
+    further: tuple[Block, ...] = (),
 ) -> list[Cell]:
     """The cells, source by source: one split where val and test are given, else random halves.
 
     With sizes each one is drawn as often as there are repeats, where there are as many examples.
     """
     return [
-        Cell(source, calibrator, repeat, size, metrics, reader)
+        Cell(source, name, repeat, size, metrics, reader, block, further)
         for source in found
         for size in (sizes or (0,))
         if size <= source.fitted_on
         for repeat in range(repeats if size or source.halved else 1)
-        for calibrator in calibrators
+        for name, block in calibrators.items()
     ]

@@ -10,14 +10,16 @@ from pathlib import Path
 import pandas as pd
 
 from calibench.analyses.posthoc import cells
-from calibench.analyses.posthoc.cells import Cell
+from calibench.analyses.posthoc.cells import Block, Cell
 from calibench.analyses.posthoc.pictures import pictures
 from calibench.analyses.posthoc.results import Results
 from calibench.analyses.posthoc.sources import sources
 from calibench.analyses.posthoc.summary import TS, Summary, curve_grid, curves, frame, summarised
-from calibench.config import ExpectedFailure
-from calibench.config.catalogue import load_plugins
+from calibench.config import ExpectedFailure, UsageError
+from calibench.config.catalogue import class_called, load_plugins, panel, value_names
+from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.files import Reader
+from calibench.evaluation.settings import calibrator_of
 from calibench.evaluation.threads import one_thread
 from calibench.processes import spread
 from calibench.runs import write_output
@@ -28,6 +30,7 @@ from calibench.tables.grid import Grid
 from calibench.tables.key import RAW
 from calibench.tables.markdown import markdown
 from calibench.tables.terminal import show
+from calibench.tables.titles import direction
 
 
 def benchmark(options: argparse.Namespace) -> int:
@@ -40,10 +43,10 @@ def benchmark(options: argparse.Namespace) -> int:
     load_plugins("calibrators")
     reader = Reader(options.scores, options.clip)
     found = sources(options.sources, reader)
-    names = list(dict.fromkeys([RAW, TS, *options.calibrators]))
+    options.metrics, further = _asked(options.metrics)
     planned = cells.planned(
-        found, names, repeats=options.repeats, sizes=options.sizes,
-        metrics=options.metrics, reader=reader,
+        found, _named([RAW, TS, *options.calibrators]), repeats=options.repeats, sizes=options.sizes,
+        metrics=options.metrics, reader=reader, further=further,
     )  # fmt: skip
     if not planned:
         most = max(source.fitted_on for source in found)
@@ -56,6 +59,42 @@ def benchmark(options: argparse.Namespace) -> int:
         _compute(results, planned, options.jobs)
         _report(results, planned, options, output)
     return 0
+
+
+def _named(given: Sequence[str | Block]) -> dict[str, Block | None]:
+    """The calibrators by name, each once; those with arguments as blocks."""
+    blocks = [one for one in given if not isinstance(one, str)]
+    names = dict(zip(map(id, blocks), unique_names([*map(calibrator_of, blocks)]), strict=True))
+    return {
+        one if isinstance(one, str) else names[id(one)]: None if isinstance(one, str) else one
+        for one in given
+    }
+
+
+def _asked(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
+    """The names of the numbers that are computed, and the metrics beyond the panel as blocks.
+
+    Raises:
+        UsageError: If less of the first is not better: it ranks.
+    """
+    columns: list[str] = []
+    further: list[str] = []
+    for name in names:
+        cls = class_called("metrics", name)
+        columns += value_names("metrics", cls) if name == cls else [name]
+        further += [cls] * (cls not in panel())
+    blocks: list[Block] = []
+    if further:
+        from calibench.evaluation.further_metrics import (  # torchmetrics: 5 s
+            blocks_named,
+            described,
+        )
+
+        blocks = [*blocks_named(further)]
+        columns += described(blocks)
+    if direction(columns[0]) >= 0:
+        raise UsageError(f"`--metrics {names[0]}`: the first ranks, so less of it must be better.")
+    return tuple(dict.fromkeys(columns)), tuple(blocks)
 
 
 def _compute(results: Results, planned: Sequence[Cell], jobs: int) -> None:

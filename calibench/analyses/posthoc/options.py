@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from calibench.analyses.posthoc.sources import check_sources
 from calibench.arguments import positive_integer, unit_interval
-from calibench.config import UsageError, near_matches
+from calibench.config import UsageError, read_yaml
+from calibench.config.catalogue import check_listed
 from calibench.evaluation.files import FILES_HELP, add_reader_arguments
 from calibench.evaluation.options import listed_calibrators
 from calibench.processes import cores
@@ -45,15 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=["all"],
         metavar="NAME",
-        help="names of `calibench list calibrators`, or default or all (default: all); raw and TemperatureScaling are "
-        "always among them",
+        help="names of `calibench list calibrators`, default, all, or a .yaml with a list of names and of "
+        "{class_path, init_args} (default: all); raw and TemperatureScaling are always among them",
     )
     parser.add_argument(
         "--metrics",
         nargs="+",
         default=["nll", "brier", "ece", "error"],
         metavar="NAME",
-        help=f"of {', '.join(TEST_METRICS)}, or all; the first ranks (default: nll brier ece error)",
+        help=f"of {', '.join(TEST_METRICS)}, or all for these; names of `calibench list metrics`, import paths of "
+        "torchmetrics classes; the first ranks (default: nll brier ece error)",
     )
     parser.add_argument(
         "--sizes",
@@ -98,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
         positive_integer("--sizes", size)
     check_sources(options.sources)
     options.metrics = _metrics(options.metrics)
-    options.calibrators = listed_calibrators(options.calibrators)
+    options.calibrators = [block for given in options.calibrators for block in _calibrators(given)]
     with loading():
         from calibench.analyses.posthoc.command import benchmark
     return benchmark(options)
@@ -107,8 +110,25 @@ def run(options: argparse.Namespace) -> int:
 def _metrics(names: list[str]) -> tuple[str, ...]:
     chosen = [name for one in names for name in (TEST_METRICS if one == "all" else (one,))]
     for name in chosen:
-        if name not in TEST_METRICS:
-            raise UsageError(
-                f"`--metrics {name}`: one of {', '.join(TEST_METRICS)} or all{near_matches(name, TEST_METRICS)}"
-            )
+        check_listed("metrics", name)
     return tuple(dict.fromkeys(chosen))
+
+
+def _calibrators(given: str) -> list[str | dict[str, Any]]:
+    """Names, and blocks of classes with arguments, that one word of the command line stands for."""
+    if not given.endswith((".yaml", ".yml")):
+        return [*listed_calibrators([given])]
+    path = Path(given)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    blocks = read_yaml(path.read_text(encoding="utf-8"))
+    paths = [
+        block.get("class_path") if isinstance(block, dict) else block for block in blocks or ()
+    ]
+    if not isinstance(blocks, list) or not all(isinstance(name, str) for name in paths):
+        raise UsageError(
+            f"{path} must hold a list of names and of {{class_path, init_args}}, as `evaluation.calibrators` does."
+        )
+    for name in map(str, paths):
+        check_listed("calibrators", name)
+    return blocks

@@ -14,7 +14,7 @@ from calibench.plots.critical_difference import draw_critical_difference
 from calibench.plots.picture import Picture
 from calibench.plots.style import GREY, PALETTE, color, legend_below, line, panels, tidied
 from calibench.tables.key import RAW
-from calibench.tables.titles import METRICS
+from calibench.tables.titles import metric_info
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +73,7 @@ def _draw_improvement(axes: Axes, summary: Summary, names: list[str], score: str
         axes.plot(estimate.mean, place, "o", color=PALETTE[0], markersize=3.5)
     axes.axvline(0, color=GREY, linewidth=0.7)
     axes.set(xlim=(left, 1.05 * top), ylim=(len(names) - 0.5, -0.5), yticks=[])
-    axes.set_title(f"{METRICS[score].title} over {'raw' if of == RAW else 'TS'}")
+    axes.set_title(f"{metric_info(score).title} over {'raw' if of == RAW else 'TS'}")
     axes.set_xlabel("PHI (right is better)")
     axes.locator_params(axis="x", nbins=4)
     tidied(axes)
@@ -86,7 +86,7 @@ def ranks(summary: Summary) -> Picture:
     figure.set_size_inches(8.5, 0.15 * len(summary.names) + 2.2)
     draw_critical_difference(
         axes, summary.names, summary.ranks.mean_ranks, summary.ranks.critical_difference,
-        title=f"mean ranks by {METRICS[summary.first].title}, {summary.sets[1]} models",
+        title=f"mean ranks by {metric_info(summary.first).title}, {summary.sets[1]} models",
     )  # fmt: skip
     ranked = zip(summary.names, summary.ranks.mean_ranks, strict=True)
     numbers = [
@@ -140,7 +140,7 @@ def learning_curves(curves: pd.DataFrame, metric: str) -> Picture:
     axes.set(xscale="log", xlabel="validation examples", ylim=(-0.5 * top, 1.1 * top))
     axes.set_xticks(list(curves.columns), [f"{size:g}" for size in curves.columns])
     axes.minorticks_off()
-    axes.set_ylabel(f"PHI of {METRICS[metric].title} over raw")
+    axes.set_ylabel(f"PHI of {metric_info(metric).title} over raw")
     tidied(axes)
     legend_below(figure, [axes], columns=3)
     numbers = [

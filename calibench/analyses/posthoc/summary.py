@@ -14,7 +14,7 @@ import pandas as pd
 from calibench.statistics.ranks import RankComparison, compare_ranks
 from calibench.tables.grid import Grid, Heading, Number
 from calibench.tables.key import RAW
-from calibench.tables.titles import METRICS
+from calibench.tables.titles import metric_info
 
 Floats = npt.NDArray[np.floating]
 
@@ -80,7 +80,7 @@ class Summary:
         """The table."""
         scores = [score for score in SCORES if score in self.means]
         others = [name for name in self.means if name not in SCORES]
-        titles = {name: METRICS[name].label for name in self.means}
+        titles = {name: metric_info(name).label for name in self.means}
         columns = [Heading("#", label=True), Heading("calibrator", label=True, left=True)]
         columns += [Heading("mean rank"), Heading("wins %")]
         columns += [
@@ -98,13 +98,13 @@ class Summary:
         return [
             Number(str(place)), name, Number(rank), self.win_rate[name].number(0, 100),
             *(self.improvement[score, of, name].number(4) for score in scores for of in (RAW, TS)),
-            *(Number(METRICS[other].show(self.means[other][name])) for other in others),
+            *(Number(metric_info(other).show(self.means[other][name])) for other in others),
             Number(f"{self.seconds[name]:.2f}"),
         ]  # fmt: skip
 
     def _footer(self) -> list[str]:
         datasets, models = self.sets
-        first = METRICS[self.first].title
+        first = metric_info(self.first).title
         lines = [
             f"{models} models on {datasets} data sets; means over them, brackets: 95 % bootstrap over {self.resampled}",
             "PHI (post-hoc improvement): how much lower the score is than the uncalibrated one (raw), or than "
@@ -236,5 +236,5 @@ def curve_grid(table: pd.DataFrame, metric: str) -> Grid:
         ]
         for name in order
     ]
-    title = f"PHI of {METRICS[metric].title} over raw by number of validation examples"
+    title = f"PHI of {metric_info(metric).title} over raw by number of validation examples"
     return Grid(title, columns, rows, ["bold: the highest of the column"])
