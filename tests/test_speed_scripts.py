@@ -20,6 +20,13 @@ def script(name: str) -> ModuleType:
     return module
 
 
+def test_what_ten_crops_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    script("crops").main(
+        ["--images", "2", "--batch", "2", "--size", "36", "--side", "32", "--repeats", "1"]
+    )
+    assert capsys.readouterr().out.endswith(" passes\n")
+
+
 @pytest.mark.parametrize(
     ("options", "lines", "text"),
     [
