@@ -55,6 +55,7 @@ from results
   reproduce    print a paper's table with our numbers below the paper's, or draw a figure of it from our runs
   report       write a self-contained HTML page of a results folder
   plot         draw a reliability diagram or another picture
+  plot all     draw every kind of picture that a results folder can feed, with a page of them
   plot sweep   draw metrics over the values of a key that a sweep varies
   plot learning-curves  draw how many validation examples calibrators need, from results of posthoc --sizes
   plot grad-cam  draw where in images trained networks find evidence for a class; measure it against boxes
@@ -276,6 +277,7 @@ ROOMS = {
     "leaderboard": "calibench.leaderboard",
     "report": "calibench.report",
     "plot": "calibench.plots.command",
+    "plot all": "calibench.plots.gallery_command",
     "plot learning-curves": "calibench.analyses.posthoc.learning_curves",
     "plot grad-cam": "calibench.analyses.grad_cam.options",  # of networks and images, not of results as other kinds
     "plot sweep": "calibench.plots.sweep_command",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from calibench.plots.style import color, tidied
+from calibench.plots.style import color, hatch, tidied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,6 +91,9 @@ def draw_bars(
             yerr=np.nan_to_num(stds),
             error_kw={"elinewidth": 0.8},
             color=color(index),
+            hatch=hatch(index),
+            edgecolor="white",
+            linewidth=0,
             label=name,
         )
     axes.set_xticks(range(len(groups)), list(groups), rotation=30, ha="right")

@@ -60,6 +60,7 @@ kinds:
   critical-difference  mean ranks over all benchmarks and backbones
   sweep                metrics over a key that runs differ in; its options: calibench plot sweep --help
   loss-surface         what losses do with cross-entropy; its options: calibench plot loss-surface --help
+  all                  all of these that the results can feed, with a page; calibench plot all --help
   learning-curves      a metric after calibrators by their number of examples; calibench plot learning-curves --help
   grad-cam             evidence for a class in images; its options: calibench plot grad-cam --help"""
 
@@ -71,6 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=KINDS, help="what to draw")
     add_results_argument(parser)
     add_output_argument(parser)
+    add_choice_arguments(parser)
+
+
+def add_choice_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which runs a picture shows, and how."""
     parser.add_argument(
         "--metric",
         metavar="COLUMN",
@@ -135,8 +141,31 @@ def run(args: argparse.Namespace) -> int:
         ValueError: If the picture cannot be drawn from these runs.
     """
     check_output(args.output)
+    request = request_of(args, default_metric(args.kind))
+    with loading():
+        picture = KINDS[args.kind](request)
+    picture.write(args.output, width=args.width)
+    return 0
+
+
+def default_metric(kind: str) -> str:
+    """The metric that a kind of picture shows where none is named."""
+    return DEFAULT_METRICS.get(kind, "ece")
+
+
+def request_of(args: argparse.Namespace, usual_metric: str) -> Request:
+    """What the options ask for.
+
+    Args:
+        args: The options of `add_choice_arguments`, and `results`.
+        usual_metric: The metric if none is named.
+
+    Raises:
+        FileNotFoundError: If the folder is missing.
+        ValueError: If it has no such tables, losses or runs.
+    """
     positive_integer("--bins", args.bins)
-    metric = Column.parse(args.metric or DEFAULT_METRICS.get(args.kind, "ece"))
+    metric = Column.parse(args.metric or usual_metric)
     columns = [Column("error"), Column("nll"), metric, metric.after(ANY)]
     every = build_tables(of_keys(read_results(args.results), args.key), columns, Column("nll"))
     tables = _with_words(every, args.table)
@@ -147,7 +176,7 @@ def run(args: argparse.Namespace) -> int:
     tables = [_with_rows(table, args.losses, words) for table in tables]
     if not any(row.records for table in tables for row in table.rows):
         raise ValueError(f"{args.results} holds no finished run.")
-    request = Request(
+    return Request(
         tables,
         metric,
         args.calibrator,
@@ -158,10 +187,6 @@ def run(args: argparse.Namespace) -> int:
         args.baseline,
         over_epochs.OverEpochs.of(args),
     )
-    with loading():
-        picture = KINDS[args.kind](request)
-    picture.write(args.output, width=args.width)
-    return 0
 
 
 def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:

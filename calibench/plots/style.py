@@ -28,6 +28,7 @@ FONTS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none"}
 WIDTHS = {"column": 3.3, "page": 6.9}
 """Inches of one column and of the page of a paper in two columns."""
 
+HATCHES = ("", "////", "....", "xxxx", "----")
 LINES = ("-", "--", "-.", ":")
 GREY = "#777777"
 PANEL = 2.7  # width in inches
@@ -42,6 +43,11 @@ def color(index: int) -> str:
 def line(index: int) -> str:
     """The line style of line number `index`: neighbours are told apart in grey, and lines of the same colour, too."""
     return LINES[index % len(LINES)]
+
+
+def hatch(index: int) -> str:
+    """The hatching of bar number `index`: neighbours are told apart in grey."""
+    return HATCHES[index % len(HATCHES)]
 
 
 def marker(index: int) -> str:

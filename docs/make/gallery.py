@@ -48,7 +48,7 @@ Every picture here was made by the command above it. `store` is the 21 runs that
 
 def pages(root: Path) -> dict[str, str | bytes]:
     """The page and its pictures."""
-    commands = {kind: command_of(kind) for kind in catalogue.plots()}
+    commands = {kind: command_of(kind) for kind in catalogue.plots() if kind != "all"}
     made: dict[str, str | bytes] = {
         "gallery.md": "\n".join([_introduction(), *map(_part, commands.items())])
     }

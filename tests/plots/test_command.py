@@ -292,7 +292,7 @@ def test_shift_keeps_a_set_in_its_place(axes: Axes) -> None:
 @pytest.mark.parametrize(
     ("metric", "titles"),
     [
-        ([], ["loss train", "ECE % val", "NLL val"]),
+        ([], ["loss train", "ECE % val", "NLL val", "NLL val +TS"]),
         (["--metric", "ece"], ["ECE % val"]),
         (["--metric", "ece_20"], ["ECE(20) % val"]),
     ],
@@ -301,8 +301,8 @@ def test_curves_are_of_the_metric_that_is_asked_for_in_its_printed_unit(
     metric: list[str], titles: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_run(tmp_path)
-    head = "epoch,step,lr,train/loss,val/ece,val/ece_20,val/nll"
-    (folder / "metrics.csv").write_text(f"{head}\n0,1,0.1,2,0.5,0.4,3\n1,2,0.1,1,0.25,0.2,2\n")
+    head = "epoch,step,lr,train/loss,val/ece,val/ece_20,val/nll,val/nll_ts"
+    (folder / "metrics.csv").write_text(f"{head}\n0,1,0.1,2,0.5,0.4,3,2\n1,2,0.1,1,0.25,0.2,2,1\n")
     drawn: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.append(self))
     called("curves", str(tmp_path), *metric, "-o", str(tmp_path / "x.png"))

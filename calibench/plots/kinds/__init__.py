@@ -37,3 +37,9 @@ KINDS: dict[str, Callable[[Request], Picture]] = {
     "improvement": improvement,
     "critical-difference": critical_difference,
 }
+
+OVER_TABLES = ("iqm", "improvement", "critical-difference")
+"""Kinds that show all tables at once; the others are of one benchmark and backbone, or have a panel for each."""
+
+BESIDE_RAW = ("reliability", "ece-bins")
+"""Kinds that show raw probabilities beside those after a calibrator."""

@@ -64,7 +64,9 @@ def curves(request: Request) -> Picture:
 def logged_column(name: str) -> Column:
     """The column that a name in metrics.csv stands for: `val/ece_20` -> ECE of 20 bins on the validation set."""
     split, _, metric = name.rpartition("/")
-    return Column.parse(f"{metric}/{split}" if split else metric)
+    fitted = metric.removesuffix("_ts")  # after temperature scaling on that set
+    after = "" if fitted == metric else "@TemperatureScaling"
+    return Column.parse(f"{fitted}{f'/{split}' if split else ''}{after}")
 
 
 def _scaled(points: Series, scale: float) -> Series:

@@ -1,0 +1,128 @@
+"""Gallery of pictures: every kind that results can feed, with a page that shows them and says what is left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from calibench.plots.kinds import BESIDE_RAW, KINDS, OVER_TABLES
+from calibench.plots.picture import Picture
+from calibench.plots.request import Request
+from calibench.runs import CorruptRun, write_output
+from calibench.tables.key import RAW
+
+TS = "TemperatureScaling"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A picture to draw.
+
+    Attributes:
+        kind: The kind.
+        title: What it is of: a table, or all of them.
+        request: What it shows.
+        place: Its file's name without the suffix, relative to the gallery.
+    """
+
+    kind: str
+    title: str
+    request: Request
+    place: str
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A picture of the gallery, or why there is none.
+
+    Attributes:
+        kind: The kind.
+        title: What it is of.
+        file: The picture, relative to the page; empty if there is none.
+        numbers: Its CSV.
+        reason: Why it is left out; empty if it is there.
+    """
+
+    kind: str
+    title: str
+    file: str = ""
+    numbers: str = ""
+    reason: str = ""
+
+
+def tasks(requests: Mapping[str, Request]) -> list[Task]:
+    """The pictures of a gallery, table by table.
+
+    Args:
+        requests: For each kind what it shows of all tables.
+    """
+    several = len(next(iter(requests.values())).tables) > 1
+    found = []
+    for kind, request in requests.items():
+        if kind in OVER_TABLES:
+            title = f"{len(request.tables)} tables" if several else request.tables[0].title
+            found.append(Task(kind, title, request, kind))
+            continue
+        for table in request.tables:
+            folder = f"{_slug(table.title)}/" if several else ""
+            one = replace(request, tables=[table], calibrator=_calibrator(kind, request))
+            found.append(Task(kind, table.title, one, f"{folder}{kind}"))
+    return sorted(found, key=lambda task: (task.kind in OVER_TABLES, task.title))
+
+
+def _calibrator(kind: str, request: Request) -> str:
+    """The calibrator that was asked for; beside raw probabilities temperature scaling where runs have it."""
+    if request.calibrator != RAW or kind not in BESIDE_RAW:
+        return request.calibrator
+    rows = (row for table in request.tables for row in table.rows)
+    keys = (key for row in rows for record in row.records.values() for key in record.values)
+    return TS if any(key.calibrator == TS for key in keys) else RAW
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^\w.=-]+", "-", title).strip("-.")
+
+
+def drawn(todo: Sequence[Task], folder: Path, suffix: str, width: str | None) -> Iterator[Drawn]:
+    """Draw the pictures into a folder, one after the other; what results cannot feed is left out with the reason."""
+    for task in todo:
+        try:
+            picture: Picture = KINDS[task.kind](task.request)
+        except (ValueError, FileNotFoundError, CorruptRun) as error:
+            yield Drawn(task.kind, task.title, reason=" ".join(str(error).split()))
+            continue
+        file = folder / f"{task.place}{suffix}"
+        picture.write(file, width=width)
+        yield Drawn(task.kind, task.title, f"{task.place}{suffix}", f"{task.place}.csv")
+
+
+def write_page(
+    folder: Path,
+    title: str,
+    pictures: Sequence[Drawn],
+    said: Mapping[str, str],
+    elsewhere: Mapping[str, str],
+) -> Path:
+    """Write index.html: the pictures, what each shows, its CSV, and what is left out.
+
+    Args:
+        folder: The gallery.
+        title: Title of the page.
+        pictures: What was drawn, and what was not.
+        said: One line on each kind.
+        elsewhere: Kinds with a command of their own, each with one line.
+    """
+    from importlib.resources import files
+
+    from jinja2 import Environment, StrictUndefined
+
+    text = files(__package__).joinpath("gallery.html").read_text(encoding="utf-8")
+    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
+    titles = list(dict.fromkeys(one.title for one in pictures if one.file))
+    rendered = page.render(
+        title=title, titles=titles, pictures=pictures, said=said, elsewhere=elsewhere
+    )
+    write_output(folder / "index.html", rendered.encode())
+    return folder / "index.html"

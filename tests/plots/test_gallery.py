@@ -1,0 +1,77 @@
+"""`plot all`: every kind that results can feed, its page, and what is left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from calibench.cli import main
+from calibench.plots import gallery_command
+from calibench.plots.gallery import Drawn, tasks, write_page
+from calibench.plots.kinds import KINDS
+from calibench.plots.request import Request
+from tests.plots.test_command import results  # noqa: F401
+
+FEW = ("tradeoff", "confusion", "shift", "improvement")
+
+
+def test_the_gallery_has_a_folder_for_each_table_and_a_page(
+    results: Path,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gallery_command, "KINDS", {kind: KINDS[kind] for kind in FEW})
+    folder = tmp_path / "pictures"
+    words = ["--table", "a /", "--metric", "nll"]
+    assert main(["plot", "all", str(results), "-o", str(folder), *words]) == 0
+    page = (folder / "index.html").read_text()
+    for kind in ("tradeoff", "confusion", "improvement"):
+        assert (folder / f"{kind}.png").is_file()
+        assert (folder / f"{kind}.csv").is_file()
+        assert f'<img src="{kind}.png"' in page
+    assert (
+        "left out: shift, a / SmallCNN: a / SmallCNN has no shifted set with nll"
+        in capsys.readouterr().out
+    )
+    assert "<dt>shift, a / SmallCNN</dt>" in page
+    assert "<dt>grad-cam</dt>" in page
+
+
+def test_tables_do_not_share_files_and_kinds_over_tables_come_last(
+    results: Path,  # noqa: F811
+) -> None:
+    from calibench.leaderboard import Column, read_results
+    from calibench.leaderboard.table import build_tables
+
+    column = Column("ece")
+    tables = build_tables(read_results(results), [column], column)
+    todo = tasks({kind: Request(tables, column) for kind in KINDS})
+    places = [task.place for task in todo]
+    assert len(places) == len(set(places)) == 3 * (len(KINDS) - 3) + 3
+    assert "b-SmallCNN/tradeoff" in places
+    assert [task.kind for task in todo[-3:]] == ["iqm", "improvement", "critical-difference"]
+    (of_b,) = [task for task in todo if task.place == "b-SmallCNN/reliability"]
+    assert of_b.request.table.title == "b / SmallCNN"
+    assert of_b.request.calibrator == "raw"  # these runs have no other values of ece
+
+
+def test_a_page_escapes_names_and_shows_any_format(tmp_path: Path) -> None:
+    pictures = [
+        Drawn("roc", "<b>", "roc.pdf", "roc.csv"),
+        Drawn("bars", "<b>", reason="1 < 2"),
+    ]
+    text = write_page(tmp_path, "<i>", pictures, {"roc": "curves"}, {}).read_text()
+    assert not re.search("<[bi]>", text)
+    assert '<embed src="roc.pdf"' in text
+    assert "1 &lt; 2" in text
+
+
+def test_a_file_is_no_folder(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x").touch()
+    assert main(["plot", "all", str(results), "-o", str(tmp_path / "x")]) == 2
+    assert "`--output` must be a folder" in capsys.readouterr().err
