@@ -44,9 +44,9 @@ examples:
 
 kinds:
   heat-map             a metric of every loss raw and after every calibrator, as a coloured table
-  bars                 the same as bars, with the deviations of seeds
+  bars                 the same numbers as bars, with the deviations of seeds
   reliability          accuracy against confidence: smooth curve, bins, density, band of calibrated models
-  class-reliability    the same for each class against the rest
+  class-reliability    reliability of each class against the rest
   ece-bins             ECE against its number of bins, and what a calibrated model gets
   roc                  detection of an out-of-distribution set by entropy
   risk-coverage        error among the most confident examples

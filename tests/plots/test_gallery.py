@@ -12,13 +12,12 @@ from calibench.plots import gallery_command
 from calibench.plots.gallery import Drawn, tasks, write_page
 from calibench.plots.kinds import KINDS
 from calibench.plots.request import Request
-from tests.plots.test_command import results  # noqa: F401
 
 FEW = ("tradeoff", "confusion", "shift", "improvement")
 
 
 def test_the_gallery_has_a_folder_for_each_table_and_a_page(
-    results: Path,  # noqa: F811
+    results: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -41,7 +40,7 @@ def test_the_gallery_has_a_folder_for_each_table_and_a_page(
 
 
 def test_tables_do_not_share_files_and_kinds_over_tables_come_last(
-    results: Path,  # noqa: F811
+    results: Path,
 ) -> None:
     from calibench.leaderboard import Column, read_results
     from calibench.leaderboard.table import build_tables
@@ -55,7 +54,9 @@ def test_tables_do_not_share_files_and_kinds_over_tables_come_last(
     assert [task.kind for task in todo[-3:]] == ["iqm", "improvement", "critical-difference"]
     (of_b,) = [task for task in todo if task.place == "b-SmallCNN/reliability"]
     assert of_b.request.table.title == "b / SmallCNN"
-    assert of_b.request.calibrator == "raw"  # these runs have no other values of ece
+    assert of_b.request.calibrator == "TemperatureScaling"  # beside raw
+    (alone,) = [task for task in todo if task.place == "b-SmallCNN/confusion"]
+    assert alone.request.calibrator == "raw"
 
 
 def test_a_page_escapes_names_and_shows_any_format(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def class_reliability(request: Request) -> Picture:
     figure, grid = panels(len(shown), shared=True)
     for axes, k in zip(grid, shown, strict=True):
         classes.draw_class(
-            axes, {label: of.diagrams[k] for label, of in found.items()}, title=names[k]
+            axes, {label: of.diagrams[k] for label, of in found.items()}, title=f"class {names[k]}"
         )
     label_outer(grid)
     few = (
