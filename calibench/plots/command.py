@@ -18,7 +18,7 @@ from calibench.plots.chosen_runs import add_key_argument, of_keys
 from calibench.plots.kinds import KINDS
 from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.request import Request
-from calibench.plots.style import WIDTHS
+from calibench.plots.style import WIDTHS, room_of
 from calibench.store import add_results_argument
 from calibench.tables.key import RAW
 from calibench.tables.output import loading
@@ -142,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
     """
     check_output(args.output)
     request = request_of(args, default_metric(args.kind))
-    with loading():
+    with loading(), room_of(args.width):
         picture = KINDS[args.kind](request)
     picture.write(args.output, width=args.width)
     return 0

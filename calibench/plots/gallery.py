@@ -10,6 +10,7 @@ from pathlib import Path
 from calibench.plots.kinds import BESIDE_RAW, KINDS, OVER_TABLES
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request
+from calibench.plots.style import room_of
 from calibench.runs import CorruptRun, write_output
 from calibench.tables.key import RAW
 
@@ -89,7 +90,8 @@ def drawn(todo: Sequence[Task], folder: Path, suffix: str, width: str | None) ->
     """Draw the pictures into a folder, one after the other; what results cannot feed is left out with the reason."""
     for task in todo:
         try:
-            picture: Picture = KINDS[task.kind](task.request)
+            with room_of(width):
+                picture: Picture = KINDS[task.kind](task.request)
         except (ValueError, FileNotFoundError, CorruptRun) as error:
             yield Drawn(task.kind, task.title, reason=" ".join(str(error).split()))
             continue

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -55,15 +57,59 @@ def marker(index: int) -> str:
     return MARKERS[(index + index // len(PALETTE)) % len(MARKERS)]
 
 
+NARROWEST = 1.55  # inches of a panel
+_room: ContextVar[float] = ContextVar("room", default=math.inf)
+
+
+@contextmanager
+def room_of(width: str | None) -> Iterator[None]:
+    """Put as many panels beside each other as a column or a page has room for, while figures are made inside.
+
+    Args:
+        width: A name in `WIDTHS`; None for no limit.
+    """
+    token = _room.set(WIDTHS[width] if width else math.inf)
+    try:
+        yield
+    finally:
+        _room.reset(token)
+
+
 def sized(figure: Figure, width: str) -> None:
-    """Scale a figure to the width of a column or a page, with texts of the size that they have.
+    """Scale a figure to the width of a column or a page; texts keep their size, and are broken where they must.
 
     Args:
         figure: The figure.
         width: A name in `WIDTHS`.
     """
     across, down = figure.get_size_inches()
-    figure.set_size_inches(WIDTHS[width], max(down * WIDTHS[width] / across, 1.5))
+    scale = WIDTHS[width] / across
+    rows = len({axes.get_position().y0 for axes in figure.axes})
+    drawn = max(down - _TEXTS * rows, 0.5 * down)
+    before = max(map(_lines_of, figure.axes))
+    figure.set_size_inches(WIDTHS[width], max(scale * drawn + down - drawn, 1.5))
+    for axes in figure.axes:
+        for text in (axes.title, axes.xaxis.label):
+            text.set_text(_wrapped(text.get_text(), _width(axes)))
+    more = max(map(_lines_of, figure.axes)) - before
+    figure.set_figheight(figure.get_figheight() + _LINE * rows * max(more, 0))
+    for legend in list(figure.legends):
+        labels = [text.get_text() for text in legend.get_texts()]
+        handles = dict(zip(labels, legend.legend_handles, strict=True))
+        title = legend.get_title().get_text()
+        figure.set_figheight(
+            figure.get_figheight() - legend.get_window_extent().height / figure.dpi
+        )
+        legend.remove()
+        _add_legend(figure, handles, 4, title)
+
+
+_TEXTS = 0.6  # inches of a row of panels that are texts
+_LINE = 0.14  # inches of a further line of them
+
+
+def _lines_of(axes: Axes) -> int:
+    return axes.get_title().count("\n") + axes.get_xlabel().count("\n")
 
 
 def label_points(
@@ -134,7 +180,17 @@ def legend_below(
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
+    _add_legend(figure, found, columns, title)
+
+
+_ENTRY = 0.055, 0.55  # inches of a character of a legend, and of what stands beside a label
+
+
+def _add_legend(figure: Figure, found: Mapping[str, Any], columns: int, title: str | None) -> None:
+    """The legend, in as many columns as there is room for, up to `columns`."""
     width, height = figure.get_size_inches()
+    longest = _ENTRY[0] * max(map(len, found), default=0) + _ENTRY[1]
+    columns = max(1, min(columns, int(width / longest)))
     lines = math.ceil(len(found) / columns) + bool(title)
     figure.set_size_inches(width, height + 0.18 * lines)
     figure.legend(
@@ -143,7 +199,7 @@ def legend_below(
         loc="outside lower center",
         ncols=columns,
         fontsize=7,
-        title=title,
+        title=title or None,
         title_fontsize=7,
         frameon=False,
     )
@@ -156,7 +212,7 @@ def panels(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    across = min(number, columns)
+    across = min(number, columns, max(1, int(min(_room.get(), 99) / NARROWEST)))
     down = math.ceil(number / across)
     figure = Figure(figsize=(PANEL * across + 0.4, height * down + 0.4), layout="constrained")
     FigureCanvasAgg(figure)

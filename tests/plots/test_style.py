@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from calibench.plots.style import color, line, marker, panels, tidied
+from calibench.plots.style import (
+    WIDTHS,
+    color,
+    hatch,
+    legend_below,
+    line,
+    marker,
+    panels,
+    room_of,
+    sized,
+    tidied,
+)
 
 
 def test_groups_are_told_apart_also_where_colours_come_again() -> None:
     looks = {(color(i), marker(i)) for i in range(28)}
     assert len(looks) == 28
     assert len({(color(i), line(i)) for i in range(28)}) == 28
+    for look in (line, marker, hatch):  # without colours
+        assert look(0) != look(1) != look(2) != look(0)
 
 
 def test_a_long_title_stays_inside_the_picture() -> None:
@@ -23,6 +36,32 @@ def test_a_long_title_stays_inside_the_picture() -> None:
     assert axes.get_title().count("\n") == 1
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.width
+
+
+def test_a_figure_of_a_columns_width_cuts_no_text() -> None:
+    with room_of("column"):
+        figure, grid = panels(4)
+    assert grid[0].get_subplotspec().get_gridspec().ncols == 2  # type: ignore[union-attr]
+    for axes in grid:
+        for number in range(3):
+            axes.plot([0, 1], [number, 1], label=f"GenerativeCrossEntropy (3 seeds) {number}")
+        axes.set(
+            title="GenerativeCrossEntropy (3 seeds)",
+            xlabel="ECE 3.26 ± 0.67 %, 15 bins, 3 seeds pooled",
+        )
+        tidied(axes)
+    legend_below(figure, grid)
+    sized(figure, "column")
+    figure.canvas.draw()
+    assert figure.get_size_inches()[0] == WIDTHS["column"]
+    (legend,) = figure.legends
+    texts = [text for axes in grid for text in (axes.title, axes.xaxis.label)]
+    for box in (text.get_window_extent() for text in (*texts, legend)):
+        assert box.x0 >= -1
+        assert box.x1 <= figure.bbox.width + 1
+        assert box.y1 <= figure.bbox.height + 1
+    assert len(legend.get_texts()) == 3
+    assert panels(4)[1][0].get_subplotspec().get_gridspec().ncols == 4  # type: ignore[union-attr]
 
 
 def test_lines_of_a_title_stay_lines() -> None:

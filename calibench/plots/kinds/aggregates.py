@@ -179,4 +179,4 @@ def _tidied(axes: Axes) -> None:
 
 def _tables(request: Request, name: str) -> str:
     number = len(request.tables)
-    return f"{name}, {request.tables[0].title if number == 1 else f'{number} tables'}"
+    return f"{name}\n{request.tables[0].title if number == 1 else f'{number} tables'}"
