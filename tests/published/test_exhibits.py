@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from calibench.cli import VERBS
 from calibench.config.catalogue import plots
 from calibench.published import PAPERS, load
 from calibench.published.exhibits import answered_by, exhibit, exhibits
+from calibench.reproduce.figures import figures
 from calibench.tables.listing import listed
 
 
@@ -28,6 +31,17 @@ def test_every_table_with_numbers_is_answered(paper: str) -> None:
     assert {number.table for number in load(paper)} <= tables
     titles = [one.title for one in exhibits()]
     assert len(titles) == len(set(titles))
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_figure_that_reproduce_draws_is_named(paper: str) -> None:
+    named = answered_by(f"reproduce {paper} --figure")
+    commands = [command for one in named for command in one.commands]
+    for figure in figures(paper):
+        number = re.fullmatch(r"\d+|toy", figure)
+        assert not number or any(
+            f"reproduce {paper} --figure {figure}" in text for text in commands
+        )
 
 
 def test_commands_say_what_they_answer() -> None:
