@@ -27,7 +27,7 @@ from calibench.runs.owner import Claim
 # training: a finished run is evaluated again from its logits when it is asked for with other calibrators.
 WITHOUT_EFFECT = (
     "config", "benchmark", "seed_everything", "ckpt_path", "weights_only", "verbose", "overwrite", "evaluation",
-    "trace",
+    "trace", "logger",
     "data.init_args.root", "data.init_args.checksum", "data.init_args.download", "data.init_args.memory_limit",
     "data.init_args.num_workers", "data.init_args.pin_memory", "data.init_args.near_duplicates",
     "trainer.default_root_dir", "trainer.logger", "trainer.profiler",
@@ -39,7 +39,7 @@ WITHOUT_EFFECT = (
 # Options that are newer than the first results; with this value they are no part of a key either.
 ADDED_LATER = {
     "model.channels_last": False, "model.compile": False,
-    "data.init_args.encoding": "utf-8", "data.init_args.missing": "refuse",
+    "data.init_args.encoding": "utf-8", "data.init_args.corpus": "files", "data.init_args.missing": "refuse",
 }  # fmt: skip
 
 # Values that were called otherwise when the first results were made; the keys of runs go by the former name.

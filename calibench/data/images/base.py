@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images import sets
 from calibench.data.images.augment import Augmentation, Normalize, RandomCropFlip
 from calibench.data.images.corruptions import CorruptionArchive
+from calibench.data.images.hub_files import HubImages, HubName
 from calibench.data.images.sets import EvaluationContext
-from calibench.data.source import Checksum, Source, data_root, sources
+from calibench.data.source import Checksum, DataError, Source, data_root, sources
 from calibench.data.splits import hold_out_reference
 
 Channels = tuple[float, float, float]
@@ -101,12 +102,41 @@ class OfficialImageDataModule(ImageDataModule, ABC):
 
     Args:
         val_size: Validation images, the first of a seeded shuffle of the training images (not stratified).
+        corpus: "files", the official files below `root`; "hub", the same images of the Hugging Face hub by
+            `datasets`, whose cache a user may have; every result then names the revision.
         common: Those of all image data modules.
+
+    Attributes:
+        hub: Where the images are on the hub.
     """
 
-    def __init__(self, *, val_size: int = 5000, **common: Any) -> None:
+    hub: ClassVar[HubName]
+
+    def __init__(
+        self, *, val_size: int = 5000, corpus: Literal["files", "hub"] = "files", **common: Any
+    ) -> None:
         super().__init__(**common)
-        self.val_size = val_size
+        self.val_size, self.corpus = val_size, corpus
+
+    def prepare_data(self) -> None:
+        """Fetch files that are missing, if that was asked for, or decode images of the hub once."""
+        if self.corpus == "hub":
+            self._read_hub()
+        else:
+            super().prepare_data()
+
+    def _read_hub(self) -> tuple[Examples, Examples]:
+        images = HubImages(self.hub)
+        if len(images.classes) != self.num_classes:
+            raise DataError(
+                f"`{self.hub.name}` has {len(images.classes)} classes, {self.num_classes} are expected."
+            )
+        if images.described not in self.caveats:
+            self.caveats.append(images.described)
+        train, test = (
+            images.examples(split, side=self.side, cache=self.root) for split in ("train", "test")
+        )
+        return train, test
 
     @abstractmethod
     def read(self) -> tuple[Examples, Examples]:
@@ -122,5 +152,5 @@ class OfficialImageDataModule(ImageDataModule, ABC):
 
     def load_splits(self, seed: int) -> Splits:
         """Read the images and hold some of the training images out."""
-        train, test = self.read()
+        train, test = self._read_hub() if self.corpus == "hub" else self.read()
         return Splits(*self.hold_out(train, seed), test)

@@ -20,6 +20,7 @@ from calibench.data.images.base import (
     OfficialImageDataModule,
 )
 from calibench.data.images.corruptions import CIFAR10_C, CIFAR100_C
+from calibench.data.images.hub_files import HubName
 from calibench.data.images.human_labels import CIFAR10H, load_human_probabilities, load_noisy_labels
 from calibench.data.images.pickled import read_batches
 from calibench.data.long_tail import LongTail, Rounding
@@ -143,6 +144,7 @@ class CIFAR10DataModule(_CIFARDataModule):
     """
 
     dataset, corruptions = "cifar10", CIFAR10_C
+    hub = HubName("uoft-cs/cifar10", image="img")
     train_files = tuple(f"data_batch_{number}" for number in range(1, 6))
     test_file, label_key = "test_batch", "labels"
     names = (
@@ -178,6 +180,7 @@ class CIFAR100DataModule(_CIFARDataModule):
     """
 
     dataset, corruptions = "cifar100", CIFAR100_C
+    hub = HubName("uoft-cs/cifar100", image="img", label="fine_label")
     train_files, test_file, label_key = ("train",), "test", "fine_labels"
     names = (
         "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -59,19 +59,26 @@ def fitted(corners: np.ndarray, size: tuple[int, int], side: int) -> np.ndarray:
     return np.clip(corners * scale - np.tile(margins, 2), 0, side)
 
 
+def squared(image: Any, side: int, mode: Mode = "RGB") -> np.ndarray:
+    """An image of Pillow's as a square, (side, side, 3) uint8, or (side, side, 1)."""
+    from PIL import Image, ImageOps
+
+    colour = image.convert(mode)
+    if colour.size != (side, side):
+        colour = ImageOps.fit(colour, (side, side), Image.Resampling.BILINEAR)
+    return np.asarray(colour).reshape(side, side, -1)
+
+
 def decode_image(file: Path, side: int, mode: Mode = "RGB") -> np.ndarray:
     """One image, (side, side, 3) uint8, or (side, side, 1).
 
     Raises:
         DataError: The file is not an image.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     try:
         with Image.open(file) as image:
-            colour = image.convert(mode)
-            if colour.size != (side, side):
-                colour = ImageOps.fit(colour, (side, side), Image.Resampling.BILINEAR)
-            return np.asarray(colour).reshape(side, side, -1)
+            return squared(image, side, mode)
     except (OSError, SyntaxError, ValueError) as error:
         raise DataError(f"{file} is not a readable image ({error}).") from None

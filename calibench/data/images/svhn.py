@@ -8,6 +8,7 @@ from typing import Any
 from calibench.data.batch import Examples
 from calibench.data.images.augment import RandomCropFlip
 from calibench.data.images.base import OfficialImageDataModule
+from calibench.data.images.hub_files import HubName
 from calibench.data.images.matlab import read_svhn
 
 
@@ -25,6 +26,7 @@ class SVHNDataModule(OfficialImageDataModule):
     dataset, names = "svhn", tuple("0123456789")
     mean, std = (0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)  # of the 73,257 training images
     augmentation = RandomCropFlip(padding=4, flip=False)
+    hub = HubName("ufldl-stanford/svhn", "cropped_digits")
 
     def __init__(self, *, ood: Sequence[str] = ("cifar10",), **common: Any) -> None:
         super().__init__(ood=ood, **common)

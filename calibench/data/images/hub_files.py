@@ -1,0 +1,161 @@
+"""Images of a data set of the Hugging Face hub, decoded by the `datasets` library, with the revision they are of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from calibench.data.batch import Examples
+from calibench.data.cache import cached_by_key
+from calibench.data.images.decode import squared
+from calibench.data.source import DataError
+
+_COMMIT = re.compile(r"[@/]([0-9a-f]{40})(?:/|$)")
+
+
+@dataclass(frozen=True)
+class HubName:
+    """Where the images and labels of a data set are on the hub.
+
+    Attributes:
+        name: `owner/name`, or a local folder that `datasets` reads.
+        config: The configuration, where it has several.
+        revision: A commit, branch or tag; None for the newest, or the one in the cache.
+        image: The column of images.
+        label: The column of labels.
+    """
+
+    name: str
+    config: str | None = None
+    revision: str | None = None
+    image: str = "image"
+    label: str = "label"
+
+
+class HubImages:
+    """A data set of the hub, opened but not decoded.
+
+    Raises:
+        DataError: The library or the data set cannot be had, or it has not these columns.
+    """
+
+    def __init__(self, source: HubName) -> None:
+        self.source = source
+        try:
+            from datasets import load_dataset  # seconds, and only hub sources need it
+        except ImportError:
+            raise DataError(
+                f"`{source.name}` of the hub needs the `datasets` library: pip install datasets."
+            ) from None
+        try:
+            self._splits: Mapping[str, Any] = load_dataset(
+                source.name, source.config, revision=source.revision
+            )
+        except Exception as error:
+            # The hub client's errors differ by version and by what is missing: network, files, rights.
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            raise DataError(
+                f"`{source.name}` cannot be had from the Hugging Face hub: {reason}"
+            ) from None
+        for split, rows in self._splits.items():
+            if missing := {source.image, source.label} - set(rows.column_names):
+                raise DataError(
+                    f"`{source.name}`, {split}: there is no column {' and '.join(sorted(missing))}; "
+                    f"it has {', '.join(rows.column_names)}."
+                )
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its splits."""
+        return list(self._splits)
+
+    @property
+    def revision(self) -> str:
+        """The commit of the files; the asked-for revision, or empty, where the library does not say one."""
+        rows = next(iter(self._splits.values()))
+        said = [
+            *(rows.info.download_checksums or {}),
+            *(file["filename"] for file in rows.cache_files),
+        ]
+        commits = [found[1] for text in said if (found := _COMMIT.search(str(text)))]
+        return commits[0] if commits else self.source.revision or ""
+
+    @property
+    def described(self) -> str:
+        """The name and the revision, as every result repeats them."""
+        revision = f"revision {self.revision}" if self.revision else "no revision is known"
+        return f"{self.source.name} of the hub, {revision}"
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes: those of the labels' type, or else the labels that occur, in order."""
+        kind = next(iter(self._splits.values())).features[self.source.label]
+        if names := getattr(kind, "names", None):
+            return [str(name) for name in names]
+        return [str(value) for value in self._occurring()]
+
+    def _occurring(self) -> list[Any]:
+        return sorted(
+            {value for rows in self._splits.values() for value in rows[self.source.label]}
+        )
+
+    def examples(self, split: str, *, side: int, cache: Path | None = None) -> Examples:
+        """The images of a split as squares (N, 3, side, side) uint8, and their classes.
+
+        Args:
+            split: Its name.
+            side: Height and width; another size is resized and cropped in the middle.
+            cache: Folder of decoded images of a known revision; None for none.
+
+        Raises:
+            DataError: It has no such split, or an image cannot be read.
+        """
+        if split not in self._splits:
+            raise DataError(
+                f"`{self.source.name}` has no split `{split}`; it has {', '.join(self.names)}."
+            )
+
+        def decode() -> Mapping[str, np.ndarray]:
+            return {"pixels": self._pixels(split, side), "target": self._target(split)}
+
+        if cache is None or not self.revision:
+            arrays = decode()
+        else:
+            place = re.sub(
+                r"[^\w.-]", "_", f"{self.source.name}-{self.source.config}-{split}-{side}"
+            )
+            key = f"{self.revision} {self.source.image} {self.source.label}"
+            arrays = cached_by_key(cache / ".calibench" / f"hub-{place}.npz", key, decode)
+        pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
+        return Examples(pixels, torch.from_numpy(arrays["target"]))
+
+    def _pixels(self, split: str, side: int) -> np.ndarray:
+        rows = self._splits[split]
+        pixels = np.empty((len(rows), side, side, 3), dtype=np.uint8)
+        for number, image in enumerate(rows[self.source.image]):
+            if not hasattr(image, "convert"):
+                raise DataError(
+                    f"`{self.source.name}`, column {self.source.image}: images are expected, "
+                    f"row {number} of {split} is a {type(image).__name__}."
+                )
+            pixels[number] = squared(image, side)
+        return pixels
+
+    def _target(self, split: str) -> np.ndarray:
+        values: Sequence[Any] = self._splits[split][self.source.label]
+        if getattr(next(iter(self._splits.values())).features[self.source.label], "names", None):
+            numbers = list(values)
+        else:
+            place = {value: number for number, value in enumerate(self._occurring())}
+            numbers = [place[value] for value in values]
+        if unlabelled := sum(number is None or number < 0 for number in numbers):
+            raise DataError(
+                f"`{self.source.name}`: {unlabelled} rows of {split} have no label; name another split."
+            )
+        return np.array(numbers, dtype=np.int64)
