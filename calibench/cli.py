@@ -53,6 +53,7 @@ from logits
 from results
   leaderboard  print the ranked table of a results folder
   reproduce    print a paper's table with our numbers below the paper's, or draw a figure of it from our runs
+  methods      write a methods paragraph of a results folder, with citations
   report       write a self-contained HTML page of a results folder
   plot         draw a reliability diagram or another picture
   plot all     draw every kind of picture that a results folder can feed, with a page of them
@@ -219,6 +220,7 @@ def _training(verb: str, arguments: list[str]) -> int:
     _check(config, given.questions)
     with loading():
         from calibench.tables.console import Terminal
+        from calibench.trackers import keep_artefacts
         from calibench.training import infer
         from calibench.training.experiment import Experiment
         from calibench.training.fit import fit
@@ -226,8 +228,11 @@ def _training(verb: str, arguments: list[str]) -> int:
     if given.questions:
         Experiment(config, given.questions)  # answers and exits
     functions: dict[str, Callable[..., object]] = {
-        "fit": fit, "validate": infer.validate, "test": infer.test, "predict": infer.predict,
-    }  # fmt: skip
+        "fit": partial(fit, keep=keep_artefacts),
+        "validate": infer.validate,
+        "test": infer.test,
+        "predict": infer.predict,
+    }
     functions[verb](config, console=Terminal(), **own)
     return 0
 
@@ -275,6 +280,7 @@ def _reproduce(arguments: list[str]) -> int:
 ROOMS = {
     "new": "calibench.templates.command",
     "leaderboard": "calibench.leaderboard",
+    "methods": "calibench.methods",
     "report": "calibench.report",
     "plot": "calibench.plots.command",
     "plot all": "calibench.plots.gallery_command",

@@ -16,8 +16,8 @@ PACKAGE = Path(__file__).parent.parent / "calibench"
 # From the top down. Within a layer an arrow goes only along `>`; what `|` parts never import each other.
 LAYERS = """
 cli
-analyses > reproduce > sweep | report
-training | plots | templates
+analyses > reproduce > sweep | report > trackers
+training | plots | templates | methods
 leaderboard | doctor
 evaluation > store > runs | data > tables
 losses | metrics | calibrators | backbones | published | statistics

@@ -31,7 +31,7 @@ def latex(grid: Grid) -> str:
     tabulars = [_tabular(grid, places, narrow=narrow) for places in parts]
     size = "footnotesize" if narrow else "small"
     if len(parts) * (len(grid.rows) + 3) > LINES:
-        captions = [_caption(grid), *[f"{_escaped(grid.title)}, continued." for _ in parts[1:]]]
+        captions = [_caption(grid), *[f"{escaped(grid.title)}, continued." for _ in parts[1:]]]
         return "".join(_float(*one, size) for one in zip(captions, tabulars, strict=True))
     return _float(_caption(grid), "\n\\medskip\n\n".join(tabulars), size)
 
@@ -46,7 +46,7 @@ def _float(caption: str, body: str, size: str) -> str:
 
 def _caption(grid: Grid) -> str:
     sentences = [grid.title, *(line[:1].upper() + line[1:] for line in grid.footer)]
-    return " ".join(f"{_escaped(sentence.rstrip('.'))}." for sentence in sentences)
+    return " ".join(f"{escaped(sentence.rstrip('.'))}." for sentence in sentences)
 
 
 def _tabular(grid: Grid, places: Sequence[int], *, narrow: bool) -> str:
@@ -122,9 +122,9 @@ def _title(column: Heading) -> str:
 def _heading(column: Heading, narrow: bool) -> str:
     lines = stacked(_title(column)) if narrow else [_title(column)]
     if len(lines) < 2:
-        return _escaped(" ".join(lines))
+        return escaped(" ".join(lines))
     side = "l" if column.left else "r"
-    body = r" \\ ".join(map(_escaped, lines))
+    body = r" \\ ".join(map(escaped, lines))
     return rf"\shortstack[{side}]{{{body}}}"
 
 
@@ -134,13 +134,14 @@ def _row(entries: Iterable[str]) -> str:
 
 def _entry(entry: Entry, *, narrow: bool) -> str:
     if isinstance(entry, str):
-        return _escaped(entry)
-    std = _escaped(f"±{entry.std}" if narrow else f" ± {entry.std}") if entry.std else ""
-    text = _escaped(entry.text) + (rf"{{\scriptsize {std}}}" if std and narrow else std)
+        return escaped(entry)
+    std = escaped(f"±{entry.std}" if narrow else f" ± {entry.std}") if entry.std else ""
+    text = escaped(entry.text) + (rf"{{\scriptsize {std}}}" if std and narrow else std)
     interval = f" [{', '.join(entry.interval)}]" if entry.interval else ""
     bold = rf"\textbf{{{text}}}" if entry.best else text
-    return f"{bold}{_escaped(MARK) if entry.marked else ''}{interval}"
+    return f"{bold}{escaped(MARK) if entry.marked else ''}{interval}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Text without control characters, whose special characters LaTeX prints."""
     return "".join(_LATEX.get(character, character) for character in printable(text, keep="\n"))

@@ -1,0 +1,121 @@
+"""Facts of a comparison: what the finished runs of one benchmark have in common, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from calibench.config import short_name
+from calibench.leaderboard.records import Record
+from calibench.runs import Predictions, Run, read_json
+
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The runs of one benchmark.
+
+    Attributes:
+        records: The runs.
+        content: What metrics.json of the first one says.
+        sizes: Examples of each split and set, by name, from the first run that has its logits.
+    """
+
+    records: Sequence[Record]
+    content: Mapping[str, Any]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def benchmark(self) -> str:
+        """The name of the benchmark."""
+        return self.records[0].cell.benchmark
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds, in order."""
+        return sorted({record.cell.seed for record in self.records})
+
+    def values(self, key: str) -> list[Any]:
+        """The values of a setting, without repetition, in the order of the runs; of some runs it may have none."""
+        found = [record.settings.get(key) for record in self.records]
+        kept: list[Any] = []
+        for value in found:
+            if value is not None and value not in kept:
+                kept.append(value)
+        return kept
+
+    def classes(self, key: str) -> list[tuple[str, Arguments]]:
+        """The classes at a key, each with the arguments in which it was used; two settings of one are two."""
+        found: list[tuple[str, Arguments]] = []
+        for record in self.records:
+            path = record.settings.get(f"{key}.class_path") or record.settings.get(key)
+            if path is None:
+                continue
+            start = f"{key}.init_args."
+            own = {k.removeprefix(start): v for k, v in record.settings.items() if k.startswith(start)}  # fmt: skip
+            if (short_name(str(path)), own) not in found:
+                found.append((short_name(str(path)), own))
+        return found
+
+    @property
+    def calibrators(self) -> list[tuple[str, Arguments]]:
+        """The calibrators, with their arguments."""
+        blocks = self.content["evaluation"].get("calibrators") or []
+        return [(short_name(block["class_path"]), block.get("init_args") or {}) for block in blocks]
+
+    @property
+    def n_bins(self) -> list[int]:
+        """Numbers of bins of the binned metrics."""
+        return list(self.content["evaluation"].get("n_bins") or [])
+
+    @property
+    def class_counts(self) -> list[int]:
+        """Training examples of each class."""
+        return list(self.content["class_counts"])
+
+    @property
+    def versions(self) -> dict[str, list[str]]:
+        """Versions of the packages that made the runs."""
+        found: dict[str, list[str]] = {}
+        for record in self.records:
+            for package, version in record.versions:
+                if version not in found.setdefault(package, []):
+                    found[package].append(version)
+        return found
+
+    @property
+    def fingerprints(self) -> list[str]:
+        """Hashes of the data."""
+        return list(dict.fromkeys(record.fingerprint for record in self.records))
+
+    @property
+    def caveats(self) -> list[str]:
+        """What the runs say a reader must know."""
+        return list(dict.fromkeys(line for record in self.records for line in record.caveats))
+
+    def sets_of_kind(self, *kinds: str) -> list[str]:
+        """Names of the further sets of these kinds."""
+        of = self.records[0]
+        further = [name for name in of.sets if name not in ("val", "test")]
+        return [name for name in further if of.kind_of(name) in kinds]
+
+
+def facts_of(records: Sequence[Record]) -> list[Facts]:
+    """The facts of each benchmark, in the order of their folders."""
+    by_name = sorted(records, key=lambda record: record.cell.benchmark)
+    groups = [list(group) for _, group in groupby(by_name, lambda record: record.cell.benchmark)]
+    return [
+        Facts(group, read_json(Path(group[0].folder) / "metrics.json"), _sizes(group))
+        for group in groups
+    ]
+
+
+def _sizes(records: Sequence[Record]) -> dict[str, int]:
+    for record in records:
+        if files := Run(Path(record.folder)).sets():
+            return {name: Predictions.load(path).examples for name, path in files.items()}
+    return {}
