@@ -36,6 +36,12 @@ KEYS = {
     "checkpoint_every_n_steps": Key(int, 0, "Also checkpoint within epochs (0: never)."),
     "threads": Key(int, 1, "CPU threads of this run; more change the last bits."),
     "overwrite": Key(bool, False, "Start anew although the run is done, or was cut short."),
+    "logger": Key(
+        Literal["csv", "mlflow", "tensorboard", "wandb"] | None,
+        None,
+        "Where the curve, the settings, the reliability diagram and the table of the run are kept as well; needs the "
+        "extra of that name. Any other logger of Lightning's, with its arguments: `trainer.logger`.",
+    ),
     "ckpt_path": Key(
         str | None,
         None,
@@ -63,8 +69,9 @@ KEYS_HELP = """\
                                                         --data, their folder's or file's)
     --trainer.max_epochs 10
     --trainer.default_root_dir DIR                      the folder of results
-    --trainer.logger CSVLogger --trainer.logger.save_dir DIR    a logger of Lightning's (TensorBoardLogger,
-                                                        WandbLogger, ...) beside the run folder's own metrics.csv
+    --logger tensorboard|mlflow|wandb|csv               keep the curve, the settings, the reliability diagram and the
+                                                        table there as well (each needs the extra of its name)
+    --trainer.logger CSVLogger --trainer.logger.save_dir DIR    any logger of Lightning's, with its arguments
     --evaluation.calibrators+=VectorScaling  --evaluation.n_bins '[15, 20]'
     --evaluated_checkpoint last|best_error|best_nll|best_refinement    (best: on the validation set)
     --trace.test_metrics true  --trace.checkpoints '[50, 150]'  for curves: test metrics of every epoch (nothing

@@ -28,7 +28,14 @@ from calibench.tables.grid import Grid, Heading
 from calibench.tables.output import next_commands, say
 from calibench.tables.terminal import Printed
 
-_PLAIN_KEYS = ("benchmark", "data", "threads", "evaluated_checkpoint", "checkpoint_every_n_steps")
+_PLAIN_KEYS = (
+    "benchmark",
+    "data",
+    "threads",
+    "evaluated_checkpoint",
+    "checkpoint_every_n_steps",
+    "logger",
+)
 
 
 def plan(

@@ -99,9 +99,14 @@ def _work(connection: Connection, device: str | None) -> None:
 def _run_job(connection: Connection, config: Config, log: str) -> None:
     try:
         _write_to(log)
+        from calibench.trackers import keep_artefacts
         from calibench.training.fit import fit
 
-        outcome, _ = fit(config, report=lambda done, total: connection.send(("epoch", done, total)))
+        outcome, _ = fit(
+            config,
+            report=lambda done, total: connection.send(("epoch", done, total)),
+            keep=keep_artefacts,
+        )
         connection.send(("end", outcome, ""))
     except Busy as busy:
         connection.send(("end", "waiting", busy.owner))

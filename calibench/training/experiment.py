@@ -16,6 +16,7 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import Logger
 
 from calibench import data
 from calibench.config import Config, UsageError
@@ -27,7 +28,7 @@ from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import import_metrics
 from calibench.evaluation.settings import spelled_out
-from calibench.runs import Cell, Run
+from calibench.runs import Cell, Run, settings
 from calibench.training.checkpoints import AtomicCheckpointIO
 from calibench.training.messages import one_line
 from calibench.training.module import ClassificationModule
@@ -35,6 +36,7 @@ from calibench.training.nodes import cluster_plugins, follow
 from calibench.training.parser import Parser
 from calibench.training.replicas import Replicas, replicas_of
 from calibench.training.trace import Trace
+from calibench.training.trackers import logger_of
 from calibench.training.wrapping import wrapped
 
 DEFAULT_ROOT = "results"
@@ -244,9 +246,18 @@ class Experiment(LightningCLI):
         self.config_init = self._built
         self.datamodule = self.config_init["data"]
         self.model = self.config_init["model"]
+        if self.config.logger:
+            self._trainer_options["logger"] = self._logger()
         with _refusals("trainer", _DEVICES):
             self.trainer = self.instantiate_trainer()
         self.evaluation: Evaluation = self.config_init["evaluation"]
+
+    def _logger(self) -> Logger:
+        if self.config.trainer.logger:
+            raise UsageError("`logger` and `trainer.logger` exclude each other: give one of them.")
+        logger = logger_of(self.config.logger, self.cell, self.root)
+        logger.log_hyperparams(settings(self.resolved))
+        return logger
 
     @property
     def evaluation_settings(self) -> dict[str, Any]:

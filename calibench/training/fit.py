@@ -6,11 +6,12 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any, Literal
 
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+from lightning.pytorch.loggers import Logger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from calibench.config import Config, UsageError
@@ -68,6 +69,7 @@ def fit(
     *,
     report: Callable[[int, int], None] | None = None,
     console: Terminal | None = None,
+    keep: Callable[[Sequence[Logger], Run], None] | None = None,
 ) -> tuple[Outcome, Run]:
     """Train one run, collect its logits, evaluate them, and write the run folder.
 
@@ -79,6 +81,7 @@ def fit(
         config: Merged files and options, as `calibench.config.configuration` gives them.
         report: Called with (epochs done, epochs in all); without it a progress bar is shown.
         console: Prints the table; None for no table.
+        keep: Called with the loggers of a run that was trained, for what they keep of it when it is done.
 
     Returns:
         Whether the run was trained now, and its folder.
@@ -100,6 +103,8 @@ def fit(
                     if claim is not None:
                         claim.check()
                         run.write_status(outcome)
+    if lead and outcome == "done" and keep is not None:
+        keep(experiment.trainer.loggers, run)
     if lead and outcome == "skipped":
         _evaluate_again(experiment, run, patient=report is None)
     if lead:

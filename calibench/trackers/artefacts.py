@@ -1,0 +1,74 @@
+"""The reliability diagram and the table of a finished run, handed to loggers that keep pictures and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from calibench.leaderboard.columns import Column
+from calibench.leaderboard.reading import read_results
+from calibench.leaderboard.table import build_tables
+from calibench.runs import Run, read_json
+from calibench.tables.markdown import markdown
+from calibench.tables.run import run_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Keep = Callable[[Any, "Figure", str], None]
+
+
+def keep_artefacts(loggers: Sequence[Any], run: Run) -> None:
+    """Give the diagram and the table of a run that is done to each of its loggers that can keep them.
+
+    Args:
+        loggers: Lightning's; one of another kind keeps what it was told while it trained.
+        run: The run.
+    """
+    kinds = [(logger, type(logger).__name__) for logger in loggers]
+    keeping = [(logger, KEEP[kind]) for logger, kind in kinds if kind in KEEP]
+    if not keeping:
+        return
+    figure, table = _reliability(run), _table(run)
+    for logger, keep in keeping:
+        keep(logger, figure, table)
+
+
+def _reliability(run: Run) -> Figure:
+    from calibench.plots.kinds import KINDS
+    from calibench.plots.request import Request
+
+    columns = [Column("error"), Column("nll"), Column("ece")]
+    tables = build_tables(read_results(run.folder), columns, Column("nll"))
+    return KINDS["reliability"](Request(tables, Column("ece"))).figure
+
+
+def _table(run: Run) -> str:
+    content = read_json(run.folder / "metrics.json")
+    return markdown(
+        run_table(SimpleNamespace(rows=content["rows"], calibrators=content["calibrators"]))
+    )
+
+
+def _in_tensorboard(logger: Any, figure: Figure, table: str) -> None:
+    logger.experiment.add_figure("reliability", figure)
+    logger.experiment.add_text("table", table)
+    logger.experiment.flush()
+
+
+def _in_mlflow(logger: Any, figure: Figure, table: str) -> None:
+    logger.experiment.log_figure(logger.run_id, figure, "reliability.png")
+    logger.experiment.log_text(logger.run_id, table, "table.md")
+
+
+def _in_wandb(logger: Any, figure: Figure, table: str) -> None:
+    logger.log_image("reliability", [figure])
+    logger.log_text("table", columns=["table"], data=[[table]])
+
+
+KEEP: dict[str, Keep] = {
+    "TensorBoardLogger": _in_tensorboard,
+    "MLFlowLogger": _in_mlflow,
+    "WandbLogger": _in_wandb,
+}
