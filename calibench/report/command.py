@@ -19,7 +19,8 @@ training curves, and every run's configuration. It needs no network and can be s
 EPILOG = """\
 examples:
   calibench report results/ -o report.html
-  calibench report results/digits_lt -o digits.html --title "Long-tailed digits" """
+  calibench report results/digits_lt -o digits.html --title "Long-tailed digits"
+  calibench report store -o site/                  an index, a page for each benchmark and for each run"""
 
 
 def write_report(
@@ -54,6 +55,11 @@ def write_report(
     write_output(output, render_page(content).encode())
 
 
+def is_site(output: Path | str) -> bool:
+    """Whether an output names a folder of pages rather than one page: it ends in `/`, or has no `.html`."""
+    return str(output).endswith("/") or Path(output).suffix not in (".html", ".htm")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench report`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
@@ -61,10 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         "-o",
-        type=Path,
-        default=Path("report.html"),
+        default="report.html",
         metavar="FILE",
-        help="the page (default: report.html)",
+        help="the page (default: report.html); or a folder, `site/`, for a page of each benchmark and run",
     )
     parser.add_argument("--title", help="title of the page (default: the folder's name)")
     parser.add_argument(
@@ -83,6 +88,24 @@ def run(args: argparse.Namespace) -> int:
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, or an argument is wrong.
     """
-    write_report(args.results, args.output, title=args.title, bins=args.bins, processes=cores())
-    say(f"{args.output} ({args.output.stat().st_size / 1e6:.1f} MB)")
+    if is_site(args.output):
+        return _site(args)
+    output = Path(args.output)
+    write_report(args.results, output, title=args.title, bins=args.bins, processes=cores())
+    say(f"{output} ({output.stat().st_size / 1e6:.1f} MB)")
+    return 0
+
+
+def _site(args: argparse.Namespace) -> int:
+    positive_integer("bins", args.bins)
+    folder, site = results_folder(args.results), Path(args.output)
+    if site.is_file():
+        raise ValueError(
+            f"`--output {site}` is a file: name a folder, or a page that ends in .html."
+        )
+    with loading():
+        from calibench.report.site import write_site
+    title = args.title or f"calibench: {folder.resolve().name}"
+    count = write_site(folder, site, title=title, bins=args.bins, processes=cores())
+    say(f"{site / 'index.html'} ({count} pages)")
     return 0

@@ -46,7 +46,11 @@ def report_content(
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run.
     """
-    read = read_results(results)
+    return content_of(read_results(results), title=title, n_bins=n_bins, processes=processes)
+
+
+def content_of(read: Results, *, title: str, n_bins: int = 15, processes: int = 1) -> Json:
+    """The content of the report of some runs; see `report_content`."""
     processes = min(processes, len(read.records) // RUNS_A_PROCESS)
     if processes > 1:
         prepared(IMPORTS)

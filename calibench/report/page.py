@@ -18,19 +18,32 @@ _ESCAPES = {
 }
 
 
-def render_page(content: Mapping[str, Any]) -> str:
-    """The HTML page of a report's content, in which names are text wherever they appear."""
+def render_page(content: Mapping[str, Any], top: str = "") -> str:
+    """The HTML page of a report's content, in which names are text wherever they appear.
+
+    Args:
+        content: See `report_content`.
+        top: HTML that stands below the title.
+    """
+    from markupsafe import Markup
+
+    return filled(
+        "page.html",
+        top=Markup(top),
+        content=content,
+        script=Markup("\n".join(map(_asset, _SCRIPTS))),
+        data=Markup(embedded(content)),
+    )
+
+
+def filled(template: str, **values: Any) -> str:
+    """A template among the assets with these values, which are text wherever they are not HTML already."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined)
-    template = environment.from_string(_asset("page.html"))
-    return template.render(
-        content=content,
-        style=Markup(_asset("style.css")),
-        script=Markup("\n".join(map(_asset, _SCRIPTS))),
-        data=Markup(embedded(content)),
-    )
+    style = Markup(_asset("style.css"))
+    return environment.from_string(_asset(template)).render(style=style, **values)
 
 
 def embedded(content: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ _VALIDATION = ("validation", "valid", "val")
 
 
 class HubDataModule(ImageDataModule):
-    """Any images with a label each of the Hugging Face hub, by the `datasets` library (Lhoest et al. 2021).
+    """Any labelled images of the Hugging Face hub, by `datasets` (Lhoest et al. 2021).
 
     They come from the library's cache, or are downloaded there. Results name the revision. Splits
     that the data set lacks are held out of its training images.

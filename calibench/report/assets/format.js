@@ -30,7 +30,7 @@ function show(metric, value) {
 const titleOf = (metric) => metric.title + (metric.percent ? " %" : "");
 
 function select(label, options, value, onchange) {
-  const node = el("select", { onchange: () => onchange(node.value) },
+  const node = el("select", { "aria-label": label || options[0]?.[1], onchange: () => onchange(node.value) },
     ...options.map(([key, text]) => el("option", { value: key, selected: key === value }, text)));
   return el("label", {}, label, node);
 }

@@ -22,7 +22,7 @@ function heatTable(rows, metric, calibrators) {
     const cell = cellOf(row, metric, c);
     if (!cell) return el("td", { class: "hole" }, "—");
     const share = Number.isFinite(badness(row, c)) ? (badness(row, c) - low) / (high - low || 1) : 1;
-    const classes = ["heat", share > 0.55 ? "dark" : "", badness(row, c) === low ? "least" : ""].join(" ");
+    const classes = ["heat", badness(row, c) === low ? "least" : ""].join(" ");
     const spread = cell[1] == null ? "" : ` ±${show(metric, cell[1])}`;
     return el("td", { class: classes, style: `--share: ${(100 * share).toFixed(0)}%`, title: `${row.label}, ${c}: ${show(metric, cell[0])}${spread}` }, show(metric, cell[0]), cell[5] ? "°" : null);
   };

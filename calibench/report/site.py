@@ -1,0 +1,196 @@
+"""A folder of results as a static site: an index, a page for each benchmark, a page for each run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from calibench.leaderboard.columns import Column
+from calibench.leaderboard.reading import read_results
+from calibench.leaderboard.records import Record, Results
+from calibench.leaderboard.table import build_tables
+from calibench.report.content import content_of
+from calibench.report.page import filled, render_page
+from calibench.runs import CorruptRun, Run, read_json, write_output
+from calibench.tables.bar import with_progress
+from calibench.tables.grid import Entry
+from calibench.tables.run import run_table
+
+_PICTURES = {
+    "reliability": "Reliability diagram: accuracy against confidence on the test set, raw",
+    "curves": "Training curves: what the run logged over its epochs",
+}
+UNKNOWN = "not recorded"
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """A run, as its page and the links to it show it.
+
+    Attributes:
+        record: The run.
+        path: Its page, below the site.
+    """
+
+    record: Record
+    path: str
+
+    @classmethod
+    def of(cls, record: Record) -> RunPage:
+        """The page of a run, in a folder named as the run's."""
+        return cls(record, record.cell.folder(Path()).as_posix())
+
+    @property
+    def title(self) -> str:
+        """Benchmark, network, loss and seed in words."""
+        cell = self.record.cell
+        return f"{cell.loss} on {cell.benchmark}, {cell.backbone}, seed {cell.seed}"
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Date, commit, test size and command."""
+        made, status = _json(self.record, "environment.json"), _json(self.record, "status.json")
+        size = (status.get("examples") or {}).get("test") or _test_size(self.record)
+        return {
+            "Date": str(status.get("finished") or status.get("time") or UNKNOWN),
+            "Commit": str(made.get("commit") or UNKNOWN),
+            "Test size": f"{size:,} examples" if size else UNKNOWN,
+            "Command": str(made.get("command") or self.again),
+        }
+
+    @property
+    def again(self) -> str:
+        """The command that trains the run from the configuration beside its page."""
+        return shlex.join(["calibench", "fit", "--config", "config.yaml"])
+
+    @property
+    def config(self) -> str:
+        """The resolved configuration, as YAML; empty where the run has none."""
+        file = Path(self.record.folder) / "config.yaml"
+        return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
+def _json(record: Record, name: str) -> dict[str, Any]:
+    try:
+        return dict(read_json(Path(record.folder) / name))
+    except (CorruptRun, FileNotFoundError):
+        return {}
+
+
+def _test_size(record: Record) -> int:
+    from calibench.runs import Predictions
+
+    file = Run(Path(record.folder)).sets().get("test")
+    return Predictions.load(file).examples if file else 0
+
+
+def write_site(results: Path | str, site: Path, *, title: str, bins: int, processes: int) -> int:
+    """Write the pages of a folder of runs below `site`. Returns how many there are.
+
+    Args:
+        results: Folder of runs, or a store.
+        site: The folder of the site; files of the same names are replaced, others stay.
+        title: Title of the index.
+        bins: Bins of the reliability diagrams.
+        processes: As for `write_report`.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If it holds no finished run.
+    """
+    read = read_results(results)
+    if not read.records:
+        raise ValueError(f"{results} holds no finished run.")
+    by_benchmark: dict[str, list[RunPage]] = {}
+    for record in read.records:
+        by_benchmark.setdefault(record.cell.benchmark, []).append(RunPage.of(record))
+    for name, pages in by_benchmark.items():
+        _write(site / name / "index.html", _benchmark(read, name, pages, bins, processes))
+    every = [page for pages in by_benchmark.values() for page in pages]
+    for page in with_progress(iter(every), len(every), "writing runs"):
+        _write_run(site, page, bins)
+    facts = {name: _summary(pages) for name, pages in by_benchmark.items()}
+    _write(site / "index.html", filled("index.html", title=title, benchmarks=facts))
+    return 1 + len(by_benchmark) + len(every)
+
+
+def _write(file: Path, page: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_output(file, page.encode())
+
+
+def _benchmark(
+    read: Results, name: str, pages: Sequence[RunPage], bins: int, processes: int
+) -> str:
+    own = replace(
+        read,
+        records=[page.record for page in pages],
+        problems=[problem for problem in read.problems if problem.cell.benchmark == name],
+    )
+    content = content_of(own, title=name, n_bins=bins, processes=processes)
+    links = {page.title: f"{page.path.partition('/')[2]}/index.html" for page in pages}
+    return render_page(content, top=filled("top.html", facts=_summary(pages), links=links))
+
+
+def _summary(pages: Sequence[RunPage]) -> dict[str, str]:
+    """Date, commit and test size of the runs of a benchmark, and how they are made again."""
+    facts = [page.facts for page in pages]
+    cells = [page.record.cell for page in pages]
+    losses = list(dict.fromkeys(cell.loss for cell in cells))
+    return {
+        "Runs": f"{len(pages)}: {len(losses)} losses, {len({cell.seed for cell in cells})} seeds",
+        **{key: _together(fact[key] for fact in facts) for key in ("Date", "Commit", "Test size")},
+        "Command": shlex.join(["calibench", "sweep", cells[0].benchmark]),
+    }
+
+
+def _together(values: Iterator[str]) -> str:
+    found = sorted(set(values))
+    return found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+
+def _write_run(site: Path, page: RunPage, bins: int) -> None:
+    folder = site / page.path
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = {}
+    for kind, about in _PICTURES.items():
+        if picture := _picture(page.record, kind, bins):
+            write_output(folder / f"{kind}.svg", picture)
+            drawn[f"{kind}.svg"] = f"{about}. {page.title}."
+    if page.config:
+        write_output(folder / "config.yaml", page.config.encode())
+    metrics = _json(page.record, "metrics.json")
+    grid = run_table(SimpleNamespace(rows=metrics["rows"], calibrators=metrics["calibrators"]))
+    html = filled(
+        "run.html",
+        page=page,
+        up="../" * (page.path.count("/") + 1),
+        grid=grid,
+        rows=[[_text(entry) for entry in row] for row in grid.rows],
+        pictures=drawn,
+    )
+    _write(folder / "index.html", html)
+
+
+def _text(entry: Entry) -> str:
+    if isinstance(entry, str):
+        return entry
+    return f"{entry.text}{'°' if entry.marked else ''}"
+
+
+def _picture(record: Record, kind: str, bins: int) -> bytes:
+    """A picture of one run as SVG; empty where the run has not what it shows."""
+    from calibench.plots.kinds import KINDS
+    from calibench.plots.request import Request
+    from calibench.plots.style import as_file
+
+    tables = build_tables(Results([record]), [Column("nll"), Column("ece")], Column("nll"))
+    try:
+        picture = KINDS[kind](Request(tables, Column("ece"), n_bins=bins))
+    except (ValueError, CorruptRun, FileNotFoundError):
+        return b""
+    return as_file(picture.figure, "svg")
