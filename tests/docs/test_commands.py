@@ -26,6 +26,9 @@ def commands() -> Iterator[tuple[str, str]]:
                     yield name(page), found
 
 
+ROOMS = cli.ROOMS | {"reproduce": "calibench.reproduce"}
+
+
 def stand_in(word: str) -> str:
     """A benchmark for a configuration that an earlier line of the page makes."""
     return "digits_lt" if word.endswith(".yaml") and word not in available() else word
@@ -46,7 +49,7 @@ def check(arguments: list[str]) -> None:
         _, overrides = parser.parse_known_args(rest)
         sweep.check_overrides(overrides, parser)
     else:
-        importlib.import_module(cli.ROOMS[verb]).add_arguments(parser)
+        importlib.import_module(ROOMS[verb]).add_arguments(parser)
         parser.parse_args(rest)
 
 
