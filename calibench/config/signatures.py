@@ -129,13 +129,13 @@ def _taken(init: ast.FunctionDef) -> set[str]:
     return {arg.arg for arg in (*init.args.posonlyargs, *init.args.args, *init.args.kwonlyargs)}
 
 
-def _handed_on(init: ast.FunctionDef, given: Set[str]) -> set[str]:
+def _handed_on(init: ast.FunctionDef, given: Set[str]) -> Set[str]:
     """The arguments that a constructor hands to the next one under the same name: by keyword, or among `**options`."""
     calls = [node for node in ast.walk(init) if isinstance(node, ast.Call) and _is_super(node)]
     words = [word for call in calls for word in call.keywords]
     same = {word.arg for word in words if getattr(word.value, "id", "") == word.arg}
     same |= {value.id for call in calls for value in call.args if isinstance(value, ast.Name)}
-    rest = given - _taken(init) if any(word.arg is None for word in words) else set()
+    rest: Set[str] = given - _taken(init) if any(word.arg is None for word in words) else set()
     return (given & same) | rest if len(calls) == 1 else set()
 
 
