@@ -56,11 +56,8 @@ def run(options: argparse.Namespace) -> int:
         UsageError: For a loss that there is not, or a wrong argument.
     """
     check_file(options.output)
-    how = {
-        "epochs": positive_integer("--epochs", options.epochs),
-        "lr": positive("--lr", options.lr),
-        "noise": non_negative("--noise", options.noise),
-    }
+    epochs = positive_integer("--epochs", options.epochs)
+    lr, noise = positive("--lr", options.lr), non_negative("--noise", options.noise)
     seeds = range(1, positive_integer("--seeds", options.seeds) + 1)
     blocks = blocks_of(options)
     with loading():
@@ -72,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         from calibench.tables.terminal import show
 
     made = (
-        trained(name, Subject(name, block).new(), seed, **how)
+        trained(name, Subject(name, block).new(), seed, epochs=epochs, lr=lr, noise=noise)
         for name, block in blocks.items()
         for seed in seeds
     )

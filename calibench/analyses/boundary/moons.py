@@ -74,7 +74,7 @@ def trained(
     for epoch in range(epochs):
         loss.on_train_epoch_start(epoch, epochs)
         optimizer.zero_grad()
-        loss(network(points), target).backward()
+        loss(network(points), target).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     network.eval().requires_grad_(False)
     test, truth = moons(TEST, noise=noise, seed=seed + 1_000_000)

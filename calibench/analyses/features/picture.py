@@ -20,16 +20,16 @@ def picture(maps: Mapping[str, FeatureMaps], class_names: Sequence[str]) -> Figu
     for row, (label, of) in enumerate(maps.items()):
         own = grid[4 * row : 4 * row + 4]
         for place, (name, title) in enumerate(TITLES.items()):
-            points = getattr(of, name)
+            xs, ys = getattr(of, name).T
             by_class, by_confidence = own[2 * place : 2 * place + 2]
             for number, words in enumerate(class_names):
                 mask = of.target == number
                 shape = marker(number // len(PALETTE))
                 by_class.scatter(
-                    *points[mask].T, s=5, color=color(number), marker=shape, linewidths=0, label=words
+                    xs[mask], ys[mask], s=5, color=color(number), marker=shape, linewidths=0, label=words
                 )  # fmt: skip
             shades: Any = by_confidence.scatter(
-                *points.T, s=5, c=of.confidence, cmap="cividis_r", vmin=0, vmax=1, linewidths=0
+                xs, ys, s=5, c=of.confidence, cmap="cividis_r", vmin=0, vmax=1, linewidths=0
             )
             by_class.set_title(f"{label}\n{title}, by class")
             by_confidence.set_title(f"{label}\n{title}, by confidence")
