@@ -28,7 +28,7 @@ class PValues:
     @property
     def smallest(self) -> float:
         """The smallest p-value that so many seeds allow after the correction."""
-        return min(1.0, len(self.p_values) / 2**self.seeds)
+        return min(1.0, len(self.p_values) * 0.5**self.seeds)
 
     @property
     def needed(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +76,7 @@ def draw_binned_errors(
 ) -> Axes:
     """Draw the mean error of each label's runs with their deviations; its floor is a thin line of the same look."""
     for index, (label, of) in enumerate(found.items()):
-        look = {"color": color(index), "linestyle": line(index)}
+        look: dict[str, Any] = {"color": color(index), "linestyle": line(index)}
         mean = 100 * of.error.mean(axis=1)
         axes.plot(of.bins, mean, linewidth=1.3, label=label, **look)
         if of.error.shape[1] > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,10 +56,10 @@ class SmoothReliability:
         """The curve with NaN where fewer predictions than so many lie under the kernel."""
         under = self.density * self.predictions * self.width * math.sqrt(math.tau)
         names = (name for name in _OF_POINTS if name not in ("confidence", "density"))
-        return replace(
-            self,
-            **{name: np.where(under >= least, getattr(self, name), np.nan) for name in names},
-        )
+        kept: dict[str, Any] = {
+            name: np.where(under >= least, getattr(self, name), np.nan) for name in names
+        }
+        return replace(self, **kept)
 
     def rows(self) -> Iterator[dict[str, float]]:
         """The curve's numbers as rows of a CSV."""
@@ -107,7 +108,7 @@ def smooth_reliability(
     low, high = _interval(confidence, correct, example, width, at, random)
     expected, band = _consistency_band(exact, width, at, random)
     runs_an_example = len(example) / len(np.unique(example))
-    wide = (expected + np.sqrt(runs_an_example) * (band - expected)).clip(0, 1)
+    wide_low, wide_high = (expected + np.sqrt(runs_an_example) * (band - expected)).clip(0, 1)
     errors = [
         float(error_and_width(exact[chosen], hit[chosen]).error)
         for chosen in (torch.from_numpy(run == one) for one in np.unique(run))
@@ -116,7 +117,7 @@ def smooth_reliability(
     density = (mass / len(confidence)).numpy()
     error = np.array(errors)
     return SmoothReliability(
-        at.numpy(), accuracy, density, low, high, *wide, width, error, len(confidence)
+        at.numpy(), accuracy, density, low, high, wide_low, wide_high, width, error, len(confidence)
     )
 
 
@@ -158,7 +159,7 @@ def _consistency_band(
     from calibench.statistics.poisson_binomial import PoissonBinomial
 
     cell = (confidence * _CELLS).round().long()
-    kept, place = cell.unique(return_inverse=True)
+    kept, place = torch.unique(cell, return_inverse=True)
     model = PoissonBinomial(confidence.numpy().clip(0, 1), place.numpy(), len(kept))
     drawn = torch.from_numpy(np.concatenate([*model.draws(DRAWS, random)]))
     count = torch.bincount(place, minlength=len(kept)).double()
