@@ -20,7 +20,7 @@ PREPARED = [
     "calibench sweep wine --losses cross_entropy brier focal --seeds 1..2 --trainer.max_epochs 5",
     "calibench sweep breast_cancer --losses cross_entropy brier focal --seeds 1..2 --trainer.max_epochs 5",
     "calibench sweep digits_lt --losses cross_entropy focal --seeds 1..2 --trainer.max_epochs 5",
-    "calibench sweep gaussians --losses cross_entropy focal --seeds 1..2 --trainer.max_epochs 5",
+    "calibench sweep gaussians --losses cross_entropy brier focal --seeds 1..2 --trainer.max_epochs 5",
     "calibench posthoc store --sizes 50 100 350 --calibrators TemperatureScaling VectorScaling IRM -o posthoc",
     "calibench fit --config digits_lt --config losses/focal --model.loss.gamma 1 --trainer.max_epochs 5",
 ]
