@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ _SHELL = f'set -e\ncalibench() {{ "{sys.executable}" -m calibench "$@"; }}\npyth
 def walk(page: Path, folder: Path) -> None:
     """Do what a page says, and fail where it does."""
     python = ""
-    for block, after in zip(blocks(page), [*blocks(page)[1:], None], strict=True):
+    for block, after in pairwise([*blocks(page), None]):
+        assert block is not None
         if block.reason:
             continue
         if block.title:
