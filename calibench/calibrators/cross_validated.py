@@ -74,7 +74,7 @@ class CrossValidatedCalibration(Calibrator):
     def __init__(self, *, calibrators: Sequence[Calibrator] | None = None, folds: int = 5) -> None:
         super().__init__()
         self.folds = integer_from("folds", folds, 2)
-        self.standard = calibrators is None
+        self.calibrators = calibrators
         given = candidates() if calibrators is None else copy.deepcopy([*calibrators])
         self.candidates = nn.ModuleList([_Unchanged(), *given])
         self.register_load_state_dict_pre_hook(_forget)  # type: ignore[no-untyped-call]
@@ -107,7 +107,7 @@ class CrossValidatedCalibration(Calibrator):
     def _best(self, logits: Tensor, target: Tensor) -> int:
         """Position of the candidate with the lowest NLL on held-out folds."""
         fold = stratified_folds(target, self.folds).to(target.device)
-        tried = 1 + len(candidates(logits.shape[1])) if self.standard else None
+        tried = 1 + len(candidates(logits.shape[1])) if self.calibrators is None else None
         raw = _nll(logits.log_softmax(1), target)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # such a fit is scored as it is

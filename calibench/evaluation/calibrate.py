@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,10 @@ def save_calibrator(calibrator: Calibrator, path: Path) -> None:
         name: getattr(calibrator, _ATTRIBUTES.get(name, name))
         for name in inspect.signature(type(calibrator)).parameters
     }
+    if any(isinstance(part, Calibrator) for value in arguments.values() for part in _parts(value)):
+        raise ValueError(
+            f"a calibrator file holds no calibrators of calibrators, as of this {type(calibrator).__name__}."
+        )
     content = {
         "format": FORMAT,
         "calibrator": type(calibrator).__name__,
@@ -109,6 +114,10 @@ def save_calibrator(calibrator: Calibrator, path: Path) -> None:
     buffer = io.BytesIO()
     torch.save(content, buffer)
     write_output(path, buffer.getvalue())
+
+
+def _parts(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else [value]
 
 
 def load_calibrator(path: Path | str) -> Calibrator:

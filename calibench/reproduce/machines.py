@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from calibench.reproduce.lines import Line
 from calibench.statistics import mean_std
-
-if TYPE_CHECKING:
-    from calibench.reproduce.numbers import Line
 
 BASELINE = "cross_entropy"
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,80 +12,18 @@ from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.versions import counted
 from calibench.published import PAPERS, Published, load, model_names
 from calibench.published.names import STAGES
+from calibench.reproduce.lines import Line, Ours
 from calibench.reproduce.machines import in_multiples, machine, timed_on
 from calibench.runs import Run, former_defaults, read_json
-from calibench.statistics import mean_std
 from calibench.store import results_folder
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Setting, Suite, load_suite
 from calibench.tables.key import Key
-from calibench.tables.titles import METRICS, Metric, metric_info
+from calibench.tables.titles import METRICS
 
 SCORE = "entropy"  # of the out-of-distribution tables
 _AGAIN = "sweep the suite again, nothing is trained anew"
 _BY_STAGE = {stage: calibrator for calibrator, stage in STAGES.items()}
-
-
-@dataclass
-class Ours:
-    """Our runs for a published number.
-
-    Attributes:
-        planned: Seeds that the suite names.
-        values: The metric of each finished seed.
-        temperatures: The fitted temperature of each, where the calibrator has one.
-        differs: How the suite's protocol differs from the paper's here, and what the runs say of their data.
-        machines: The machines that the runs were made on.
-        missing: Why there is no value, empty if there is one.
-    """
-
-    planned: int = 0
-    values: list[float] = field(default_factory=list)
-    temperatures: list[float] = field(default_factory=list)
-    differs: list[str] = field(default_factory=list)
-    machines: list[str] = field(default_factory=list)
-    missing: str = ""
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """95 % confidence interval of the mean over seeds (Student's t); None with fewer than two."""
-        n = len(self.values)
-        if n < 2:
-            return None
-        from scipy.special import stdtrit
-
-        mean, std = mean_std(self.values)
-        half = float(stdtrit(n - 1, 0.975)) * std / math.sqrt(n)
-        return mean - half, mean + half
-
-
-@dataclass(frozen=True)
-class Line:
-    """One published number and ours."""
-
-    number: Published
-    ours: Ours
-    reading: str = ""  # what the metric is taken for, where the paper does not say what it means
-
-    @property
-    def info(self) -> Metric:
-        """How the metric is printed."""
-        return metric_info(self.reading or self.number.measure)
-
-    @property
-    def difference(self) -> float:
-        """Ours minus the paper's; NaN without ours."""
-        return mean_std(self.ours.values)[0] - self.number.value
-
-    @property
-    def inside(self) -> bool | None:
-        """Whether the paper's value lies in our interval; None without one, or if theirs may be of something else."""
-        interval = self.ours.interval
-        return (
-            None
-            if interval is None or self.reading
-            else interval[0] <= self.number.value <= interval[1]
-        )
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from calibench.published import PAPERS, Published
-from calibench.reproduce.numbers import Line, Reproduction, as_coded
+from calibench.reproduce.lines import Line
+from calibench.reproduce.numbers import Reproduction, as_coded
 from calibench.statistics import mean_std
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.titles import Metric

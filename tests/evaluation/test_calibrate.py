@@ -15,6 +15,7 @@ from calibench.calibrators import (
     AdaptiveTemperatureScaling,
     BetaCalibration,
     Calibrator,
+    CrossValidatedCalibration,
     DirichletCalibration,
     HistogramBinning,
     LabelShiftCorrection,
@@ -55,6 +56,14 @@ def test_a_file_gives_the_same_calibrator(calibrator: Calibrator, tmp_path: Path
         k: v for k, v in vars(calibrator).items() if isinstance(v, (int, float, str, type(None)))
     }
     assert {name: vars(read)[name] for name in plain} == plain
+
+
+def test_a_choice_among_calibrators_of_ones_own_is_not_written(tmp_path: Path) -> None:
+    val = predictions(split="val")
+    calibrator = CrossValidatedCalibration(calibrators=[TemperatureScaling()])
+    calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
+    with pytest.raises(ValueError, match="holds no calibrators of calibrators"):
+        save_calibrator(calibrator, tmp_path / "cal.pt")
 
 
 def test_an_unfitted_calibrator_is_not_written(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_every_setting_of_a_run_is_part_of_its_key_but_for_a_frozen_list() -> No
     }  # fmt: skip
     named = {f"data.init_args.{name}" for name in for_data}
     assert set(WITHOUT_EFFECT) == {
-        *named, "config", "weights_only", "verbose", "evaluation", "trace",
+        *named, "config", "weights_only", "verbose", "evaluation", "trace", "logger",
         *(name for name in NO_PART_OF_THE_KEY if not name.startswith(("evaluation.", "trace."))),
     }  # fmt: skip
 

@@ -271,7 +271,7 @@ def test_the_memory_of_a_cell_does_not_wait_for_the_collector(
 
     left: list[weakref.ref[Trainer]] = []
 
-    def fit(config: dict[str, object], report: object) -> tuple[str, None]:
+    def fit(config: dict[str, object], report: object, keep: object) -> tuple[str, None]:
         left.append(weakref.ref(Trainer()))
         if config:
             raise ValueError("failed")

@@ -80,7 +80,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     """What `fit` does when it is called for a cell, time after time: an outcome, an error, or something to wait for."""
     told: dict[str, list[Any]] = {}
 
-    def fit(config: dict[str, Any], *, report: Any) -> tuple[str, None]:
+    def fit(config: dict[str, Any], *, report: Any, keep: Any) -> tuple[str, None]:
         answers = told.get(str(config["seed_everything"]))
         found = answers.pop(0) if answers else "done"
         if isinstance(found, Exception):

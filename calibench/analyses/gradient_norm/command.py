@@ -6,8 +6,9 @@ import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from calibench.analyses.gradient_norm.entry import Entry
 from calibench.analyses.output import add_output_argument, check_file, write
 from calibench.analyses.run_arguments import add_runs_arguments, finished_runs, labels_of
 from calibench.arguments import integer_from
@@ -16,7 +17,6 @@ from calibench.runs import Run
 from calibench.tables.output import loading
 
 if TYPE_CHECKING:
-    from calibench.analyses.gradient_norm.norms import Norms
     from calibench.tables.grid import Grid
 
 DESCRIPTION = """\
@@ -33,14 +33,6 @@ examples:
 
 Of a run with checkpoints of several epochs all are taken, of others the evaluated weights. For a loss that couples the
 examples of a batch the norm is N times the example's row of the gradient of a random batch of N; the table says so."""
-
-
-class Entry(NamedTuple):
-    """The norms of a run after an epoch."""
-
-    label: str
-    epoch: int
-    norms: Norms
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
