@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,15 @@ def test_equal_methods_are_seldom_called_different() -> None:
         (row,) = CLAIMS["rows"]({"claim": CLAIM}, numbers)
         decided += row[-1] != "cannot be told here"
     assert decided <= 15
+
+
+def test_the_committed_table_is_that_of_the_committed_rows() -> None:
+    page = (FOLDER / "results" / "evidence.md").read_text()
+    (table,) = re.findall("<!-- claims -->(.*?)<!-- /claims -->", page, re.DOTALL)
+    shown = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
+    claims = yaml.safe_load((FOLDER / "evidence" / "claims.yaml").read_text())
+    found = CLAIMS["rows"](claims, CLAIMS["read"](sorted((FOLDER / "results").glob("*.csv"))))
+    assert [row for row in shown if len(row) == 5][1:] == list(found)
 
 
 def test_every_claim_names_losses_that_there_are() -> None:
