@@ -15,12 +15,6 @@ from tests.processes import run_processes
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-# all but the first take 5 to 30 s of a core
-short_first = pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[pytest.mark.slow] * (path != NOTEBOOKS[0])) for path in NOTEBOOKS],
-    ids=lambda path: path.stem,
-)
 
 
 def _run_cells(rank: int, n: int, path: Path, folder: Path) -> tuple[int, str]:
@@ -39,9 +33,9 @@ def _run_cells(rank: int, n: int, path: Path, folder: Path) -> tuple[int, str]:
     return len(pyplot.get_fignums()), errors.getvalue()
 
 
-@short_first
-def test_the_code_runs(path: Path, tmp_path: Path) -> None:
-    ((pictures, errors),) = run_processes(_run_cells, 1, path, tmp_path)
+def test_the_code_of_the_first_one_runs(tmp_path: Path) -> None:
+    """Without a kernel, in seconds; the others take up to a minute, with a kernel."""
+    ((pictures, errors),) = run_processes(_run_cells, 1, NOTEBOOKS[0], tmp_path)
     assert pictures
     assert errors == ""
 
