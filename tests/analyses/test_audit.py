@@ -147,7 +147,7 @@ def test_no_loss_of_ours_has_a_fault(tmp_path: Path) -> None:
     infinite = {loss for loss, answers in found.items() if not answers["finite -inf"]["holds"]}
     assert infinite == {"label_smoothing", "margin"}
     elsewhere = {loss for loss, answers in found.items() if not answers["keeps order"]["holds"]}
-    # two shift by the class counts; the third's factor (1 - p)^gamma weighs against the likeliest class
+    # two shift by the class counts; the third as its row of the committed table says
     assert elsewhere == {"balanced_softmax", "logit_adjustment", "generative_focal"}
     results = Path(__file__).parents[2] / "benchmarks/results"
     page = (results / "audit.md").read_text().replace("\\_", "_")
