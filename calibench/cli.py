@@ -371,7 +371,7 @@ def _warn(message: Warning | str, *_: object) -> None:
 
 def _verdict(error: BaseException) -> tuple[int, str | None]:
     """Exit code and one line for an error of the user or the machine; no line for an error of ours."""
-    from calibench.processes import Terminated
+    from calibench.ground.processes import Terminated
 
     text = " ".join(str(error).split())
     notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))

@@ -13,7 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 import torch
 
-from calibench.processes import warm_context
+from calibench.ground.processes import warm_context
 
 torch.set_num_threads(1)
 

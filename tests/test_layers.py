@@ -21,7 +21,7 @@ training | plots | templates | methods
 leaderboard | doctor
 evaluation > store > runs | data > tables
 losses | metrics | calibrators | backbones | published | statistics
-config > processes > binning | distributed | arguments | tensors | tasks | delimited
+config > ground
 """
 LIGHTNING = {"cli", "analyses", "sweep", "training", "data"}
 
@@ -74,6 +74,16 @@ def test_imports_point_down() -> None:
         if there != room and not at[there] < at[room]
     ]
     assert not up, "\n".join(up)
+
+
+def test_the_ground_stands_by_itself() -> None:
+    """Each of its files can be read alone: it imports nothing of calibench, its neighbours included."""
+    inside = {
+        name: sorted(files)
+        for name, files in rooms()["ground"].items()
+        if name.startswith("calibench")
+    }
+    assert not inside, inside
 
 
 def test_what_is_imported_is_there() -> None:

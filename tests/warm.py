@@ -12,7 +12,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, NamedTuple
 
-from calibench.processes import warm_context
+from calibench.ground.processes import warm_context
 from tests.waiting import patience
 
 

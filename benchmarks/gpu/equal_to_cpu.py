@@ -28,7 +28,7 @@ from sitting import Sitting, parser, quiet, read
 from torch import Tensor
 
 from calibench import calibrators, losses, metrics
-from calibench.distributed import gather_batch
+from calibench.ground.distributed import gather_batch
 
 K, ROWS = 10, 4000
 BOUNDS = {"loss": 1e-9, "metric": 1e-6, "calibrator": 1e-5, "processes": 1e-9}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calibench.analyses.output import add_output_argument, check_file, write
-from calibench.arguments import positive, positive_integer
+from calibench.ground.arguments import positive, positive_integer
 from calibench.tables.output import loading
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from calibench.arguments import positive_integer
 from calibench.backbones.base import Backbone
+from calibench.ground.arguments import positive_integer
 
 
 class MLP(Backbone):

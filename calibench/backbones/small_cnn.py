@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from calibench.arguments import positive_integer
 from calibench.backbones.base import Backbone
+from calibench.ground.arguments import positive_integer
 
 
 class SmallCNN(Backbone):

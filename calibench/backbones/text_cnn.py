@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from calibench.arguments import unit_interval
 from calibench.backbones.base import Backbone, TokenInputs
 from calibench.config import UsageError
+from calibench.ground.arguments import unit_interval
 
 
 class GlobalPoolingCNN(Backbone):

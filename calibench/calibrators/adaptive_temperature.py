@@ -8,7 +8,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import integer_from, one_of, positive, positive_integer
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.confidence import (
     below_top,
@@ -16,6 +15,7 @@ from calibench.calibrators.confidence import (
     is_correct,
     top_confidence,
 )
+from calibench.ground.arguments import integer_from, one_of, positive, positive_integer
 
 # The gap from which a step has its full size, and the smallest share of it.
 FULL_GAP, SMALLEST_SHARE = 0.1, 0.1

@@ -7,7 +7,6 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from calibench.arguments import non_negative, positive_integer
 from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import rows_per_block
 from calibench.calibrators.lbfgs import in_lists, lbfgs_minimum
@@ -15,6 +14,7 @@ from calibench.calibrators.likelihood import diagonal_nll, full_hessian, full_nl
 from calibench.calibrators.newton import Hessian, newton_minimum
 from calibench.calibrators.penalties import Penalty, published
 from calibench.calibrators.temperature import nll_temperature
+from calibench.ground.arguments import non_negative, positive_integer
 
 # With a handful of examples for each class a set is separable: vector scaling then has no finite optimum, and
 # further iterations only over-fit. On 14 real sets it converges in 12 to 87.

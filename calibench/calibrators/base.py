@@ -10,7 +10,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.tensors import TakesSavedShapes, check_class_indices, check_scores, check_target
+from calibench.ground.tensors import (
+    TakesSavedShapes,
+    check_class_indices,
+    check_scores,
+    check_target,
+)
 
 Array = npt.NDArray[Any]
 

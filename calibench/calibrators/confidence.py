@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibench.binning import equal_width_bin
+from calibench.ground.binning import equal_width_bin
 
 # Bytes of a block of rows: scale, exp and sum then run in the cache. Measured on 5,000 x 100.
 BLOCK = 1 << 19

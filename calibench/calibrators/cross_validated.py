@@ -10,7 +10,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from calibench.arguments import integer_from
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.convergence import ConvergenceWarning
 from calibench.calibrators.ensemble import EnsembleTemperatureScaling
@@ -19,6 +18,7 @@ from calibench.calibrators.folds import stratified_folds
 from calibench.calibrators.isotonic import IRM, IsotonicTopLabel
 from calibench.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
 from calibench.calibrators.temperature import TemperatureScaling, mixed_with_uniform
+from calibench.ground.arguments import integer_from
 
 FEWEST = 20  # examples that can be cut into folds
 _MATRICES = 100  # classes up to which a calibrator with K^2 parameters is tried

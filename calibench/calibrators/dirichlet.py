@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import non_negative, one_of
 from calibench.calibrators.affine import FullAffine
 from calibench.calibrators.penalties import PENALTIES, Penalty
+from calibench.ground.arguments import non_negative, one_of
 
 # The authors' package clips probabilities here before it takes their logarithm.
 LOWEST = math.log(torch.finfo(torch.float64).tiny)

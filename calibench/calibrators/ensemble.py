@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibench.arguments import one_of
 from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import rows_per_block
 from calibench.calibrators.convergence import warn_unless_converged
 from calibench.calibrators.temperature import brier_temperature, nll_temperature
+from calibench.ground.arguments import one_of
 
 Array = NDArray[np.float64]
 # Probabilities of targets are not let below, so that the gradient, a mean of their quotients, does not overflow.

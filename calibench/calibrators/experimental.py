@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
-from calibench.arguments import positive_integer
 from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import below_top
 from calibench.calibrators.lbfgs import by_autograd, lbfgs_minimum
 from calibench.calibrators.temperature import MAX_TEMPERATURE, MIN_TEMPERATURE, nll_temperature
+from calibench.ground.arguments import positive_integer
 
 ENTROPY_ITERATIONS = 200
 NETWORK_ITERATIONS = 50

@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import non_negative, one_of, positive_integer
-from calibench.binning import equal_mass_ends, equal_width_edges
 from calibench.calibrators.one_vs_rest import WeightedOneVsRest
+from calibench.ground.arguments import non_negative, one_of, positive_integer
+from calibench.ground.binning import equal_mass_ends, equal_width_edges
 
 
 def inner_width_edges(score: Tensor, n_bins: int) -> Tensor:

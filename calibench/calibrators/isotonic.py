@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.arguments import non_negative, positive
 from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence_map import ConfidenceMap
 from calibench.calibrators.interpolation import interpolate, padded
 from calibench.calibrators.one_vs_rest import WeightedOneVsRest
 from calibench.calibrators.simplex import log_normalised, smoothed
+from calibench.ground.arguments import non_negative, positive
 
 
 def fit_isotonic(score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:

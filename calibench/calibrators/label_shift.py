@@ -9,13 +9,13 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
-from calibench.arguments import one_of
 from calibench.calibrators.affine import VECTOR_ITERATIONS
 from calibench.calibrators.base import Array, Calibrator, WeightedCalibrator
 from calibench.calibrators.convergence import warn_unless_converged
 from calibench.calibrators.lbfgs import in_lists, lbfgs_minimum
 from calibench.calibrators.likelihood import diagonal_nll
 from calibench.calibrators.temperature import nll_temperature
+from calibench.ground.arguments import one_of
 
 EM_ITERATIONS = 2_000
 EM_TOLERANCE = 1e-9

@@ -9,10 +9,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import one_of
 from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.logistic import logistic_regression
 from calibench.calibrators.simplex import log_complement
+from calibench.ground.arguments import one_of
 
 # Logarithms of p and 1 - p are not let below that of the float64 rounding, as in betacal.
 LOWEST = math.log(torch.finfo(torch.float64).eps)

@@ -8,10 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import integer_from, non_negative, one_of
 from calibench.calibrators.confidence_map import ConfidenceMap
 from calibench.calibrators.interpolation import interpolate
 from calibench.calibrators.simplex import smoothed
+from calibench.ground.arguments import integer_from, non_negative, one_of
 
 Interpolation = Callable[[Tensor, Tensor, Tensor], Tensor]
 

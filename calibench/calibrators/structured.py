@@ -7,10 +7,10 @@ from abc import ABC
 import torch
 from torch import Tensor
 
-from calibench.arguments import non_negative
 from calibench.calibrators.affine import Affine, DiagonalAffine, FullAffine
 from calibench.calibrators.penalties import Penalty, off_diagonal
 from calibench.calibrators.temperature import TemperatureScaling
+from calibench.ground.arguments import non_negative
 
 
 class Structured(Affine, ABC):

@@ -12,7 +12,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import one_of, positive_integer
 from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import (
     below_top,
@@ -22,6 +21,7 @@ from calibench.calibrators.confidence import (
     top_confidence,
 )
 from calibench.calibrators.convergence import warn_unless_converged
+from calibench.ground.arguments import one_of, positive_integer
 
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 1e4
 

@@ -3,7 +3,7 @@
 Two forms are understood, where they stand in the constructor itself and not under a condition:
 
     if not 0.0 <= lr: raise ValueError(f"Invalid learning rate: {lr}")      comparisons of arguments with constants
-    self.gamma = non_negative("gamma", gamma)                               checks of `calibench.arguments`
+    self.gamma = non_negative("gamma", gamma)                               checks of `ground.arguments`
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from calibench import arguments as checks
 from calibench.config.signatures import Found, constructors
+from calibench.ground import arguments as checks
 
 _COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
@@ -100,7 +100,7 @@ def _calls(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def _check(call: ast.Call, values: Mapping[str, Any]) -> None:
-    """Make a check of `calibench.arguments`; raises its ValueError."""
+    """Make a check of `ground.arguments`; raises its ValueError."""
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     check = getattr(checks, name, None)
     if getattr(check, "__module__", "") == checks.__name__ and not call.keywords:

@@ -11,7 +11,6 @@ import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
-from calibench.arguments import integer_from, positive_integer
 from calibench.backbones.base import TokenInputs
 from calibench.config import Seed, near_matches
 from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
@@ -21,6 +20,7 @@ from calibench.data.seeds import number_of, run_seed
 from calibench.data.source import DataError
 from calibench.data.splits import fingerprint, stratified_fraction
 from calibench.data.task import Multiclass, Task
+from calibench.ground.arguments import integer_from, positive_integer
 
 
 class ClassificationDataModule(LightningDataModule, ABC):

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.arguments import integer_from
 from calibench.data.base import ClassificationDataModule, check_sets
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
+from calibench.ground.arguments import integer_from
 
 _RING = (40.0, 50.0)  # radii; the class means lie within 10 * sqrt(2)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from calibench.data.batch import Batch, Examples
 from calibench.data.images.augment import Augmentation
 from calibench.data.resumable import ResumableLoader
-from calibench.distributed import world
+from calibench.ground.distributed import world
 
 Transform = Callable[[Tensor], Tensor]
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from calibench.data.batch import Batch
 from calibench.data.resumable import ResumableLoader
 from calibench.data.source import DataError
-from calibench.distributed import world
+from calibench.ground.distributed import world
 
 Pair = tuple[Tensor, Tensor]
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from calibench.ground.tasks import CLASSES, MULTICLASS, MULTILABEL
 from calibench.losses import CalibrationLoss
 from calibench.losses.labels import LabelLoss, two_class_rows
-from calibench.tasks import CLASSES, MULTICLASS, MULTILABEL
 
 Rows = tuple[Tensor, Tensor]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from calibench.ground.tasks import MULTILABEL, UNKNOWN
 from calibench.runs import Predictions
 from calibench.runs.predictions import metadata_of
-from calibench.tasks import MULTILABEL, UNKNOWN
 
 LOGITS, PROBS, TARGET, CLASS_NAMES = "logits", "probs", "target", "class_names"
 # What other people call them.

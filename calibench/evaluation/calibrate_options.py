@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from calibench.arguments import unit_interval
 from calibench.config import UsageError
 from calibench.config.catalogue import check_listed
 from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
+from calibench.ground.arguments import unit_interval
 from calibench.tables.output import loading
 
 DESCRIPTION = """\

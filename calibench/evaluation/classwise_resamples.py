@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.binning import equal_width_bin
+from calibench.ground.binning import equal_width_bin
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

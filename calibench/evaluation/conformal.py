@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from calibench.arguments import unit_interval
+from calibench.ground.arguments import unit_interval
 
 # Of RAPS, in the order of Angelopoulos and Bates 2021: ranks above the fifth pay 0.01 each.
 _FREE_RANKS, _PENALTY = 5, 0.01

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from calibench.arguments import integer_from
 from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.calibrators.folds import stratified_folds
 from calibench.evaluation.scoring import log_probabilities
+from calibench.ground.arguments import integer_from
 
 # A calibrator may have given exact zeros, which no other one can be fitted on.
 _LOWEST = torch.log(torch.tensor(torch.finfo(torch.float64).tiny, dtype=torch.float64))

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.arguments import numbers_of_bins
 from calibench.calibrators import AdaptiveTemperatureScaling, Calibrator, TemperatureScaling
 from calibench.evaluation.bootstrap import (
     Floats,
@@ -38,6 +37,7 @@ from calibench.evaluation.scoring import (
 from calibench.evaluation.sheet import sheets
 from calibench.evaluation.threads import in_threads
 from calibench.evaluation.whole_set import Refinement, Scored
+from calibench.ground.arguments import numbers_of_bins
 from calibench.runs import Predictions
 from calibench.tables.key import RAW, Key
 from calibench.tables.markdown import markdown

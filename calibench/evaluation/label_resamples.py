@@ -10,10 +10,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.binning import equal_width_bin
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import scores_of_examples
 from calibench.evaluation.top_label_resamples import running_sums
+from calibench.ground.binning import equal_width_bin
 from calibench.runs import Predictions
 
 Floats = npt.NDArray[np.float64]

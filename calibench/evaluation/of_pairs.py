@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.arguments import numbers_of_bins
 from calibench.evaluation.bootstrap import Floats, Place, replicates, summarised
 from calibench.evaluation.evaluation import Report
 from calibench.evaluation.floors import Floors, as_two_columns
@@ -16,6 +15,7 @@ from calibench.evaluation.labelled_set import blocks_of
 from calibench.evaluation.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import Row, error_rows
+from calibench.ground.arguments import numbers_of_bins
 from calibench.metrics.cells import TopLabelError
 from calibench.metrics.panel import errors
 from calibench.tables.key import RAW

@@ -7,11 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from calibench.arguments import integer_from, numbers_of_bins, positive_integer, unit_interval
 from calibench.config import UsageError
 from calibench.config.catalogue import check_listed, classes
 from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
-from calibench.processes import cores
+from calibench.ground.arguments import (
+    integer_from,
+    numbers_of_bins,
+    positive_integer,
+    unit_interval,
+)
+from calibench.ground.processes import cores
 from calibench.runs import Predictions, Run
 from calibench.store import find_run
 from calibench.tables.output import loading

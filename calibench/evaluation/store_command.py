@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from calibench import __version__
-from calibench.arguments import unit_interval
 from calibench.config import ExpectedFailure, UsageError
 from calibench.evaluation.files import Reader, add_reader_arguments
+from calibench.ground.arguments import unit_interval
 from calibench.runs import run_folders
 from calibench.store import (
     Added,

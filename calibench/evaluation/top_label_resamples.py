@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.binning import equal_mass_ends, equal_width_bin
 from calibench.evaluation.threads import one_thread
+from calibench.ground.binning import equal_mass_ends, equal_width_bin
 from calibench.metrics.labelled import top_label
 from calibench.metrics.packed import pack
 from calibench.metrics.smooth_error import smooth_error

@@ -7,10 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import one_of
 from calibench.calibrators import Calibrator
 from calibench.evaluation.crossfit import recalibrated
 from calibench.evaluation.scoring import log_probabilities
+from calibench.ground.arguments import one_of
 
 
 def _sign(gap: Tensor) -> Tensor:

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import integer_from, one_of, unit_interval
 from calibench.evaluation.conformal import conformal_of_examples
 from calibench.evaluation.refinement import refinement_of_examples
 from calibench.evaluation.variational import variational_terms
+from calibench.ground.arguments import integer_from, one_of, unit_interval
 from calibench.statistics import verdict_of_mean
 
 Scored = tuple[Tensor, Tensor]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from calibench.ground.processes import cores
 from calibench.leaderboard.against import add_published, paper_columns
 from calibench.leaderboard.bold import mark_best, no_examples
 from calibench.leaderboard.columns import ANY, COSTS, DEFAULT_COLUMNS, Column
@@ -22,7 +23,6 @@ from calibench.leaderboard.pairs import EQUIVALENT, compare_pairs, margins
 from calibench.leaderboard.reading import Wanted, read_results
 from calibench.leaderboard.records import Results
 from calibench.leaderboard.table import Table, build_tables
-from calibench.processes import cores
 from calibench.published import PAPERS
 from calibench.runs import write_output
 from calibench.store import add_results_argument

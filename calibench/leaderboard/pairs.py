@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from calibench.arguments import non_negative
+from calibench.ground.arguments import non_negative
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.examples import Examples
 from calibench.leaderboard.table import Row, Table

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calibench.ground.processes import spread
 from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.records import Problem, Record, Results, Settings
 from calibench.leaderboard.versions import Versions, package_versions
-from calibench.processes import spread
 from calibench.runs import (
     Cell,
     CorruptRun,

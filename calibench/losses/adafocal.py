@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from calibench.arguments import non_negative, positive, positive_integer
-from calibench.binning import equal_width_edges, reference_mass_edges
+from calibench.ground.arguments import non_negative, positive, positive_integer
+from calibench.ground.binning import equal_width_edges, reference_mass_edges
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import power
 from calibench.losses.softmax import (

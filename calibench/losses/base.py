@@ -8,7 +8,12 @@ from math import isnan
 import torch
 from torch import Tensor
 
-from calibench.tensors import TakesSavedShapes, check_class_indices, check_scores, check_target
+from calibench.ground.tensors import (
+    TakesSavedShapes,
+    check_class_indices,
+    check_scores,
+    check_target,
+)
 
 
 class CalibrationLoss(TakesSavedShapes, ABC):

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import at_least, non_negative, one_of
+from calibench.ground.arguments import at_least, non_negative, one_of
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import power
 from calibench.losses.softmax import log_probabilities, residual, surprisal

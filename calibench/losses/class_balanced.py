@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from calibench.ground.tensors import at_least_float32
 from calibench.losses.class_counts import ClassCountLoss
 from calibench.losses.softmax import cross_entropy_loss
-from calibench.tensors import at_least_float32
 
 
 class ClassBalancedLoss(ClassCountLoss):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from calibench.arguments import finite
+from calibench.ground.arguments import finite
 from calibench.losses.base import CalibrationLoss
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import non_negative, one_of
+from calibench.ground.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import power
 from calibench.losses.softmax import log_probabilities, surprisal

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibench.arguments import positive_integer
-from calibench.binning import equal_width_edges, reference_mass_edges
+from calibench.ground.arguments import positive_integer
+from calibench.ground.binning import equal_width_edges, reference_mass_edges
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.softmax import (
     confidence_and_correctness,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from calibench.arguments import non_negative, one_of
+from calibench.ground.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.focal import focal_factor
 from calibench.losses.softmax import log_probabilities, residual, surprisal

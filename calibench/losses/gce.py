@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibench.arguments import unit_interval
+from calibench.ground.arguments import unit_interval
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.softmax import log_probabilities
 

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from calibench.arguments import finite, one_of
+from calibench.ground.arguments import finite, one_of
 from calibench.losses.adafocal import AdaptiveGamma, signed_focal_factor
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.gce import generative_surprisals

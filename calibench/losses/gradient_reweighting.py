@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from calibench.arguments import non_negative, one_of
+from calibench.ground.arguments import non_negative, one_of
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.dual_focal import below_target, dual_focal_factor
 from calibench.losses.flsd import flsd_gamma

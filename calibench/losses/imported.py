@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from calibench.config import UsageError
 from calibench.config.imports import check_arguments, imported, parameters_of
+from calibench.ground.tensors import at_least_float32, check_class_indices
 from calibench.losses.base import CalibrationLoss
-from calibench.tensors import at_least_float32, check_class_indices
 
 
 class ImportedLoss(CalibrationLoss):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibench.arguments import non_negative
+from calibench.ground.arguments import non_negative
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.softmax import cross_entropy_loss
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from calibench.arguments import one_of, unit_interval
+from calibench.ground.arguments import one_of, unit_interval
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.softmax import cross_entropy_loss
 

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from calibench.ground.tasks import UNKNOWN
 from calibench.losses.base import CalibrationLoss
-from calibench.tasks import UNKNOWN
 
 
 def two_class_rows(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

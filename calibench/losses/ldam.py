@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibench.arguments import positive
+from calibench.ground.arguments import positive
+from calibench.ground.tensors import at_least_float32
 from calibench.losses.class_counts import ClassCountLoss
 from calibench.losses.softmax import cross_entropy_loss
-from calibench.tensors import at_least_float32
 
 
 def ldam_loss(logits: Tensor, target: Tensor, *, margins: Tensor, scale: float = 30.0) -> Tensor:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibench.arguments import non_negative
+from calibench.ground.arguments import non_negative
+from calibench.ground.tensors import at_least_float32
 from calibench.losses.base import PerExampleLoss
 from calibench.losses.softmax import cross_entropy_loss
-from calibench.tensors import at_least_float32
 
 
 def margin_loss(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibench.arguments import non_negative
+from calibench.ground.arguments import non_negative
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.composite import CompositeLoss
 from calibench.losses.cross_entropy import CrossEntropyLoss

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.arguments import at_least, non_negative, one_of
+from calibench.ground.arguments import at_least, non_negative, one_of
 from calibench.losses.base import CalibrationLoss
 from calibench.losses.laplacian import NARROWEST, laplacian_sums
 from calibench.losses.softmax import (

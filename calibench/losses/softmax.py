@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.tensors import at_least_float32
+from calibench.ground.tensors import at_least_float32
 
 # torch leaves out the targets that equal `ignore_index`, -100 by default, and says nothing.
 # Nobody means this number, so a target of -100 is refused as out of range.

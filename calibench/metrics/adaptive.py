@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from calibench.arguments import one_of, positive_integer
+from calibench.ground.arguments import one_of, positive_integer
 from calibench.metrics.cells import Cells, TopLabelError
 from calibench.metrics.equal_mass_error import CUTS, EqualMassError, adaptive_error
 from calibench.metrics.labelled import checked_top_label

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from calibench.arguments import one_of, positive_integer, unit_interval
-from calibench.binning import order_statistic_cuts
+from calibench.ground.arguments import one_of, positive_integer, unit_interval
+from calibench.ground.binning import order_statistic_cuts
 from calibench.metrics.cells import Cells, columns_of_cells
 from calibench.metrics.equal_mass_error import (
     Cuts,

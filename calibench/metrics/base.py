@@ -11,9 +11,9 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
+from calibench.ground.tensors import MovedNotCast, at_least_float32
 from calibench.metrics.cells import ErrorOfCells
 from calibench.metrics.labelled import check_probabilities
-from calibench.tensors import MovedNotCast, at_least_float32
 
 IS_REFERENCE = {"exact": False, "reference": True}  # values of `variant`
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.arguments import positive_integer
-from calibench.binning import equal_width_bin
+from calibench.ground.arguments import positive_integer
+from calibench.ground.binning import equal_width_bin
 from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.labelled import check_columns, checked
 from calibench.metrics.score_sums import brier_sum

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from calibench.arguments import one_of, positive_integer
+from calibench.ground.arguments import one_of, positive_integer
 from calibench.metrics.base import IS_REFERENCE
 from calibench.metrics.cells import Cells, TopLabelError
 from calibench.metrics.equal_width_error import (

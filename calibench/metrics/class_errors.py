@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities.plot import plot_confusion_matrix
 
-from calibench.arguments import positive_integer
+from calibench.ground.arguments import positive_integer
 from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.labelled import check_columns, checked
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.arguments import one_of, positive_integer
-from calibench.binning import equal_width_bin, equal_width_bin_of_array
+from calibench.ground.arguments import one_of, positive_integer
+from calibench.ground.binning import equal_width_bin, equal_width_bin_of_array
 from calibench.metrics.base import IS_REFERENCE, CalibrationMetric
 from calibench.metrics.cells import Cells
 from calibench.metrics.classwise_error import ClasswiseError, mean_over_classes

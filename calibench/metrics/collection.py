@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
-from calibench.arguments import numbers_of_bins, positive_integer
+from calibench.ground.arguments import numbers_of_bins, positive_integer
+from calibench.ground.tensors import at_least_float32
 from calibench.metrics.adaptive import AdaptiveCalibrationError
 from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.calibration_error import CalibrationError
@@ -25,7 +26,6 @@ from calibench.metrics.proper_scores import (
 from calibench.metrics.row_block import RowBlock
 from calibench.metrics.smooth import SmoothCalibrationError
 from calibench.metrics.top_label import TopLabelMetric
-from calibench.tensors import at_least_float32
 
 # What every run is evaluated by, in the order of a table.
 PANEL: tuple[type[CalibrationMetric], ...] = (

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.arguments import one_of
+from calibench.ground.arguments import one_of
 from calibench.metrics.adaptive_classwise import columns
 from calibench.metrics.labelled import checked
 from calibench.metrics.packed import unpack

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.arguments import one_of, positive_integer
-from calibench.binning import equal_mass_bin
+from calibench.ground.arguments import one_of, positive_integer
+from calibench.ground.binning import equal_mass_bin
 from calibench.metrics.adaptive_classwise import columns
 from calibench.metrics.cells import Cells, columns_of_cells
 from calibench.metrics.labelled import checked

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.binning import equal_mass_cuts, reference_mass_cuts
+from calibench.ground.binning import equal_mass_cuts, reference_mass_cuts
 from calibench.metrics.cells import Cells, TopLabelError, in_runs
 from calibench.metrics.packed import CHUNK, pack, sort_rows, unpack, unpack_confidence
 

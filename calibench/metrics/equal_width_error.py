@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from calibench.binning import equal_width_bin
+from calibench.ground.binning import equal_width_bin
 from calibench.metrics.cells import Cells, TopLabelError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.arguments import integer_from, positive
+from calibench.ground.arguments import integer_from, positive
 from calibench.metrics.adaptive_classwise import pack_classes
 from calibench.metrics.labelled import checked
 from calibench.metrics.packed import unpack

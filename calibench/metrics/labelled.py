@@ -5,8 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibench.arguments import positive_integer
-from calibench.tensors import at_least_float32, check_class_indices, check_scores, check_target
+from calibench.ground.arguments import positive_integer
+from calibench.ground.tensors import (
+    at_least_float32,
+    check_class_indices,
+    check_scores,
+    check_target,
+)
 
 
 def top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.arguments import one_of
+from calibench.ground.arguments import one_of
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.per_example import PerExampleMetric
 

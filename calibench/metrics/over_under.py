@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from calibench.arguments import positive_integer
+from calibench.ground.arguments import positive_integer
 from calibench.metrics.calibration_error import BinnedTopLabelMetric
 from calibench.metrics.equal_width_error import bin_sums
 from calibench.metrics.labelled import checked_top_label

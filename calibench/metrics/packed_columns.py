@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.arguments import one_of
+from calibench.ground.arguments import one_of
 from calibench.metrics.adaptive_classwise import pack_classes
 from calibench.metrics.labelled import top_label
 from calibench.metrics.packed import pack

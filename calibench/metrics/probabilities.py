@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from calibench.tensors import at_least_float32
+from calibench.ground.tensors import at_least_float32
 
 _SHORT_ROW = 16  # classes; below, torch's kernel for rows takes a slow path on a CPU
 

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from calibench.ground.tensors import check_class_indices
 from calibench.metrics.base import MeanMetric
 from calibench.metrics.labelled import check_finite_maximum, check_shapes, checked
 from calibench.metrics.probabilities import log_softmax
 from calibench.metrics.score_sums import brier_sum, true_class
-from calibench.tensors import check_class_indices
 
 
 def check_logits_and_target(logits: Tensor, target: Tensor) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from calibench.arguments import one_of
+from calibench.ground.arguments import one_of
 from calibench.metrics.cells import Cells
 from calibench.metrics.labelled import checked_top_label
 from calibench.metrics.packed import pack

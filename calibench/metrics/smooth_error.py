@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from calibench.binning import equal_width_bin
+from calibench.ground.binning import equal_width_bin
 from calibench.metrics.cells import Cells, TopLabelError, distinct_cells
 from calibench.metrics.packed import unpack
 from calibench.metrics.smooth_kernels import KERNELS, Residuals, SmoothingKernel

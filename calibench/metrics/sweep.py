@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.binning import equal_mass_cuts
+from calibench.ground.binning import equal_mass_cuts
 from calibench.metrics.cells import distinct_cells
 from calibench.metrics.labelled import checked_top_label
 from calibench.metrics.packed import pack, unpack

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from calibench.binning import equal_width_bin_of_array
+from calibench.ground.binning import equal_width_bin_of_array
 from calibench.plots.reliability import error_of_runs
 from calibench.plots.style import color, line, tidied
 from calibench.statistics.poisson_binomial import PoissonBinomial

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from calibench.arguments import positive_integer
 from calibench.config import near_matches
 from calibench.config.catalogue import load_plugins
+from calibench.ground.arguments import positive_integer
 from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables

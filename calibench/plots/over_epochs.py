@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from calibench.arguments import unit_interval
+from calibench.ground.arguments import unit_interval
 from calibench.plots.training import Series
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from calibench.binning import equal_width_bin_of_array
+from calibench.ground.binning import equal_width_bin_of_array
 from calibench.plots.style import GREY, PALETTE, PANEL, tidied
 from calibench.statistics import LEVEL
 from calibench.statistics.poisson_binomial import PoissonBinomial

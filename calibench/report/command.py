@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from calibench.arguments import positive_integer
-from calibench.processes import cores
+from calibench.ground.arguments import positive_integer
+from calibench.ground.processes import cores
 from calibench.runs import write_output
 from calibench.store import add_results_argument, results_folder
 from calibench.tables.output import loading, say

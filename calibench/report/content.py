@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench import __version__
+from calibench.ground.processes import prepared, spread
 from calibench.leaderboard.bold import mark_best, no_examples
 from calibench.leaderboard.columns import ANY, COSTS, FAR, NEAR, Column
 from calibench.leaderboard.examples import Examples, examples_of
@@ -17,7 +18,6 @@ from calibench.leaderboard.pairs import compare_pairs
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row, Table, Value, build_tables
-from calibench.processes import prepared, spread
 from calibench.report.pictures import curves, pictures, short, use_one_core
 from calibench.runs import CorruptRun, read_json
 from calibench.tables.bar import with_progress

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from calibench.tasks import CLASSES, MULTILABEL, UNKNOWN
+from calibench.ground.tasks import CLASSES, MULTILABEL, UNKNOWN
 
 Array = npt.NDArray[Any]
 

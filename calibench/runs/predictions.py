@@ -11,10 +11,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from calibench.ground.tasks import MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.runs.files import FORMAT, atomic_file, corrupt_if_it_fails, plain
 from calibench.runs.label_files import arrays_of, read_labels, store_of
 from calibench.runs.labels import LabelTable, label_metadata, two_class
-from calibench.tasks import MULTICLASS, MULTILABEL, UNKNOWN
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from calibench.arguments import at_least, positive_integer
+from calibench.ground.arguments import at_least, positive_integer
 from calibench.statistics.seeds import LEVEL
 
 Floats = npt.NDArray[np.float64]

@@ -16,8 +16,8 @@ from calibench.config.extras import pip_install
 from calibench.config.keys import KEYS_HELP
 from calibench.config.mistakes import check
 from calibench.config.verb_parser import VerbParser
+from calibench.ground.processes import cores, unwinding
 from calibench.leaderboard import leaderboard
-from calibench.processes import cores, unwinding
 from calibench.sweep.dry_run import listing
 from calibench.sweep.launchers import Slurm, local_pool, slurm_options
 from calibench.sweep.pool import FINAL, Job, Pool

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from calibench.config import Config, UsageError
-from calibench.processes import (
+from calibench.ground.processes import (
     Terminated,
     cause_of_death,
     end_with_parent,

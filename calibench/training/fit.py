@@ -18,7 +18,7 @@ from calibench.config import Config, UsageError
 from calibench.evaluation import Report
 from calibench.evaluation.further_metrics import described
 from calibench.evaluation.settings import built, spelled_out, united
-from calibench.processes import Terminated
+from calibench.ground.processes import Terminated
 from calibench.runs import (
     FORMAT,
     Busy,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import Callback
 
-from calibench.processes import unwinding
+from calibench.ground.processes import unwinding
 
 
 class Interruption(Callback):

@@ -14,7 +14,7 @@ from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
 from calibench.config import ExpectedFailure
-from calibench.processes import cause_of_death
+from calibench.ground.processes import cause_of_death
 
 _STARTED_BY = os.getppid()
 _DEATH_IS_NOTICED = 3.0  # seconds to wait for an exit code after a connection broke

@@ -10,7 +10,7 @@ from torch import nn
 
 from calibench.backbones import Backbone
 from calibench.config import UsageError
-from calibench.processes import cores
+from calibench.ground.processes import cores
 from calibench.training.nodes import cluster_plugins
 
 

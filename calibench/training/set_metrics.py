@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from calibench.evaluation import OOD_SCORES, PosteriorScores, update_metrics
+from calibench.ground.tensors import MovedNotCast
 from calibench.metrics import OutOfDistribution, calibration_metrics
-from calibench.tensors import MovedNotCast
 
 
 class SetMetrics(MovedNotCast):

@@ -19,7 +19,7 @@ from calibench.calibrators import HistogramBinning, TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation import Evaluation, evaluate
 from calibench.evaluation.files import Reader
-from calibench.processes import spread
+from calibench.ground.processes import spread
 from calibench.runs import Predictions
 from calibench.store import add
 from calibench.tables.key import RAW

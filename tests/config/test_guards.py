@@ -57,7 +57,7 @@ def test_what_is_checked_only_sometimes_is_left_to_the_class(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("sometimes.py").write_text(
-        "from calibench.arguments import positive\n"
+        "from calibench.ground.arguments import positive\n"
         "class Base:\n"
         "    def __init__(self, size=1):\n"
         "        positive('size', size)\n"

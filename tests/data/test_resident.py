@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from calibench.data import Batch, Examples, ResidentLoader, ShuffledLoader, resident
 from calibench.data.images.augment import RandomCropFlip
 from calibench.data.resident import epoch_seed
-from calibench.distributed import slice_sizes
+from calibench.ground.distributed import slice_sizes
 
 
 def examples(n: int = 23) -> Examples:

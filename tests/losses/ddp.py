@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from calibench.distributed import gather_batch
+from calibench.ground.distributed import gather_batch
 from tests.losses.examples import batch, live_losses
 
 ROWS = 13

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from calibench.binning import equal_width_edges
+from calibench.ground.binning import equal_width_edges
 from calibench.losses.softmax import confidence_and_correctness
 from calibench.losses.validation_bins import bin_gaps, classwise_errors
 

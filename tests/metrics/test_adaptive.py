@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from calibench import metrics as M
-from calibench.binning import equal_mass_cuts
+from calibench.ground.binning import equal_mass_cuts
 from calibench.metrics.equal_mass_error import adaptive_error
 from calibench.metrics.packed import pack
 from tests.metrics.cases import batch

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from calibench.cli import configuration_of
-from calibench.processes import Terminated
+from calibench.ground.processes import Terminated
 from calibench.runs import Busy, Claim, LostClaim, Run
 from calibench.runs.lock import held
 from calibench.training import fit as training

@@ -13,8 +13,8 @@ import yaml
 from torch import Tensor
 
 from calibench.cli import configuration_of
+from calibench.ground.processes import spread
 from calibench.losses import CalibrationLoss
-from calibench.processes import spread
 from calibench.runs import cell_key
 from calibench.training.experiment import Experiment
 from tests.waiting import patience

@@ -17,7 +17,7 @@ from calibench import losses
 from calibench.backbones import MLP
 from calibench.cli import configuration_of
 from calibench.data import Batch
-from calibench.distributed import gather_batch, gather_rows, slice_sizes
+from calibench.ground.distributed import gather_batch, gather_rows, slice_sizes
 from calibench.training.module import ClassificationModule
 from tests import warm
 from tests.processes import run_processes

@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 
 from calibench.analyses.audit.subject import Subject, Verdict, batch, value_and_gradient
-from calibench.distributed import gather_batch
-from calibench.processes import spread
+from calibench.ground.distributed import gather_batch
+from calibench.ground.processes import spread
 
 ROWS = 13
 TOLERANCE = 1e-8

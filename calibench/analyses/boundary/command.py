@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from calibench.analyses.loss_arguments import add_losses_arguments, blocks_of
 from calibench.analyses.output import add_output_argument, check_file, write
-from calibench.arguments import non_negative, positive, positive_integer
+from calibench.ground.arguments import non_negative, positive, positive_integer
 from calibench.tables.output import loading
 
 if TYPE_CHECKING:

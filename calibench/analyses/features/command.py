@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from calibench.analyses.output import add_output_argument, check_file, write
 from calibench.analyses.run_arguments import add_runs_arguments, finished_runs, labels_of
-from calibench.arguments import positive_integer
 from calibench.config import UsageError
+from calibench.ground.arguments import positive_integer
 from calibench.tables.output import loading, say
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from calibench.analyses.run_arguments import add_runs_arguments, finished_runs
-from calibench.arguments import integer_from
 from calibench.config import UsageError
+from calibench.ground.arguments import integer_from
 from calibench.plots.output import add_output_argument, check_output
 from calibench.tables.output import loading
 

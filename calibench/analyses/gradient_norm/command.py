@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from calibench.analyses.gradient_norm.entry import Entry
 from calibench.analyses.output import add_output_argument, check_file, write
 from calibench.analyses.run_arguments import add_runs_arguments, finished_runs, labels_of
-from calibench.arguments import integer_from
 from calibench.config import UsageError
+from calibench.ground.arguments import integer_from
 from calibench.runs import Run
 from calibench.tables.output import loading
 

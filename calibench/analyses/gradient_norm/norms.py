@@ -15,8 +15,8 @@ from scipy import stats
 from torch import Tensor, nn
 
 from calibench.analyses.last_layer import outputs_of
-from calibench.binning import equal_width_bin
 from calibench.data import Batch
+from calibench.ground.binning import equal_width_bin
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 

@@ -21,7 +21,7 @@ from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.files import Reader
 from calibench.evaluation.settings import calibrator_of
 from calibench.evaluation.threads import one_thread
-from calibench.processes import spread
+from calibench.ground.processes import spread
 from calibench.runs import write_output
 from calibench.runs.lock import held
 from calibench.tables.bar import with_progress

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.arguments import integer_from
+from calibench.ground.arguments import integer_from
 
 
 class Augmentation(Protocol):

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.arguments import positive_integer
 from calibench.data.batch import Examples, Splits
 from calibench.data.cache import cached
 from calibench.data.images.base import (
@@ -20,6 +19,7 @@ from calibench.data.images.base import (
 from calibench.data.images.decode import decode_images
 from calibench.data.source import DataError
 from calibench.data.splits import check_fractions, given_or_held_out
+from calibench.ground.arguments import positive_integer
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibench.arguments import positive_integer
 from calibench.data.batch import Splits
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels, ImageDataModule
 from calibench.data.images.hub_files import HubImages, HubName
 from calibench.data.splits import check_fractions, given_or_held_out
+from calibench.ground.arguments import positive_integer
 
 _VALIDATION = ("validation", "valid", "val")
 

@@ -13,8 +13,8 @@ from calibench.config import near_matches
 from calibench.data.images.labelled import LabelledFiles, LabelledImageDataModule
 from calibench.data.source import DataError
 from calibench.data.splits import check_fractions, hold_out_share_of_groups
-from calibench.delimited import checked_cells
-from calibench.tasks import UNKNOWN
+from calibench.ground.delimited import checked_cells
+from calibench.ground.tasks import UNKNOWN
 
 SPLITS = ("train", "val", "test")
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.arguments import positive_integer
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.cache import cached
@@ -22,6 +21,7 @@ from calibench.data.images.decode import MODES, Mode, decode_images
 from calibench.data.images.views import Views
 from calibench.data.source import DataError
 from calibench.data.task import Multilabel
+from calibench.ground.arguments import positive_integer
 
 
 class LabelledFiles(NamedTuple):

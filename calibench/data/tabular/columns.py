@@ -11,7 +11,7 @@ import numpy as np
 
 from calibench.config import near_matches
 from calibench.data.source import DataError
-from calibench.delimited import checked_cells
+from calibench.ground.delimited import checked_cells
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 # Cells of a column of numbers that hold none. In a column of labels they are names like others.

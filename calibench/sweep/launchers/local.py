@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calibench.config import UsageError
-from calibench.processes import cores
+from calibench.ground.processes import cores
 from calibench.sweep.pool import Job, Pool
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calibench.processes import (
+from calibench.ground.processes import (
     TERMINATIONS,
     Terminated,
     cause_of_death,
@@ -99,7 +99,7 @@ def test_the_cause_of_a_death(code: int, said: str) -> None:
 
 ORPHANS = """
 import multiprocessing, os, signal, sys, time
-from calibench.processes import end_with_parent
+from calibench.ground.processes import end_with_parent
 
 def work(stubborn):
     if stubborn:

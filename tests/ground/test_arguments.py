@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from calibench import arguments as A
+from calibench.ground import arguments as A
 
 
 def test_integers() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.binning import (
+from calibench.ground.binning import (
     equal_mass_bin,
     equal_mass_cuts,
     equal_mass_ends,
