@@ -291,7 +291,7 @@ ROOMS = {
     "data": "calibench.data.command",
     "evaluate": "calibench.evaluation.options",
     "calibrate": "calibench.evaluation.calibrate_options",
-    "doctor": "calibench.doctor.options",
+    "doctor": "calibench.evaluation.doctor.options",
     "posthoc": "calibench.analyses.posthoc.options",
     "export": "calibench.training.export_options",
     "audit": "calibench.analyses.audit.command",

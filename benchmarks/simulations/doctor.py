@@ -31,9 +31,9 @@ from calibench.calibrators import (
     VennAbers,
 )
 from calibench.calibrators.cross_validated import candidates
-from calibench.doctor.choice import choose
-from calibench.doctor.gain import nll
 from calibench.evaluation.calibrator_names import unique_names
+from calibench.evaluation.doctor.choice import choose
+from calibench.evaluation.doctor.gain import nll
 from calibench.evaluation.files import Reader
 from calibench.tables.key import RAW
 

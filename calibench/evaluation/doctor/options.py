@@ -94,5 +94,5 @@ def run(options: argparse.Namespace) -> int:
             check_file(path)
     options.calibrators = unfolded(options.calibrators or ())
     with loading():
-        from calibench.doctor.command import diagnose_files
+        from calibench.evaluation.doctor.command import diagnose_files
     return diagnose_files(options)

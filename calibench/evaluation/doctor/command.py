@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from threadpoolctl import threadpool_limits
 
-from calibench.doctor.choice import Held
-from calibench.doctor.diagnosis import Diagnosis, diagnose
-from calibench.doctor.examples import Examples
 from calibench.evaluation.calibrate import save_calibrator
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.command import labelled_as
+from calibench.evaluation.doctor.choice import Held
+from calibench.evaluation.doctor.diagnosis import Diagnosis, diagnose
+from calibench.evaluation.doctor.examples import Examples
 from calibench.evaluation.files import Reader
 from calibench.evaluation.pairs import ConfidencePairs
 from calibench.evaluation.threads import one_thread

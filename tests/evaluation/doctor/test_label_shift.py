@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
-from calibench.doctor.label_shift import LabelShift
+from calibench.evaluation.doctor.label_shift import LabelShift
 
 
 def test_the_p_value_is_that_of_chi_squared_where_that_holds() -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from calibench.doctor.examples import Examples
+from calibench.evaluation.doctor.examples import Examples
 from calibench.statistics import LEVEL
 
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 from torch import Tensor
 
-from calibench.doctor.examples import Examples
+from calibench.evaluation.doctor.examples import Examples
 from calibench.evaluation.floors import affordable, p_value
 from calibench.ground.binning import equal_mass_bin
 from calibench.statistics import LEVEL

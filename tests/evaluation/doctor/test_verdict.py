@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.doctor.examples import Examples
-from calibench.doctor.power import Power
-from calibench.doctor.verdict import numbers, verdict
+from calibench.evaluation.doctor.examples import Examples
+from calibench.evaluation.doctor.power import Power
+from calibench.evaluation.doctor.verdict import numbers, verdict
 from calibench.evaluation.pairs import ConfidencePairs
 
 from .examples import examples

@@ -18,8 +18,8 @@ from calibench.calibrators import Calibrator
 from calibench.calibrators.convergence import ConvergenceWarning
 from calibench.calibrators.cross_validated import FEWEST
 from calibench.calibrators.folds import stratified_folds
-from calibench.doctor.gain import Gain, nll
 from calibench.evaluation.calibrator_names import unique_names
+from calibench.evaluation.doctor.gain import Gain, nll
 from calibench.evaluation.scoring import log_probabilities
 from calibench.evaluation.threads import in_threads
 from calibench.tables.key import RAW

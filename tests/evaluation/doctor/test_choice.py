@@ -9,9 +9,9 @@ import torch
 from calibench.calibrators import IRM, HistogramBinning, TemperatureScaling, VectorScaling
 from calibench.calibrators.cross_validated import candidates
 from calibench.calibrators.folds import stratified_folds
-from calibench.doctor import choice as of_doctor
-from calibench.doctor.choice import choose
-from calibench.doctor.gain import Gain, nll
+from calibench.evaluation.doctor import choice as of_doctor
+from calibench.evaluation.doctor.choice import choose
+from calibench.evaluation.doctor.gain import Gain, nll
 from calibench.tables.key import RAW
 
 from .examples import examples

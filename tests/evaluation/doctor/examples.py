@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibench.doctor.examples import Examples
+from calibench.evaluation.doctor.examples import Examples
 from calibench.runs import Predictions
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from .examples import predictions
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "simulations" / "doctor.py"
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "simulations" / "doctor.py"
 
 
 def test_the_script_prints_a_line_for_each_set_and_one_for_all(

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from calibench.config.lazily import lazy
 
 if TYPE_CHECKING:
-    from calibench.doctor.diagnosis import Diagnosis, diagnose
-    from calibench.doctor.examples import Examples
+    from calibench.evaluation.doctor.diagnosis import Diagnosis, diagnose
+    from calibench.evaluation.doctor.examples import Examples
 
 __all__ = ["Diagnosis", "Examples", "diagnose"]
 

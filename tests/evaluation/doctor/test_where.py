@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from calibench.doctor.examples import Examples
-from calibench.doctor.where import groups, kinds, ranges
+from calibench.evaluation.doctor.examples import Examples
+from calibench.evaluation.doctor.where import groups, kinds, ranges
 from calibench.evaluation.pairs import ConfidencePairs
 from calibench.runs import Predictions
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibench.doctor.examples import Examples
+from calibench.evaluation.doctor.examples import Examples
 from calibench.evaluation.floors import Floors, Numbers
 from calibench.evaluation.sentences import sentence
 from calibench.metrics.cells import TopLabelError

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from calibench.calibrators import Calibrator
 from calibench.calibrators.cross_validated import FEWEST, candidates
-from calibench.doctor.choice import Choice, Watch, choose
-from calibench.doctor.examples import Examples
-from calibench.doctor.gain import Gain, nll
-from calibench.doctor.label_shift import LabelShift
-from calibench.doctor.power import POWER, Power
-from calibench.doctor.verdict import numbers, verdict
-from calibench.doctor.where import kinds, ranges
+from calibench.evaluation.doctor.choice import Choice, Watch, choose
+from calibench.evaluation.doctor.examples import Examples
+from calibench.evaluation.doctor.gain import Gain, nll
+from calibench.evaluation.doctor.label_shift import LabelShift
+from calibench.evaluation.doctor.power import POWER, Power
+from calibench.evaluation.doctor.verdict import numbers, verdict
+from calibench.evaluation.doctor.where import kinds, ranges
 from calibench.evaluation.scoring import log_probabilities
 
 _GAPS = (0.01, 0.02, 0.05)  # for which the number of examples is said
