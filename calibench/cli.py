@@ -219,8 +219,8 @@ def _training(verb: str, arguments: list[str]) -> int:
     config = configuration(given.files, [pair for pair in given.options if pair[0] not in own])
     _check(config, given.questions)
     with loading():
+        from calibench.report.trackers import keep_artefacts
         from calibench.tables.console import Terminal
-        from calibench.trackers import keep_artefacts
         from calibench.training import infer
         from calibench.training.experiment import Experiment
         from calibench.training.fit import fit
@@ -280,7 +280,7 @@ def _reproduce(arguments: list[str]) -> int:
 ROOMS = {
     "new": "calibench.templates.command",
     "leaderboard": "calibench.leaderboard",
-    "methods": "calibench.methods",
+    "methods": "calibench.report.methods",
     "report": "calibench.report",
     "plot": "calibench.plots.command",
     "plot all": "calibench.plots.gallery_command",

@@ -27,7 +27,7 @@ from sitting import Sitting, parser, read
 
 from calibench import backbones
 from calibench.losses import CrossEntropyLoss
-from calibench.published import published_number
+from calibench.tables.published import published_number
 
 
 class Variant(NamedTuple):

@@ -8,7 +8,8 @@ from itertools import product
 
 from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.table import Row, Table, Value
-from calibench.published import (
+from calibench.tables.key import RAW
+from calibench.tables.published import (
     PAPERS,
     Published,
     dataset_of,
@@ -16,8 +17,7 @@ from calibench.published import (
     model_names,
     published_number,
 )
-from calibench.published.names import STAGES
-from calibench.tables.key import RAW
+from calibench.tables.published.names import STAGES
 
 _BINNED = ("ece", "adaptive_ece", "classwise_ece")
 

@@ -23,11 +23,11 @@ from calibench.leaderboard.pairs import EQUIVALENT, compare_pairs, margins
 from calibench.leaderboard.reading import Wanted, read_results
 from calibench.leaderboard.records import Results
 from calibench.leaderboard.table import Table, build_tables
-from calibench.published import PAPERS
 from calibench.runs import write_output
 from calibench.store import add_results_argument
 from calibench.tables.key import VAL, Key
 from calibench.tables.output import say
+from calibench.tables.published import PAPERS
 from calibench.tables.titles import METRICS
 
 DESCRIPTION = """\

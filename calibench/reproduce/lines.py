@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from calibench.published import Published
 from calibench.statistics import mean_std
+from calibench.tables.published import Published
 from calibench.tables.titles import Metric, metric_info
 
 

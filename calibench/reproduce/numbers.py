@@ -10,8 +10,6 @@ from typing import Any
 from calibench.config import available, short_name
 from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.versions import counted
-from calibench.published import PAPERS, Published, load, model_names
-from calibench.published.names import STAGES
 from calibench.reproduce.lines import Line, Ours
 from calibench.reproduce.machines import in_multiples, machine, timed_on
 from calibench.runs import Run, former_defaults, read_json
@@ -19,6 +17,8 @@ from calibench.store import results_folder
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Setting, Suite, load_suite
 from calibench.tables.key import Key
+from calibench.tables.published import PAPERS, Published, load, model_names
+from calibench.tables.published.names import STAGES
 from calibench.tables.titles import METRICS
 
 SCORE = "entropy"  # of the out-of-distribution tables

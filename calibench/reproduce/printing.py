@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calibench.published import PAPERS, Published
 from calibench.reproduce.lines import Line
 from calibench.reproduce.numbers import Reproduction, as_coded
 from calibench.statistics import mean_std
 from calibench.tables.grid import Grid, Heading
+from calibench.tables.published import PAPERS, Published
 from calibench.tables.titles import Metric
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import VERBS, main
-from calibench.published import PAPERS
 from calibench.reproduce.figures import drawing_command, figures
 from calibench.runs import Cell, write_json
 from calibench.sweep.suites import load_suite
+from calibench.tables.published import PAPERS
 from calibench.training.experiment import Experiment
 
 FIGURES = {

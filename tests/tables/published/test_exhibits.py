@@ -8,10 +8,10 @@ import pytest
 
 from calibench.cli import VERBS
 from calibench.config.catalogue import plots
-from calibench.published import PAPERS, load
-from calibench.published.exhibits import answered_by, exhibit, exhibits
 from calibench.reproduce.figures import figures
 from calibench.tables.listing import listed
+from calibench.tables.published import PAPERS, load
+from calibench.tables.published.exhibits import answered_by, exhibit, exhibits
 
 
 @pytest.mark.parametrize("one", exhibits(), ids=lambda one: one.title)

@@ -4,8 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from calibench.published import PAPERS, dataset_of, load, loss_names, model_names, published_number
-from calibench.published.names import LOSSES, MODELS
+from calibench.tables.published import (
+    PAPERS,
+    dataset_of,
+    load,
+    loss_names,
+    model_names,
+    published_number,
+)
+from calibench.tables.published.names import LOSSES, MODELS
 
 
 def test_every_number_is_there() -> None:
@@ -15,9 +22,9 @@ def test_every_number_is_there() -> None:
 
 
 def test_the_file_is_the_reference(shared: Path) -> None:
-    import calibench.published
+    import calibench.tables.published
 
-    ours = Path(calibench.published.__file__).with_name("published.csv").read_bytes()
+    ours = Path(calibench.tables.published.__file__).with_name("published.csv").read_bytes()
     assert ours == (shared / "reference" / "published.csv").read_bytes()
 
 

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from calibench.leaderboard.reading import read_results
-from calibench.methods.citations import entries
-from calibench.methods.facts import facts_of
-from calibench.methods.paragraph import FORMATS, paragraph
+from calibench.report.methods.citations import entries
+from calibench.report.methods.facts import facts_of
+from calibench.report.methods.paragraph import FORMATS, paragraph
 from calibench.runs import write_output
 from calibench.store import add_results_argument
 from calibench.tables.output import say

@@ -12,9 +12,9 @@ import pytest
 from calibench.cli import main
 from calibench.config import benchmarks_folder, catalogue
 from calibench.leaderboard.reading import read_results
-from calibench.methods.citations import cited, entries, keys_of
-from calibench.methods.facts import Facts, facts_of
-from calibench.methods.paragraph import listed, paragraph
+from calibench.report.methods.citations import cited, entries, keys_of
+from calibench.report.methods.facts import Facts, facts_of
+from calibench.report.methods.paragraph import listed, paragraph
 
 STORE = benchmarks_folder() / "store" / "digits_lt"
 # No entry yet: their papers are not at hand.
@@ -84,7 +84,7 @@ def test_keys_are_the_first_author_and_the_year() -> None:
 
 
 def test_references_are_bibtex() -> None:
-    text = files("calibench.methods").joinpath("references.bib").read_text()
+    text = files("calibench.report.methods").joinpath("references.bib").read_text()
     keys = re.findall(r"^@\w+\{(\w+),", text, re.MULTILINE)
     assert keys == sorted(set(keys))
     for block in text.strip().split("\n\n"):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from calibench.methods.citations import cited
-from calibench.methods.facts import Facts
+from calibench.report.methods.citations import cited
+from calibench.report.methods.facts import Facts
 from calibench.tables.latex import escaped
 
 FORMATS = ("text", "latex")
@@ -34,7 +34,7 @@ def paragraph(facts: Sequence[Facts], format: str = "text") -> str:
         "cite": lambda keys: written.cite(keys),
         "of_kind": lambda name, kind: cited(kind, name),
     }
-    text = files("calibench.methods").joinpath("methods.jinja").read_text(encoding="utf-8")
+    text = files("calibench.report.methods").joinpath("methods.jinja").read_text(encoding="utf-8")
     sentences = environment.from_string(text).render(all=facts, checkpoints=CHECKPOINTS)
     blocks = [" ".join(block.split()) for block in sentences.split("\n\n")]
     return "\n\n".join(block.replace(" .", ".").replace(" ,", ",") for block in blocks if block) + "\n"  # fmt: skip
