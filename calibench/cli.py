@@ -219,7 +219,7 @@ def _training(verb: str, arguments: list[str]) -> int:
     config = configuration(given.files, [pair for pair in given.options if pair[0] not in own])
     _check(config, given.questions)
     with loading():
-        from calibench.report.trackers import keep_artefacts
+        from calibench.plots.trackers import keep_artefacts
         from calibench.tables.console import Terminal
         from calibench.training import infer
         from calibench.training.experiment import Experiment

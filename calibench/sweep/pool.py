@@ -99,7 +99,7 @@ def _work(connection: Connection, device: str | None) -> None:
 def _run_job(connection: Connection, config: Config, log: str) -> None:
     try:
         _write_to(log)
-        from calibench.report.trackers import keep_artefacts
+        from calibench.plots.trackers import keep_artefacts
         from calibench.training.fit import fit
 
         outcome, _ = fit(

@@ -1,4 +1,4 @@
-"""The reliability diagram and the table of a finished run, handed to loggers that keep pictures and texts."""
+"""Pictures for trackers (TensorBoard, MLflow, W&B): the diagram and the table of a finished run, handed to its loggers."""
 
 from __future__ import annotations
 
