@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.config.lazily import lazy
+from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
     from calibench.calibrators import as_estimator
     from calibench.evaluation.in_python import evaluate
-    from calibench.store import load
+    from calibench.runs.store import load
 
 __version__ = "0.1.0"
 __all__ = ["as_estimator", "evaluate", "load"]

@@ -15,18 +15,11 @@ from typing import Any, NamedTuple
 import yaml
 
 from calibench import __version__
-from calibench.config import (
-    Config,
-    ExpectedFailure,
-    UsageError,
-    available,
-    configuration,
-    near_matches,
-    read_yaml,
-)
+from calibench.config import Config, available, configuration, read_yaml
 from calibench.config.keys import KEYS_HELP
 from calibench.config.verb_parser import VerbParser
-from calibench.tables.output import loading, say
+from calibench.ground.errors import ExpectedFailure, UsageError, near_matches
+from calibench.ground.output import loading, say
 
 OVERVIEW = """\
 usage: calibench VERB ...
@@ -219,8 +212,8 @@ def _training(verb: str, arguments: list[str]) -> int:
     config = configuration(given.files, [pair for pair in given.options if pair[0] not in own])
     _check(config, given.questions)
     with loading():
+        from calibench.ground.console import Terminal
         from calibench.plots.trackers import keep_artefacts
-        from calibench.tables.console import Terminal
         from calibench.training import infer
         from calibench.training.experiment import Experiment
         from calibench.training.fit import fit

@@ -210,7 +210,7 @@ def test_a_typo_in_a_yaml_is_one_line(
 
 
 def test_debug_shows_the_traceback() -> None:
-    from calibench.config import UsageError
+    from calibench.ground.errors import UsageError
 
     with pytest.raises(UsageError):
         main(["fit", "--config", "nowhere", "--debug"])

@@ -16,13 +16,15 @@ PACKAGE = Path(__file__).parent.parent / "calibench"
 # From the top down. Within a layer an arrow goes only along `>`; what `|` parts never import each other.
 LAYERS = """
 cli
-analyses > reproduce > sweep | report > trackers
-training | plots | templates | methods
-leaderboard | doctor
-evaluation > store > runs | data > tables
-losses | metrics | calibrators | backbones | published | statistics
-config > ground
+analyses > reproduce > sweep | report
+training | plots | templates
+leaderboard
+evaluation > runs | data | tables
+losses | metrics | calibrators | backbones | statistics | config
+ground
 """
+# Folders of a room that stand above its own files, which never import them.
+WINGS = ("evaluation.doctor", "report.methods", "runs.store")
 LIGHTNING = {"cli", "analyses", "sweep", "training", "data"}
 
 
@@ -77,13 +79,22 @@ def test_imports_point_down() -> None:
 
 
 def test_the_ground_stands_by_itself() -> None:
-    """Each of its files can be read alone: it imports nothing of calibench, its neighbours included."""
-    inside = {
-        name: sorted(files)
-        for name, files in rooms()["ground"].items()
-        if name.startswith("calibench")
+    """It imports nothing of calibench but itself."""
+    names = [name for name in rooms()["ground"] if name.startswith("calibench.")]
+    assert [name for name in names if not name.startswith("calibench.ground.")] == []
+
+
+@pytest.mark.parametrize("wing", WINGS)
+def test_a_room_does_not_import_its_wing(wing: str) -> None:
+    room = wing.partition(".")[0]
+    folder = wing.replace(".", "/")
+    up = {
+        name: outside
+        for name, files in rooms()[room].items()
+        if name.startswith(f"calibench.{wing}")
+        if (outside := sorted(file for file in files if not file.startswith(f"{folder}/")))
     }
-    assert not inside, inside
+    assert not up, up
 
 
 def test_what_is_imported_is_there() -> None:

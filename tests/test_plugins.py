@@ -82,7 +82,7 @@ def test_a_broken_plug_in_is_a_warning(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_what_is_no_calibration_loss_is_refused() -> None:
-    from calibench.config import UsageError
+    from calibench.ground.errors import UsageError
 
     with pytest.raises(UsageError, match=r"model\.loss"):
         Experiment(

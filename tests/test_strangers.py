@@ -16,14 +16,15 @@ import torch
 from calibench.backbones import HuggingFaceBackbone
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import configuration_of, main
-from calibench.config import UsageError, foreign_class
+from calibench.config import foreign_class
 from calibench.data import DataError
 from calibench.data.cache import cached_by_key
 from calibench.data.images.pickled import read_pickle
 from calibench.evaluation.settings import built, spelled_out
+from calibench.ground.console import Terminal
+from calibench.ground.errors import UsageError
 from calibench.plots.calibrated import fitted_from
 from calibench.runs import Run, write_json
-from calibench.tables.console import Terminal
 from calibench.training.fit import fit
 from tests.evaluation.examples import saved
 from tests.run_folders import write_predictions, write_run

@@ -35,7 +35,7 @@ from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.doctor.choice import choose
 from calibench.evaluation.doctor.gain import nll
 from calibench.evaluation.files import Reader
-from calibench.tables.key import RAW
+from calibench.runs.key import RAW
 
 torch.set_num_threads(1)
 

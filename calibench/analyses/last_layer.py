@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from calibench.config import UsageError
 from calibench.data import Batch
+from calibench.ground.errors import UsageError
 
 
 class Outputs(NamedTuple):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
-from calibench.config import Config, UsageError, available, load, read_yaml
+from calibench.config import Config, available, load, read_yaml
 from calibench.config.catalogue import check_listed
+from calibench.ground.errors import UsageError
 
 
 def add_losses_arguments(parser: argparse.ArgumentParser, default: Sequence[str] = ()) -> None:

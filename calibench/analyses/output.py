@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 from calibench.plots.output import FORMATS
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 from calibench.runs import Run, run_folders
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from calibench.analyses.output import add_output_argument, check_file, write
 from calibench.ground.arguments import positive, positive_integer
-from calibench.tables.output import loading
+from calibench.ground.output import loading
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> int:
         from dataclasses import asdict
 
         from calibench.analyses.toy import correlations
-        from calibench.tables.bar import with_progress
-        from calibench.tables.console import Terminal
+        from calibench.ground.bar import with_progress
+        from calibench.ground.console import Terminal
         from calibench.tables.terminal import show
 
     runs = with_progress(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from calibench.config.imports import parameters_of
+from calibench.ground.imports import parameters_of
+from calibench.ground.tokens import TokenInputs
 
 _DROPOUT = (
     nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
@@ -25,19 +25,6 @@ def _drop_rates(module: nn.Module) -> Iterator[float]:
     for name, value in vars(module).items():
         if "drop" in name and isinstance(value, float):
             yield value
-
-
-class TokenInputs(NamedTuple):
-    """What a backbone must know of inputs that are token numbers.
-
-    Attributes:
-        vocab_size: Token numbers in use, 0 for padding included: inputs are below it.
-        vectors: Where a trained embedding starts (vocab_size, D) float32, rows of zeros where a token
-            has no vector; None where nothing is known.
-    """
-
-    vocab_size: int
-    vectors: Tensor | None = None
 
 
 class Backbone(nn.Module, ABC):

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from calibench.backbones.base import Backbone, TokenInputs
+from calibench.backbones.base import Backbone
 from calibench.backbones.hub import one_line_of, without_retries
-from calibench.config import UsageError
-from calibench.config.extras import pip_install
+from calibench.ground.errors import UsageError
+from calibench.ground.extras import pip_install
+from calibench.ground.tokens import TokenInputs
 
 
 class HuggingFaceBackbone(Backbone):

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
 from calibench.backbones.hub import one_line_of
-from calibench.config import UsageError
-from calibench.config.imports import accepts, check_arguments, imported, parameters_of
+from calibench.ground.errors import UsageError
+from calibench.ground.imports import accepts, check_arguments, imported, parameters_of
 
 
 class ImportedBackbone(Backbone):

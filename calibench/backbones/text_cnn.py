@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from calibench.backbones.base import Backbone, TokenInputs
-from calibench.config import UsageError
+from calibench.backbones.base import Backbone
 from calibench.ground.arguments import unit_interval
+from calibench.ground.errors import UsageError
+from calibench.ground.tokens import TokenInputs
 
 
 class GlobalPoolingCNN(Backbone):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
 from calibench.backbones.hub import one_line_of, without_retries
-from calibench.config import near_matches
+from calibench.ground.errors import near_matches
 
 _SMALL = 64  # pixels; below, a stem that reduces fourfold leaves a ResNet next to nothing
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.config.lazily import lazy
+from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
     from calibench.config.configuration import (
@@ -12,8 +12,14 @@ if TYPE_CHECKING:
         merge_files,
         with_options,
     )
-    from calibench.config.errors import ExpectedFailure, UsageError, did_you_mean, near_matches
-    from calibench.config.files import available, benchmarks_folder, find, load, read_yaml
+    from calibench.config.files import (
+        available,
+        benchmarks_folder,
+        data_root,
+        find,
+        load,
+        read_yaml,
+    )
     from calibench.config.merging import Config, flatten, merge, same_class, short_name, title
     from calibench.config.seeds import LONG_TAIL_SEED, Seed, long_tail_seed
     from calibench.config.trust import KNOWN_PACKAGES, foreign_class
@@ -23,14 +29,12 @@ __all__ = [
     "LONG_TAIL_SEED",
     "SUITE_KEYS",
     "Config",
-    "ExpectedFailure",
     "Options",
     "Seed",
-    "UsageError",
     "available",
     "benchmarks_folder",
     "configuration",
-    "did_you_mean",
+    "data_root",
     "find",
     "flatten",
     "foreign_class",
@@ -38,7 +42,6 @@ __all__ = [
     "long_tail_seed",
     "merge",
     "merge_files",
-    "near_matches",
     "read_yaml",
     "same_class",
     "short_name",

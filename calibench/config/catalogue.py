@@ -14,8 +14,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from calibench.config.errors import UsageError, near_matches
 from calibench.config.files import available
+from calibench.ground.errors import UsageError, near_matches
 
 _PACKAGE = Path(__file__).parent.parent
 # What can be listed, and the class that everything of the kind descends from.

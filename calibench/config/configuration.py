@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calibench.config.errors import UsageError
 from calibench.config.files import load
 from calibench.config.merging import (
     Config,
@@ -16,6 +15,7 @@ from calibench.config.merging import (
     same_class,
     short_name,
 )
+from calibench.ground.errors import UsageError
 
 Options = Mapping[str, Any] | Sequence[tuple[str, Any]]
 

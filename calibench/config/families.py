@@ -15,9 +15,9 @@ from calibench.config.catalogue import (
     of_the_current_folder,
     plugins,
 )
-from calibench.config.errors import near_matches
 from calibench.config.merging import short_name
 from calibench.config.signatures import Absent, Argument, Found, arguments, definition, exported
+from calibench.ground.errors import near_matches
 
 
 @dataclass(frozen=True)

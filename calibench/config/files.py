@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any, cast
 
 import yaml
 
-from calibench.config.errors import UsageError, near_matches
 from calibench.config.merging import Config, merge
+from calibench.ground.errors import UsageError, near_matches
 
 _PACKAGE = Path(__file__).parent.parent
 
@@ -42,6 +43,16 @@ def benchmarks_folder() -> Path:
     """The folder of benchmark files: the checkout's, or the copy that an installed wheel carries."""
     checkout = _PACKAGE.parent / "benchmarks"
     return checkout if checkout.is_dir() else _PACKAGE / "_benchmarks"
+
+
+def data_root(root: str | None = None) -> Path:
+    """The folder that holds the datasets.
+
+    Args:
+        root: The folder; None for the environment's CALIBENCH_DATA, else ~/.cache/calibench.
+    """
+    chosen = root or os.environ.get("CALIBENCH_DATA") or "~/.cache/calibench"
+    return Path(chosen).expanduser()
 
 
 def available() -> dict[str, Path]:

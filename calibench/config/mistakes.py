@@ -11,12 +11,12 @@ from typing import Any, get_args, get_origin
 from zipfile import is_zipfile
 
 from calibench.config.catalogue import check_listed
-from calibench.config.errors import UsageError, did_you_mean, near_matches
 from calibench.config.families import FAMILIES, Family, family_of_key, family_of_type
 from calibench.config.guards import refusal
 from calibench.config.keys import GROUPS, KEYS, LINKED, SEED
 from calibench.config.merging import Config
 from calibench.config.signatures import Absent, Argument, Found, arguments, definition
+from calibench.ground.errors import UsageError, did_you_mean, near_matches
 
 _DATA = next(family for family in FAMILIES if family.kind == "data")
 

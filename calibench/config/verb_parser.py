@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from calibench.config.errors import UsageError, near_matches
+from calibench.ground.errors import UsageError, near_matches
 
 # What argparse says of a wrong choice; in other words, the user gets those words.
 _CHOICE = re.compile(

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from calibench.config.catalogue import defining_modules
-from calibench.config.lazily import lazy
+from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
     from calibench.data.base import ClassificationDataModule

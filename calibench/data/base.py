@@ -11,8 +11,7 @@ import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
-from calibench.backbones.base import TokenInputs
-from calibench.config import Seed, near_matches
+from calibench.config import Seed
 from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
 from calibench.data.images.augment import Augmentation
 from calibench.data.resident import ResidentLoader, ShuffledLoader, Transform, identity
@@ -21,6 +20,8 @@ from calibench.data.source import DataError
 from calibench.data.splits import fingerprint, stratified_fraction
 from calibench.data.task import Multiclass, Task
 from calibench.ground.arguments import integer_from, positive_integer
+from calibench.ground.errors import near_matches
+from calibench.ground.tokens import TokenInputs
 
 
 class ClassificationDataModule(LightningDataModule, ABC):

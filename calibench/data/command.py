@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from calibench.config import UsageError, near_matches
-from calibench.data.source import DataError, Source, data_root, md5, sources
-from calibench.tables.output import say
+from calibench.config import data_root
+from calibench.data.source import DataError, Source, md5, sources
+from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.output import say
 
 DESCRIPTION = """\
 Lists the datasets, fetches some, compares their files with the official checksums, or makes up a few files in the

@@ -11,13 +11,14 @@ from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities.seed import isolate_rng
 from torch import Tensor
 
-from calibench.config import Seed, UsageError
-from calibench.config.imports import check_arguments, imported, parameters_of
+from calibench.config import Seed
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.seeds import run_seed
 from calibench.data.source import DataError
 from calibench.data.streamed import StreamedLoader
+from calibench.ground.errors import UsageError
+from calibench.ground.imports import check_arguments, imported, parameters_of
 
 _HOOKS = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 

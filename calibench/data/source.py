@@ -16,7 +16,8 @@ from typing import Literal
 
 import yaml
 
-from calibench.config import ExpectedFailure
+from calibench.config import data_root
+from calibench.ground.errors import ExpectedFailure
 
 Checksum = Literal["strict", "warn", "off"]
 
@@ -26,16 +27,6 @@ _OFFLINE = ("CALIBENCH_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANS
 
 class DataError(ExpectedFailure, ValueError):
     """Data that is missing or damaged; the text is one line that names the file and what to do."""
-
-
-def data_root(root: str | None = None) -> Path:
-    """The folder that holds the datasets.
-
-    Args:
-        root: The folder; None for the environment's CALIBENCH_DATA, else ~/.cache/calibench.
-    """
-    chosen = root or os.environ.get("CALIBENCH_DATA") or "~/.cache/calibench"
-    return Path(chosen).expanduser()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.config.lazily import lazy
+from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
     from calibench.evaluation.ensemble import deep_ensemble
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         log_probabilities,
         update_metrics,
     )
-    from calibench.tables.key import RAW
+    from calibench.runs.key import RAW
 
 __all__ = [
     "OOD_SCORES",

@@ -11,9 +11,9 @@ import numpy as np
 
 from calibench.evaluation.labels import MACRO
 from calibench.evaluation.scoring import Row
+from calibench.runs.key import RAW, Key
 from calibench.statistics import Verdict
 from calibench.statistics.replicates import best_by_replicates
-from calibench.tables.key import RAW, Key
 from calibench.tables.titles import direction
 
 _SCORES = ("error", "nll", "brier")  # means over examples, which no forecast wins by saying little

@@ -13,12 +13,13 @@ import torch
 
 from calibench import calibrators
 from calibench.calibrators import Calibrator
-from calibench.config import near_matches
 from calibench.config.catalogue import classes
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.command import labelled_as
 from calibench.evaluation.files import Reader, check_fittable
 from calibench.evaluation.scoring import fit_calibrator
+from calibench.ground.errors import near_matches
+from calibench.ground.output import say
 from calibench.runs import (
     FORMAT,
     Predictions,
@@ -26,7 +27,6 @@ from calibench.runs import (
     corrupt_if_it_fails,
     write_output,
 )
-from calibench.tables.output import say
 
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
 _ATTRIBUTES = {"parameters": "family"}

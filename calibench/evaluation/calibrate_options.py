@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from calibench.config import UsageError
 from calibench.config.catalogue import check_listed
 from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
 from calibench.ground.arguments import unit_interval
-from calibench.tables.output import loading
+from calibench.ground.errors import UsageError
+from calibench.ground.output import loading
 
 DESCRIPTION = """\
 Fits a calibrator on validation logits and writes it to a file, or applies such a file to logits."""

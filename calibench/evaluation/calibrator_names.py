@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from calibench.calibrators import Calibrator
-from calibench.config import UsageError
 from calibench.config.catalogue import unlisted
 from calibench.evaluation.loaded import loaded_class
+from calibench.ground.errors import UsageError
 
 
 def calibrator_named(name: str) -> Calibrator:

@@ -14,7 +14,6 @@ import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from calibench.calibrators import Calibrator
-from calibench.config import UsageError
 from calibench.config.catalogue import load_plugins
 from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import calibrator_named
@@ -26,6 +25,8 @@ from calibench.evaluation.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.evaluation.scoring import Row, fit_calibrator
 from calibench.evaluation.sentences import sentences
 from calibench.evaluation.sheet import CSV_COLUMNS, sheets
+from calibench.ground.console import Terminal
+from calibench.ground.errors import UsageError
 from calibench.runs import (
     FORMAT,
     Predictions,
@@ -33,10 +34,9 @@ from calibench.runs import (
     json_bytes,
     write_output,
 )
-from calibench.tables.console import Terminal
+from calibench.runs.key import RAW
 from calibench.tables.csv_text import csv_text
 from calibench.tables.grid import Grid
-from calibench.tables.key import RAW
 from calibench.tables.markdown import markdown
 from calibench.tables.terminal import show
 

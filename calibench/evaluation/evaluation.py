@@ -39,7 +39,7 @@ from calibench.evaluation.threads import in_threads
 from calibench.evaluation.whole_set import Refinement, Scored
 from calibench.ground.arguments import numbers_of_bins
 from calibench.runs import Predictions
-from calibench.tables.key import RAW, Key
+from calibench.runs.key import RAW, Key
 from calibench.tables.markdown import markdown
 
 LABELLED = ("", "val", "test", "shift")

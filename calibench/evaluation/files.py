@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibench.config import near_matches
 from calibench.evaluation.arrays import (
     CLASS_NAMES,
     LOGITS,
@@ -25,6 +24,7 @@ from calibench.evaluation.arrays import (
 )
 from calibench.evaluation.pairs import CONFIDENCE, CORRECT, PAIR_NAMES, ConfidencePairs, pairs_of
 from calibench.ground.delimited import checked_cells
+from calibench.ground.errors import near_matches
 from calibench.ground.tasks import MULTICLASS, MULTILABEL
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.predictions import read_arrays

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from calibench.config import UsageError
-from calibench.config.extras import pip_install
 from calibench.evaluation.arrays import NAMES, PROBS, Array, predictions_of
 from calibench.evaluation.files import Reader
+from calibench.ground.errors import UsageError
+from calibench.ground.extras import pip_install
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.predictions import read_arrays
-from calibench.store import Imported
+from calibench.runs.store import Imported
 
 HDF5 = (".h5", ".hdf5")
 SPLITS = {"cal": "val", "val": "val", "valid": "val", "validation": "val", "test": "test"}

@@ -18,7 +18,7 @@ from calibench.evaluation.scoring import Row, error_rows
 from calibench.ground.arguments import numbers_of_bins
 from calibench.metrics.cells import TopLabelError
 from calibench.metrics.panel import errors
-from calibench.tables.key import RAW
+from calibench.runs.key import RAW
 from calibench.tables.titles import TEST_METRICS, metric_info
 
 

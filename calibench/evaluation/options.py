@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from calibench.config import UsageError
 from calibench.config.catalogue import check_listed, classes
 from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
 from calibench.ground.arguments import (
@@ -16,10 +15,11 @@ from calibench.ground.arguments import (
     positive_integer,
     unit_interval,
 )
+from calibench.ground.errors import UsageError
+from calibench.ground.output import loading
 from calibench.ground.processes import cores
 from calibench.runs import Predictions, Run
-from calibench.store import find_run
-from calibench.tables.output import loading
+from calibench.runs.store import find_run
 
 DEFAULT = (
     "TemperatureScaling",

@@ -18,7 +18,7 @@ from calibench.metrics.panel import Formula, errors, errors_as_coded
 from calibench.metrics.probabilities import log_softmax
 from calibench.metrics.score_sums import brier_sum, true_class
 from calibench.runs import Predictions
-from calibench.tables.key import RAW
+from calibench.runs.key import RAW
 from calibench.tables.titles import POSTERIOR_METRICS
 
 if TYPE_CHECKING:  # five seconds of imports, which files of logits do without

@@ -13,10 +13,10 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from calibench.calibrators import Calibrator
-from calibench.config import UsageError
 from calibench.evaluation.evaluation import Evaluation, default_calibrators
 from calibench.evaluation.labelled_set import blocks_of
 from calibench.evaluation.loaded import import_path, loaded_class
+from calibench.ground.errors import UsageError
 
 Settings = dict[str, Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from calibench.config.catalogue import class_called, value_names
 from calibench.evaluation.scoring import Row
+from calibench.runs.key import RAW
 from calibench.tables.grid import Entry, Grid, Heading, Number
-from calibench.tables.key import RAW
 from calibench.tables.scores import Measure, Scores, detection, measures
 from calibench.tables.titles import (
     LEADING_OF_LABELS,

@@ -9,11 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from calibench import __version__
-from calibench.config import ExpectedFailure, UsageError
 from calibench.evaluation.files import Reader, add_reader_arguments
 from calibench.ground.arguments import unit_interval
+from calibench.ground.bar import with_progress
+from calibench.ground.console import Terminal
+from calibench.ground.errors import ExpectedFailure, UsageError
+from calibench.ground.output import loading, say
 from calibench.runs import run_folders
-from calibench.store import (
+from calibench.runs.store import (
     Added,
     Entry,
     Folder,
@@ -28,13 +31,10 @@ from calibench.store import (
     read_index,
     results_folder,
 )
-from calibench.store.index import listed
-from calibench.store.moving import chosen
-from calibench.store.places import is_url
-from calibench.tables.bar import with_progress
-from calibench.tables.console import Terminal
+from calibench.runs.store.index import listed
+from calibench.runs.store.moving import chosen
+from calibench.runs.store.places import is_url
 from calibench.tables.grid import Grid, Heading, Number
-from calibench.tables.output import loading, say
 from calibench.tables.scores import Scores, measures
 from calibench.tables.terminal import show
 

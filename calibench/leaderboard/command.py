@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from calibench.ground.output import say
 from calibench.ground.processes import cores
 from calibench.leaderboard.against import add_published, paper_columns
 from calibench.leaderboard.bold import mark_best, no_examples
@@ -24,9 +25,8 @@ from calibench.leaderboard.reading import Wanted, read_results
 from calibench.leaderboard.records import Results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.runs import write_output
-from calibench.store import add_results_argument
-from calibench.tables.key import VAL, Key
-from calibench.tables.output import say
+from calibench.runs.key import VAL, Key
+from calibench.runs.store import add_results_argument
 from calibench.tables.published import PAPERS
 from calibench.tables.titles import METRICS
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from calibench.ground.bar import with_progress
+from calibench.ground.output import loading
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row
-from calibench.tables.bar import with_progress
-from calibench.tables.key import RAW, TEST
-from calibench.tables.output import loading
+from calibench.runs.key import RAW, TEST
 
 if TYPE_CHECKING:
     from torch import Tensor

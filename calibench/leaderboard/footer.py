@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calibench.leaderboard.table import Table
+from calibench.runs.key import RAW
 from calibench.tables.floors import note
-from calibench.tables.key import RAW
 from calibench.tables.titles import initials
 
 _PROPER = {

@@ -184,7 +184,7 @@ def write_grids(grids: Sequence[Grid], file: TextIO, format: str) -> None:
     if format in _RENDERED:
         file.write("\n".join(map(_RENDERED[format], grids)))
         return
-    from calibench.tables.console import Terminal  # rich, which a pipe of CSV does not need
+    from calibench.ground.console import Terminal  # rich, which a pipe of CSV does not need
     from calibench.tables.terminal import show
 
     console = Terminal(file=file)

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calibench.ground.bar import with_progress
 from calibench.ground.processes import spread
 from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.records import Problem, Record, Results, Settings
@@ -27,10 +28,9 @@ from calibench.runs import (
     with_present_names,
 )
 from calibench.runs.folder import SEED
+from calibench.runs.key import RAW, Key
+from calibench.runs.store import results_folder
 from calibench.statistics import Verdict
-from calibench.store import results_folder
-from calibench.tables.bar import with_progress
-from calibench.tables.key import RAW, Key
 from calibench.tables.titles import add_described
 
 RUNS_A_PROCESS = 1000  # with fewer, starting another process takes longer than it saves
@@ -67,7 +67,7 @@ def read_results(
     """Read every run folder below `results`.
 
     Args:
-        results: A folder of run folders, or a store; see `calibench.store.results_folder`.
+        results: A folder of run folders, or a store; see `calibench.runs.store`.
         wanted: Which numbers to keep.
         processes: How many read at a time, if there are runs enough; see `spread`.
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from calibench.config import UsageError
-from calibench.config.imports import check_arguments, imported, parameters_of
+from calibench.ground.errors import UsageError
+from calibench.ground.imports import check_arguments, imported, parameters_of
 from calibench.ground.tensors import at_least_float32, check_class_indices
 from calibench.losses.base import CalibrationLoss
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibench.config.lazily import lazy
+from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
     from calibench.metrics.adaptive import AdaptiveCalibrationError, adaptive_calibration_error

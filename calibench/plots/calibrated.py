@@ -16,7 +16,7 @@ from calibench.evaluation.settings import calibrator_of
 from calibench.leaderboard.records import Record
 from calibench.plots.example_scores import ExampleScores, load_predictions
 from calibench.runs import Predictions, read_json
-from calibench.tables.key import RAW
+from calibench.runs.key import RAW
 
 
 def calibrated(record: Record, split: str, name: str) -> ExampleScores:

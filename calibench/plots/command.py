@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from calibench.config import near_matches
 from calibench.config.catalogue import load_plugins
 from calibench.ground.arguments import positive_integer
+from calibench.ground.errors import near_matches
+from calibench.ground.output import loading
 from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
@@ -19,9 +20,8 @@ from calibench.plots.kinds import KINDS
 from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.request import Request
 from calibench.plots.style import WIDTHS, room_of
-from calibench.store import add_results_argument
-from calibench.tables.key import RAW
-from calibench.tables.output import loading
+from calibench.runs.key import RAW
+from calibench.runs.store import add_results_argument
 
 DESCRIPTION = """\
 Draws one picture of a folder of runs. Seeds of a row are pooled where examples are drawn

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from calibench.config import UsageError
 from calibench.config.catalogue import load_plugins, plots
+from calibench.ground.bar import with_progress
+from calibench.ground.errors import UsageError
+from calibench.ground.output import loading, say
 from calibench.plots.command import add_choice_arguments, default_metric, request_of
 from calibench.plots.kinds import KINDS
 from calibench.plots.output import FORMATS
-from calibench.store import add_results_argument, results_folder
-from calibench.tables.bar import with_progress
-from calibench.tables.output import loading, say
+from calibench.runs.store import add_results_argument, results_folder
 
 DESCRIPTION = """\
 Draws every kind of picture that a results folder can feed into a folder, for each benchmark and backbone, each with its

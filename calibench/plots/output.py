@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 
 FORMATS = (".png", ".svg", ".pdf")
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibench.ground.output import at_work
 from calibench.plots.style import as_file, sized
 from calibench.runs import write_output
 from calibench.tables.csv_text import csv_text
-from calibench.tables.output import at_work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

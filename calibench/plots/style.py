@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from calibench.tables.output import printable
+from calibench.ground.output import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

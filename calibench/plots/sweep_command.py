@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from calibench.ground.output import loading
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.reading import read_results
 from calibench.plots.chosen_runs import add_key_argument, of_keys
@@ -12,9 +13,8 @@ from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.picture import Picture
 from calibench.plots.style import WIDTHS, legend_below, panels
 from calibench.plots.varied import draw_lines, lines_of, points
-from calibench.store import add_results_argument
-from calibench.tables.key import RAW
-from calibench.tables.output import loading
+from calibench.runs.key import RAW
+from calibench.runs.store import add_results_argument
 
 METRICS = ("nll", "ece", "adaptive_ece", "classwise_ece", "error")
 

@@ -1,4 +1,4 @@
-"""Pictures for trackers (TensorBoard, MLflow, W&B): the diagram and the table of a finished run, handed to its loggers."""
+"""Trackers (TensorBoard, MLflow, W&B): the diagram and the table of a finished run, handed to those that keep them."""
 
 from __future__ import annotations
 

@@ -8,14 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from calibench.config import near_matches, short_name
+from calibench.config import short_name
+from calibench.ground.errors import near_matches
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.labels import row_labels
 from calibench.leaderboard.records import Record
 from calibench.leaderboard.table import implied_by, keys_of, value_at
 from calibench.plots.style import color, line, logarithmic, marker, tidied
 from calibench.runs import read_json
-from calibench.tables.key import RAW
+from calibench.runs.key import RAW
 from calibench.tables.titles import initials
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench import __version__
+from calibench.ground.bar import with_progress
 from calibench.ground.processes import prepared, spread
 from calibench.leaderboard.bold import mark_best, no_examples
 from calibench.leaderboard.columns import ANY, COSTS, FAR, NEAR, Column
@@ -20,8 +21,7 @@ from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row, Table, Value, build_tables
 from calibench.report.pictures import curves, pictures, short, use_one_core
 from calibench.runs import CorruptRun, read_json
-from calibench.tables.bar import with_progress
-from calibench.tables.key import RAW, TEST, VAL
+from calibench.runs.key import RAW, TEST, VAL
 from calibench.tables.titles import METRICS
 
 Json = dict[str, Any]

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from calibench.ground.bar import with_progress
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Record, Results
@@ -16,7 +17,6 @@ from calibench.leaderboard.table import build_tables
 from calibench.report.content import content_of
 from calibench.report.page import filled, render_page
 from calibench.runs import CorruptRun, Run, read_json, write_output
-from calibench.tables.bar import with_progress
 from calibench.tables.grid import Entry
 from calibench.tables.run import run_table
 

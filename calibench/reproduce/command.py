@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from calibench.ground.console import Terminal
+from calibench.ground.output import say
 from calibench.reproduce.figures import drawing_command, suite_of_figure
 from calibench.reproduce.numbers import Reproduction, reproduction
 from calibench.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
-from calibench.store import add_results_argument
-from calibench.tables.console import Terminal
+from calibench.runs.store import add_results_argument
 from calibench.tables.csv_text import csv_text
-from calibench.tables.output import say
 from calibench.tables.published import PAPERS
 from calibench.tables.terminal import show
 

@@ -13,10 +13,10 @@ from calibench.leaderboard.versions import counted
 from calibench.reproduce.lines import Line, Ours
 from calibench.reproduce.machines import in_multiples, machine, timed_on
 from calibench.runs import Run, former_defaults, read_json
-from calibench.store import results_folder
+from calibench.runs.key import Key
+from calibench.runs.store import results_folder
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Setting, Suite, load_suite
-from calibench.tables.key import Key
 from calibench.tables.published import PAPERS, Published, load, model_names
 from calibench.tables.published.names import STAGES
 from calibench.tables.titles import METRICS

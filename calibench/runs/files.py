@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from calibench.config import ExpectedFailure
+from calibench.ground.errors import ExpectedFailure
 from calibench.runs.owner import process_lives, this_machine
 
 _ABANDONED_AFTER = 86400.0  # seconds after which nobody still writes a file

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Self
 
-from calibench.config import ExpectedFailure
+from calibench.ground.errors import ExpectedFailure
 
 
 @dataclass(frozen=True)

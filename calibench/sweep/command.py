@@ -11,11 +11,14 @@ from pathlib import Path
 
 from rich.live import Live
 
-from calibench.config import Options, UsageError, find
-from calibench.config.extras import pip_install
+from calibench.config import Options, find
 from calibench.config.keys import KEYS_HELP
 from calibench.config.mistakes import check
 from calibench.config.verb_parser import VerbParser
+from calibench.ground.console import Terminal
+from calibench.ground.errors import UsageError
+from calibench.ground.extras import pip_install
+from calibench.ground.output import next_commands, say
 from calibench.ground.processes import cores, unwinding
 from calibench.leaderboard import leaderboard
 from calibench.sweep.dry_run import listing
@@ -23,9 +26,7 @@ from calibench.sweep.launchers import Slurm, local_pool, slurm_options
 from calibench.sweep.pool import FINAL, Job, Pool
 from calibench.sweep.selection import record_selection
 from calibench.sweep.suites import Part, Suite, is_suite, load_suite, parse_losses, parse_seeds
-from calibench.tables.console import Terminal
 from calibench.tables.grid import Grid, Heading
-from calibench.tables.output import next_commands, say
 from calibench.tables.terminal import Printed
 
 _PLAIN_KEYS = (

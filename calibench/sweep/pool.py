@@ -16,7 +16,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Literal
 
-from calibench.config import Config, UsageError
+from calibench.config import Config
+from calibench.ground.errors import UsageError
 from calibench.ground.processes import (
     Terminated,
     cause_of_death,

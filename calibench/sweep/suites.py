@@ -21,15 +21,14 @@ from calibench.config import (
     SUITE_KEYS,
     Config,
     Options,
-    UsageError,
     available,
     find,
     load,
     merge_files,
-    near_matches,
     with_options,
 )
 from calibench.data.source import is_here
+from calibench.ground.errors import UsageError, near_matches
 from calibench.sweep.pool import Job
 
 CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from calibench.tables.output import printable
+from calibench.ground.output import printable
 
 _FORMULA = ("=", "+", "-", "@")
 

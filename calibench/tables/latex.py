@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from calibench.ground.output import printable
 from calibench.tables.floors import MARK
 from calibench.tables.grid import Entry, Grid, Heading, Number, grouped, stacked
-from calibench.tables.output import printable
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " ",

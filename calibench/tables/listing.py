@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from textwrap import wrap
 
 from calibench.config.catalogue import KINDS, entries
-from calibench.tables.console import Terminal
+from calibench.ground.console import Terminal
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.published.exhibits import answered_by, exhibits
 from calibench.tables.terminal import show

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from calibench.ground.output import printable
 from calibench.tables.floors import MARK
 from calibench.tables.grid import Entry, Grid
-from calibench.tables.output import printable
 
 
 def markdown(grid: Grid) -> str:

@@ -13,9 +13,9 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment, Segments
 
+from calibench.ground.output import printable
 from calibench.tables.floors import MARK
 from calibench.tables.grid import Entry, Grid, Heading, Number, grouped, stacked
-from calibench.tables.output import printable
 
 PIPE_WIDTH = 100
 LABEL_WIDTH = 13

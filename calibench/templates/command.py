@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from calibench.config import UsageError, near_matches
-from calibench.tables.output import say
+from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.output import say
 from calibench.templates.own_files import image_folder, number_columns, text_columns
 
 DESCRIPTION = """\

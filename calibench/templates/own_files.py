@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 
 _LABELS = ("label", "labels", "target", "class", "category", "kind", "species", "sentiment", "y")
 _TEXTS = ("text", "body", "content", "review", "message", "sentence", "description")

@@ -11,8 +11,9 @@ import lightning.pytorch as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 
-from calibench.config import KNOWN_PACKAGES, ExpectedFailure, UsageError, near_matches
+from calibench.config import KNOWN_PACKAGES
 from calibench.config.mistakes import given_checkpoint
+from calibench.ground.errors import ExpectedFailure, UsageError, near_matches
 from calibench.runs import CorruptRun, Run
 from calibench.training.checkpoints import read_checkpoint
 from calibench.training.experiment import Experiment

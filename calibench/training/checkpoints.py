@@ -14,7 +14,7 @@ import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 from calibench.runs import check_archive, corrupt_if_it_fails, write_atomically
 
 

@@ -19,15 +19,16 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import Logger
 
 from calibench import data
-from calibench.config import Config, UsageError
+from calibench.config import Config
 from calibench.config.catalogue import reach_own_classes
 from calibench.config.keys import KEYS
-from calibench.config.lazily import load
 from calibench.config.mistakes import unknown_option
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import import_metrics
 from calibench.evaluation.settings import spelled_out
+from calibench.ground.errors import UsageError
+from calibench.ground.lazily import load
 from calibench.runs import Cell, Run, settings
 from calibench.training.checkpoints import AtomicCheckpointIO
 from calibench.training.messages import one_line

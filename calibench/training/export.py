@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
-from calibench.config import ExpectedFailure, UsageError
 from calibench.data.resident import identity
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.fitting import PER_LABEL, PerLabel, Shared
+from calibench.ground.errors import ExpectedFailure, UsageError
+from calibench.ground.output import say
 from calibench.runs import Predictions, Run, write_output
-from calibench.tables.output import say
 from calibench.training.trained import trained_network
 
 # Largest mean difference of probabilities between the program and its modules. A largest difference would tell less:

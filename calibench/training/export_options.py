@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from calibench.config import UsageError
 from calibench.config.catalogue import check_listed
+from calibench.ground.errors import UsageError
+from calibench.ground.output import loading
 from calibench.runs import Run
-from calibench.tables.output import loading
 
 DESCRIPTION = """\
 Writes the network of a finished run and a calibrator, fitted on the run's validation logits, as one torch.export

@@ -14,10 +14,13 @@ from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
-from calibench.config import Config, UsageError
+from calibench.config import Config
 from calibench.evaluation import Report
 from calibench.evaluation.further_metrics import described
 from calibench.evaluation.settings import built, spelled_out, united
+from calibench.ground.console import Terminal
+from calibench.ground.errors import UsageError
+from calibench.ground.output import next_commands, say
 from calibench.ground.processes import Terminated
 from calibench.runs import (
     FORMAT,
@@ -30,8 +33,6 @@ from calibench.runs import (
     settings,
     write_json,
 )
-from calibench.tables.console import Terminal
-from calibench.tables.output import next_commands, say
 from calibench.tables.run import run_table
 from calibench.tables.terminal import show
 from calibench.tables.titles import add_described

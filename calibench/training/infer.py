@@ -8,13 +8,14 @@ from pathlib import Path
 import lightning.pytorch as L
 
 from calibench.calibrators import Calibrator
-from calibench.config import Config, UsageError
+from calibench.config import Config
 from calibench.config.mistakes import given_checkpoint
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrate import save_calibrator, save_probabilities
 from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.ground.console import Terminal
+from calibench.ground.errors import UsageError
 from calibench.runs import Predictions
-from calibench.tables.console import Terminal
 from calibench.training.checkpoints import of_this_network
 from calibench.training.collected import save_collected
 from calibench.training.experiment import Experiment

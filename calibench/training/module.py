@@ -15,13 +15,13 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
 from calibench.backbones import Backbone
-from calibench.config import ExpectedFailure, UsageError
 from calibench.data import Batch
 from calibench.data.task import Multiclass, Task
 from calibench.evaluation import log_probabilities
 from calibench.evaluation.refinement import nll_after_temperature
 from calibench.ground.arguments import numbers_of_bins
 from calibench.ground.distributed import gather_batch, gather_rows, slice_sizes, world
+from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.tensors import at_least_float32
 from calibench.losses import CalibrationLoss
 from calibench.metrics import calibration_metrics

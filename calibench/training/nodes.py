@@ -13,7 +13,7 @@ from lightning.fabric.plugins.environments.cluster_environment import ClusterEnv
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
-from calibench.config import ExpectedFailure
+from calibench.ground.errors import ExpectedFailure
 from calibench.ground.processes import cause_of_death
 
 _STARTED_BY = os.getppid()

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Union, get_args, get_origin
 
 from lightning.pytorch.cli import LightningArgumentParser
 
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 from calibench.training.messages import one_line
 
 

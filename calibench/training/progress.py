@@ -17,8 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from calibench.tables.console import Terminal
-from calibench.tables.output import say
+from calibench.ground.console import Terminal
+from calibench.ground.output import say
 
 
 class EpochProgress(ProgressBar):

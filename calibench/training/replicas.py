@@ -9,7 +9,7 @@ import lightning.pytorch as L
 from torch import nn
 
 from calibench.backbones import Backbone
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 from calibench.ground.processes import cores
 from calibench.training.nodes import cluster_plugins
 

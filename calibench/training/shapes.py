@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from calibench.backbones import Backbone
-from calibench.config import ExpectedFailure, UsageError
 from calibench.data import ClassificationDataModule
+from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.training.module import ClassificationModule
 
 ROWS = 2

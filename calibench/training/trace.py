@@ -12,9 +12,9 @@ import lightning.pytorch as L
 import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint
 
-from calibench.config import UsageError
 from calibench.data import ClassificationDataModule, ResidentLoader
 from calibench.evaluation import log_probabilities
+from calibench.ground.errors import UsageError
 from calibench.training.module import ClassificationModule
 
 PREFIX = "test_not_for_selection"

@@ -14,8 +14,8 @@ from lightning.pytorch.loggers import (
     WandbLogger,
 )
 
-from calibench.config import UsageError
-from calibench.config.extras import pip_install
+from calibench.ground.errors import UsageError
+from calibench.ground.extras import pip_install
 from calibench.runs import Cell
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from calibench.config import UsageError, configuration, foreign_class, load, read_yaml
+from calibench.config import configuration, foreign_class, load, read_yaml
 from calibench.data import ClassificationDataModule
+from calibench.ground.errors import UsageError
 from calibench.losses import CalibrationLoss
 from calibench.losses.labels import LabelLoss
 from calibench.runs import Run, corrupt_if_it_fails

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from calibench import backbones, data, losses
 from calibench.backbones import Backbone, ImportedBackbone
-from calibench.config import Config, UsageError
-from calibench.config.imports import imported, parameters_of
+from calibench.config import Config
 from calibench.data import ClassificationDataModule, ImportedDataModule
+from calibench.ground.errors import UsageError
+from calibench.ground.imports import imported, parameters_of
 from calibench.losses import CalibrationLoss, ImportedLoss
 
 

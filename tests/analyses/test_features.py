@@ -12,8 +12,8 @@ from torch import nn
 
 from calibench.analyses.features.maps import feature_maps
 from calibench.cli import main
-from calibench.config import UsageError
 from calibench.data import Batch
+from calibench.ground.errors import UsageError
 
 
 def test_pca_is_of_the_inputs_of_the_last_layer() -> None:

@@ -16,8 +16,8 @@ from calibench.analyses.gradient_norm.norms import Norms, gradient_norms, is_cou
 from calibench.analyses.last_layer import outputs_of
 from calibench.backbones import MLP
 from calibench.cli import main
-from calibench.config import UsageError
 from calibench.data import Batch
+from calibench.ground.errors import UsageError
 from calibench.losses import (
     BSCEGRALoss,
     CalibrationLoss,

@@ -21,8 +21,8 @@ from calibench.evaluation import Evaluation, evaluate
 from calibench.evaluation.files import Reader
 from calibench.ground.processes import spread
 from calibench.runs import Predictions
-from calibench.store import add
-from calibench.tables.key import RAW
+from calibench.runs.key import RAW
+from calibench.runs.store import add
 from tests.evaluation.examples import predictions
 
 METRICS = ("nll", "brier", "ece", "error")

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from calibench.backbones import HuggingFaceBackbone
-from calibench.backbones.base import TokenInputs
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
+from calibench.ground.tokens import TokenInputs
 
 
 @pytest.fixture

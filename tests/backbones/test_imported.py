@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from calibench.backbones import ImportedBackbone
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 
 OWN = "tests.own_classes"
 

@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from calibench.backbones import GlobalPoolingCNN
-from calibench.backbones.base import TokenInputs
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
+from calibench.ground.tokens import TokenInputs
 
 
 def network(**options) -> GlobalPoolingCNN:

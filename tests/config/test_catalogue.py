@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from calibench.config.lazily import load
+from calibench.ground.lazily import load
 from tests.processes import run_processes
 
 PACKAGES = ["calibench.data", "calibench.evaluation", "calibench.metrics", "calibench.runs"]

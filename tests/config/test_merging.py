@@ -8,7 +8,8 @@ import pytest
 
 from calibench import config
 from calibench.cli import configuration_of, read_arguments
-from calibench.config import UsageError, merge, merge_files, with_options
+from calibench.config import merge, merge_files, with_options
+from calibench.ground.errors import UsageError
 
 
 def write(folder: Path, name: str, text: str) -> str:

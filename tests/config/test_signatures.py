@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of
-from calibench.config import UsageError, available
+from calibench.config import available
 from calibench.config.catalogue import CONTRACTS, classes
 from calibench.config.families import FAMILIES
 from calibench.config.mistakes import check, options
 from calibench.config.signatures import Absent, arguments, definition
+from calibench.ground.errors import UsageError
 from calibench.sweep.suites import is_suite, load_suite
 from calibench.training.experiment import Experiment
 

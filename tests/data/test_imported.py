@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.config import UsageError
 from calibench.data import Batch, DataError, ImportedDataModule, streamed
+from calibench.ground.errors import UsageError
 
 OWN = "tests.own_classes"
 

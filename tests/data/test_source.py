@@ -12,7 +12,8 @@ from threading import Thread
 
 import pytest
 
-from calibench.data.source import _OFFLINE, DataError, Source, data_root, md5, sources
+from calibench.config import data_root
+from calibench.data.source import _OFFLINE, DataError, Source, md5, sources
 
 GOOD = b"what the authors published"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of
-from calibench.config import UsageError, merge_files
+from calibench.config import merge_files
+from calibench.ground.errors import UsageError
 from calibench.training import fit as training
 from tests.examples import examples
 

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from calibench.cli import configuration_of
-from calibench.config import UsageError
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import blocks_named, import_metrics
 from calibench.evaluation.settings import built, spelled_out, united
+from calibench.ground.errors import UsageError
 from calibench.leaderboard import leaderboard
 from calibench.metrics import (
     calibration_error,

@@ -13,7 +13,7 @@ from calibench.evaluation.scoring import predicted_log_probabilities
 from calibench.plots.example_scores import ExampleScores
 from calibench.plots.reliability import reliability
 from calibench.runs import Predictions
-from calibench.tables.key import Key
+from calibench.runs.key import Key
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibench import store
 from calibench.cli import main
 from calibench.evaluation import Evaluation
 from calibench.evaluation.settings import spelled_out
-from calibench.runs import Predictions
+from calibench.runs import Predictions, store
 from tests.run_folders import write_predictions, write_run
-from tests.store.conftest import spoil
+from tests.runs.store.conftest import spoil
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 

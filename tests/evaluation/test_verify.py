@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibench import store
 from calibench.calibrators import (
     AdaptiveTemperatureScaling,
     HistogramBinning,
@@ -20,9 +19,9 @@ from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import blocks_named
 from calibench.evaluation.settings import spelled_out
 from calibench.evaluation.verify import tolerance, verify
-from calibench.runs import Predictions, read_json, write_json
-from calibench.store.packing import rounded
-from calibench.tables.key import Key
+from calibench.runs import Predictions, read_json, store, write_json
+from calibench.runs.key import Key
+from calibench.runs.store.packing import rounded
 from tests.run_folders import write_run
 
 pytestmark = pytest.mark.usefixtures("few_draws")

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 from calibench.losses import ImportedLoss
 
 EXAMPLES = {

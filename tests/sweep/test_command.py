@@ -23,7 +23,7 @@ import pytest
 from rich.console import Console
 
 from calibench.cli import main
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 from calibench.sweep import pool
 from calibench.sweep.command import live_table, plan, results_root
 from calibench.sweep.pool import Job, Pool

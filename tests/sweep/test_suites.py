@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from calibench.cli import main
-from calibench.config import UsageError, available, load
+from calibench.config import available, load
+from calibench.ground.errors import UsageError
 from calibench.runs import settings as key_settings
 from calibench.sweep.plan import runs_of
 from calibench.sweep.selection import selections

@@ -16,10 +16,10 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 
 from calibench.cli import configuration_of, main
-from calibench.config import UsageError
 from calibench.evaluation.refinement import nll_after_temperature
+from calibench.ground.errors import UsageError
 from calibench.runs import Predictions, Run
-from calibench.tables.key import Key
+from calibench.runs.key import Key
 from calibench.training import fit as training
 from calibench.training.environment import environment
 from calibench.training.experiment import Experiment

@@ -9,7 +9,7 @@ import pytest
 
 import calibench
 from calibench.cli import configuration_of
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 from calibench.training import parser as parser_module
 from calibench.training.experiment import Experiment
 from calibench.training.messages import one_line, unknown_option

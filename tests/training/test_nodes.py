@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from lightning.fabric.plugins.environments import LightningEnvironment, SLURMEnvironment
 
-from calibench.config import ExpectedFailure
+from calibench.ground.errors import ExpectedFailure
 from calibench.training import nodes
 from calibench.training.nodes import cluster_plugins, deaths_reported, follow, process_grid
 from tests.waiting import patience, started, wait_for

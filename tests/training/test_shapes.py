@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from calibench.cli import configuration_of
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 from calibench.runs import Predictions
 from calibench.training import fit as training
 from calibench.training import shapes

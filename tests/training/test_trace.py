@@ -14,7 +14,7 @@ import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
 from calibench.cli import configuration_of, main
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 from calibench.report.content import report_content
 from calibench.runs import Predictions, Run
 from calibench.sweep.suites import load_suite

@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from calibench.cli import configuration_of, main
-from calibench.config import UsageError, foreign_class, read_yaml
+from calibench.config import foreign_class, read_yaml
+from calibench.ground.errors import UsageError
 from calibench.losses import MDCALoss, WeightedSum
 from calibench.runs import Predictions, Run
 from calibench.training.experiment import Experiment

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibench.analyses.loss_arguments import add_losses_arguments, blocks_of
-from calibench.config import UsageError
-from calibench.tables.output import loading
+from calibench.ground.errors import UsageError
+from calibench.ground.output import loading
 
 if TYPE_CHECKING:
     from calibench.analyses.audit.page import Audit
@@ -47,9 +47,9 @@ def run(options: argparse.Namespace) -> int:
     with loading():
         from calibench.analyses.audit.page import page_of_many, page_of_one
         from calibench.analyses.audit.subject import Subject
+        from calibench.ground.bar import with_progress
+        from calibench.ground.console import Terminal
         from calibench.runs import json_bytes, write_output
-        from calibench.tables.bar import with_progress
-        from calibench.tables.console import Terminal
         from calibench.tables.markdown import markdown
         from calibench.tables.terminal import show
 

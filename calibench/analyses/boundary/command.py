@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from calibench.analyses.loss_arguments import add_losses_arguments, blocks_of
 from calibench.analyses.output import add_output_argument, check_file, write
 from calibench.ground.arguments import non_negative, positive, positive_integer
-from calibench.tables.output import loading
+from calibench.ground.output import loading
 
 if TYPE_CHECKING:
     from calibench.analyses.boundary.moons import Found
@@ -64,8 +64,8 @@ def run(options: argparse.Namespace) -> int:
         from calibench.analyses.audit.subject import Subject
         from calibench.analyses.boundary.moons import trained
         from calibench.analyses.boundary.picture import picture
-        from calibench.tables.bar import with_progress
-        from calibench.tables.console import Terminal
+        from calibench.ground.bar import with_progress
+        from calibench.ground.console import Terminal
         from calibench.tables.terminal import show
 
     made = (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from calibench.analyses.output import add_output_argument, check_file, write
 from calibench.analyses.run_arguments import add_runs_arguments, finished_runs, labels_of
-from calibench.config import UsageError
 from calibench.ground.arguments import positive_integer
-from calibench.tables.output import loading, say
+from calibench.ground.errors import UsageError
+from calibench.ground.output import loading, say
 
 if TYPE_CHECKING:
     from calibench.analyses.features.maps import FeatureMaps
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         from calibench.analyses.features.maps import feature_maps
         from calibench.analyses.features.picture import picture
         from calibench.data.task import Multiclass
-        from calibench.tables.bar import with_progress
+        from calibench.ground.bar import with_progress
         from calibench.training.trained import trained_network
 
     names: list[str] = []

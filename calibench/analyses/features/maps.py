@@ -13,8 +13,8 @@ from sklearn.manifold import TSNE
 from torch import nn
 
 from calibench.analyses.last_layer import outputs_of
-from calibench.config import UsageError
 from calibench.data import Batch
+from calibench.ground.errors import UsageError
 
 Floats = npt.NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from calibench.config import UsageError, near_matches
+from calibench.ground.errors import UsageError, near_matches
 
 FIELDS = ("image", "class", "x", "y", "width", "height")
 THRESHOLDS = (0.1, 0.3, 0.5)

@@ -16,14 +16,14 @@ from calibench.analyses.grad_cam.boxes import Box, Found, measured, read_boxes, 
 from calibench.analyses.grad_cam.maps import enlarged, feature_layer, grad_cam
 from calibench.analyses.grad_cam.picture import Column, Row, picture
 from calibench.analyses.run_arguments import labels_of
-from calibench.config import UsageError, near_matches
 from calibench.data import ClassificationDataModule
 from calibench.data.images.decode import fitted
+from calibench.ground.bar import with_progress
+from calibench.ground.console import Terminal
+from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.output import say
 from calibench.plots.picture import Picture
-from calibench.tables.bar import with_progress
-from calibench.tables.console import Terminal
 from calibench.tables.grid import Grid, Heading, Number
-from calibench.tables.output import say
 from calibench.tables.terminal import show
 from calibench.training.trained import trained_network
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from calibench.config import UsageError, near_matches
+from calibench.ground.errors import UsageError, near_matches
 
 AUTO = "auto"
 

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 
 from calibench.analyses.run_arguments import add_runs_arguments, finished_runs
-from calibench.config import UsageError
 from calibench.ground.arguments import integer_from
+from calibench.ground.errors import UsageError
+from calibench.ground.output import loading
 from calibench.plots.output import add_output_argument, check_output
-from calibench.tables.output import loading
 
 DESCRIPTION = """\
 Draws where in test images trained networks find evidence for a class (Grad-CAM, Selvaraju et al. 2017): a row for each

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from calibench.analyses.gradient_norm.entry import Entry
 from calibench.analyses.output import add_output_argument, check_file, write
 from calibench.analyses.run_arguments import add_runs_arguments, finished_runs, labels_of
-from calibench.config import UsageError
 from calibench.ground.arguments import integer_from
+from calibench.ground.errors import UsageError
+from calibench.ground.output import loading
 from calibench.runs import Run
-from calibench.tables.output import loading
 
 if TYPE_CHECKING:
     from calibench.tables.grid import Grid
@@ -57,8 +57,8 @@ def run(options: argparse.Namespace) -> int:
     found = [checkpoints(run, wanted) for run in runs]
     with loading():
         from calibench.analyses.gradient_norm.picture import picture
-        from calibench.tables.bar import with_progress
-        from calibench.tables.console import Terminal
+        from calibench.ground.bar import with_progress
+        from calibench.ground.console import Terminal
         from calibench.tables.terminal import show
 
     made = _entries(runs, found, trusted=options.trust)

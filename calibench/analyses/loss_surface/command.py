@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calibench.analyses.loss_arguments import add_losses_arguments, blocks_of
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
+from calibench.ground.output import loading
 from calibench.plots.output import add_output_argument, check_output
-from calibench.tables.output import loading
 
 if TYPE_CHECKING:
     from calibench.analyses.loss_surface.picture import Surface
@@ -63,9 +63,9 @@ def run(options: argparse.Namespace) -> int:
         from calibench.analyses.audit.subject import Subject
         from calibench.analyses.loss_surface.picture import Surface, picture
         from calibench.analyses.loss_surface.weights import CLASSES
+        from calibench.ground.bar import with_progress
+        from calibench.ground.console import Terminal
         from calibench.plots.picture import Picture
-        from calibench.tables.bar import with_progress
-        from calibench.tables.console import Terminal
         from calibench.tables.terminal import show
 
     surfaces = []

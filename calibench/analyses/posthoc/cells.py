@@ -21,7 +21,7 @@ from calibench.evaluation.labelled_set import LabelledSet
 from calibench.evaluation.scoring import log_probabilities, values
 from calibench.evaluation.settings import calibrator_of
 from calibench.runs import Predictions
-from calibench.tables.key import RAW
+from calibench.runs.key import RAW
 
 BINS = 15
 

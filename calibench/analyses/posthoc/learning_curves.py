@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calibench.config import UsageError, near_matches
+from calibench.ground.errors import UsageError, near_matches
 from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.style import WIDTHS
-from calibench.tables.key import RAW
+from calibench.runs.key import RAW
 from calibench.tables.titles import initials, metric_info
 
 if TYPE_CHECKING:

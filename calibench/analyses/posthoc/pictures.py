@@ -13,7 +13,7 @@ from calibench.analyses.posthoc.summary import SCORES, TS, Summary
 from calibench.plots.critical_difference import draw_critical_difference
 from calibench.plots.picture import Picture
 from calibench.plots.style import GREY, PALETTE, color, legend_below, line, panels, tidied
-from calibench.tables.key import RAW
+from calibench.runs.key import RAW
 from calibench.tables.titles import metric_info
 
 if TYPE_CHECKING:

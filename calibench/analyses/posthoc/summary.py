@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from calibench.runs.key import RAW
 from calibench.statistics.ranks import RankComparison, compare_ranks
 from calibench.tables.grid import Grid, Heading, Number
-from calibench.tables.key import RAW
 from calibench.tables.titles import metric_info
 
 Floats = npt.NDArray[np.floating]

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
+from calibench.config import data_root
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images import sets
@@ -13,7 +14,7 @@ from calibench.data.images.augment import Augmentation, Normalize, RandomCropFli
 from calibench.data.images.corruptions import CorruptionArchive
 from calibench.data.images.hub_files import HubImages, HubName
 from calibench.data.images.sets import EvaluationContext
-from calibench.data.source import Checksum, DataError, Source, data_root, sources
+from calibench.data.source import Checksum, DataError, Source, sources
 from calibench.data.splits import hold_out_reference
 
 Channels = tuple[float, float, float]

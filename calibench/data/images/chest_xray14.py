@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from calibench.config import data_root
 from calibench.data.images.chest_xray14_files import (
     FINDINGS,
     FOLDER,
@@ -15,7 +16,6 @@ from calibench.data.images.chest_xray14_files import (
 )
 from calibench.data.images.label_table import SPLITS, check_apart
 from calibench.data.images.labelled import LabelledFiles, LabelledImageDataModule
-from calibench.data.source import data_root
 from calibench.data.splits import hold_out_share_of_groups
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from calibench.config import near_matches
 from calibench.data.images.labelled import LabelledFiles
 from calibench.data.source import DataError
+from calibench.ground.errors import near_matches
 
 FOLDER = "ChestX-ray14"
 TABLES = ("Data_Entry_2017.csv", "Data_Entry_2017_v2020.csv")

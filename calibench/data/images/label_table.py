@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibench.config import near_matches
 from calibench.data.images.labelled import LabelledFiles, LabelledImageDataModule
 from calibench.data.source import DataError
 from calibench.data.splits import check_fractions, hold_out_share_of_groups
 from calibench.ground.delimited import checked_cells
+from calibench.ground.errors import near_matches
 from calibench.ground.tasks import UNKNOWN
 
 SPLITS = ("train", "val", "test")

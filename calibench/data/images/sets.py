@@ -17,7 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.config import near_matches
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.cache import cached
 from calibench.data.images.corruptions import CORRUPTIONS, SEVERITIES, CorruptionArchive
@@ -25,6 +24,7 @@ from calibench.data.images.decode import decode_images
 from calibench.data.images.matlab import read_svhn
 from calibench.data.images.pickled import read_batches
 from calibench.data.source import Checksum, DataError, sources
+from calibench.ground.errors import near_matches
 
 
 @dataclass(frozen=True)

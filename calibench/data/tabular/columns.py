@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from calibench.config import near_matches
 from calibench.data.source import DataError
 from calibench.ground.delimited import checked_cells
+from calibench.ground.errors import near_matches
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 # Cells of a column of numbers that hold none. In a column of labels they are names like others.

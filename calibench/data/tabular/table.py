@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from calibench.config import near_matches
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.source import DataError, located
@@ -17,6 +16,7 @@ from calibench.data.splits import check_fractions, check_labels, given_or_held_o
 from calibench.data.tabular.columns import Columns, class_names, read_columns
 from calibench.data.tabular.prepare import Prepare
 from calibench.ground.arguments import positive_integer
+from calibench.ground.errors import near_matches
 
 
 class TableDataModule(ClassificationDataModule):

@@ -11,10 +11,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from calibench.backbones.base import TokenInputs
+from calibench.config import data_root
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
-from calibench.data.source import data_root
 from calibench.data.text import sets
 from calibench.data.text.corpus import CorpusSplits
 from calibench.data.text.length_buckets import ShuffledTextLoader, TextLoader
@@ -22,6 +21,7 @@ from calibench.data.text.token_matrix import Tokens, cached_tokens, content_key
 from calibench.data.text.tokenizer import SubwordTokenizer, Tokenizer, WordTokenizer
 from calibench.data.text.word_vectors import WordVectors
 from calibench.ground.arguments import integer_from, positive_integer
+from calibench.ground.tokens import TokenInputs
 
 COOCCURRENCE = "cooccurrence"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from calibench.config import Seed
+from calibench.config import Seed, data_root
 from calibench.data.base import check_sets
-from calibench.data.source import data_root, sources
+from calibench.data.source import sources
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import Corpus, CorpusSplits
 from calibench.data.text.near_duplicates import describe

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import torch
 
-from calibench.config import near_matches
 from calibench.data.base import check_sets
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.text import newsgroup_files as files
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import Corpus, CorpusSplits, cut
+from calibench.ground.errors import near_matches
 
 
 class NewsgroupsDataModule(TextDataModule):

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from calibench.config import near_matches
 from calibench.data.source import DataError
 from calibench.data.text.corpus import UTF8, decoded
+from calibench.ground.errors import near_matches
 
 Row = Mapping[str, object]
 

@@ -12,9 +12,9 @@ from typing import Self
 
 import numpy as np
 
-from calibench.config.extras import pip_install
 from calibench.data.source import DataError
 from calibench.ground.arguments import integer_from
+from calibench.ground.extras import pip_install
 
 # Keras' Tokenizer turns these into blanks, lowers the case and splits; a word is what is left between.
 _WORD = r"""[^ !"#$%&()*+,\-./:;<=>?@\[\\\]^_`{|}~\t\n]+"""

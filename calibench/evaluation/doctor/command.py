@@ -16,9 +16,9 @@ from calibench.evaluation.doctor.examples import Examples
 from calibench.evaluation.files import Reader
 from calibench.evaluation.pairs import ConfidencePairs
 from calibench.evaluation.threads import one_thread
+from calibench.ground.bar import with_progress
+from calibench.ground.output import say
 from calibench.runs import Predictions
-from calibench.tables.bar import with_progress
-from calibench.tables.output import say
 
 
 def diagnose_files(options: argparse.Namespace) -> int:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from calibench.config import UsageError
 from calibench.config.catalogue import check_listed
 from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
 from calibench.evaluation.options import unfolded
 from calibench.ground.arguments import positive_integer, unit_interval
+from calibench.ground.errors import UsageError
+from calibench.ground.output import loading
 from calibench.ground.processes import cores
 from calibench.runs import Run
-from calibench.store import find_run
-from calibench.tables.output import loading
+from calibench.runs.store import find_run
 
 CLIP = 1e-12  # calibrators need finite logits, and many models say exactly 0 or 1
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from calibench.config import near_matches
+from calibench.ground.errors import near_matches
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
 from calibench.plots.kinds.naming import after, scale_of, with_bins
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request
 from calibench.plots.style import GREY, PALETTE, panels, tidied
+from calibench.runs.key import RAW
 from calibench.statistics.stratified import (
     Interval,
     interquartile_mean,
     probability_of_improvement,
 )
-from calibench.tables.key import RAW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

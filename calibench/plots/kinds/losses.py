@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from calibench.config import near_matches
+from calibench.ground.errors import near_matches
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table, keys_of, value_at
 from calibench.plots.kinds.naming import place_of, scale_of, with_bins
@@ -15,7 +15,7 @@ from calibench.plots.request import Request
 from calibench.plots.style import legend_below, panels
 from calibench.plots.tradeoff import draw_shift, draw_tradeoff
 from calibench.plots.training import Series, draw_curves, training_curves
-from calibench.tables.key import TEST, VAL
+from calibench.runs.key import TEST, VAL
 
 
 def curves(request: Request) -> Picture:

@@ -8,7 +8,7 @@ from typing import Any
 
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
-from calibench.tables.key import RAW
+from calibench.runs.key import RAW
 from calibench.tables.titles import initials
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from calibench.ground.output import say
 from calibench.leaderboard.reading import read_results
 from calibench.report.methods.citations import entries
 from calibench.report.methods.facts import facts_of
 from calibench.report.methods.paragraph import FORMATS, paragraph
 from calibench.runs import write_output
-from calibench.store import add_results_argument
-from calibench.tables.output import say
+from calibench.runs.store import add_results_argument
 
 EPILOG = """\
 examples:

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 from calibench.ground.processes import cores
 from calibench.sweep.pool import Job, Pool
 

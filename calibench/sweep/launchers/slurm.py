@@ -12,6 +12,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from calibench.ground.output import say
 from calibench.sweep.durations import expected_seconds
 from calibench.sweep.launchers.bundles import Bundle, bundled
 from calibench.sweep.launchers.local import local_pool
@@ -19,7 +20,6 @@ from calibench.sweep.launchers.sbatch import Array, gpus_asked_for
 from calibench.sweep.launchers.watch import Task, record, recorded, watch
 from calibench.sweep.plan import runs_of
 from calibench.sweep.pool import Job
-from calibench.tables.output import say
 
 
 @dataclass

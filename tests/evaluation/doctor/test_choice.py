@@ -12,7 +12,7 @@ from calibench.calibrators.folds import stratified_folds
 from calibench.evaluation.doctor import choice as of_doctor
 from calibench.evaluation.doctor.choice import choose
 from calibench.evaluation.doctor.gain import Gain, nll
-from calibench.tables.key import RAW
+from calibench.runs.key import RAW
 
 from .examples import examples
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of
-from calibench.config import UsageError
+from calibench.ground.errors import UsageError
 from calibench.sweep.launchers import local
 from calibench.sweep.launchers.local import any_wants_gpu, local_pool, visible_gpus
 from calibench.sweep.pool import Job, Pool

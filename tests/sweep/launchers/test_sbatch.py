@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import main, read_arguments
-from calibench.config import ExpectedFailure, UsageError
+from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.sweep.launchers import Slurm, slurm_options
 from calibench.sweep.launchers.queue import ended
 from calibench.sweep.launchers.sbatch import Array, gpus_asked_for, minutes_of

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-from calibench.config.errors import UsageError, near_matches
+from calibench.ground.errors import UsageError, near_matches
 
 
 class NotImported(UsageError, ImportError):

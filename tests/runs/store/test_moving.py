@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import calibench
-from calibench import store
 from calibench.leaderboard.reading import read_results
-from calibench.store.moving import _copy_files
-from calibench.store.places import INDEX, Remote
+from calibench.runs import store
+from calibench.runs.store.moving import _copy_files
+from calibench.runs.store.places import INDEX, Remote
 from tests.run_folders import write_predictions, write_run
-from tests.store.conftest import spoil
+from tests.runs.store.conftest import spoil
 
 NAME = "digits_lt/SmallCNN/FocalLoss/seed=1"
 

@@ -9,12 +9,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from calibench.config import benchmarks_folder, near_matches
+from calibench.config import benchmarks_folder, data_root
+from calibench.ground.errors import near_matches
 from calibench.runs import Predictions, run_folders
 from calibench.runs.folder import SEED
-from calibench.store.entry import STATUS, Entry
-from calibench.store.index import entry_names
-from calibench.store.places import Folder, StoreError, is_url, place_of
+from calibench.runs.store.entry import STATUS, Entry
+from calibench.runs.store.index import entry_names
+from calibench.runs.store.places import Folder, StoreError, is_url, place_of
 
 SHIPPED = "store"
 """The name of the store that comes with calibench, where no folder of that name is."""
@@ -100,7 +101,7 @@ def find(name: str, store: Path | str = SHIPPED) -> Entry:
     if is_url(store):
         copy, url = _copy(str(store)), str(store)
         if not _matching(entry_names(Folder(copy)) if copy.is_dir() else [], name):
-            from calibench.store.moving import pull
+            from calibench.runs.store.moving import pull
 
             pulled = pull(url, copy, [_only(name, entry_names(place_of(url)), url)])
             if pulled.problems:
@@ -159,15 +160,13 @@ def _only(asked: str, names: Sequence[str], store: Path | str) -> str:
 
 def _copy(url: str) -> Path:
     """The folder of the copy of a URL."""
-    from calibench.data.source import data_root  # reads the source of every data module
-
     readable = re.sub(r"\W+", "-", url.partition("://")[2]).strip("-")[:60]
     digest = hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:8]
     return data_root() / "stores" / f"{readable}-{digest}"
 
 
 def _up_to_date_copy(url: str) -> Path:
-    from calibench.store.moving import pull
+    from calibench.runs.store.moving import pull
 
     copy = _copy(url)
     try:

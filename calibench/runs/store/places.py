@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from calibench.config import ExpectedFailure
+from calibench.ground.errors import ExpectedFailure
 from calibench.runs import Busy, run_folders, write_atomically
-from calibench.store.entry import STATUS, described, parse_status
+from calibench.runs.store.entry import STATUS, described, parse_status
 
 INDEX = "index.parquet"
 

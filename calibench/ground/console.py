@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from calibench.tables.output import printable
+from calibench.ground.output import printable
 
 
 class Terminal(Console):

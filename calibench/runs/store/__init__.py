@@ -10,7 +10,7 @@
 So whatever reads a folder of runs reads a store. Predictions that were imported have the path
 `<dataset>/<model>/imported/<digest>/seed=1`. In Python:
 
-    from calibench import store
+    from calibench.runs import store
     store.load("digits_lt/SmallCNN/FocalLoss/seed=1")      {"val": Predictions, "test": Predictions, ...}
     for entry in store.entries("store"):                   every entry of a store, or run of a folder of results
         entry.name, entry.predictions(), entry.metrics(), entry.digest
@@ -18,12 +18,12 @@ So whatever reads a folder of runs reads a store. Predictions that were imported
 
 from typing import TYPE_CHECKING
 
-from calibench.config.lazily import lazy
+from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
-    from calibench.store.adding import Imported, Kept, add, add_imported
-    from calibench.store.entry import Entry
-    from calibench.store.finding import (
+    from calibench.runs.store.adding import Imported, Kept, add, add_imported
+    from calibench.runs.store.entry import Entry
+    from calibench.runs.store.finding import (
         add_results_argument,
         entries,
         find,
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
         load,
         results_folder,
     )
-    from calibench.store.index import Listed, mark_verified, read_index, rebuild_index
-    from calibench.store.moving import pull, push
-    from calibench.store.places import Folder, Place, Remote, StoreError, place_of
-    from calibench.store.staging import Added
+    from calibench.runs.store.index import Listed, mark_verified, read_index, rebuild_index
+    from calibench.runs.store.moving import pull, push
+    from calibench.runs.store.places import Folder, Place, Remote, StoreError, place_of
+    from calibench.runs.store.staging import Added
 
 __all__ = [
     "Added",

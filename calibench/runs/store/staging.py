@@ -13,9 +13,9 @@ from typing import Any
 
 from calibench.runs import CorruptRun, Run, json_bytes, run_folders, write_atomically
 from calibench.runs.label_files import arrays_of
-from calibench.store.entry import STATUS, check_name
-from calibench.store.index import rebuild_index
-from calibench.store.places import Folder, Place
+from calibench.runs.store.entry import STATUS, check_name
+from calibench.runs.store.index import rebuild_index
+from calibench.runs.store.places import Folder, Place
 
 STAGED = ".partial"
 

@@ -16,7 +16,7 @@ def with_progress(results: Iterator[T], total: int, title: str) -> Iterator[T]:
         return
     from rich.progress import Progress
 
-    from calibench.tables.console import Terminal
+    from calibench.ground.console import Terminal
 
     with Progress(console=Terminal(stderr=True), transient=True) as bar:
         yield from bar.track(results, total=total, description=title)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calibench.config import near_matches
+from calibench.ground.bar import with_progress
+from calibench.ground.errors import near_matches
 from calibench.runs import CorruptRun
 from calibench.runs.label_files import checked_labels, labels_name
-from calibench.store.entry import STATUS, check_file
-from calibench.store.index import entry_names
-from calibench.store.places import Folder, Place, StoreError, place_of
-from calibench.store.staging import Added, changing, finish, note_known, noted, staged
-from calibench.tables.bar import with_progress
+from calibench.runs.store.entry import STATUS, check_file
+from calibench.runs.store.index import entry_names
+from calibench.runs.store.places import Folder, Place, StoreError, place_of
+from calibench.runs.store.staging import Added, changing, finish, note_known, noted, staged
 
 
 def pull(url: str, store: Path, names: Sequence[str] = ()) -> Added:

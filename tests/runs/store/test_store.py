@@ -14,11 +14,10 @@ import pytest
 import yaml
 
 import calibench
-from calibench import store
 from calibench.leaderboard import leaderboard, read_results
-from calibench.runs import Predictions
+from calibench.runs import Predictions, store
 from calibench.runs.lock import held
-from calibench.store.packing import ROUNDING
+from calibench.runs.store.packing import ROUNDING
 from tests import warm
 from tests.run_folders import settings_of, write_predictions, write_run
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from calibench.config import UsageError
-from calibench.config.imports import NotImported, accepts, check_arguments, imported
+from calibench.ground.errors import UsageError
+from calibench.ground.imports import NotImported, accepts, check_arguments, imported
 
 
 def plain(a: int, b: int = 2) -> None: ...

@@ -17,10 +17,10 @@ from rich.text import Text
 
 import calibench
 from calibench.cli import main
-from calibench.tables.bar import with_progress
-from calibench.tables.console import Terminal
+from calibench.ground.bar import with_progress
+from calibench.ground.console import Terminal
+from calibench.ground.output import at_work, printable, say
 from calibench.tables.csv_text import csv_field
-from calibench.tables.output import at_work, printable, say
 from tests.evaluation.examples import saved
 from tests.run_folders import write_predictions, write_run
 

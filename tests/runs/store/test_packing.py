@@ -7,7 +7,7 @@ import pytest
 
 from calibench.metrics import log_softmax
 from calibench.runs import Predictions
-from calibench.store.packing import ROUNDING, content_digest, packed
+from calibench.runs.store.packing import ROUNDING, content_digest, packed
 
 
 def logits_of(scale: float, *, n: int = 2000, k: int = 10, seed: int = 0) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from calibench.config import read_yaml
+from calibench.ground.bar import with_progress
 from calibench.runs import (
     FORMAT,
     CorruptRun,
@@ -22,12 +23,11 @@ from calibench.runs import (
     write_atomically,
 )
 from calibench.runs.folder import SEED
-from calibench.store.entry import Entry, described, entry_digest
-from calibench.store.moving import copied
-from calibench.store.packing import content_digest, save_packed
-from calibench.store.places import Folder
-from calibench.store.staging import Added, changing, finish, noted, staged
-from calibench.tables.bar import with_progress
+from calibench.runs.store.entry import Entry, described, entry_digest
+from calibench.runs.store.moving import copied
+from calibench.runs.store.packing import content_digest, save_packed
+from calibench.runs.store.places import Folder
+from calibench.runs.store.staging import Added, changing, finish, noted, staged
 
 # What may name folders of the machine and decides no number.
 _PRIVATE = ("command",)  # of environment.json

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calibench import store
+from calibench.runs import store
 from tests.run_folders import write_predictions, write_run
 
 

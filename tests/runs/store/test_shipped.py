@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import calibench
-from calibench import store
 from calibench.config import benchmarks_folder
 from calibench.evaluation.verify import verify
 from calibench.leaderboard import read_results
-from calibench.store.index import listed
+from calibench.runs import store
+from calibench.runs.store.index import listed
 
 SHIPPED = benchmarks_folder() / "store"
 ROOT = Path(__file__).parent.parent.parent

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from calibench.runs import FORMAT, CorruptRun
-from calibench.store.places import INDEX, Folder, Place, StoreError
+from calibench.runs.store.places import INDEX, Folder, Place, StoreError
 
 _FORMAT = b"calibench.format"
 

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 import calibench
-from calibench import store
 from calibench.leaderboard.reading import read_results
-from calibench.runs import CorruptRun, Predictions
-from calibench.store import staging
-from calibench.store.entry import entry_digest
+from calibench.runs import CorruptRun, Predictions, store
+from calibench.runs.store import staging
+from calibench.runs.store.entry import entry_digest
 from tests.run_folders import settings_of, write_predictions, write_run
-from tests.store.conftest import spoil
+from tests.runs.store.conftest import spoil
 
 NAME = "digits_lt/SmallCNN/FocalLoss/seed=1"
 
@@ -69,7 +68,7 @@ def test_an_entry_that_names_other_files_is_refused(kept: Path, file: str) -> No
     "name", ["../a/b/c/seed=1", "a/b/c/d/seed=x", "a/b/seed=1", "a/.b/c/d/seed=1"]
 )
 def test_an_entry_of_another_name_is_refused(name: str) -> None:
-    from calibench.store.entry import check_name
+    from calibench.runs.store.entry import check_name
 
     with pytest.raises(CorruptRun, match=r"is no <benchmark>|does not end in seed"):
         check_name(name)
