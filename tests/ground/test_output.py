@@ -107,11 +107,11 @@ def test_a_bar_is_for_a_terminal_only(
 
 
 def test_nothing_is_printed_by_another_way() -> None:
-    """`print`, a stock rich console and a bar's column that reads markup are left to tables/."""
+    """`print`, a stock rich console and a bar's column that reads markup are left to the ground."""
     root = Path(calibench.__file__).parent
     found = []
     for path in root.rglob("*.py"):
-        if path.parent == root / "tables":
+        if path.parent == root / "ground":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
