@@ -2,8 +2,8 @@
 
     python benchmarks/evidence/claims.py benchmarks/results/*.csv
 
-Reads tidy rows (`calibench leaderboard --format tidy`) and results of `calibench posthoc`, and prints a Markdown table:
-each claim of `claims.yaml`, what is found, and whether it holds.
+Reads tidy rows (of `calibench leaderboard --format tidy`, gradients.py and label_shift.py) and results of `calibench
+posthoc`, and prints a Markdown table: each claim of `claims.yaml`, what is found, and whether it holds.
 
 About losses: the share of pairs of runs in which the first loss is better than the other, the mean over data sets,
 with the 95 % interval of `calibench leaderboard --pairs`. A claim holds if every interval lies above 1/2. It does not
@@ -38,7 +38,10 @@ class Number(NamedTuple):
     method: str
     calibrator: str
     metric: str
+    split: str = "test"
 
+
+OUTSIDE = "ood"  # the split of a mean over out-of-distribution and shifted sets
 
 Numbers = Mapping[Number, Mapping[str, float]]
 """The values of each number, by seed (of `posthoc`: of the network)."""
@@ -55,26 +58,26 @@ class Finding(NamedTuple):
 
 
 def read(paths: Iterable[Path]) -> Numbers:
-    """The numbers of test sets, binned ones with 15 bins."""
+    """The numbers of each split, binned ones with 15 bins; OOD metrics by the entropy score, as means over sets."""
     found: dict[Number, dict[str, float]] = defaultdict(dict)
     for path in paths:
+        of_file: dict[tuple[Number, str], list[float]] = defaultdict(list)
         with path.open(newline="") as file:
             for row in csv.DictReader(file):
                 for number, seed, value in _values(row):
-                    found[number][seed] = value
+                    of_file[number, seed].append(value)
+        for (number, seed), values in of_file.items():
+            found[number][seed] = float(np.mean(values))
     return found
 
 
 def _values(row: Mapping[str, str]) -> Iterator[tuple[Number, str, float]]:
-    if (
-        row.get("split") == "test"
-        and row["n_bins"] in ("", "15")
-        and not row["score"] + row["class"]
-    ):
+    if row.get("n_bins") in ("", "15") and not row["class"] and row["score"] in ("", "entropy"):
         data = " ".join(filter(None, (row["benchmark"], row["variant"])))
-        number = Number(data, row["loss"], row["calibrator"], row["metric"])
+        split = OUTSIDE if row["score"] else row["split"]
+        number = Number(data, row["loss"], row["calibrator"], row["metric"], split)
         yield number, row["seed"], float(row["value"])
-    elif "fitted_on" in row:
+    elif "fitted_on" in row and row.get("size", "0") == "0":  # of `posthoc`, fitted on all examples
         for metric in ("nll", "brier", "ece", "error"):
             number = Number(f"{row['dataset']}/{row['model']}", "", row["calibrator"], metric)
             yield number, row["repeat"], float(row[metric])
@@ -109,13 +112,14 @@ def _runs(claim: Mapping[str, Any], numbers: Numbers, data: str, method: str) ->
     """The values of a method's runs on a data set, the smaller the better."""
 
     def values(calibrator: str) -> Mapping[str, float]:
-        return numbers.get(Number(data, method, calibrator, claim["metric"]), {})
+        number = Number(data, method, calibrator, claim["metric"], claim.get("split", "test"))
+        return numbers.get(number, {})
 
     raw = values(claim.get("calibrator", "raw"))
     if (after := claim.get("change")) is not None:
         changed = values(after)
         raw = {seed: abs(value - changed[seed]) for seed, value in raw.items() if seed in changed}
-    return np.array([*raw.values()])
+    return np.array([*raw.values()]) * (-1 if claim.get("larger") else 1)
 
 
 def of_calibrators(claim: Mapping[str, Any], numbers: Numbers) -> list[Finding]:

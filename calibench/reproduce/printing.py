@@ -12,6 +12,8 @@ from calibench.tables.grid import Grid, Heading
 from calibench.tables.published import PAPERS, Published
 from calibench.tables.titles import Metric
 
+CLAIMS = "https://calibench.github.io/calibench/benchmarks/results/evidence.html"
+
 
 def entry(line: Line) -> str:
     """The paper's value, ours, and their difference, one under the other."""
@@ -103,6 +105,7 @@ def notes(made: Reproduction) -> Iterator[str]:
     for note in dict.fromkeys(line.number.note for line in lines if line.number.note):
         yield f"on the paper's numbers: {note}"
     yield _count(lines)
+    yield f"the papers' claims, tested one by one on small networks: {CLAIMS}"
     for reason in dict.fromkeys(line.ours.missing for line in lines if line.ours.missing):
         missing = dict.fromkeys(line.number for line in lines if line.ours.missing == reason)
         rows = dict.fromkeys(f"{number.dataset} {number.model}" for number in missing)

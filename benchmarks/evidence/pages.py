@@ -1,0 +1,210 @@
+"""Tables of README and of the pages about the evidence, made again from the committed rows.
+
+    python benchmarks/evidence/pages.py
+
+Rewrites what stands between `<!-- evidence: NAME -->` and `<!-- /evidence -->` in the files of `PAGES`; a test holds
+them equal. Sentences are written by hand: read them again where a table changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import claims
+import label_shift
+import numpy as np
+import pandas as pd
+import yaml
+
+from calibench.analyses.posthoc.summary import (
+    TS,
+    Estimate,
+    Summary,
+    frame,
+    summarised,
+)
+from calibench.statistics.pairs import Runs, beats
+from calibench.tables.key import RAW
+
+BENCHMARKS = Path(__file__).parent.parent
+RESULTS = BENCHMARKS / "results"
+PAGES = (
+    "README.md",
+    "docs/concepts/do-losses-matter.md",
+    "benchmarks/results/evidence.md",
+    "benchmarks/results/label_shift.md",
+)
+
+BASE, CVC = "CrossEntropyLoss", "CrossValidatedCalibration"
+SETS = {
+    "digits_lt": "long-tailed digits",
+    "breast_cancer": "breast cancer",
+    "wine": "wine",
+    "financial_phrasebank": "Financial PhraseBank",
+    "cifar10_lt": "long-tailed CIFAR-10",
+    "cifar100_lt": "long-tailed CIFAR-100",
+    "newsgroups": "20 Newsgroups",
+    "ag_news": "AG News",
+}
+SHOWN = 6  # calibrators in README
+
+Table = Sequence[Sequence[str]]
+
+
+@cache
+def numbers() -> claims.Numbers:
+    """All committed rows."""
+    return claims.read(sorted(RESULTS.glob("*.csv")))
+
+
+@cache
+def sets() -> dict[str, str]:
+    """The data sets on which all losses have been scored after CVC: the rows' name and the printed one."""
+    scored = {n.data for n in numbers() if n.calibrator == CVC and n.split == "test"}
+    names = {data: SETS.get(data.split()[0]) for data in scored}
+    order = [*SETS.values()]
+    kept = {data: title for data, title in names.items() if title}
+    return dict(sorted(kept.items(), key=lambda item: order.index(item[1])))
+
+
+@cache
+def losses() -> list[str]:
+    """The losses that have runs on every set, cross-entropy first."""
+    of_sets = [
+        {n.method for n in numbers() if n.data == data and n.calibrator == CVC} for data in sets()
+    ]
+    return sorted(set.intersection(*of_sets), key=lambda name: (name != BASE, name))
+
+
+def values(data: str, loss: str, metric: str, calibrator: str) -> np.ndarray:
+    """The values of a loss's runs."""
+    return np.array([*numbers()[claims.Number(data, loss, calibrator, metric)].values()])
+
+
+def against_base(loss: str, calibrator: str, data: Sequence[str]) -> str:
+    """How likely a run of a loss has a lower NLL than one of cross-entropy."""
+    sides = [[Runs(values(one, name, "nll", calibrator)) for one in data] for name in (loss, BASE)]
+    found = beats(*sides)
+    return f"{found.probability:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def pairs(calibrators: Mapping[str, str]) -> Iterator[list[str]]:
+    """Each loss against cross-entropy over data sets, best last calibrator first."""
+    yield ["loss", *calibrators.values()]
+    rows = [
+        [loss, *(against_base(loss, c, [*sets()]) for c in calibrators)] for loss in losses()[1:]
+    ]
+    yield from sorted(rows, key=lambda row: row[-1], reverse=True)
+
+
+def readme_losses() -> Iterator[list[str]]:
+    """The same, a column a loss."""
+    rows = [*pairs({"raw": "raw", CVC: "after CVC"})]
+    for head, *cells in zip(*rows, strict=True):
+        first = "P(lower NLL than cross-entropy)" if head == "loss" else head
+        yield [first, *(cell.removesuffix("Loss") for cell in cells)]
+
+
+def pairs_by_set() -> Iterator[list[str]]:
+    """Each loss against cross-entropy on each data set, after CVC."""
+    yield ["loss, NLL +CVC", *sets().values()]
+    for loss in losses()[1:]:
+        yield [loss, *(against_base(loss, CVC, [data]) for data in sets())]
+
+
+def spans() -> Iterator[list[str]]:
+    """From the best loss to the worst one: NLL, its two parts, and after CVC."""
+    columns = {
+        "NLL": ("nll", "raw"),
+        "of it refinement": ("nll_refinement", "raw"),
+        "of it calibration": ("nll_calibration", "raw"),
+        "NLL +CVC": ("nll", CVC),
+    }
+    yield ["data set", "runs a loss", *columns]
+    for data, title in sets().items():
+        means = {
+            name: [values(data, loss, *place).mean() for loss in losses()]
+            for name, place in columns.items()
+        }
+        runs = str(len(values(data, BASE, "nll", "raw")))
+        yield [title, runs, *(f"{min(of):.3f} to {max(of):.3f}" for of in means.values())]
+
+
+def claims_table() -> Iterator[list[str]]:
+    """The papers' claims, one by one."""
+    yield ["paper", "claim", "found", "data sets", "verdict"]
+    yield from claims.rows(yaml.safe_load(claims.CLAIMS.read_text()), numbers())
+
+
+@cache
+def posthoc(file: str) -> tuple[pd.DataFrame, Summary | None]:
+    """Rows of `calibench posthoc`, and their summary if calibrators were fitted on all examples."""
+    metrics = ["nll", "brier", "ece", "error"]
+    found = frame(pd.read_csv(RESULTS / file).to_dict("records"), metrics)
+    return found, summarised(found, metrics) if not found["size"].any() else None
+
+
+def readme_posthoc() -> Iterator[list[str]]:
+    """The best calibrators by mean rank, with temperature scaling and raw."""
+    found = posthoc("posthoc_real.csv")[1]
+    gains = {
+        "NLL lower than raw by": ("nll", RAW),
+        "NLL lower than TS by": ("nll", TS),
+        "Brier lower than TS by": ("brier", TS),
+    }
+    yield ["#", "calibrator", "mean rank", *gains, "ECE %", "Error %"]
+    for place, name in enumerate(found.names, 1):
+        if place <= SHOWN or name in (RAW, TS):
+            cells = [_gain(found.improvement[*of, name]) for of in gains.values()]
+            means = [f"{100 * found.means[metric][name]:.2f}" for metric in ("ece", "error")]
+            rank = f"{found.ranks.mean_ranks[place - 1]:.2f}"
+            yield [str(place), name, rank, *cells, *means]
+
+
+def _gain(found: Estimate) -> str:
+    """A mean with its interval; nothing against itself."""
+    mean, low, high = (
+        f"{round(value, 4) + 0.0:.4f}" for value in (found.mean, found.low, found.high)
+    )
+    return "" if low == high == "0.0000" else f"{mean} [{low}, {high}]"
+
+
+TABLES: dict[str, Callable[[], Iterator[Sequence[str]]]] = {
+    "posthoc": readme_posthoc,
+    "losses, a column each": readme_losses,
+    "losses": lambda: pairs(
+        {"raw": "P(lower NLL than cross-entropy), raw", CVC: "the same, after CVC"}
+    ),
+    "pairs by set": pairs_by_set,
+    "spans": spans,
+    "claims": claims_table,
+    "label shift digits_lt": lambda: label_shift.table(
+        label_shift.read(RESULTS / "label_shift.csv")["digits_lt"]
+    ),
+}
+
+
+def rewritten(text: str) -> str:
+    """A page with its tables made again."""
+
+    def block(found: re.Match[str]) -> str:
+        head, *rows = TABLES[found[1]]()
+        lines = [head, ["---"] * len(head), *rows]
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return f"<!-- evidence: {found[1]} -->\n{table}\n<!-- /evidence -->"
+
+    return re.sub(r"<!-- evidence: (.*?) -->\n.*?<!-- /evidence -->", block, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Rewrite the pages."""
+    for name in PAGES:
+        page = BENCHMARKS.parent / name
+        page.write_text(rewritten(page.read_text()))
+
+
+if __name__ == "__main__":
+    main()

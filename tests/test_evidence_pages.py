@@ -1,0 +1,68 @@
+"""Tables of README and of the pages about the evidence are those of the committed rows, and so is what is said of them."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def pages() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "benchmarks" / "evidence")
+        return importlib.import_module("pages")
+
+
+def test_committed_tables_are_those_of_the_rows(pages: ModuleType) -> None:
+    shown = 0
+    for name in pages.PAGES:
+        text = (ROOT / name).read_text()
+        assert pages.rewritten(text) == text, f"{name}: python benchmarks/evidence/pages.py"
+        shown += text.count("<!-- evidence: ")
+    assert shown >= len(pages.TABLES)
+
+
+def test_a_table_that_is_not_that_of_the_rows_is_made_again(pages: ModuleType) -> None:
+    text = "before\n<!-- evidence: losses -->\n| old |\n<!-- /evidence -->\nafter\n"
+    found = pages.rewritten(text)
+    assert "old" not in found
+    assert found.count("| ") > 20
+    assert pages.rewritten(found) == found
+
+
+def ends(cell: str) -> tuple[float, float]:
+    low, high = cell.partition("[")[2].strip("]").split(", ")
+    return float(low), float(high)
+
+
+def test_no_loss_is_said_to_be_ahead_and_one_to_be_behind(pages: ModuleType) -> None:
+    _, *rows = pages.TABLES["losses"]()
+    after = {row[0]: ends(row[-1]) for row in rows}
+    assert len(after) == 9
+    assert all(low <= 0.5 for low, _ in after.values())
+    assert [loss for loss, (_, high) in after.items() if high < 0.5] == ["BSCEGRALoss"]
+
+
+def test_the_structured_scalings_improve_both_proper_scores(pages: ModuleType) -> None:
+    head, *rows = pages.TABLES["posthoc"]()
+    structured = [dict(zip(head, row, strict=True)) for row in rows if "Structured" in row[1]]
+    assert len(structured) == 2
+    for row in structured:
+        assert ends(row["NLL lower than TS by"])[0] > 0
+        assert ends(row["Brier lower than TS by"])[0] > 0
+
+
+def test_known_frequencies_cure_a_label_shift(pages: ModuleType) -> None:
+    head, *rows = pages.TABLES["label shift digits_lt"]()
+    found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    usual, known = (found[f"TemperatureScaling tail_val{cure}"] for cure in ("", " after"))
+    estimated = found["TemperatureScaling tail_val EM"]
+    assert float(known["NLL"]) < float(found["TemperatureScaling balanced_val"]["NLL"])
+    assert float(known["Error %"]) < float(estimated["Error %"]) < float(usual["Error %"])
+    assert float(estimated["NLL"]) > float(found["uncalibrated"]["NLL"])
+    assert "infinite" in found["BiasCorrectedTemperatureScaling tail_val"]["NLL"]
