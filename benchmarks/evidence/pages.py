@@ -26,8 +26,8 @@ from calibench.analyses.posthoc.summary import (
     frame,
     summarised,
 )
+from calibench.runs.key import RAW
 from calibench.statistics.pairs import Runs, beats
-from calibench.tables.key import RAW
 
 BENCHMARKS = Path(__file__).parent.parent
 RESULTS = BENCHMARKS / "results"
