@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 
-from calibench.calibrators.base import Calibrator
+from calibench.calibrators.base import Calibrator, check_calibration_set
 from calibench.calibrators.convergence import ConvergenceWarning
 from calibench.calibrators.ensemble import EnsembleTemperatureScaling
 from calibench.calibrators.experimental import EntropyTemperatureScaling
@@ -97,12 +97,33 @@ class CrossValidatedCalibration(Calibrator):
     def _known(self) -> list[Calibrator]:
         return [cast("Calibrator", one) for one in self.candidates]
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
+    @torch.no_grad()
+    def fit_choice(self, choice: int, logits: Tensor, target: Tensor) -> Self:
+        """Fit a candidate that was chosen elsewhere.
+
+        Args:
+            choice: Its position, from 1; 0 for none.
+            logits: Finite scores, (N, K).
+            target: Class indices, (N,).
+
+        Returns:
+            The calibrator itself.
+
+        Raises:
+            ValueError: If there is no such candidate, or as `fit` does.
+        """
+        if not 0 <= choice < len(self.candidates):
+            raise ValueError(f"`choice` must be 0 to {len(self.candidates) - 1}, got {choice}.")
+        check_calibration_set(logits, target)
+        logits = logits.double()
         _forget(self)
-        best = self._best(logits, target) if len(target) >= FEWEST else 0
-        self.chosen = logits.new_tensor(best)
-        self.uniform_share = _uniform_share(logits) * bool(best)
-        self._known[best].fit(logits, target)
+        self.chosen = logits.new_tensor(choice)
+        self.uniform_share = _uniform_share(logits) * bool(choice)
+        self._known[choice].fit(logits, target)
+        return self
+
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        self.fit_choice(self._best(logits, target) if len(target) >= FEWEST else 0, logits, target)
 
     def _best(self, logits: Tensor, target: Tensor) -> int:
         """Position of the candidate with the lowest NLL on held-out folds."""
@@ -123,9 +144,14 @@ def _held_out(calibrator: Calibrator, logits: Tensor, target: Tensor, fold: Tens
     model, found = copy.deepcopy(calibrator), torch.empty_like(logits)
     for which in range(int(fold.max()) + 1):
         out = fold == which
-        log_probs = model.fit(logits[~out], target[~out]).log_prob(logits[out])
-        found[out] = mixed_with_uniform(log_probs, _uniform_share(logits[~out]))
+        found[out] = refitted(model, logits[~out], target[~out], logits[out])
     return _nll(found, target)
+
+
+def refitted(model: Calibrator, logits: Tensor, target: Tensor, others: Tensor) -> Tensor:
+    """Log-probabilities of others (M, K), mixed with the uniform ones as those of the choice are, after a fit."""
+    log_probs = model.fit(logits, target).log_prob(others)
+    return mixed_with_uniform(log_probs, _uniform_share(logits))
 
 
 def _uniform_share(logits: Tensor) -> Tensor:

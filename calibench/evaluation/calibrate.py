@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import inspect
 import io
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -91,33 +91,43 @@ def save_calibrator(calibrator: Calibrator, path: Path) -> None:
     Raises:
         ValueError: If it has not been fitted, or is none that `load_calibrator` finds by its name.
     """
-    if type(calibrator).__name__ not in classes("calibrators"):
-        raise ValueError(
-            f"a calibrator file holds one of `calibench list calibrators`, not a {type(calibrator).__name__}."
-        )
+    described = _described(calibrator)
     if not calibrator.fitted:
         raise ValueError(f"{type(calibrator).__name__} has not been fitted.")
-    arguments = {
-        name: getattr(calibrator, _ATTRIBUTES.get(name, name))
-        for name in inspect.signature(type(calibrator)).parameters
-    }
-    if any(isinstance(part, Calibrator) for value in arguments.values() for part in _parts(value)):
-        raise ValueError(
-            f"a calibrator file holds no calibrators of calibrators, as of this {type(calibrator).__name__}."
-        )
-    content = {
-        "format": FORMAT,
-        "calibrator": type(calibrator).__name__,
-        "arguments": arguments,
-        "state": calibrator.state_dict(),
-    }
     buffer = io.BytesIO()
-    torch.save(content, buffer)
+    torch.save({"format": FORMAT, **described, "state": calibrator.state_dict()}, buffer)
     write_output(path, buffer.getvalue())
 
 
-def _parts(value: object) -> Sequence[object]:
-    return value if isinstance(value, list | tuple) else [value]
+def _described(value: Any) -> Any:
+    """A calibrator as the name of its class and its arguments, those inside of it too; other values as they are."""
+    if isinstance(value, list | tuple):
+        return [_described(part) for part in value]
+    if not isinstance(value, Calibrator):
+        return value
+    name = type(value).__name__
+    if name not in classes("calibrators"):
+        raise ValueError(
+            f"a calibrator file holds one of `calibench list calibrators`, not a {name}."
+        )
+    arguments = {
+        name: _described(getattr(value, _ATTRIBUTES.get(name, name)))
+        for name in inspect.signature(type(value)).parameters
+    }
+    return {"calibrator": name, "arguments": arguments}
+
+
+def _built(value: Any) -> Any:
+    """What `_described` described, calibrators unfitted."""
+    if isinstance(value, list):
+        return [_built(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    name, known = value["calibrator"], classes("calibrators")
+    if name not in known:
+        raise ValueError(f"there is no calibrator `{name}`{near_matches(name, known)}")
+    arguments = {name: _built(given) for name, given in value["arguments"].items()}
+    return getattr(calibrators, name)(**arguments)
 
 
 def load_calibrator(path: Path | str) -> Calibrator:
@@ -132,10 +142,6 @@ def load_calibrator(path: Path | str) -> Calibrator:
     with corrupt_if_it_fails(f"{path} is not a calibrator file"):
         check_archive(Path(path))
         content = torch.load(path, map_location="cpu", weights_only=True)
-        name, arguments, state = (content[key] for key in ("calibrator", "arguments", "state"))
-        known = classes("calibrators")
-        if name not in known:
-            raise ValueError(f"there is no calibrator `{name}`{near_matches(name, known)}")
-        calibrator: Calibrator = getattr(calibrators, name)(**arguments)
-        calibrator.load_state_dict(state)
+        calibrator: Calibrator = _built(content)
+        calibrator.load_state_dict(content["state"])
     return calibrator

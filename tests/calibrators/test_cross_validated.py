@@ -55,6 +55,17 @@ def test_a_calibrator_that_saw_no_error_does_not_rule_one_out() -> None:
     assert float(model.log_prob(logits).min()) >= -torch.log(torch.tensor(3 * 61.0)) - 1e-9
 
 
+def test_a_choice_made_elsewhere_is_fitted_in_its_place() -> None:
+    logits, target = drawn(200, 3, 2.0)
+    logits = logits.float()
+    fitted = CrossValidatedCalibration().fit(logits, target)
+    placed = CrossValidatedCalibration().fit_choice(int(fitted.chosen), logits, target)
+    assert torch.equal(placed.log_prob(logits), fitted.log_prob(logits))
+    assert CrossValidatedCalibration().fit_choice(0, logits, target).uniform_share == 0
+    with pytest.raises(ValueError, match="`choice` must be 0 to 7, got 8"):
+        fitted.fit_choice(8, logits, target)
+
+
 def test_too_few_examples_for_folds_stay_as_they_are() -> None:
     logits, target = drawn(19, 4, 3.0)
     assert CrossValidatedCalibration().fit(logits, target).chosen == 0

@@ -18,6 +18,7 @@ from calibench.calibrators import (
     CrossValidatedCalibration,
     DirichletCalibration,
     HistogramBinning,
+    IsotonicTopLabel,
     LabelShiftCorrection,
     SplineCalibration,
     TemperatureScaling,
@@ -58,12 +59,18 @@ def test_a_file_gives_the_same_calibrator(calibrator: Calibrator, tmp_path: Path
     assert {name: vars(read)[name] for name in plain} == plain
 
 
-def test_a_choice_among_calibrators_of_ones_own_is_not_written(tmp_path: Path) -> None:
+def test_a_choice_among_calibrators_of_ones_own_is_written(tmp_path: Path) -> None:
     val = predictions(split="val")
-    calibrator = CrossValidatedCalibration(calibrators=[TemperatureScaling()])
-    calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
-    with pytest.raises(ValueError, match="holds no calibrators of calibrators"):
-        save_calibrator(calibrator, tmp_path / "cal.pt")
+    logits, target = torch.from_numpy(val.logits), torch.from_numpy(val.target)
+    own = [TemperatureScaling(), IsotonicTopLabel(smoothing=2)]
+    calibrator = CrossValidatedCalibration(calibrators=own, folds=3).fit_choice(2, logits, target)
+    save_calibrator(calibrator, tmp_path / "cal.pt")
+    read = load_calibrator(tmp_path / "cal.pt")
+    assert torch.equal(read(logits), calibrator(logits))
+    assert (read.folds, read.choice.smoothing) == (3, 2)
+    own.append(LabelShiftCorrection())
+    with pytest.raises(ValueError, match="list calibrators`, not a LabelShiftCorrection"):
+        save_calibrator(CrossValidatedCalibration(calibrators=own), tmp_path / "cal.pt")
 
 
 def test_an_unfitted_calibrator_is_not_written(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from calibench.calibrators import Calibrator
 from calibench.calibrators.convergence import ConvergenceWarning
-from calibench.calibrators.cross_validated import FEWEST
+from calibench.calibrators.cross_validated import FEWEST, refitted
 from calibench.calibrators.folds import stratified_folds
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.doctor.gain import Gain, nll
@@ -26,7 +26,9 @@ from calibench.runs.key import RAW
 
 _VALUES = 500_000  # log-probabilities that are fitted on; of more examples some are drawn, at least so many:
 _ROWS = 2000
-_SMALL = 200_000  # log-probabilities up to which there are five folds; else three
+_SMALL = (
+    40_000  # log-probabilities up to which there are five folds, 15 fits of each; else three, and 6
+)
 
 
 class Held(NamedTuple):
@@ -50,7 +52,7 @@ class Choice:
 
     Attributes:
         nll: Cross-validated NLL of each calibrator by name, the best one first; `raw` is among them.
-        calibrator: The best one, unfitted; None if that is raw.
+        chosen: Position of the best one among the calibrators, from 1; 0 if that is raw.
         gain: What the choice takes from the NLL of raw, where it is made anew without each fold.
         agreeing: Folds without which the choice was the same.
         folds: Number of folds.
@@ -59,7 +61,7 @@ class Choice:
     """
 
     nll: dict[str, float]
-    calibrator: Calibrator | None
+    chosen: int
     gain: Gain
     agreeing: int
     folds: int
@@ -74,7 +76,7 @@ class Choice:
     @property
     def helps(self) -> bool:
         """Whether the choice beats raw beyond noise."""
-        return self.gain.low > 0 and self.calibrator is not None
+        return self.gain.low > 0 and self.chosen > 0
 
 
 def choose(
@@ -87,6 +89,7 @@ def choose(
 ) -> Choice:
     """Choose a calibrator by its NLL on examples that it was not fitted on.
 
+    Each is mixed with the uniform probabilities, as `CrossValidatedCalibration` does with its choice.
     Each pair of folds is left out of a fit once. So for each fold the choice is made on the other folds, by fits
     that have not seen what they are scored on, nor that fold, and the gain is that of these choices on their folds.
 
@@ -131,7 +134,7 @@ def _held(scores: Tensor, target: Tensor, fold: Tensor, calibrator: Calibrator) 
     model = copy.deepcopy(calibrator)
     for one, other in combinations_with_replacement(range(folds), 2):
         out = (fold == one) | (fold == other)
-        log_probs = model.fit(scores[~out], target[~out]).log_prob(scores[out])
+        log_probs = refitted(model, scores[~out], target[~out], scores[out])
         found.nll[out.nonzero().squeeze(1), one + other - fold[out]] = nll(log_probs, target[out])
         if one == other:
             found.log_probs[out] = log_probs
@@ -153,7 +156,7 @@ def _chosen(
     best, names = order[0], [RAW, *unique_names(calibrators)]
     return Choice(
         nll={names[which]: float(of_fold[which].mean()) for which in order},
-        calibrator=None if best == 0 else copy.deepcopy(calibrators[best - 1]),
+        chosen=best,
         gain=Gain.of(of_fold[0], nested),
         agreeing=int((picked == best).sum()),
         folds=folds,

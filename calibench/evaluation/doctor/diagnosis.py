@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from calibench.calibrators import Calibrator
+from calibench.calibrators import Calibrator, CrossValidatedCalibration
 from calibench.calibrators.cross_validated import FEWEST, candidates
 from calibench.evaluation.doctor.choice import Choice, Watch, choose
 from calibench.evaluation.doctor.examples import Examples
@@ -60,8 +60,9 @@ def diagnose(
     else:
         known = calibrators or candidates(source.scores.shape[1])
         choice = choose(source.scores, source.target, known, jobs=jobs, watch=watch)
-        if choice.helps and choice.calibrator is not None:
-            fitted = choice.calibrator.fit(source.scores, source.target)
+        if choice.helps:
+            model = CrossValidatedCalibration(calibrators=calibrators or None)
+            fitted = model.fit_choice(choice.chosen, source.scores, source.target)
         lines += [*_advice(choice), *_afterwards(choice, examples, fitted if val else None)]
     return Diagnosis([*lines, *_enough(examples)], fitted)
 

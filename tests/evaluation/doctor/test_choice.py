@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from calibench.calibrators.cross_validated import candidates
 from calibench.calibrators.folds import stratified_folds
 from calibench.evaluation.doctor import choice as of_doctor
 from calibench.evaluation.doctor.choice import choose
+from calibench.evaluation.doctor.diagnosis import diagnose
 from calibench.evaluation.doctor.gain import Gain, nll
 from calibench.runs.key import RAW
 
@@ -28,7 +31,8 @@ def test_the_gain_is_that_of_nested_cross_validation_done_by_hand() -> None:
         if which == 0:
             return nll(scores[test].log_softmax(1), target[test])
         model = calibrators[which - 1].fit(scores[train], target[train])
-        return nll(model.log_prob(scores[test]), target[test])
+        share = 1 / (int(train.sum()) + 1)
+        return nll(((1 - share) * model(scores[test]) + share / 4).log(), target[test])
 
     gains, picks = torch.empty(90, dtype=torch.float64), []
     for outer in range(5):
@@ -80,13 +84,24 @@ def test_matrices_are_not_tried_on_many_classes() -> None:
     assert np.diff(counts).tolist() == [0, -1, 0]
 
 
-def test_a_calibrator_that_gives_exact_zeros_is_not_chosen() -> None:
+def test_a_calibrator_that_gives_exact_zeros_is_scored_with_a_floor() -> None:
     base = examples(60)
     found = choose(base.scores, base.target, [HistogramBinning()])
     assert found.name == RAW
-    assert found.nll["HistogramBinning"] == np.inf
+    assert found.nll[RAW] < found.nll["HistogramBinning"] < np.log(4 * 49)
     gain = Gain.of(torch.zeros(2), torch.tensor([0.0, torch.inf]))
     assert str(gain) == "-inf [nan, nan]"
+
+
+def test_a_model_without_an_error_gets_a_calibrator_that_does_not_rule_one_out() -> None:
+    """A temperature goes to 0 where all are right; an error among later examples must not cost hundreds of nats."""
+    base = examples(100)
+    right = replace(base, target=base.scores.argmax(1))
+    found = diagnose(right, calibrators=[TemperatureScaling()]).calibrator
+    assert found is not None
+    assert float(found.log_prob(base.scores).min()) >= -np.log(4 * 101) - 1e-9
+    alone = TemperatureScaling().fit(base.scores, right.target)
+    assert float(alone.log_prob(base.scores).min()) < -10
 
 
 def test_fewer_than_20_examples_are_refused() -> None:

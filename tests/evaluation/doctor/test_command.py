@@ -71,7 +71,7 @@ def test_the_calibrator_is_chosen_on_validation_and_measured_on_test(
     assert any(line.startswith("label shift: yes, ") for line in lines)
     assert any(line.startswith("measured: gain in NLL 0.") for line in lines)
     assert any(line.startswith("after it: cannot be told from calibrated") for line in lines)
-    fitted = load_calibrator(tmp_path / "cal.pt").parameters_dict()
+    fitted = load_calibrator(tmp_path / "cal.pt").choice.parameters_dict()
     assert fitted["temperature"] == pytest.approx(2, rel=0.15)
 
 
