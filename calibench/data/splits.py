@@ -153,21 +153,34 @@ def hold_out_groups(
         part: Share of the rows that is held out, or as an integer their number.
         seed: What orders the groups.
     """
-    members = np.zeros((int(groups.max()) + 1, int(target.max()) + 1), np.int64)
-    np.add.at(members, (groups.numpy(), target.numpy()), 1)
-    wanted = _wanted(torch.from_numpy(members.sum(0)), part).numpy()
-    held = np.zeros(len(members), bool)
+    members, wanted = _members(target, groups), _wanted(torch.bincount(target), part).tolist()
+    distance, held = sum(wanted), np.zeros(len(members), bool)
     order = np.random.default_rng(seed).permutation(len(members))
     for more_than_wanted in (False, True):
-        for group in order[~held[order]]:
-            if not wanted.any():
+        for group in order[~held[order]].tolist():
+            if not distance:
                 break
-            after = wanted - members[group]
-            nearer = np.abs(after).sum() < np.abs(wanted).sum()
-            if nearer and (more_than_wanted or after.min() >= 0):
-                wanted, held[group] = after, True
+            rows = members[group].items()
+            nearer = sum(abs(wanted[label]) - abs(wanted[label] - count) for label, count in rows)
+            fits = all(wanted[label] >= count for label, count in rows)
+            if nearer > 0 and (more_than_wanted or fits):
+                for label, count in rows:
+                    wanted[label] -= count
+                distance, held[group] = distance - nearer, True
     chosen = torch.from_numpy(held)[groups]
     return (~chosen).nonzero().squeeze(1), chosen.nonzero().squeeze(1)
+
+
+def _members(target: Tensor, groups: Tensor) -> list[dict[int, int]]:
+    """How many rows of each class every group has, without those that it lacks."""
+    classes = int(target.max()) + 1
+    pairs, counts = np.unique(groups.numpy() * classes + target.numpy(), return_counts=True)
+    found: list[dict[int, int]] = [{} for _ in range(int(groups.max()) + 1)]
+    for group, label, count in zip(
+        *(part.tolist() for part in (*np.divmod(pairs, classes), counts)), strict=True
+    ):
+        found[group][label] = count
+    return found
 
 
 def hold_out_share_of_groups(

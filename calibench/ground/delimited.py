@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
+import numpy as np
+
 _QUOTE = b'"'
+_BLOCK = 2**18  # bytes that are looked at together, so that they stay in the processor's cache
 
 
 def checked_cells(path: Path, separator: str = ",") -> int:
@@ -24,18 +28,32 @@ def checked_cells(path: Path, separator: str = ",") -> int:
         ValueError: If a row has more or fewer cells; the message names the row, counted from 1 below the header.
     """
     sign, row = separator.encode(), 0
-    with path.open("rb") as file:  # counting separators is ten times as fast as parsing
+    with path.open("rb") as file:
         header = file.readline()
         gaps = header.count(sign)
-        for line in [header] if _QUOTE in header else file:
-            if _QUOTE in line:
+        lines = header if _QUOTE in header else file.read(_BLOCK) + file.readline()
+        while lines:
+            if _QUOTE in lines:
                 return _checked_quoted(path, separator)
-            if line.count(sign) == gaps:
-                row += 1
-            elif line.strip():
-                row += 1
-                _check_row(line.decode(errors="replace").split(separator), gaps + 1, row)
+            row = _checked_lines(lines, sign, gaps, row)
+            lines = file.read(_BLOCK) + file.readline()
     return gaps + 1
+
+
+def _checked_lines(lines: bytes, sign: bytes, gaps: int, row: int) -> int:
+    """Check whole lines without quotes that follow so many rows, and say how many rows there are after them."""
+    text = np.frombuffer(lines, np.uint8)
+    ends = np.flatnonzero(text == ord(b"\n"))  # ten times as fast as parsing
+    signs = np.searchsorted(np.flatnonzero(text == ord(sign)), ends)
+    if lines.endswith(b"\n") and (np.diff(signs, prepend=0) == gaps).all():
+        return row + len(ends)
+    for line in io.BytesIO(lines):
+        if line.count(sign) == gaps:
+            row += 1
+        elif line.strip():
+            row += 1
+            _check_row(line.decode(errors="replace").split(sign.decode()), gaps + 1, row)
+    return row
 
 
 def _checked_quoted(path: Path, separator: str) -> int:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,6 +12,7 @@ from calibench.data.splits import (
     complement,
     fingerprint,
     hold_out,
+    hold_out_groups,
     stratified_fraction,
 )
 
@@ -81,6 +83,25 @@ def test_hold_out_is_a_stratified_partition() -> None:
     assert counts(rest) == [32, 16, 8]
     assert torch.equal(torch.cat([rest.inputs, held.inputs]).sort().values, whole.inputs)
     assert torch.equal(whole.target[held.inputs.long()], held.target)
+
+
+@pytest.mark.parametrize("part", [0.1, 0.35])
+def test_groups_are_held_out_by_the_rule_written_on_whole_tables(part: float) -> None:
+    random = np.random.default_rng(0)
+    target, groups = random.choice(4, 300, p=[0.6, 0.2, 0.15, 0.05]), random.integers(60, size=300)
+    groups[groups == 7] = 8  # a number that no row has
+    members = np.zeros((60, 4), int)
+    np.add.at(members, (groups, target), 1)
+    rest, held = hold_out_groups(torch.from_numpy(target), torch.from_numpy(groups), part, 3)
+    wanted = np.round(members.sum(0) * part).astype(int)
+    chosen, order = np.zeros(60, bool), np.random.default_rng(3).permutation(60)
+    for fits_only in (True, False):
+        for group in order[~chosen[order]]:
+            after = wanted - members[group]
+            if abs(after).sum() < abs(wanted).sum() and not (fits_only and after.min() < 0):
+                wanted, chosen[group] = after, True
+    np.testing.assert_array_equal(held, np.flatnonzero(chosen[groups]))
+    np.testing.assert_array_equal(rest, np.flatnonzero(~chosen[groups]))
 
 
 def test_complement() -> None:

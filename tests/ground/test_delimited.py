@@ -47,6 +47,19 @@ def test_the_row_is_named(bad: str, cell: str, tmp_path: Path) -> None:
             checked_cells(path)
 
 
+@pytest.mark.parametrize("cell", ["x", '"x"'])
+def test_rows_are_counted_across_blocks(cell: str, tmp_path: Path) -> None:
+    many = "1,2,x\r\n" * 100_000  # 700 kB, in blocks that end with a whole line
+    assert checked_cells(write(tmp_path, f"a,b,label\r\n{many}")) == 3
+    with pytest.raises(ValueError, match=r"^row 100001 has 2 cells, its header 3"):
+        checked_cells(write(tmp_path, f"a,b,label\r\n{many}5,6\r\n{many}1,2,{cell}\r\n"))
+    nine = "1,2,x\n" * 9
+    with pytest.raises(ValueError, match=r"^row 10 has 2 cells, its header 3"):
+        checked_cells(
+            write(tmp_path, f"a,b,label\n{nine}1,2\n1,2,3,x\n")
+        )  # as many commas as it should have
+
+
 def test_every_reader_names_the_file_and_the_row(tmp_path: Path) -> None:
     shifted = write(tmp_path, "a,b,label\n1,2,x,9\n3,4,y,9\n")  # pandas takes `a` for row names
     with pytest.raises(DataError, match=r"table.csv cannot be read: row 1 has 4 cells"):
