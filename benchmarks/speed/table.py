@@ -22,7 +22,7 @@ from calibench.data.tabular.table import TableDataModule
 
 
 def write(path: Path, rows: int, columns: int) -> None:
-    """Write normal numbers of six decimals, which repeat after 1,000 rows, one of three labels, and groups of ten rows."""
+    """Write numbers of six decimals, which repeat after 1,000 rows, three labels and groups of ten rows."""
     random = np.random.default_rng(0)
     drawn = [",".join(f"{x:.6f}" for x in row) for row in random.normal(size=(1000, columns))]
     labels = random.choice(["a", "b", "c"], rows)
@@ -48,8 +48,8 @@ def measured(way: str, path: str) -> tuple[float, float]:
 
 
 def _peak() -> float:
-    (line,) = (line for line in Path("/proc/self/status").open() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
+    _, _, after = Path("/proc/self/status").read_text().partition("VmHWM:")
+    return int(after.split()[0]) / 1024
 
 
 def elsewhere(way: str, path: Path) -> tuple[float, float]:
@@ -78,10 +78,10 @@ def main(arguments: list[str] | None = None) -> None:
         write(path, options.rows, options.columns)
         print(f"{options.rows:,} x {options.columns}, {path.stat().st_size / 1e6:.0f} MB")
         for _ in range(options.repeats):
-            (s, m), (ours, peak) = (elsewhere(way, path) for way in WAYS)
-            print(
-                f"pandas {s:.2f} s, {m:.0f} MB; calibench {ours:.2f} s, {peak:.0f} MB: {ours / s:.2f} and {peak / m:.2f}"
-            )
+            theirs, ours = (elsewhere(way, path) for way in WAYS)
+            ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+            shown = "; ".join(f"{s:.2f} s, {m:.0f} MB" for s, m in (theirs, ours))
+            print(f"pandas and calibench: {shown}: {ratios[0]:.2f} and {ratios[1]:.2f} times")
 
 
 if __name__ == "__main__":
