@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -43,9 +44,26 @@ def next_commands(results: Path | str) -> str:
     return f"next: calibench leaderboard {results}, or calibench report {results} -o report.html"
 
 
-def loading() -> AbstractContextManager[None]:
-    """Say `loading ...` while what is inside imports torch, which takes seconds; on a terminal only."""
-    return nullcontext() if "torch" in sys.modules else at_work("loading")
+@contextmanager
+def loading() -> Iterator[None]:
+    """Say `loading ...` while what is inside imports torch, which takes seconds; on a terminal only.
+
+    Without the collector of cycles, which would look through a million objects again and again to find that modules
+    keep them: a third of a second while they are made, and as much when the interpreter ends. So what modules hold is
+    left out of its later rounds too; what is made from then on is collected as ever.
+    """
+    if "torch" in sys.modules:
+        yield
+        return
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with at_work("loading"):
+            yield
+        gc.freeze()
+    finally:
+        if collects:
+            gc.enable()
 
 
 @contextmanager
