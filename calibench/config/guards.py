@@ -1,62 +1,74 @@
 """Guards of constructors, read from their source: values that a class refuses are known before it is imported.
 
-Two forms are understood, where they stand in the constructor itself and not under a condition:
+Understood is what a constructor does for certain, given these values:
 
     if not 0.0 <= lr: raise ValueError(f"Invalid learning rate: {lr}")      comparisons of arguments with constants
     self.gamma = non_negative("gamma", gamma)                               checks of `ground.arguments`
+    self.long_tail = LongTail(imbalance_factor, split_seed)                 the same in what it calls of its package
 """
 
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from calibench.config.signatures import Found, constructors
+from calibench.config.expressions import Unseen, is_true, literal, read, value_of
+from calibench.config.keys import LINKED
+from calibench.config.signatures import Absent, Found, arguments, constructors, definition
 from calibench.ground import arguments as checks
 
-_COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
 # What is computed only sometimes.
 _CONDITIONAL = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.DictComp, ast.GeneratorExp)
-
-
-class _Unseen(Exception):
-    """An expression that is made of more than given values and constants."""
+_DEEPEST = 3  # calls within calls that are followed
 
 
 def refusal(found: Found, given: Mapping[str, Any]) -> str | None:
     """What a class says of the values that it is given, if it is certain to refuse one of them.
 
     Args:
-        found: The class.
+        found: The class, or a function.
         given: Values by the names of arguments; text of numbers counts as these.
     """
-    values = {name: _number(value) for name, value in given.items()}
-    for constructor, reaching in constructors(found, set(given)):
-        known = {name: values[name] for name in reaching}
-        for statement in constructor.body:
-            said = _refused(statement, known)
-            if said is not None:
-                return said
-            known = {name: known[name] for name in known.keys() - _assigned(statement)}
+    return _refusal(found, {name: read(value) for name, value in given.items()}, _DEEPEST)
+
+
+def _refusal(found: Found, values: Mapping[str, Any], depth: int) -> str | None:
+    defaults = None
+    for constructor, reaching in constructors(found, set(values)):
+        if (
+            defaults is None
+        ):  # of the first one alone: the next may be given other values than its defaults
+            defaults = _defaults(constructor.node)
+        known = defaults | {name: values[name] for name in reaching}
+        said = _refused_by(constructor.node.body, known, constructor.module, depth)
+        if said is not None:
+            return said
+        defaults = {}
     return None
 
 
-def _number(value: Any) -> Any:
-    for read in (int, float):
-        if isinstance(value, str):
-            with suppress(ValueError):
-                value = read(value)
-    return [_number(one) for one in value] if isinstance(value, list) else value
+def _defaults(function: Any) -> dict[str, Any]:
+    """The defaults of arguments that are constants."""
+    positional = [*function.args.posonlyargs, *function.args.args]
+    places = zip(reversed(positional), reversed(function.args.defaults), strict=False)
+    keywords = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    return {arg.arg: literal(of) for arg, of in (*places, *keywords) if arg.arg not in LINKED}
+
+
+def _refused_by(
+    body: Sequence[ast.stmt], values: Mapping[str, Any], module: str, depth: int
+) -> str | None:
+    """What statements say that follow each other, as far as it is certain that they are reached."""
+    for statement in body:
+        said = _refused(statement, values, module, depth)
+        if said is not None:
+            return said
+        if any(isinstance(part, ast.Return) for part in ast.walk(statement)):
+            return None
+        values = {name: values[name] for name in values.keys() - _assigned(statement)}
+    return None
 
 
 def _assigned(statement: ast.stmt) -> set[str]:
@@ -65,18 +77,23 @@ def _assigned(statement: ast.stmt) -> set[str]:
     return {node.id for node in names if isinstance(node.ctx, ast.Store)}
 
 
-def _refused(statement: ast.stmt, values: Mapping[str, Any]) -> str | None:
+def _refused(statement: ast.stmt, values: Mapping[str, Any], module: str, depth: int) -> str | None:
+    if isinstance(statement, ast.Raise):
+        return _said(statement, values)
     if isinstance(statement, ast.If):
-        first = statement.body[0]
-        with suppress(_Unseen, TypeError):
-            if isinstance(first, ast.Raise) and _value(statement.test, values):
-                return _said(first, values)
-        return None
+        try:
+            chosen = statement.body if is_true(statement.test, values) else statement.orelse
+        except (Unseen, TypeError):
+            return None
+        return _refused_by(chosen, values, module, depth)
     for call in _calls(statement):
         try:
             _check(call, values)
         except ValueError as error:
             return str(error)
+        said = _followed(call, values, module, depth - 1) if depth else None
+        if said is not None:
+            return said
     return None
 
 
@@ -85,8 +102,8 @@ def _said(raised: ast.Raise, values: Mapping[str, Any]) -> str:
     text = raised.exc.args[0] if isinstance(raised.exc, ast.Call) and raised.exc.args else None
     parts = text.values if isinstance(text, ast.JoinedStr) else [text]
     try:
-        return "".join(str(_value(part, values)) for part in parts if part is not None)
-    except _Unseen:
+        return "".join(str(value_of(part, values)) for part in parts if part is not None)
+    except Unseen:
         return "this value is refused"
 
 
@@ -100,38 +117,46 @@ def _calls(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def _check(call: ast.Call, values: Mapping[str, Any]) -> None:
-    """Make a check of `ground.arguments`; raises its ValueError."""
+    """Make a check of `calibench.ground.arguments`; raises its ValueError."""
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     check = getattr(checks, name, None)
     if getattr(check, "__module__", "") == checks.__name__ and not call.keywords:
-        with suppress(_Unseen, TypeError):
-            check(*[_value(argument, values) for argument in call.args])  # type: ignore[misc]
+        with suppress(Unseen, TypeError):
+            check(*[value_of(argument, values) for argument in call.args])  # type: ignore[misc]
 
 
-def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
-    """The value of an expression of given values and constants; raises _Unseen for another."""
-    if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
-        node = ast.Name(node.attr)  # of a dataclass
-    match node:
-        case ast.Constant():
-            return node.value
-        case ast.Name(id=name) if name in values:
-            return values[name]
-        case ast.FormattedValue(value=value):
-            return _value(value, values)
-        case ast.Subscript(value=value, slice=ast.Constant(value=place)):
-            return _value(value, values)[place]
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _value(operand, values)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, values)
-        case ast.Compare():
-            sides = [_value(side, values) for side in (node.left, *node.comparators)]
-            return all(map(_compared, node.ops, sides, sides[1:]))
-    raise _Unseen
+def _followed(call: ast.Call, values: Mapping[str, Any], module: str, depth: int) -> str | None:
+    """What a function or class of the same package says of the values that it is called with."""
+    if not isinstance(call.func, ast.Name):
+        return None
+    given = [
+        _seen(argument, values) for argument in (*call.args, *[k.value for k in call.keywords])
+    ]
+    if all(value is Unseen for value in given):
+        return None
+    found = _of_the_package(module, call.func.id)
+    names = list((arguments(found) if found is not None else None) or ())
+    words = [*names[: len(call.args)], *[str(keyword.arg) for keyword in call.keywords]]
+    if found is None or len(words) < len(given) or not set(words) <= set(names):
+        return None
+    return _refusal(found, dict(zip(words, given, strict=True)), depth)
 
 
-def _compared(op: ast.cmpop, left: Any, right: Any) -> bool:
-    if type(op) not in _COMPARED or isinstance(left, str) != isinstance(right, str):
-        raise _Unseen
-    return _COMPARED[type(op)](left, right)
+def _seen(node: ast.expr, values: Mapping[str, Any]) -> Any:
+    try:
+        return value_of(node, values)
+    except (Unseen, TypeError):
+        return Unseen
+
+
+def _of_the_package(module: str, name: str) -> Found | None:
+    """The definition behind a name in a module, if it is of the same package and runs when it is called."""
+    try:
+        found = definition(f"{module}.{name}")
+    except Absent:
+        return None
+    if found is None or found.module.partition(".")[0] != module.partition(".")[0]:
+        return None
+    is_class = isinstance(found.node, ast.ClassDef)
+    waits = any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(found.node))
+    return found if is_class or not (waits or found.node.decorator_list) else None

@@ -114,14 +114,21 @@ def arguments(found: Found) -> dict[str, Argument] | None:
     return own
 
 
-def constructors(found: Found, given: Set[str]) -> Iterator[tuple[ast.FunctionDef, Set[str]]]:
-    """The constructor of a class, then those of its base classes, each with the arguments that reach it as given."""
-    for base in _lineage(found) if isinstance(found.node, ast.ClassDef) else ():
+def constructors(found: Found, given: Set[str]) -> Iterator[tuple[Found, Set[str]]]:
+    """The constructor of a class, then those of its base classes, each with the arguments that reach it as given.
+
+    A function is its own.
+    """
+    if isinstance(found.node, ast.FunctionDef):
+        yield found, given
+        return
+    for base in _lineage(found):
         if base is None:
             return
         init = _method(base.node, "__post_init__" if _is_dataclass(base.node) else "__init__")
         if init is not None:
-            yield init, given & _taken(init) if init.name == "__init__" else given
+            reaching = given & _taken(init) if init.name == "__init__" else given
+            yield Found(init, base.module), reaching
             given = _handed_on(init, given)
 
 
