@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from calibench.config.expressions import Unseen, is_true, literal, read, value_of
@@ -65,12 +66,18 @@ def _refused_by(
         said = _refused(statement, values, module, depth)
         if said is not None:
             return said
-        if any(isinstance(part, ast.Return) for part in ast.walk(statement)):
+        if _holds(statement, ast.Return):
             return None
         values = {name: values[name] for name in values.keys() - _assigned(statement)}
     return None
 
 
+@cache
+def _holds(node: ast.AST, *kinds: type[ast.AST]) -> bool:
+    return any(isinstance(part, kinds) for part in ast.walk(node))
+
+
+@cache
 def _assigned(statement: ast.stmt) -> set[str]:
     """Names that a statement gives other values."""
     names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
@@ -157,6 +164,7 @@ def _of_the_package(module: str, name: str) -> Found | None:
         return None
     if found is None or found.module.partition(".")[0] != module.partition(".")[0]:
         return None
-    is_class = isinstance(found.node, ast.ClassDef)
-    waits = any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(found.node))
-    return found if is_class or not (waits or found.node.decorator_list) else None
+    if isinstance(found.node, ast.ClassDef):
+        return found
+    later = found.node.decorator_list or _holds(found.node, ast.Yield, ast.YieldFrom)
+    return None if later else found

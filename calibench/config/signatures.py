@@ -138,7 +138,7 @@ def _taken(init: ast.FunctionDef) -> set[str]:
 
 def _handed_on(init: ast.FunctionDef, given: Set[str]) -> Set[str]:
     """The arguments that a constructor hands to the next one under the same name: by keyword, or among `**options`."""
-    calls = [node for node in ast.walk(init) if isinstance(node, ast.Call) and _is_super(node)]
+    calls = _calls_up(init)
     words = [word for call in calls for word in call.keywords]
     same = {word.arg for word in words if getattr(word.value, "id", "") == word.arg}
     same |= {value.id for call in calls for value in call.args if isinstance(value, ast.Name)}
@@ -146,8 +146,11 @@ def _handed_on(init: ast.FunctionDef, given: Set[str]) -> Set[str]:
     return (given & same) | rest if len(calls) == 1 else set()
 
 
-def _is_super(call: ast.Call) -> bool:
-    return ast.unparse(call.func) == "super().__init__"
+@cache
+def _calls_up(init: ast.FunctionDef) -> list[ast.Call]:
+    """The calls `super().__init__(...)` in a constructor."""
+    calls = (node for node in ast.walk(init) if isinstance(node, ast.Call))
+    return [call for call in calls if ast.unparse(call.func) == "super().__init__"]
 
 
 def find_module(name: str) -> ModuleSpec | None:
@@ -269,9 +272,8 @@ def _method(node: Definition, name: str) -> ast.FunctionDef | None:
 
 def _passed_up(init: ast.FunctionDef) -> set[str]:
     """The arguments that a constructor itself gives to the next one, `super().__init__(name=...)`."""
-    calls = (node for node in ast.walk(init) if isinstance(node, ast.Call))
-    up = [call for call in calls if _is_super(call)]
-    return {keyword.arg for call in up for keyword in call.keywords if keyword.arg is not None}
+    words = (keyword.arg for call in _calls_up(init) for keyword in call.keywords)
+    return {word for word in words if word is not None}
 
 
 def _is_dataclass(node: Definition) -> bool:
