@@ -210,7 +210,11 @@ def _training(verb: str, arguments: list[str]) -> int:
 
         check_listed("calibrators", own["calibrator"])
     config = configuration(given.files, [pair for pair in given.options if pair[0] not in own])
-    _check(config, given.questions)
+    _check(config, given.questions, _OF_PREDICT if verb == "predict" else ())
+    if not given.questions:
+        from calibench.config.devices import check_devices
+
+        check_devices(config.get("trainer") or {})
     with loading():
         from calibench.ground.console import Terminal
         from calibench.plots.trackers import keep_artefacts
@@ -230,12 +234,12 @@ def _training(verb: str, arguments: list[str]) -> int:
     return 0
 
 
-def _check(config: Config, questions: Sequence[str]) -> None:
+def _check(config: Config, questions: Sequence[str], others: Sequence[str] = ()) -> None:
     """Refuse what is wrong before anything slow is imported; a question about a class needs no whole configuration."""
     from calibench.config import mistakes
 
     if not any(question.startswith("--") and "help" in question for question in questions):
-        mistakes.check(config)
+        mistakes.check(config, others)
     for option, name in pairwise(questions):
         if option.endswith(".help") and not name.startswith("--"):
             mistakes.check_name(option.removeprefix("--").removesuffix(".help"), name)

@@ -4,7 +4,9 @@ Command:  python benchmarks/speed/startup.py [repeats]
 
 Each figure is the median wall time of whole processes, started in turn, up to the import or the step: what an
 interpreter takes to end, which with Lightning imported may be a second, is left out. The aim: at most about 0.5 s for
-`fit`. Then follow CPU times, of whole processes, of what is refused or answered before torch is imported.
+`fit`. Then follow CPU times, of whole processes, of what is refused or answered before torch is imported, and of
+`calibench evaluate` on small files beside `import torch` in the same minutes: their difference and ratio hardly
+depend on other load.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import numpy as np
 
 IMPORT = "import os, lightning.pytorch.cli; os._exit(0)"
 FIRST_STEP = """
@@ -47,6 +51,7 @@ ANSWERED_AT_ONCE = (
     "sweep digits_lt --losses focall",
     "data list",
 )
+EVALUATE = ("evaluate", "--val", "val.npz", "--test", "test.npz")
 IMPORTED = ("torch", "calibench.evaluation", "calibench.evaluation.command")
 
 
@@ -67,6 +72,27 @@ def print_cpu_times(repeats: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             least = min(cpu_seconds(*command, folder=folder) for _ in range(repeats))
         print(f"{name:50s} {least:6.2f}")
+
+
+def print_evaluate(repeats: int) -> None:
+    """CPU time of `evaluate` (1,000 and 2,000 rows, 4 classes, every default) over that of `import torch`."""
+    commands = {"import torch": ("-c", "import torch"), "evaluate": ("-m", "calibench", *EVALUATE)}
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    with tempfile.TemporaryDirectory() as folder:
+        rng = np.random.default_rng(0)
+        for name, rows in (("val", 1000), ("test", 2000)):
+            target = rng.integers(4, size=rows)
+            logits = rng.normal(size=(rows, 4)) + 2 * np.eye(4)[target]
+            np.savez(f"{folder}/{name}.npz", logits=logits.astype(np.float32), target=target)
+        for _ in range(repeats):
+            for name, command in commands.items():
+                times[name].append(cpu_seconds(*command, folder=folder))
+    torch, evaluate = (statistics.median(values) for values in times.values())
+    print(f"{'import torch':50s} {torch:6.2f}")
+    print(f"{'evaluate, 1,000 + 2,000 x 4':50s} {evaluate:6.2f}")
+    print(
+        f"{'evaluate adds':50s} {evaluate - torch:6.2f}  ({evaluate / torch:.2f} times import torch)"
+    )
 
 
 def seconds(code: str, folder: str) -> float:
@@ -104,6 +130,7 @@ def main() -> None:
     )
     print(f"{'fit adds':32s} {added:6.2f} s")
     print_cpu_times(repeats)
+    print_evaluate(repeats)
 
 
 if __name__ == "__main__":

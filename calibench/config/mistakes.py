@@ -55,10 +55,14 @@ def expected(key: str, kinds: Sequence[str], value: object) -> str:
 # --- the check ---
 
 
-def check(config: Config) -> None:
+def check(config: Config, others: Sequence[str] = ()) -> None:
     """Check names of keys, classes and arguments, and values of plain types.
 
     Nothing is imported, and what the source does not tell is left to the parser of configurations.
+
+    Args:
+        config: Merged files and options.
+        others: Options of the verb beside the configuration, which a wrong key may have stood for.
 
     Raises:
         UsageError: For the first mistake.
@@ -71,7 +75,7 @@ def check(config: Config) -> None:
         elif key == SEED:
             _check_seed(value)
         elif key != "data":
-            raise UsageError(unknown_option(key, options(config)))
+            raise UsageError(unknown_option(key, [*options(config), *others]))
     _check_required(config)
     _check_class("data", config["data"], _DATA)
     _check_metrics((config.get("evaluation") or {}).get("metrics"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, NoReturn
 
 from calibench.ground.errors import UsageError, near_matches
@@ -32,12 +33,26 @@ class VerbParser(argparse.ArgumentParser):
 
     def add_argument(self, *args: Any, **options: Any) -> argparse.Action:
         """Add an argument, whose name may be a near match."""
-        action: argparse.Action = super().add_argument(*args, **options)
+        return self._noted(super().add_argument(*args, **options))
+
+    def add_mutually_exclusive_group(self, **options: Any) -> Any:
+        """Add a group, the names of whose arguments may be near matches too."""
+        group = super().add_mutually_exclusive_group(**options)
+        add = group.add_argument
+        group.add_argument = lambda *args, **more: self._noted(add(*args, **more))  # type: ignore[method-assign]
+        return group
+
+    def _noted(self, action: argparse.Action) -> argparse.Action:
         self.known += action.option_strings
         return action
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse; raises a UsageError for a mistake."""
+        """Parse; raises a UsageError for a mistake: a misspelt option before one that is missing."""
+        given = list(takewhile(lambda text: text != "--", args or ()))
+        names = [text.partition("=")[0] for text in given if text.startswith("--")]
+        for name in names if not {"-h", "--help"} & set(given) else ():
+            if name not in self.known:
+                self.refuse_option(name)
         options, rest = self.parse_known_args(args, namespace)
         for text in rest:
             if text.startswith("-"):

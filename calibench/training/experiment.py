@@ -21,6 +21,7 @@ from lightning.pytorch.loggers import Logger
 from calibench import data
 from calibench.config import Config
 from calibench.config.catalogue import reach_own_classes
+from calibench.config.devices import WHAT_THERE_IS
 from calibench.config.keys import KEYS
 from calibench.config.mistakes import unknown_option
 from calibench.data import ClassificationDataModule
@@ -59,9 +60,6 @@ def _quiet() -> None:
         ".*JsonargparseDeprecationWarning.*",
     ):
         warnings.filterwarnings("ignore", text)
-
-
-_DEVICES = " (`--trainer.accelerator auto --trainer.devices auto` take what there is)"
 
 
 @contextmanager
@@ -188,7 +186,7 @@ class Experiment(LightningCLI):
         Raises:
             UsageError: If the devices do not exist.
         """
-        with _refusals("trainer.accelerator", _DEVICES):
+        with _refusals("trainer.accelerator", WHAT_THERE_IS):
             return replicas_of(self.config.trainer)
 
     @cached_property
@@ -249,7 +247,7 @@ class Experiment(LightningCLI):
         self.model = self.config_init["model"]
         if self.config.logger:
             self._trainer_options["logger"] = self._logger()
-        with _refusals("trainer", _DEVICES):
+        with _refusals("trainer", WHAT_THERE_IS):
             self.trainer = self.instantiate_trainer()
         self.evaluation: Evaluation = self.config_init["evaluation"]
 

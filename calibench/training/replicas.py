@@ -9,8 +9,7 @@ import lightning.pytorch as L
 from torch import nn
 
 from calibench.backbones import Backbone
-from calibench.ground.errors import UsageError
-from calibench.ground.processes import cores
+from calibench.config.devices import check_cores
 from calibench.training.nodes import cluster_plugins
 
 
@@ -40,7 +39,6 @@ class Replicas:
         return [f"trained by {self.count} processes: {cause}" for cause in causes]
 
 
-PROCESSES_A_CORE = 4  # to try how a run of many processes behaves
 _BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
@@ -64,15 +62,7 @@ def replicas_of(trainer: Any) -> Replicas:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    _check_cores(planned)
+    if planned.strategy.root_device.type == "cpu":
+        check_cores(planned.num_devices)
     count = planned.num_devices * planned.num_nodes
     return Replicas(count, count > 1 and planned.strategy.root_device.type == "cuda")
-
-
-def _check_cores(planned: L.Trainer) -> None:
-    """Refuse so many processes on a CPU that each has but a small part of a core."""
-    on_cpu, there = planned.strategy.root_device.type == "cpu", cores()
-    if on_cpu and planned.num_devices > PROCESSES_A_CORE * there:
-        raise UsageError(
-            f"`trainer.devices` {planned.num_devices}: on a CPU these are processes, and there are {there} cores."
-        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import gc
 import io
 import json
 import shutil
@@ -19,7 +20,7 @@ import calibench
 from calibench.cli import main
 from calibench.ground.bar import with_progress
 from calibench.ground.console import Terminal
-from calibench.ground.output import at_work, printable, say
+from calibench.ground.output import at_work, loading, printable, say
 from calibench.tables.csv_text import csv_field
 from tests.evaluation.examples import saved
 from tests.run_folders import write_predictions, write_run
@@ -31,6 +32,24 @@ NAMES = ["a b", "Ä ± — 日本 👩‍🔬", "[x]", "50 %", "x=1", "a\u00a0b"
 @pytest.mark.parametrize("name", NAMES)
 def test_a_plain_name_stays_as_it_is(name: str) -> None:
     assert printable(name) == name
+
+
+def test_the_collector_of_cycles_rests_while_torch_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frozen: list[bool] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(not gc.isenabled()))
+    with loading():
+        assert gc.isenabled() == ("torch" in sys.modules)
+    frozen.clear()
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    with loading():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ImportError), loading():
+        raise ImportError
+    assert gc.isenabled()
+    assert frozen == [True]
 
 
 def test_control_characters_are_shown_as_what_they_are() -> None:
