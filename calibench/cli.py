@@ -257,26 +257,12 @@ def _sweep(arguments: list[str]) -> int:
     return sweep.run(options)
 
 
-def _reproduce(arguments: list[str]) -> int:
-    """Print a table; a figure is drawn by the verb that its suite names."""
-    from calibench import reproduce
-
-    parser = VerbParser("reproduce")
-    reproduce.add_arguments(parser)
-    options = parser.parse_args(arguments)
-    try:
-        if options.figure is None:
-            return reproduce.run(options)
-        drawn = reproduce.drawing(options)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    return _dispatch(drawn)
-
-
-# Verbs that are a room's own: `add_arguments(parser)` says the options, `run(options)` gives the exit code.
+# Verbs that are a room's own: `add_arguments(parser)` says the options, `run(options)` gives the exit code, or the
+# arguments of another verb that does the work.
 ROOMS = {
     "new": "calibench.templates.command",
     "leaderboard": "calibench.leaderboard",
+    "reproduce": "calibench.report.reproduce",
     "methods": "calibench.report.methods",
     "report": "calibench.report",
     "plot": "calibench.plots.command",
@@ -308,15 +294,15 @@ def _room(verb: str, arguments: list[str]) -> int:
     room.add_arguments(parser)
     options = parser.parse_args(arguments)
     try:
-        return int(room.run(options))
+        done = room.run(options)
     except (ValueError, FileNotFoundError) as error:  # raised for a wrong argument or folder
         raise UsageError(str(error)) from error
+    return _dispatch(done) if isinstance(done, list) else int(done)
 
 
 VERBS: dict[str, Callable[[list[str]], int]] = {
     **{verb: partial(_training, verb) for verb in TRAINING_HELP},
     "sweep": _sweep,
-    "reproduce": _reproduce,
     **{verb: partial(_room, verb) for verb in ROOMS},
 }
 

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parent.parent / "calibench"
 # From the top down. Within a layer an arrow goes only along `>`; what `|` parts never import each other.
 LAYERS = """
 cli
-analyses > reproduce > sweep | report
+analyses > report > sweep
 training | plots | templates
 leaderboard
 evaluation > runs | data | tables
@@ -24,7 +24,7 @@ losses | metrics | calibrators | backbones | statistics | config
 ground
 """
 # Folders of a room that stand above its own files, which never import them.
-WINGS = ("evaluation.doctor", "report.methods", "runs.store")
+WINGS = ("evaluation.doctor", "report.methods", "report.reproduce", "runs.store")
 LIGHTNING = {"cli", "analyses", "sweep", "training", "data"}
 
 
@@ -152,7 +152,7 @@ def test_lightning_stays_where_runs_are_trained() -> None:
 # Each package with what importing it must not bring in: the reading side does without torch, and every verb that
 # trains or draws would otherwise pay for what only those that fit a calibrator or build such a network need.
 LIGHT = {
-    "calibench, calibench.cli, calibench.config, calibench.leaderboard, calibench.reproduce": ("torch", "scipy", "lightning"),
+    "calibench, calibench.cli, calibench.config, calibench.leaderboard, calibench.report.reproduce": ("torch", "scipy", "lightning"),
     "calibench.calibrators, calibench.backbones, calibench.evaluation.command, calibench.evaluation.in_python": (
         "scipy", "sklearn", "pandas", "timm", "torchvision", "torchmetrics", "lightning"),
 }  # fmt: skip

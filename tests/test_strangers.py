@@ -20,10 +20,10 @@ from calibench.config import foreign_class
 from calibench.data import DataError
 from calibench.data.cache import cached_by_key
 from calibench.data.images.pickled import read_pickle
+from calibench.evaluation.of_run import fitted_from
 from calibench.evaluation.settings import built, spelled_out
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
-from calibench.plots.calibrated import fitted_from
 from calibench.runs import Run, write_json
 from calibench.training.fit import fit
 from tests.evaluation.examples import saved

@@ -1,4 +1,4 @@
-"""Report: a folder of results as one self-contained HTML page."""
+"""What is written of results: a self-contained HTML page, a methods paragraph, a paper's table with ours below it."""
 
 from calibench.report.command import add_arguments, run, write_report
 

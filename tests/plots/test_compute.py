@@ -13,8 +13,9 @@ from calibench import metrics
 from calibench.calibrators import AdaptiveTemperatureScaling, VectorScaling
 from calibench.config.catalogue import classes
 from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.evaluation.of_run import fitted_from
 from calibench.leaderboard import read_results
-from calibench.plots.calibrated import calibrated, fitted_from
+from calibench.plots.calibrated import calibrated
 from calibench.plots.classes import confusion
 from calibench.plots.curves import risk_coverage_curve, roc
 from calibench.plots.example_scores import ExampleScores

@@ -49,15 +49,15 @@ def sides_of(record: Record, calibrator: str) -> Sides:
     """
     import torch
 
+    from calibench.evaluation.of_run import calibrator_of_run
     from calibench.evaluation.posterior import posterior_confidence
     from calibench.evaluation.scoring import log_probabilities
     from calibench.evaluation.variational import variational_error
-    from calibench.plots.calibrated import calibrator_of_run
     from calibench.plots.example_scores import load_predictions
 
     test = load_predictions(record, TEST)
     logits, target = torch.from_numpy(test.logits).double(), torch.from_numpy(test.target)
-    after_it = None if calibrator == RAW else calibrator_of_run(record, calibrator)
+    after_it = None if calibrator == RAW else calibrator_of_run(record.folder, calibrator)
     log_probs = log_probabilities(logits, after_it).double()
     if test.posterior is None:
         found = variational_error(log_probs, target)

@@ -8,7 +8,7 @@ import pytest
 
 from calibench.cli import VERBS
 from calibench.config.catalogue import plots
-from calibench.reproduce.figures import figures
+from calibench.report.reproduce.figures import figures
 from calibench.tables.listing import listed
 from calibench.tables.published import PAPERS, load
 from calibench.tables.published.exhibits import answered_by, exhibit, exhibits

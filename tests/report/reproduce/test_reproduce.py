@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from calibench.cli import main
-from calibench.reproduce import Line, Ours, reproduction, suite_of
-from calibench.reproduce.machines import machine, timed_on
-from calibench.reproduce.printing import csv_rows, entry, grids
+from calibench.report.reproduce import Line, Ours, reproduction, suite_of
+from calibench.report.reproduce.machines import machine, timed_on
+from calibench.report.reproduce.printing import csv_rows, entry, grids
 from calibench.sweep.suites import Setting, load_suite
 from calibench.tables.published import Published
 from calibench.tables.terminal import fitting

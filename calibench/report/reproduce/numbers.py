@@ -10,8 +10,8 @@ from typing import Any
 from calibench.config import available, short_name
 from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.versions import counted
-from calibench.reproduce.lines import Line, Ours
-from calibench.reproduce.machines import in_multiples, machine, timed_on
+from calibench.report.reproduce.lines import Line, Ours
+from calibench.report.reproduce.machines import in_multiples, machine, timed_on
 from calibench.runs import Run, former_defaults, read_json
 from calibench.runs.key import Key
 from calibench.runs.store import results_folder

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from calibench.reproduce.lines import Line
+from calibench.report.reproduce.lines import Line
 from calibench.statistics import mean_std
 
 BASELINE = "cross_entropy"

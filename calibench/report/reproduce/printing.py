@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calibench.reproduce.lines import Line
-from calibench.reproduce.numbers import Reproduction, as_coded
+from calibench.report.reproduce.lines import Line
+from calibench.report.reproduce.numbers import Reproduction, as_coded
 from calibench.statistics import mean_std
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.published import PAPERS, Published

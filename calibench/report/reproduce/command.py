@@ -9,9 +9,9 @@ from pathlib import Path
 
 from calibench.ground.console import Terminal
 from calibench.ground.output import say
-from calibench.reproduce.figures import drawing_command, suite_of_figure
-from calibench.reproduce.numbers import Reproduction, reproduction
-from calibench.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
+from calibench.report.reproduce.figures import drawing_command, suite_of_figure
+from calibench.report.reproduce.numbers import Reproduction, reproduction
+from calibench.report.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
 from calibench.runs.store import add_results_argument
 from calibench.tables.csv_text import csv_text
 from calibench.tables.published import PAPERS
@@ -47,22 +47,20 @@ examples:
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the table; returns the exit status, 0.
+def run(args: argparse.Namespace) -> int | list[str]:
+    """Print the table. Returns the exit status, 0, or for a figure the command that draws it.
 
     Raises:
-        ValueError: If the paper has no such table.
+        ValueError: If the paper has no such table or figure, or there is no run for the figure.
     """
+    if args.figure is not None:
+        return _drawing(args)
     FORMATS[args.format](reproduction(args.paper, args.table, args.results))
     return 0
 
 
-def drawing(args: argparse.Namespace) -> list[str]:
-    """The command that draws the figure that was asked for, after what is said of it; see `figures`.
-
-    Raises:
-        ValueError: If there is no such figure, or no run for it.
-    """
+def _drawing(args: argparse.Namespace) -> list[str]:
+    """The command that draws the figure that was asked for, after what is said of it; see `figures`."""
     words = drawing_command(args.paper, args.figure, args.results)
     _, suite = suite_of_figure(args.paper, args.figure)
     output = args.output or Path(f"{args.paper}_figure{args.figure}.png")
