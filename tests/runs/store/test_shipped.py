@@ -16,7 +16,7 @@ from calibench.runs import store
 from calibench.runs.store.index import listed
 
 SHIPPED = benchmarks_folder() / "store"
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 ENTRY = "digits_lt/SmallCNN/CrossEntropyLoss"
 
 
