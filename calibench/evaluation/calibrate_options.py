@@ -34,12 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench calibrate`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("--val", metavar="FILE", help="fit a calibrator on these predictions")
-    parser.add_argument(
-        "--calibrator",
-        default="TemperatureScaling",
-        metavar="NAME",
-        help="a name of `calibench list calibrators` (default: TemperatureScaling)",
-    )
+    add_calibrator_argument(parser)
     parser.add_argument(
         "--apply", type=Path, metavar="CALIBRATOR", help="apply the calibrator in this file"
     )
@@ -53,6 +48,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the calibrator (.pt), or with --apply the probabilities (.npz)",
     )
     add_reader_arguments(parser)
+
+
+def add_calibrator_argument(parser: argparse.ArgumentParser) -> None:
+    """Add `--calibrator NAME`."""
+    parser.add_argument(
+        "--calibrator",
+        default="TemperatureScaling",
+        metavar="NAME",
+        help="a name of `calibench list calibrators` (default: TemperatureScaling)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

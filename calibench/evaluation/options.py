@@ -132,16 +132,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="resamples for the intervals, 0 for no intervals (default: 1000)",
     )
+    add_jobs_argument(parser)
+    add_reader_arguments(parser)
+    parser.add_argument(
+        "--output", "-o", type=Path, metavar="FILE", help="write a report: .json, .md or .csv"
+    )
+
+
+def add_jobs_argument(parser: argparse.ArgumentParser) -> None:
+    """Add `--jobs N`."""
     parser.add_argument(
         "--jobs",
         type=int,
         default=cores(),
         metavar="N",
         help="calibrators that are fitted at a time (default: one on each core)",
-    )
-    add_reader_arguments(parser)
-    parser.add_argument(
-        "--output", "-o", type=Path, metavar="FILE", help="write a report: .json, .md or .csv"
     )
 
 
@@ -192,9 +197,7 @@ def _take_files(options: argparse.Namespace) -> None:
             raise UsageError(
                 f"`{text}` is a file, and a RUN is a folder: say --val FILE --test FILE."
             )
-        entry = find_run(text)
-        entry.check("predictions/")
-        for name, path in Run(entry.folder).sets().items():
+        for name, path in files_of_run(text).items():
             sets.setdefault(name, []).append(path)
     for name, paths in sets.items():
         files = [str(path) for path in paths]
@@ -202,6 +205,13 @@ def _take_files(options: argparse.Namespace) -> None:
         getattr(options, kind).extend(
             files if kind in ("val", "test") else [f"{name}={','.join(files)}"]
         )
+
+
+def files_of_run(text: str) -> dict[str, Path]:
+    """The prediction file of each split and set of a run, which are whole; raises as `find_run` does."""
+    entry = find_run(text)
+    entry.check("predictions/")
+    return Run(entry.folder).sets()
 
 
 def _check_calibrators(options: argparse.Namespace) -> None:

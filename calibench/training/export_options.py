@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from calibench.config.catalogue import check_listed
+from calibench.evaluation.calibrate_options import add_calibrator_argument
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.runs import Run
@@ -31,12 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench export`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a finished run")
-    parser.add_argument(
-        "--calibrator",
-        default="TemperatureScaling",
-        metavar="NAME",
-        help="a name of `calibench list calibrators` (default: TemperatureScaling)",
-    )
+    add_calibrator_argument(parser)
     parser.add_argument(
         "--per-label",
         action="store_true",

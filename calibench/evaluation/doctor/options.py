@@ -7,13 +7,10 @@ from pathlib import Path
 
 from calibench.config.catalogue import check_listed
 from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
-from calibench.evaluation.options import unfolded
+from calibench.evaluation.options import add_jobs_argument, files_of_run, unfolded
 from calibench.ground.arguments import positive_integer, unit_interval
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
-from calibench.ground.processes import cores
-from calibench.runs import Run
-from calibench.runs.store import find_run
 
 CLIP = 1e-12  # calibrators need finite logits, and many models say exactly 0 or 1
 
@@ -55,13 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--export", type=Path, metavar="CAL.pt", help="write the chosen calibrator, if one helps"
     )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=cores(),
-        metavar="N",
-        help="calibrators that are fitted at a time (default: one on each core)",
-    )
+    add_jobs_argument(parser)
     add_reader_arguments(parser, clip=CLIP)
 
 
@@ -69,9 +60,7 @@ def _take_run(options: argparse.Namespace) -> None:
     """Let the files of a run be those that are diagnosed: its test and validation set."""
     if options.val is not None:
         raise UsageError("give either a RUN, which has its own validation set, or FILE --val FILE.")
-    entry = find_run(options.file)
-    entry.check("predictions/")
-    sets = Run(entry.folder).sets()
+    sets = files_of_run(options.file)
     options.file, options.val = str(sets["test"]), str(sets["val"])
 
 
