@@ -10,8 +10,6 @@ from torch import Tensor
 
 from calibench.data.images.augment import Normalize
 
-VIEWS = 10
-
 
 def ten_crops(images: Tensor, side: int) -> Tensor:
     """The four corners and the centre of each image, and the same of its mirror image, as torchvision's `TenCrop`.

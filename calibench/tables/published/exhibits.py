@@ -41,18 +41,6 @@ def exhibits() -> tuple[Exhibit, ...]:
     return tuple(found for paper in PAPERS for found in (*_tables(paper), *_others(paper)))
 
 
-def exhibit(paper: str, kind: str, number: str) -> Exhibit:
-    """One figure or table.
-
-    Raises:
-        ValueError: If the paper has none of that number here.
-    """
-    own = {one.number: one for one in exhibits() if (one.paper, one.kind) == (paper, kind)}
-    if number not in own:
-        raise ValueError(f"{paper} has no {kind} {number!r} here, only {', '.join(own) or 'none'}.")
-    return own[number]
-
-
 def answered_by(command: str) -> list[Exhibit]:
     """The figures and tables that a command answers, `plot bars` say, whatever its further arguments."""
     words = ["calibench", *command.split()]

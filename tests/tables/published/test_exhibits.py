@@ -11,7 +11,7 @@ from calibench.config.catalogue import plots
 from calibench.report.reproduce.figures import figures
 from calibench.tables.listing import listed
 from calibench.tables.published import PAPERS, load
-from calibench.tables.published.exhibits import answered_by, exhibit, exhibits
+from calibench.tables.published.exhibits import answered_by, exhibits
 
 
 @pytest.mark.parametrize("one", exhibits(), ids=lambda one: one.title)
@@ -52,6 +52,3 @@ def test_commands_say_what_they_answer() -> None:
         "calibench reproduce gce --table 3 --results RESULTS"
     )
     assert set(listed(None)) >= {"losses", "plots", "papers"}
-    assert exhibit("fcl", "figure", "9").commands == ("calibench plot reliability RESULTS -o OUT",)
-    with pytest.raises(ValueError, match=r"gce has no figure '7' here, only 1, 2, 3\."):
-        exhibit("gce", "figure", "7")
