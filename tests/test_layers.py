@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -64,6 +65,12 @@ def rooms() -> dict[str, dict[str, set[str]]]:
 def test_every_room_has_a_layer() -> None:
     unknown = set(rooms()) - set(places())
     assert not unknown, f"{sorted(unknown)} have no layer: name them in tests/test_layers.py"
+
+
+def test_contributing_draws_every_room() -> None:
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
+    drawn = text.partition("a room imports what stands below it:")[2].split("```")[1]
+    assert set(places()) - {"cli"} <= set(re.findall(r"(\w+)/", drawn))
 
 
 def test_imports_point_down() -> None:

@@ -1,1 +1,1 @@
-"""The ground: checks of arguments, bins, tensors, processes. Its files import nothing of calibench, nor each other."""
+"""The ground: checks of arguments, errors, bins, tensors, processes, the terminal; it imports nothing of the rest."""

@@ -1,4 +1,4 @@
-"""Run folders: their files, status, lock and predictions; without torch, so that readers stay light."""
+"""Run folders, alone and in a store: files, status, lock and predictions; without torch, so that readers stay light."""
 
 from typing import TYPE_CHECKING
 

@@ -1,1 +1,1 @@
-"""Tables: one grid of entries, and what prints it in a terminal, as Markdown, LaTeX, CSV and JSON."""
+"""Tables: one grid of entries, what prints it in a terminal, as Markdown, LaTeX, CSV and JSON; the papers' numbers."""
