@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import atexit
 import csv
 import gc
 import io
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from rich.progress import Progress, TextColumn
@@ -18,6 +21,7 @@ from rich.text import Text
 
 import calibench
 from calibench.cli import main
+from calibench.ground import output as printing
 from calibench.ground.bar import with_progress
 from calibench.ground.console import Terminal
 from calibench.ground.output import at_work, loading, printable, say
@@ -39,6 +43,7 @@ def test_the_collector_of_cycles_rests_while_torch_is_loaded(
 ) -> None:
     frozen: list[bool] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(not gc.isenabled()))
+    monkeypatch.setattr(atexit, "register", lambda function: function)
     with loading():
         assert gc.isenabled() == ("torch" in sys.modules)
     frozen.clear()
@@ -50,6 +55,30 @@ def test_the_collector_of_cycles_rests_while_torch_is_loaded(
         raise ImportError
     assert gc.isenabled()
     assert frozen == [True]
+
+
+def test_what_nanobind_would_miss_is_collected_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    thawed: list[bool] = []
+    monkeypatch.setattr(gc, "unfreeze", lambda: thawed.append(True))
+    monkeypatch.setattr(sys, "modules", {"plain": sys, "none": None})
+    printing._thaw()
+    assert thawed == []
+    extension = ModuleType("extension")
+    vars(extension)["bound"] = type("Bound", (), {"__module__": "nanobind"})()
+    monkeypatch.setattr(sys, "modules", {"plain": sys, "extension": extension})
+    printing._thaw()
+    assert thawed == [True]
+
+
+@pytest.mark.slow
+def test_a_process_with_lightning_ends_without_another_word(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "calibench", "fit", "--config", "digits_lt"]
+    wrong = ["--trainer.strategy", "dpp", "--trainer.max_epochs", "1"]
+    done = subprocess.run(
+        [*command, *wrong], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_control_characters_are_shown_as_what_they_are() -> None:
