@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,13 @@ def _apply(read: Reader, options: argparse.Namespace) -> str:
         ) from error
     rows, columns = predictions.logits.shape
     return f"{rows} x {columns} probabilities by {type(calibrator).__name__}"
+
+
+def save_calibrated(calibrator: Calibrator, sets: Mapping[str, Predictions], folder: Path) -> None:
+    """Fit a calibrator on the validation logits; write it and the calibrated probabilities of every set."""
+    save_calibrator(fit_calibrator(calibrator, sets["val"]), folder / "calibrator.pt")
+    for name, predictions in sets.items():
+        save_probabilities(calibrator, predictions, folder / f"{name}.npz")
 
 
 def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: Path) -> None:

@@ -109,3 +109,11 @@ def fittings(calibrators: Mapping[str, Calibrator], labels: Sequence[str]) -> di
     return {name: Shared(copy.deepcopy(one)) for name, one in calibrators.items()} | {
         name + PER_LABEL: PerLabel(one) for name, one in per_label.items()
     }
+
+
+def with_own_storage(module: nn.Module) -> nn.Module:
+    """A module in which each buffer of a calibrator has a storage of its own: `torch.export` warns of views of one."""
+    for part in module.modules():
+        if isinstance(part, Calibrator):
+            part.load_state_dict(part.state_dict())
+    return module

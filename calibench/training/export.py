@@ -10,10 +10,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from calibench.calibrators import Calibrator
 from calibench.data.resident import identity
 from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.evaluation.fitting import PER_LABEL, PerLabel, Shared
+from calibench.evaluation.fitting import PER_LABEL, PerLabel, Shared, with_own_storage
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.output import say
 from calibench.runs import Predictions, Run, write_output
@@ -72,11 +71,7 @@ def export(options: argparse.Namespace) -> int:
     if options.per_label and val.labels is None:
         raise UsageError("`--per-label` is for networks with several labels an example.")
     fitted = (PerLabel if options.per_label else Shared)(calibrator).fit(val)
-    calibrated = fitted.module(val.label_names)
-    # Give each buffer its own storage, as torch.export warns of views of a shared one.
-    for part in calibrated.modules():
-        if isinstance(part, Calibrator):
-            part.load_state_dict(part.state_dict())
+    calibrated = with_own_storage(fitted.module(val.label_names))
     trained = trained_network(source, trusted=options.trust)
     backbone, data = trained.backbone, trained.data
     stored, transform = data.first_stored(data.batch_size).cpu(), data.evaluated_transform

@@ -7,15 +7,12 @@ from pathlib import Path
 
 import lightning.pytorch as L
 
-from calibench.calibrators import Calibrator
 from calibench.config import Config
 from calibench.config.mistakes import given_checkpoint
-from calibench.evaluation import fit_calibrator
-from calibench.evaluation.calibrate import save_calibrator, save_probabilities
+from calibench.evaluation.calibrate import save_calibrated
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
-from calibench.runs import Predictions
 from calibench.training.checkpoints import of_this_network
 from calibench.training.collected import save_collected
 from calibench.training.experiment import Experiment
@@ -61,16 +58,8 @@ def predict(
         console.print(f"{output / name}.npz  {rows} x {classes}")
     if calibrator and fitted is not None and saved:
         folder = output / calibrator
-        _calibrate(fitted, saved, folder)
+        save_calibrated(fitted, saved, folder)
         console.print(f"{folder}  the calibrated probabilities")
-
-
-def _calibrate(calibrator: Calibrator, sets: Mapping[str, Predictions], folder: Path) -> None:
-    """Fit a calibrator on the validation logits; write it and the calibrated probabilities of every set."""
-    fit_calibrator(calibrator, sets["val"])
-    save_calibrator(calibrator, folder / "calibrator.pt")
-    for name, predictions in sets.items():
-        save_probabilities(calibrator, predictions, folder / f"{name}.npz")
 
 
 def _run(config: Config, verb: str, **options: bool) -> tuple[L.Trainer, Values]:

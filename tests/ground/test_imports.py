@@ -15,14 +15,14 @@ def open_ended(a: int, **others: int) -> None: ...
 
 
 def test_a_path_is_a_class_or_a_function() -> None:
-    assert imported("tests.config.test_imports.plain") is plain
+    assert imported("tests.ground.test_imports.plain") is plain
 
 
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("tests.config.test_imports.plian", "has no `plian`; did you mean plain"),
-        ("tests.config.test_imports.__name__", "is a str; a class or a function is expected"),
+        ("tests.ground.test_imports.plian", "has no `plian`; did you mean plain"),
+        ("tests.ground.test_imports.__name__", "is a str; a class or a function is expected"),
     ],
 )
 def test_what_is_not_there_is_named(path: str, message: str) -> None:
