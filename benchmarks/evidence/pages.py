@@ -28,6 +28,7 @@ from calibench.analyses.posthoc.summary import (
 )
 from calibench.runs.key import RAW
 from calibench.statistics.pairs import Runs, beats
+from calibench.tables.markdown import markdown
 
 BENCHMARKS = Path(__file__).parent.parent
 RESULTS = BENCHMARKS / "results"
@@ -36,6 +37,7 @@ PAGES = (
     "docs/concepts/do-losses-matter.md",
     "benchmarks/results/evidence.md",
     "benchmarks/results/label_shift.md",
+    "benchmarks/results/posthoc_real.md",
 )
 
 BASE, CVC = "CrossEntropyLoss", "CrossValidatedCalibration"
@@ -164,6 +166,43 @@ def readme_posthoc() -> Iterator[list[str]]:
             yield [str(place), name, rank, *cells, *means]
 
 
+def calibrators() -> str:
+    """All calibrators, as `calibench posthoc` prints them."""
+    text = markdown(posthoc("posthoc_real.csv")[1].grid())
+    return text.partition("\n\n")[2].rstrip("\n")  # the page has a heading of its own
+
+
+def halves() -> Iterator[list[str]]:
+    """Gains over temperature scaling of each half, largest mean first."""
+    means = posthoc("posthoc_real.csv")[0].set_index(["dataset", "model", "repeat", "calibrator"])
+    nll, brier = (means[score].unstack() for score in ("nll", "brier"))
+    lower = nll.lt(nll[TS], axis=0).groupby(level=["dataset", "model"])
+    yield [
+        "calibrator",
+        "PHI NLL over TS",
+        "PHI Brier over TS",
+        "models with a lower NLL than TS in all five halves",
+        "in some",
+    ]
+    gains = [-found.sub(found[TS], axis=0).groupby(level="repeat").mean() for found in (nll, brier)]
+    for name in gains[0].mean().drop(TS).sort_values(ascending=False, kind="stable").index:
+        cells = [_spread(gain[name]) for gain in gains]
+        yield [
+            name,
+            *cells,
+            *(str(count[name]) for count in (lower.all().sum(), lower.any().sum())),
+        ]
+
+
+def _spread(of_halves: pd.Series) -> str:
+    """The mean, with the least and the largest value."""
+    mean, least, most = (
+        f"{round(value, 4) + 0.0:.4f}"
+        for value in (of_halves.mean(), of_halves.min(), of_halves.max())
+    )
+    return mean if mean == "-inf" else f"{mean} [{least} to {most}]"
+
+
 def _gain(found: Estimate) -> str:
     """A mean with its interval; nothing against itself."""
     mean, low, high = (
@@ -172,8 +211,10 @@ def _gain(found: Estimate) -> str:
     return "" if low == high == "0.0000" else f"{mean} [{low}, {high}]"
 
 
-TABLES: dict[str, Callable[[], Iterator[Sequence[str]]]] = {
+TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "posthoc": readme_posthoc,
+    "calibrators": calibrators,
+    "halves": halves,
     "losses, a column each": readme_losses,
     "losses": lambda: pairs(
         {"raw": "P(lower NLL than cross-entropy), raw", CVC: "the same, after CVC"}
@@ -187,14 +228,19 @@ TABLES: dict[str, Callable[[], Iterator[Sequence[str]]]] = {
 }
 
 
+def piped(table: Iterator[Sequence[str]]) -> str:
+    """The rows as Markdown, the first one as the heading."""
+    head, *rows = table
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
+
+
 def rewritten(text: str) -> str:
     """A page with its tables made again."""
 
     def block(found: re.Match[str]) -> str:
-        head, *rows = TABLES[found[1]]()
-        lines = [head, ["---"] * len(head), *rows]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        return f"<!-- evidence: {found[1]} -->\n{table}\n<!-- /evidence -->"
+        table = TABLES[found[1]]()
+        text = table if isinstance(table, str) else piped(table)
+        return f"<!-- evidence: {found[1]} -->\n{text}\n<!-- /evidence -->"
 
     return re.sub(r"<!-- evidence: (.*?) -->\n.*?<!-- /evidence -->", block, text, flags=re.DOTALL)
 
