@@ -48,7 +48,9 @@ def test_no_loss_is_said_to_be_ahead_and_one_to_be_behind(pages: ModuleType) -> 
     assert [loss for loss, (_, high) in after.items() if high < 0.5] == ["BSCEGRALoss"]
 
 
-def test_the_structured_scalings_and_the_choice_improve_both_proper_scores(pages: ModuleType) -> None:
+def test_the_structured_scalings_and_the_choice_improve_both_proper_scores(
+    pages: ModuleType,
+) -> None:
     head, *rows = pages.TABLES["posthoc"]()
     structured = [dict(zip(head, row, strict=True)) for row in rows if "Structured" in row[1]]
     chosen = [dict(zip(head, row, strict=True)) for row in rows if "CrossValidated" in row[1]]
