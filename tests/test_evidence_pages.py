@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from calibench.sweep.suites import load_suite
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -69,3 +71,30 @@ def test_known_frequencies_cure_a_label_shift(pages: ModuleType) -> None:
     assert float(known["Error %"]) < float(estimated["Error %"]) < float(usual["Error %"])
     assert float(estimated["NLL"]) > float(found["uncalibrated"]["NLL"])
     assert "infinite" in found["BiasCorrectedTemperatureScaling tail_val"]["NLL"]
+
+
+def test_the_suite_of_chosen_settings_has_those_of_the_lowest_validation_nll(
+    pages: ModuleType,
+) -> None:
+    found = pages.tuned.choices(pages.pd.read_csv(pages.RESULTS / "tuned.csv"))
+    suite = load_suite("suites/tuned_chosen_cpu")
+    jobs = {job.config["model"]["loss"]["class_path"]: job.config for job in suite.jobs()}
+    usual = dict(pages.tuned.USUAL)
+    assert len(found) == 6
+    for loss, setting in found.iterrows():
+        if dict(setting) == usual:
+            assert loss not in jobs
+        else:
+            optimizer = jobs[loss]["model"]["optimizer"]["init_args"]
+            assert {key: optimizer[key] for key in usual} == dict(setting)
+
+
+def test_what_is_said_of_the_learning_curves(pages: ModuleType) -> None:
+    _, *rows = pages.TABLES["learning curves"]()
+    found = {name: [float(gain) for gain in gains] for name, *gains in rows}
+    assert min(found["StructuredMatrixScaling"]) > 0
+    assert found["EnsembleTemperatureScaling"][1:] == [
+        max(gains) for gains in [*zip(*found.values(), strict=True)][1:]
+    ]
+    assert max(found["VectorScaling"][:3] + found["BetaCalibration"][:3]) < -0.1
+    assert min(found["VectorScaling"][-1], found["BetaCalibration"][-1]) > 0

@@ -17,12 +17,14 @@ import claims
 import label_shift
 import numpy as np
 import pandas as pd
+import tuned
 import yaml
 
 from calibench.analyses.posthoc.summary import (
     TS,
     Estimate,
     Summary,
+    curves,
     frame,
     summarised,
 )
@@ -38,6 +40,8 @@ PAGES = (
     "benchmarks/results/evidence.md",
     "benchmarks/results/label_shift.md",
     "benchmarks/results/posthoc_real.md",
+    "benchmarks/results/learning_curves.md",
+    "benchmarks/results/tuned.md",
 )
 
 BASE, CVC = "CrossEntropyLoss", "CrossValidatedCalibration"
@@ -135,6 +139,14 @@ def spans() -> Iterator[list[str]]:
         yield [title, runs, *(f"{min(of):.3f} to {max(of):.3f}" for of in means.values())]
 
 
+def learning_curves() -> Iterator[list[str]]:
+    """How much lower than raw the NLL is after each calibrator, by examples that it was fitted on."""
+    gains = curves(posthoc("posthoc_sizes.csv")[0], "nll")
+    yield ["calibrator", *(f"{size:g} examples" for size in gains.columns)]
+    for name in sorted(set(gains.index) - {RAW}, key=lambda name: -gains.loc[name].iloc[-1]):
+        yield [name, *(f"{round(gain, 4) + 0.0:.4f}" for gain in gains.loc[name])]
+
+
 def claims_table() -> Iterator[list[str]]:
     """The papers' claims, one by one."""
     yield ["paper", "claim", "found", "data sets", "verdict"]
@@ -222,6 +234,8 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "pairs by set": pairs_by_set,
     "spans": spans,
     "claims": claims_table,
+    "learning curves": learning_curves,
+    "tuned": lambda: tuned.table(pd.read_csv(RESULTS / "tuned.csv")),
     "label shift digits_lt": lambda: label_shift.table(
         label_shift.read(RESULTS / "label_shift.csv")["digits_lt"]
     ),
