@@ -98,3 +98,21 @@ def test_what_is_said_of_the_learning_curves(pages: ModuleType) -> None:
     ]
     assert max(found["VectorScaling"][:3] + found["BetaCalibration"][:3]) < -0.1
     assert min(found["VectorScaling"][-1], found["BetaCalibration"][-1]) > 0
+
+
+def test_what_is_said_of_tuning_and_of_label_shift(pages: ModuleType) -> None:
+    _, *rows = pages.TABLES["tuned"]()
+    brier = next(row for row in rows if row[0] == "BrierLoss")
+    assert ends(brier[-2])[1] < 0.5 < ends(brier[-1])[1]
+    _, *rows = pages.TABLES["label shift cifar10_lt"]()
+    nll = {row[0]: row[1] for row in rows}
+    usual = "TemperatureScaling tail_val"
+    assert float(nll["uncalibrated"]) < float(nll[usual])
+    best = "BiasCorrectedTemperatureScaling tail_val after"
+    assert min(nll.values()) == nll["BiasCorrectedTemperatureScaling balanced_val"]
+    assert sorted(nll.values())[1] == nll[best]
+    _, *rows = pages.TABLES["label shift by loss"]()
+    losses = {row[0]: [float(cell) for cell in row[1:]] for row in rows}
+    assert losses["CrossEntropyLoss"][0] - losses["LogitAdjustedLoss"][0] > 0.7
+    assert abs(losses["CrossEntropyLoss"][3] - losses["LogitAdjustedLoss"][3]) < 0.01
+    assert rows[0][0] == "GenerativeCrossEntropy"

@@ -47,6 +47,7 @@ METRICS = {
     "classwise_ece": "ClasswiseECE %",
 }
 TAIL, BALANCED, USUAL = "tail_val", "balanced_val", "TemperatureScaling tail_val"
+BCTS = BiasCorrectedTemperatureScaling.__name__
 
 N_BINS = 15
 
@@ -165,6 +166,15 @@ def table(found: Found) -> Iterator[list[str]]:
         lower = sum(value < usual[loss] for loss, value in of_losses.items())
         last = "" if name == USUAL else f"{lower} of {len(of_losses)}"
         yield [name, *cells, last]
+
+
+def by_loss(found: Found) -> Iterator[list[str]]:
+    """The NLL of each loss after the calibrators that need no balanced examples, best known frequencies first."""
+    names = ["uncalibrated", USUAL, f"{USUAL} after", f"{BCTS} {TAIL} after", f"{BCTS} {TAIL} EM"]
+    columns = [_by_loss(found[name]["nll"]) for name in names]
+    yield ["loss", *names]
+    for loss in sorted(columns[0], key=columns[3].__getitem__):
+        yield [loss, *(f"{column[loss]:.3f}" for column in columns)]
 
 
 def _mean(values: Iterable[float], percent: bool) -> str:

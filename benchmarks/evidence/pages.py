@@ -147,6 +147,17 @@ def learning_curves() -> Iterator[list[str]]:
         yield [name, *(f"{round(gain, 4) + 0.0:.4f}" for gain in gains.loc[name])]
 
 
+@cache
+def shifts() -> dict[str, label_shift.Found]:
+    """The rows of label_shift.py, by benchmark."""
+    return label_shift.read(RESULTS / "label_shift.csv")
+
+
+def shifted(benchmark: str) -> Iterator[list[str]]:
+    """Calibrators and cures on a long-tailed benchmark."""
+    yield from label_shift.table(shifts()[benchmark])
+
+
 def claims_table() -> Iterator[list[str]]:
     """The papers' claims, one by one."""
     yield ["paper", "claim", "found", "data sets", "verdict"]
@@ -236,9 +247,9 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "claims": claims_table,
     "learning curves": learning_curves,
     "tuned": lambda: tuned.table(pd.read_csv(RESULTS / "tuned.csv")),
-    "label shift digits_lt": lambda: label_shift.table(
-        label_shift.read(RESULTS / "label_shift.csv")["digits_lt"]
-    ),
+    "label shift digits_lt": lambda: shifted("digits_lt"),
+    "label shift cifar10_lt": lambda: shifted("cifar10_lt"),
+    "label shift by loss": lambda: label_shift.by_loss(shifts()["cifar10_lt"]),
 }
 
 
