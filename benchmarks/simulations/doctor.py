@@ -105,7 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=10_000, help="examples of a set at most")
     parser.add_argument("--output", type=Path, help="CSV with a row a half, which is gone on with")
     options = parser.parse_args(arguments)
-    known = _read(options.output)
+    known = read(options.output)
     every: list[Half] = []
     print("| set | chosen (best) | within 1 s.e. | paired | NLL raw | chosen | best |")
     print("|---|---|---|---|---|---|---|")
@@ -124,7 +124,8 @@ def main(arguments: list[str] | None = None) -> None:
     print(_line("all", every))
 
 
-def _read(path: Path | None) -> dict[tuple[str, int], Half]:
+def read(path: Path | None) -> dict[tuple[str, int], Half]:
+    """The halves that a file holds, by data set and number."""
     if path is None or not path.exists():
         return {}
     table = pandas.read_csv(path)

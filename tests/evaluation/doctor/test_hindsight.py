@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,15 +14,34 @@ from .examples import predictions
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "simulations" / "doctor.py"
 
 
-def test_the_script_prints_a_line_for_each_set_and_one_for_all(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def script() -> ModuleType:
     spec = importlib.util.spec_from_file_location("hindsight", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     sys.modules["hindsight"] = script
     spec.loader.exec_module(script)
+    return script
+
+
+def test_the_committed_table_is_that_of_the_committed_rows(
+    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = SCRIPT.with_suffix(".csv")
+    for name in {half.dataset for half in script.read(rows).values()}:
+        predictions(2).save(tmp_path / f"{name}.npz")  # of which no half is lacking
+    script.main([str(tmp_path), "--output", str(rows)])
+    page = (SCRIPT.parent / "README.md").read_text()
+    assert f"<!-- doctor -->\n{capsys.readouterr().out}<!-- /doctor -->" in page
+
+
+def test_the_script_prints_a_line_for_each_set_and_one_for_all(
+    script: ModuleType,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     predictions(400, sharpness=3).save(tmp_path / "sharp.npz")
     command = [
         str(tmp_path),
