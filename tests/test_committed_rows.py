@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from calibench.cli import main
 from calibench.leaderboard.columns import COSTS, Column
 from calibench.leaderboard.table import Value
 from calibench.statistics import Verdict, comparison_with_best, verdict_over_seeds
@@ -117,3 +118,13 @@ def test_rows_are_one_a_seed_metric_set_and_calibrator(
     spline = {(r["calibrator"], r["metric"]) for r in rows if not math.isfinite(float(r["value"]))}
     assert spline <= {("SplineCalibration", "nll")}
     assert initials("TemperatureScaling") == "TS"
+
+
+def test_the_table_of_the_store_is_made_from_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["leaderboard", "store/cifar10_lt", "--format", "markdown"]) == 0
+    page = (ROOT / "results" / "cifar10_lt.md").read_text()
+    (part,) = re.findall(r"<!-- cifar10_lt100 -->\n(.*)<!-- /cifar10_lt100 -->", page, re.DOTALL)
+    assert capsys.readouterr().out.strip() == part.strip()

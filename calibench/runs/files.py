@@ -137,9 +137,10 @@ def plain(value: Any) -> Any:
     return value
 
 
-def json_bytes(content: Any) -> bytes:
-    """JSON with NaN as null and infinities as strings."""
-    return json.dumps(plain(content), indent=1, allow_nan=False).encode() + b"\n"
+def json_bytes(content: Any, *, compact: bool = False) -> bytes:
+    """JSON with NaN as null and infinities as strings, a line for each value unless compact."""
+    form: Any = {"separators": (",", ":")} if compact else {"indent": 1}
+    return json.dumps(plain(content), allow_nan=False, **form).encode() + b"\n"
 
 
 _CHECKSUM = b',\n "sha256": "'

@@ -130,7 +130,7 @@ def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
     sets, metrics = run.predictions(), run.metrics()
     if any(str(metrics[name]) != str(said) for name, said in run.cell._asdict().items()):
         raise CorruptRun("metrics.json is of another run")
-    files = {"metrics.json": (run.folder / "metrics.json").read_bytes()}
+    files = {"metrics.json": json_bytes(metrics, compact=True)}  # its digest is in status.json
     config = run.folder / "config.yaml"
     if config.is_file():
         files["config.yaml"] = _public_config(config)

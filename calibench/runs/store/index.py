@@ -72,7 +72,8 @@ def read_index(place: Place) -> list[Listed]:
 
     content = place.read(INDEX)
     try:
-        table = pq.read_table(io.BytesIO(content))
+        # in this thread alone: Arrow aborts programs that end while its own threads do (apache/arrow#34314)
+        table = pq.ParquetFile(io.BytesIO(content), pre_buffer=False).read(use_threads=False)
     except pa.ArrowException as error:
         raise StoreError(
             f"{place}/{INDEX} cannot be read: {' '.join(str(error).split())}"

@@ -15,7 +15,7 @@ import yaml
 
 import calibench
 from calibench.leaderboard import leaderboard, read_results
-from calibench.runs import Predictions, store
+from calibench.runs import Predictions, read_json, store
 from calibench.runs.lock import held
 from calibench.runs.store.packing import ROUNDING
 from tests import warm
@@ -46,7 +46,7 @@ def test_an_entry_holds_the_logits_rounded_and_everything_else_as_it_was(
         assert found.metadata.items() >= run.metadata.items()
         assert found.kind == run.kind
     (metrics,) = kept.glob("*/*/FocalLoss/*/*/metrics.json")
-    assert metrics.read_bytes() == (results / metrics.relative_to(kept)).read_bytes()
+    assert read_json(metrics) == read_json(results / metrics.relative_to(kept))
 
 
 def test_exact_keeps_every_bit(results: Path, tmp_path: Path) -> None:
