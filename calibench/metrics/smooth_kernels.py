@@ -191,9 +191,7 @@ def smooth_open(values: Tensor, width: float) -> Tensor:
     return smoothed[:, :points]
 
 
-@lru_cache(
-    maxsize=256
-)  # searches for the width go through the same ones: 16 kB each, above widths of 0.01
+@lru_cache(maxsize=256)  # searches for the width share them; 16 kB each above 0.01
 def _kernel_spectrum(
     points: int, period: int, center: int, width: float, device: torch.device
 ) -> Tensor:
