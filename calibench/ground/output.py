@@ -14,6 +14,8 @@ from typing import TextIO
 # Control characters, marks that turn the direction of writing, line and paragraph separators, halves of a character.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_FOLDERS = re.compile(r"(?<![\w/:.])/(?:[^\s/:;,]+/)+")
+
 
 def printable(text: str, *, keep: str = "") -> str:
     r"""Make control characters of a text visible, so that `\x1b[2J` does not clear the screen.
@@ -27,6 +29,11 @@ def printable(text: str, *, keep: str = "") -> str:
 
 def _shown(character: str, keep: str) -> str:
     return character if character in keep else ascii(character)[1:-1]
+
+
+def without_folders(text: str) -> str:
+    """A text with file names in place of absolute paths: `/data/svhn/x.mat` becomes `x.mat`."""
+    return _FOLDERS.sub("", text)
 
 
 def say(*lines: str, to: TextIO | None = None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
+from calibench.ground.output import without_folders
 from calibench.leaderboard import versions
 from calibench.leaderboard.columns import ANY, FAR, GROUPS, NEAR, SHIFT, Column
 from calibench.leaderboard.labels import row_labels
@@ -37,8 +37,6 @@ class Implied(NamedTuple):
             return self.splits
         return self.groups.get(column.split) or [column.split]
 
-
-_FOLDERS = re.compile(r"(?<![\w/:.])/(?:[^\s/:;,]+/)+")
 
 OF_THE_TEST_SPLIT = Implied()
 
@@ -376,11 +374,6 @@ def _left_out(records: Sequence[Record], implied: Mapping[str, Implied]) -> list
     ]
     names = ", ".join(shifted)
     return [*lacking, *([f"shifted test sets are no OOD sets: {names}"] if shifted else [])]
-
-
-def without_folders(text: str) -> str:
-    """A text with file names in place of absolute paths: `/data/svhn/x.mat` becomes `x.mat`."""
-    return _FOLDERS.sub("", text)
 
 
 def _caveats(records: Sequence[Record]) -> list[str]:

@@ -12,6 +12,7 @@ import yaml
 
 from calibench.config import read_yaml
 from calibench.ground.bar import with_progress
+from calibench.ground.output import without_folders
 from calibench.runs import (
     FORMAT,
     CorruptRun,
@@ -130,14 +131,16 @@ def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
     sets, metrics = run.predictions(), run.metrics()
     if any(str(metrics[name]) != str(said) for name, said in run.cell._asdict().items()):
         raise CorruptRun("metrics.json is of another run")
-    files = {"metrics.json": json_bytes(metrics, compact=True)}  # its digest is in status.json
+    missing = {name: without_folders(why) for name, why in metrics.get("unavailable", {}).items()}
+    public = {**metrics, "unavailable": missing} if missing else metrics
+    files = {"metrics.json": json_bytes(public, compact=True)}  # its digest is in status.json
     config = run.folder / "config.yaml"
     if config.is_file():
         files["config.yaml"] = _public_config(config)
     environment = run.folder / "environment.json"
     if environment.is_file():
-        public = {k: v for k, v in read_json(environment).items() if k not in _PRIVATE}
-        files["environment.json"] = json_bytes(public)
+        its = {k: v for k, v in read_json(environment).items() if k not in _PRIVATE}
+        files["environment.json"] = json_bytes(its)
     chosen = {name: part for name, part in sets.items() if kept.keeps(name)}
     claimed = sorted({row["split"] for row in metrics["rows"]} - set(chosen))
     _keep(place, run.name, chosen, files, added, exact=kept.exact, claimed=claimed)

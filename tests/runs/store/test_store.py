@@ -15,7 +15,7 @@ import yaml
 
 import calibench
 from calibench.leaderboard import leaderboard, read_results
-from calibench.runs import Predictions, read_json, store
+from calibench.runs import Predictions, read_json, store, write_json
 from calibench.runs.lock import held
 from calibench.runs.store.packing import ROUNDING
 from tests import warm
@@ -69,8 +69,13 @@ def test_no_file_names_a_folder_of_the_machine(results: Path, tmp_path: Path) ->
     data = {"class_path": "CIFAR10DataModule", "init_args": {"root": "/home/me/data", "ood": []}}
     config = {"data": data, "trainer": {"default_root_dir": "/home/me", "max_epochs": 3}}
     file.with_name("config.yaml").write_text(yaml.safe_dump(config))
+    metrics = file.with_name("metrics.json")
+    write_json(
+        metrics, {**read_json(metrics), "unavailable": {"svhn": "/home/me/x.mat is missing"}}
+    )
     store.add(tmp_path / "kept", results)
     entry = next(store.entries(tmp_path / "kept"))
+    assert entry.metrics()["unavailable"] == {"svhn": "x.mat is missing"}
     kept = yaml.safe_load((entry.folder / "config.yaml").read_text())
     assert kept["trainer"] == {"default_root_dir": None, "max_epochs": 3}
     assert kept["data"]["init_args"] == {"root": None, "ood": []}
