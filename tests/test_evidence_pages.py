@@ -116,3 +116,16 @@ def test_what_is_said_of_tuning_and_of_label_shift(pages: ModuleType) -> None:
     assert losses["CrossEntropyLoss"][0] - losses["LogitAdjustedLoss"][0] > 0.7
     assert abs(losses["CrossEntropyLoss"][3] - losses["LogitAdjustedLoss"][3]) < 0.01
     assert rows[0][0] == "GenerativeCrossEntropy"
+
+
+def test_what_is_said_of_single_sets(pages: ModuleType) -> None:
+    _, *rows = pages.TABLES["spans"]()
+    found = {row[0]: row[2:] for row in rows}
+    assert found["long-tailed CIFAR-10"][0].startswith("1.223 to")
+    assert found["long-tailed CIFAR-10"][-1].startswith("1.882 to")
+    assert found["wine"][2].startswith("-0.052")
+    _, *rows = pages.TABLES["pairs by set"]()
+    lows = [ends(cell)[0] for row in rows for cell in row[1:]]
+    assert max(lows) <= 0.5
+    gce = next(row for row in rows if row[0] == "GenerativeCrossEntropy")
+    assert gce[-1] == "1.00 [0.50, 1.00]"
