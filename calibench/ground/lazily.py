@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +21,8 @@ class _LazyPackage(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in self._modules:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(self._modules[name]), name)
+        # as `from module import name` does, which finds modules of a package too
+        value = getattr(__import__(self._modules[name], fromlist=[name]), name)
         setattr(self, name, value)
         return value
 
