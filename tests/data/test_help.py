@@ -23,7 +23,8 @@ def test_every_argument_has_a_help_text_and_a_type(module: type) -> None:
     added = parser.add_class_arguments(module, "data")
     assert "data.split_seed" in added
     usage = parser.format_help()
-    said = r"^  --%s \S+\s+(?!\((type|required|default))\S"  # more than its type
+    # more than its type: after the names and the placeholder, on the same line or on the next one
+    said = r"^  --%s[ ,][^\n(]*?(?:  +|\n {10,})(?!\((type|required|default))\S"
     assert [name for name in added if not re.search(said % re.escape(name), usage, re.M)] == []
 
 
