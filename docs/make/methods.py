@@ -35,12 +35,12 @@ def overview(family: Family) -> str:
 
 def page(family: Family, name: str, module: str) -> dict[str, str | bytes]:
     """The page of a method, and its picture."""
-    note = notes()[family.kind][name]
+    note = notes()[family.kind].get(name, {})
     code = note.get("code") or family.code(name, note)
     parts = [
         f"# {name}",
         as_text(catalogue.classes(family.kind)[name]),
-        f"$$\n{note['equation']}\n$$",
+        *([f"$$\n{note['equation']}\n$$"] if "equation" in note else []),
         shown(code, f"{name}.svg", note.get("alt") or family.alt.format(name=name)),
         *([] if "code" in note else [family.legend]),
         *family.beside(name, note),
@@ -52,7 +52,7 @@ def page(family: Family, name: str, module: str) -> dict[str, str | bytes]:
 
 @cache
 def notes() -> dict[str, dict[str, Note]]:
-    """The equations, and how pictures are called where the defaults do not do."""
+    """Equations in LaTeX, and how pictures are called where the defaults do not do; all may lack."""
     found: dict[str, dict[str, Note]] = yaml.safe_load(
         Path(__file__).with_name("equations.yaml").read_text()
     )

@@ -33,12 +33,20 @@ def test_every_method_has_code_and_a_loss_its_audit(maker: object) -> None:
     families, methods = (maker(name) for name in ("families", "methods"))  # type: ignore[operator]
     for family in families.FAMILIES:
         for name in catalogue.classes(family.kind):
-            note = methods.notes()[family.kind][name]
+            note = methods.notes()[family.kind].get(name, {})
             compile(note.get("code") or family.code(name, note), name, "exec")
             assert "code" in note or "$" not in family.code(name, note)
     audit, commands = families.Losses().beside("FocalLoss", {})
     assert "| focal | no |" in audit
     assert "--config losses/focal\n" in commands
+
+
+def test_a_page_needs_no_equation_in_latex(maker: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    families, methods = (maker(name) for name in ("families", "methods"))  # type: ignore[operator]
+    monkeypatch.setattr(methods, "notes", lambda: {"losses": {}})
+    made = methods.page(families.Losses(), "BrierLoss", "calibench.losses.brier")
+    assert "$$" not in made["losses/BrierLoss.md"]
+    assert "::: calibench.losses.brier.BrierLoss" in made["losses/BrierLoss.md"]
 
 
 def test_a_picture_is_drawn_by_the_code_that_is_shown(maker: object) -> None:

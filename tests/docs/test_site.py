@@ -1,4 +1,4 @@
-"""The site: every method has its equation, every page its place, and it builds without a network."""
+"""The site: equations are of methods, every page has its place, and it builds without a network."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ EQUATIONS = yaml.safe_load((DOCS / "make/equations.yaml").read_text())
 
 
 @pytest.mark.parametrize("kind", ["losses", "calibrators", "metrics"])
-def test_every_method_has_an_equation(kind: str) -> None:
-    assert set(EQUATIONS[kind]) == set(catalogue.classes(kind))
+def test_equations_are_of_methods(kind: str) -> None:
+    """A method without one shows that of its docstring alone."""
+    assert set(EQUATIONS[kind]) <= set(catalogue.classes(kind))
     assert all(note["equation"].strip() for note in EQUATIONS[kind].values())
 
 
