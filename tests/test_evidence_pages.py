@@ -81,7 +81,7 @@ def test_the_suite_of_chosen_settings_has_those_of_the_lowest_validation_nll(
     suite = load_suite("suites/tuned_chosen_cpu")
     jobs = {job.config["model"]["loss"]["class_path"]: job.config for job in suite.jobs()}
     usual = dict(pages.tuned.USUAL)
-    assert len(found) == 6
+    assert len(found) == 10
     for loss, setting in found.iterrows():
         if dict(setting) == usual:
             assert loss not in jobs
@@ -105,6 +105,9 @@ def test_what_is_said_of_tuning_and_of_label_shift(pages: ModuleType) -> None:
     _, *rows = pages.TABLES["tuned"]()
     brier = next(row for row in rows if row[0] == "BrierLoss")
     assert ends(brier[-2])[1] < 0.5 < ends(brier[-1])[1]
+    behind = {row[0] for row in rows if row[-1] and ends(row[-1])[1] < 0.5}
+    assert behind == {"BSCEGRALoss", "DualFocalLoss", "FLSDLoss", "WeightedMMCELoss"}
+    assert sum(row[1].startswith("0.3,") for row in rows) == 7
     _, *rows = pages.TABLES["label shift cifar10_lt"]()
     nll = {row[0]: row[1] for row in rows}
     usual = "TemperatureScaling tail_val"
