@@ -23,7 +23,7 @@ EPILOG = """\
 examples:
   calibench plot all results/ -o pictures
   calibench plot all results/digits_lt -o pictures --format pdf --width column
-  calibench plot all store -o pictures --losses CrossEntropyLoss FocalLoss --metric nll"""
+  calibench plot all store/digits_lt -o pictures --losses CrossEntropyLoss FocalLoss --metric nll"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

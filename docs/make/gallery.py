@@ -21,7 +21,7 @@ PREPARED = [
     "calibench sweep breast_cancer --losses cross_entropy brier focal --seeds 1..2 --trainer.max_epochs 5",
     "calibench sweep digits_lt --losses cross_entropy focal --seeds 1..2 --trainer.max_epochs 5",
     "calibench sweep gaussians --losses cross_entropy brier focal --seeds 1..2 --trainer.max_epochs 5",
-    "calibench posthoc store --sizes 50 100 350 --calibrators TemperatureScaling VectorScaling IRM -o posthoc",
+    "calibench posthoc store/digits_lt --sizes 50 100 350 --calibrators TemperatureScaling VectorScaling IRM -o posthoc",
     "calibench fit --config digits_lt --config losses/focal --model.loss.gamma 1 --trainer.max_epochs 5",
 ]
 OPTIONS = {
@@ -36,7 +36,7 @@ OPTIONS = {
 INTRODUCTION = """\
 # Gallery
 
-Every picture here was made by the command above it. `store` is the 21 runs that come with calibench; `results` and
+Every picture here was made by the command above it. `store/digits_lt` is 21 runs that come with calibench; `results` and
 `posthoc` are what these made:
 
 ```bash
@@ -65,7 +65,7 @@ def pages(root: Path) -> dict[str, str | bytes]:
 
 def command_of(kind: str) -> str:
     """The command that draws a kind of picture."""
-    return f"calibench plot {kind} {OPTIONS.get(kind, 'store')} -o {kind}.png"
+    return f"calibench plot {kind} {OPTIONS.get(kind, 'store/digits_lt')} -o {kind}.png"
 
 
 def run(command: str) -> None:
