@@ -21,7 +21,8 @@ PREPARED = [
     "calibench sweep breast_cancer --losses cross_entropy brier focal --seeds 1..2 --trainer.max_epochs 5",
     "calibench sweep digits_lt --losses cross_entropy focal --seeds 1..2 --trainer.max_epochs 5",
     "calibench sweep gaussians --losses cross_entropy brier focal --seeds 1..2 --trainer.max_epochs 5",
-    "calibench posthoc store/digits_lt --sizes 50 100 350 --calibrators TemperatureScaling VectorScaling IRM -o posthoc",
+    "calibench posthoc store/digits_lt --sizes 50 100 350 "
+    "--calibrators TemperatureScaling VectorScaling IRM -o posthoc",
     "calibench fit --config digits_lt --config losses/focal --model.loss.gamma 1 --trainer.max_epochs 5",
 ]
 OPTIONS = {
@@ -36,8 +37,8 @@ OPTIONS = {
 INTRODUCTION = """\
 # Gallery
 
-Every picture here was made by the command above it. `store/digits_lt` is 21 runs that come with calibench; `results` and
-`posthoc` are what these made:
+Every picture here was made by the command above it. `store/digits_lt` is 21 runs that come with calibench;
+`results` and `posthoc` are what these made:
 
 ```bash
 {prepared}
