@@ -36,17 +36,13 @@ def refusal(found: Found, given: Mapping[str, Any]) -> str | None:
 
 
 def _refusal(found: Found, values: Mapping[str, Any], depth: int) -> str | None:
-    defaults = None
-    for constructor, reaching in constructors(found, set(values)):
-        if (
-            defaults is None
-        ):  # of the first one alone: the next may be given other values than its defaults
-            defaults = _defaults(constructor.node)
+    for place, (constructor, reaching) in enumerate(constructors(found, set(values))):
+        # of the first one alone: the next may be given other values than its defaults
+        defaults = _defaults(constructor.node) if place == 0 else {}
         known = defaults | {name: values[name] for name in reaching}
         said = _refused_by(constructor.node.body, known, constructor.module, depth)
         if said is not None:
             return said
-        defaults = {}
     return None
 
 

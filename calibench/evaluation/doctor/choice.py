@@ -26,9 +26,8 @@ from calibench.runs.key import RAW
 
 _VALUES = 500_000  # log-probabilities that are fitted on; of more examples some are drawn, at least so many:
 _ROWS = 2000
-_SMALL = (
-    40_000  # log-probabilities up to which there are five folds, 15 fits of each; else three, and 6
-)
+# Log-probabilities up to which there are five folds, 15 fits of each; else three, and 6.
+_SMALL = 40_000
 
 
 class Held(NamedTuple):
