@@ -50,7 +50,10 @@ def literal(node: ast.expr | None) -> Any:
 def value_of(node: ast.expr, values: Mapping[str, Any]) -> Any:
     """The value of an expression, given values of names, of which some may be `Unseen`; raises it where that is all."""
     if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
-        node = ast.Name(node.attr)  # of a dataclass
+        of_class = f"self.{node.attr}"
+        node = ast.Name(
+            of_class if of_class in values else node.attr
+        )  # else a field of a dataclass
     match node:
         case ast.Constant():
             return node.value
@@ -78,7 +81,18 @@ def _computed(node: ast.expr, values: Mapping[str, Any]) -> Any:
         case ast.Compare():
             sides = [value_of(side, values) for side in (node.left, *node.comparators)]
             return all(map(_compared, node.ops, sides, sides[1:]))
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return value_of(body if is_true(test, values) else orelse, values)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return [one for part in parts for one in _elements(part, values)]
     raise Unseen
+
+
+def _elements(node: ast.expr, values: Mapping[str, Any]) -> Sequence[Any]:
+    """What an element of a list stands for: itself, or behind a star several."""
+    if isinstance(node, ast.Starred):
+        return list(value_of(node.value, values))
+    return [value_of(node, values)]
 
 
 def is_true(node: ast.expr, values: Mapping[str, Any]) -> bool:

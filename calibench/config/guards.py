@@ -4,6 +4,7 @@ Understood is what a constructor does for certain, given these values:
 
     if not 0.0 <= lr: raise ValueError(f"Invalid learning rate: {lr}")      comparisons of arguments with constants
     self.gamma = non_negative("gamma", gamma)                               checks of `ground.arguments`
+    self.ood = sets_named(ood, self.known_sets)                             and of `ground.evaluation_sets`
     self.long_tail = LongTail(imbalance_factor, split_seed)                 the same in what it calls of its package
 """
 
@@ -17,12 +18,26 @@ from typing import Any
 
 from calibench.config.expressions import Unseen, is_true, literal, read, value_of
 from calibench.config.keys import LINKED
-from calibench.config.signatures import Absent, Found, arguments, constructors, definition
-from calibench.ground import arguments as checks
+from calibench.config.signatures import (
+    Absent,
+    Found,
+    arguments,
+    class_constants,
+    constructors,
+    definition,
+)
+from calibench.ground import arguments as numbers
+from calibench.ground import evaluation_sets
 
 # What is computed only sometimes.
 _CONDITIONAL = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.DictComp, ast.GeneratorExp)
 _DEEPEST = 3  # calls within calls that are followed
+_CHECKS = {
+    name: check
+    for module in (numbers, evaluation_sets)
+    for name, check in vars(module).items()
+    if getattr(check, "__module__", "") == module.__name__
+}
 
 
 def refusal(found: Found, given: Mapping[str, Any]) -> str | None:
@@ -36,10 +51,11 @@ def refusal(found: Found, given: Mapping[str, Any]) -> str | None:
 
 
 def _refusal(found: Found, values: Mapping[str, Any], depth: int) -> str | None:
+    constants = {f"self.{name}": literal(of) for name, of in class_constants(found).items()}
     for place, (constructor, reaching) in enumerate(constructors(found, set(values))):
         # of the first one alone: the next may be given other values than its defaults
         defaults = _defaults(constructor.node) if place == 0 else {}
-        known = defaults | {name: values[name] for name in reaching}
+        known = constants | defaults | {name: values[name] for name in reaching}
         said = _refused_by(constructor.node.body, known, constructor.module, depth)
         if said is not None:
             return said
@@ -120,12 +136,11 @@ def _calls(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def _check(call: ast.Call, values: Mapping[str, Any]) -> None:
-    """Make a check of `calibench.ground.arguments`; raises its ValueError."""
-    name = call.func.id if isinstance(call.func, ast.Name) else ""
-    check = getattr(checks, name, None)
-    if getattr(check, "__module__", "") == checks.__name__ and not call.keywords:
+    """Make a check of the ground; raises its ValueError."""
+    check = _CHECKS.get(call.func.id) if isinstance(call.func, ast.Name) else None
+    if check is not None and not call.keywords:
         with suppress(Unseen, TypeError):
-            check(*[value_of(argument, values) for argument in call.args])  # type: ignore[misc]
+            check(*[value_of(argument, values) for argument in call.args])
 
 
 def _followed(call: ast.Call, values: Mapping[str, Any], module: str, depth: int) -> str | None:

@@ -70,14 +70,14 @@ def check(config: Config, others: Sequence[str] = ()) -> None:
     for key, value in config.items():
         if key in KEYS:
             _check_own(key, value)
-        elif key in GROUPS:
-            _check_group(key, value, config)
         elif key == SEED:
             _check_seed(value)
-        elif key != "data":
+        elif key not in ("data", *GROUPS):
             raise UsageError(unknown_option(key, [*options(config), *others]))
     _check_required(config)
     _check_class("data", config["data"], _DATA)
+    for group in [name for name in GROUPS if name in config]:
+        _check_group(group, config[group], config)
     _check_metrics((config.get("evaluation") or {}).get("metrics"))
     path = config.get("ckpt_path")
     if isinstance(path, str) and path not in ("last", "null"):

@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeGuard
 
 Definition = ast.ClassDef | ast.FunctionDef
 
@@ -130,6 +131,29 @@ def constructors(found: Found, given: Set[str]) -> Iterator[tuple[Found, Set[str
             reaching = given & _taken(init) if init.name == "__init__" else given
             yield Found(init, base.module), reaching
             given = _handed_on(init, given)
+
+
+def class_constants(found: Found) -> dict[str, ast.expr | None]:
+    """What a class and its base classes assign in their bodies, but for fields and what a method assigns again.
+
+    None stands for what is assigned to several names at once.
+    """
+    constants: dict[str, ast.expr | None] = {}
+    again: set[str] = set()
+    for base in _lineage(found) if isinstance(found.node, ast.ClassDef) else ():
+        if base is None:
+            break
+        for node in base.node.body:
+            if isinstance(node, ast.Assign) or _is_class_variable(node):
+                names = _bound(node)
+                value = node.value if len(names) == 1 else None
+                constants = {**dict.fromkeys(names, value), **constants}
+        again |= {
+            part.attr
+            for part in ast.walk(base.node)
+            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
+        }
+    return {name: of for name, of in constants.items() if name not in again}
 
 
 def _taken(init: ast.FunctionDef) -> set[str]:
@@ -280,6 +304,10 @@ def _is_dataclass(node: Definition) -> bool:
     return any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
+def _is_class_variable(node: ast.stmt) -> TypeGuard[ast.AnnAssign]:
+    return isinstance(node, ast.AnnAssign) and "ClassVar" in ast.unparse(node.annotation)
+
+
 def _fields(found: Found) -> dict[str, Argument]:
     fields = [item for item in found.node.body if isinstance(item, ast.AnnAssign)]
     return {
@@ -287,7 +315,7 @@ def _fields(found: Found) -> dict[str, Argument]:
             field.target.id, field.annotation, field.value is None, found.module
         )
         for field in fields
-        if isinstance(field.target, ast.Name) and "ClassVar" not in ast.unparse(field.annotation)
+        if isinstance(field.target, ast.Name) and not _is_class_variable(field)
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ from calibench.data.source import DataError
 from calibench.data.splits import fingerprint, stratified_fraction
 from calibench.data.task import Multiclass, Task
 from calibench.ground.arguments import integer_from, positive_integer
-from calibench.ground.errors import near_matches
+from calibench.ground.evaluation_sets import sets_named
 from calibench.ground.tokens import TokenInputs
 
 
@@ -57,6 +57,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         decode: Reads the images of splits too large for memory, whose stored inputs are file numbers; else None.
         loader: Makes the loaders of evaluation.
         shuffled_loader: Makes the loader of training.
+        known_sets: Names of the evaluation sets there are; None if only `load_evaluation_set` knows.
         near_ood: Names of the sets out of distribution whose content is of the training classes' kind; the others are
             far (Yang et al. 2022, OpenOOD).
         tokens: What the network's inputs are where they are token numbers, after `setup`; else None.
@@ -71,6 +72,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
     decode: Transform | None = None
     loader: Callable[..., ResidentLoader] = ResidentLoader
     shuffled_loader: Callable[..., ShuffledLoader] = ShuffledLoader
+    known_sets: ClassVar[Sequence[str] | None] = None
     near_ood: ClassVar[Sequence[str]] = ()
     tokens: TokenInputs | None = None
     test_files: Sequence[Path] = ()
@@ -102,7 +104,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
             split_seed,
             train_fraction,
         )
-        self.ood = tuple(ood)
+        self.ood = tuple(sets_named(ood, self.known_sets))
         self.evaluation_sets: dict[str, EvaluationSet] = {}
         self.unavailable: dict[str, str] = {}
         self.test_posterior: Posterior | None = None
@@ -113,14 +115,14 @@ class ClassificationDataModule(LightningDataModule, ABC):
     def load_splits(self, seed: int) -> Splits:
         """Read the dataset and cut it; the same seed gives the same splits."""
 
-    @abstractmethod
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
-        """Read or make the evaluation set of a name; it may depend on the test split.
+        """Read or make the evaluation set of a name; it may depend on the test split. By default there are none.
 
         Raises:
             DataError: The set cannot be had here.
             ValueError: There is no set of that name.
         """
+        raise ValueError(f"there is no evaluation set `{name}` here.")
 
     def load_posterior(self, test: Examples) -> Posterior | None:
         """Class distributions of the test examples, where they are known; None where they are not.
@@ -248,14 +250,3 @@ class ClassificationDataModule(LightningDataModule, ABC):
 
     def _device(self) -> torch.device:
         return self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
-
-
-def check_sets(names: Sequence[str], known: Iterable[str]) -> None:
-    """Raise a ValueError unless every evaluation set is known."""
-    known = list(known)
-    for name in names:
-        if name not in known:
-            raise ValueError(
-                f"there is no evaluation set `{name}` here{near_matches(name, known)} "
-                f"(known: {', '.join(known)})."
-            )

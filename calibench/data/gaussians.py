@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.data.base import ClassificationDataModule, check_sets
+from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
 from calibench.ground.arguments import integer_from
 
@@ -40,6 +40,8 @@ class SyntheticGaussiansDataModule(ClassificationDataModule):
         ValueError: An argument is outside its range.
     """
 
+    known_sets = ("ring",)
+
     def __init__(
         self,
         *,
@@ -58,7 +60,6 @@ class SyntheticGaussiansDataModule(ClassificationDataModule):
         super().__init__(
             class_names=[f"gaussian {label}" for label in range(num_gaussians)], ood=ood, **common
         )
-        check_sets(ood, ["ring"])
         self._sizes = sizes
         generator = torch.Generator().manual_seed(means_seed)
         self.means = 20 * torch.rand(num_gaussians, 2, generator=generator) - 10

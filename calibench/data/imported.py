@@ -13,7 +13,7 @@ from torch import Tensor
 
 from calibench.config import Seed
 from calibench.data.base import ClassificationDataModule
-from calibench.data.batch import EvaluationSet, Examples, Splits
+from calibench.data.batch import Examples, Splits
 from calibench.data.seeds import run_seed
 from calibench.data.source import DataError
 from calibench.data.streamed import StreamedLoader
@@ -85,10 +85,6 @@ class ImportedDataModule(ClassificationDataModule):
                 "test": self.module.test_dataloader(),
             }
         return Splits(*map(self._examples, self._sources))
-
-    def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
-        """There are none."""
-        raise ValueError(f"`{self.name}` has no evaluation set `{name}`.")
 
     def train_dataloader(self) -> StreamedLoader:  # type: ignore[override]
         """The module's batches, shuffled and changed as it says."""

@@ -25,6 +25,12 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
         "calibench.data.tabular.bundled.BundledTableDataModule",
         {"table": "wine", "test_fraction": -0.1},
     ),
+    ("calibench.data.tabular.bundled.BundledTableDataModule", {"table": "wine", "ood": ["noise"]}),
+    ("calibench.data.images.digits.DigitsDataModule", {"ood": ["foo"]}),
+    ("calibench.data.images.cifar.CIFAR10DataModule", {"ood": ["svhn", "cifar10"]}),
+    ("calibench.data.images.svhn.SVHNDataModule", {"ood": ["fog-5"]}),
+    ("calibench.data.text.ag_news.AGNewsDataModule", {"ood": ["ag_news"]}),
+    ("calibench.data.text.newsgroups.NewsgroupsDataModule", {"ood": ["held_out"]}),
     ("calibench.evaluation.evaluation.Evaluation", {"n_bins": [15, 15]}),
 ]
 OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [

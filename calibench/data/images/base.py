@@ -11,11 +11,12 @@ from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images import sets
 from calibench.data.images.augment import Augmentation, Normalize, RandomCropFlip
-from calibench.data.images.corruptions import CorruptionArchive
+from calibench.data.images.corruptions import ARCHIVES
 from calibench.data.images.hub_files import HubImages, HubName
 from calibench.data.images.sets import EvaluationContext
 from calibench.data.source import Checksum, DataError, Source, sources
 from calibench.data.splits import hold_out_reference
+from calibench.ground.evaluation_sets import image_sets_named
 
 Channels = tuple[float, float, float]
 
@@ -47,7 +48,6 @@ class ImageDataModule(ClassificationDataModule, ABC):
         mean: Mean of each channel on the [0, 1] scale, for the normalisation.
         std: Standard deviation of each channel on the [0, 1] scale.
         side: Height and width of the images.
-        corruptions: Its archive of corrupted test images, if there is one.
         augmentation: What `augment` does to training images.
     """
 
@@ -56,7 +56,6 @@ class ImageDataModule(ClassificationDataModule, ABC):
     mean: Channels = IMAGENET_MEAN
     std: Channels = IMAGENET_STD
     side: int = 32
-    corruptions: ClassVar[CorruptionArchive | None] = None
     augmentation: Augmentation | None = RandomCropFlip(padding=4)
 
     def __init__(
@@ -69,9 +68,8 @@ class ImageDataModule(ClassificationDataModule, ABC):
         augment: bool = True,
         **common: Any,
     ) -> None:
-        corrupted = self.corruptions is not None
-        known = sets.known_names(exclude=self.dataset, corrupted=corrupted)
-        super().__init__(class_names=self.names, ood=sets.expand(ood, known), **common)
+        ood = image_sets_named(ood, self.dataset)
+        super().__init__(class_names=self.names, ood=ood, **common)
         self.root, self.checksum, self.download = data_root(root), checksum, download
         self.transform = Normalize(self.mean, self.std)
         if not augment:
@@ -91,7 +89,7 @@ class ImageDataModule(ClassificationDataModule, ABC):
         """A set of `calibench.data.images.sets` by name."""
         names = self.class_names
         context = EvaluationContext(
-            self.root, self.checksum, self.side, test, names, self.corruptions
+            self.root, self.checksum, self.side, test, names, ARCHIVES.get(self.dataset)
         )
         return sets.load(name, context)
 

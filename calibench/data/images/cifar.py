@@ -19,7 +19,6 @@ from calibench.data.images.base import (
     IMAGENET_STD,
     OfficialImageDataModule,
 )
-from calibench.data.images.corruptions import CIFAR10_C, CIFAR100_C
 from calibench.data.images.hub_files import HubName
 from calibench.data.images.human_labels import CIFAR10H, load_human_probabilities, load_noisy_labels
 from calibench.data.images.pickled import read_batches
@@ -143,7 +142,7 @@ class CIFAR10DataModule(_CIFARDataModule):
         common: Those of both CIFAR sets, see `calibench fit --data.help CIFAR10DataModule`.
     """
 
-    dataset, corruptions = "cifar10", CIFAR10_C
+    dataset = "cifar10"
     hub = HubName("uoft-cs/cifar10", image="img")
     train_files = tuple(f"data_batch_{number}" for number in range(1, 6))
     test_file, label_key = "test_batch", "labels"
@@ -179,7 +178,7 @@ class CIFAR100DataModule(_CIFARDataModule):
         common: Those of both CIFAR sets, see `calibench fit --data.help CIFAR100DataModule`.
     """
 
-    dataset, corruptions = "cifar100", CIFAR100_C
+    dataset = "cifar100"
     hub = HubName("uoft-cs/cifar100", image="img", label="fine_label")
     train_files, test_file, label_key = ("train",), "test", "fine_labels"
     names = (

@@ -15,15 +15,9 @@ from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.cache import cached
 from calibench.data.images.decode import decode_images
 from calibench.data.source import Checksum, DataError, Source, sources
+from calibench.ground.evaluation_sets import SEVERITIES
 
 GAUSSIAN_NOISE_STD = (0.04, 0.06, 0.08, 0.09, 0.10)  # CIFAR, severities 1 to 5, on the [0, 1] scale
-SEVERITIES = (1, 2, 3, 4, 5)
-CORRUPTIONS = (
-    "gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise",
-    "defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur",
-    "snow", "frost", "fog", "brightness", "spatter",
-    "contrast", "elastic_transform", "pixelate", "jpeg_compression", "saturate",
-)  # fmt: skip
 
 
 def gaussian_noise(
@@ -164,9 +158,12 @@ class FolderArchive(CorruptionArchive):
         return Examples(pixels, torch.tensor(list(files.values())))
 
 
-CIFAR10_C = ArrayArchive("cifar10_c")
-CIFAR100_C = ArrayArchive("cifar100_c")
-TINY_IMAGENET_C = FolderArchive("tiny_imagenet_c", (0.04, 0.08, 0.12, 0.15, 0.18))
+ARCHIVES: dict[str, CorruptionArchive] = {
+    "cifar10": ArrayArchive("cifar10_c"),
+    "cifar100": ArrayArchive("cifar100_c"),
+    "tiny_imagenet": FolderArchive("tiny_imagenet_c", (0.04, 0.08, 0.12, 0.15, 0.18)),
+}
+"""The archive of each image set that has one."""
 
 
 def _array(path: Path, shape: tuple[int, ...]) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from calibench.config import Seed
-from calibench.data.base import ClassificationDataModule, check_sets
+from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images.augment import Normalize
 from calibench.data.images.corruptions import gaussian_noise
@@ -42,6 +42,8 @@ class DigitsDataModule(ClassificationDataModule):
         ValueError: An argument is outside its range.
     """
 
+    known_sets = ("noise", "photos")
+
     def __init__(
         self,
         *,
@@ -55,8 +57,6 @@ class DigitsDataModule(ClassificationDataModule):
         super().__init__(class_names=tuple("0123456789"), ood=ood, **common)
         self.long_tail = LongTail(imbalance_factor, self.split_seed, tail_seed)
         check_fractions(val_fraction, test_fraction)
-        self._sets = {"noise": _noise, "photos": _photos}
-        check_sets(ood, self._sets)
         self.val_fraction, self.test_fraction = val_fraction, test_fraction
         self.transform = Normalize((_MEAN,), (_STD,), white=1.0)
 
@@ -73,7 +73,7 @@ class DigitsDataModule(ClassificationDataModule):
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """`noise` or `photos`."""
-        return self._sets[name](test)
+        return {"noise": _noise, "photos": _photos}[name](test)
 
 
 def _digits() -> Examples:

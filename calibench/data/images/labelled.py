@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from calibench.data.base import ClassificationDataModule
-from calibench.data.batch import EvaluationSet, Examples, Splits
+from calibench.data.batch import Examples, Splits
 from calibench.data.cache import cached
 from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels
@@ -71,6 +71,7 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
     """
 
     task_type: ClassVar = Multilabel
+    known_sets = ()
 
     def __init__(
         self,
@@ -120,10 +121,6 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         if size > self.memory_limit * 2**30:
             self.decode = self._decode
         return Splits(*(self._examples(name, parts[name], side) for name, side in sides.items()))
-
-    def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
-        """There are none."""
-        raise ValueError(f"images with several labels have no evaluation set `{name}`.")
 
     def _there(self, part: LabelledFiles) -> LabelledFiles:
         """The files that are there; a caveat says how many are not."""

@@ -8,7 +8,6 @@ normalised like the in-distribution data.
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +18,11 @@ from torch import Tensor
 
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.cache import cached
-from calibench.data.images.corruptions import CORRUPTIONS, SEVERITIES, CorruptionArchive
+from calibench.data.images.corruptions import CorruptionArchive
 from calibench.data.images.decode import decode_images
 from calibench.data.images.matlab import read_svhn
 from calibench.data.images.pickled import read_batches
 from calibench.data.source import Checksum, DataError, sources
-from calibench.ground.errors import near_matches
 
 
 @dataclass(frozen=True)
@@ -106,31 +104,6 @@ _OOD: dict[str, Callable[[EvaluationContext], Found]] = {
 }
 
 
-def known_names(*, exclude: str, corrupted: bool) -> list[str]:
-    """Names that a dataset can be evaluated on: all but itself, corruptions where it has them."""
-    names = [name for name in _OOD if name != exclude]
-    if corrupted:
-        names += [f"{kind}-{severity}" for kind in CORRUPTIONS for severity in SEVERITIES]
-    return names
-
-
-def expand(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
-    """The known names that the patterns mean, in order and once.
-
-    Raises:
-        ValueError: A pattern means none; the message lists near matches.
-    """
-    chosen: dict[str, None] = {}
-    for pattern in patterns:
-        found = fnmatch.filter(known, pattern)
-        if not found:
-            raise ValueError(
-                f"there is no evaluation set `{pattern}`{near_matches(pattern, known)}."
-            )
-        chosen |= dict.fromkeys(found)
-    return list(chosen)
-
-
 def load(name: str, context: EvaluationContext) -> EvaluationSet:
     """Read or make a named set.
 
@@ -141,7 +114,9 @@ def load(name: str, context: EvaluationContext) -> EvaluationSet:
         pixels, caveats = _OOD[name](context)
         examples = _unlabelled(_resize(pixels, context.side))
         return EvaluationSet(name, "ood", examples, tuple(caveats))
-    assert context.corruptions is not None  # `known_names` offers corruptions only with an archive
+    assert (
+        context.corruptions is not None
+    )  # `evaluation_sets.of_images` offers corruptions only with an archive
     return context.corruptions.load(
         context.root, name, context.test, context.classes, context.checksum
     )

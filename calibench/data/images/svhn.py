@@ -23,7 +23,8 @@ class SVHNDataModule(OfficialImageDataModule):
         common: Those of all image sets, see `calibench fit --data.help SVHNDataModule`.
     """
 
-    dataset, names = "svhn", tuple("0123456789")
+    dataset = "svhn"
+    names = tuple("0123456789")
     mean, std = (0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)  # of the 73,257 training images
     augmentation = RandomCropFlip(padding=4, flip=False)
     hub = HubName("ufldl-stanford/svhn", "cropped_digits")

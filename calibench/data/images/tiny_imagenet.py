@@ -12,7 +12,6 @@ import torch
 from calibench.data.batch import Examples, Splits
 from calibench.data.cache import Arrays, cached
 from calibench.data.images.base import ImageDataModule
-from calibench.data.images.corruptions import TINY_IMAGENET_C
 from calibench.data.images.decode import decode_images
 from calibench.data.source import DataError
 from calibench.data.splits import choose_per_class, complement
@@ -37,8 +36,8 @@ class TinyImageNetDataModule(ImageDataModule):
             the evaluation sets.
     """
 
-    dataset, names, side = "tiny_imagenet", [f"class {number}" for number in range(_CLASSES)], _SIDE
-    corruptions = TINY_IMAGENET_C
+    dataset = "tiny_imagenet"
+    names, side = [f"class {number}" for number in range(_CLASSES)], _SIDE
     near_ood = ("cifar10", "cifar100")
 
     def __init__(

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import torch
 
-from calibench.data.base import ClassificationDataModule, check_sets
-from calibench.data.batch import EvaluationSet, Examples, Splits
+from calibench.data.base import ClassificationDataModule
+from calibench.data.batch import Examples, Splits
 from calibench.data.splits import check_fractions, given_or_held_out
 from calibench.data.tabular.prepare import Prepare
 
@@ -34,6 +34,8 @@ class BundledTableDataModule(ClassificationDataModule):
         ValueError: An argument is outside its range.
     """
 
+    known_sets = ()
+
     def __init__(
         self,
         *,
@@ -45,7 +47,6 @@ class BundledTableDataModule(ClassificationDataModule):
     ) -> None:
         check_fractions(val_fraction, test_fraction)
         super().__init__(class_names=_CLASSES[table], **common)
-        check_sets(self.ood, ())
         self.table, self.standardise = table, standardise
         self.val_fraction, self.test_fraction = val_fraction, test_fraction
 
@@ -61,7 +62,3 @@ class BundledTableDataModule(ClassificationDataModule):
         )
         self.transform = Prepare.fit(splits[0].inputs, standardise=self.standardise)
         return Splits(*splits)
-
-    def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
-        """There are none."""
-        raise ValueError(f"`{self.table}` has no evaluation set `{name}`.")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from calibench.data.base import ClassificationDataModule
-from calibench.data.batch import EvaluationSet, Examples, Splits
+from calibench.data.batch import Examples, Splits
 from calibench.data.source import DataError, located
 from calibench.data.splits import check_fractions, check_labels, given_or_held_out
 from calibench.data.tabular.columns import Columns, class_names, read_columns
@@ -50,6 +50,8 @@ class TableDataModule(ClassificationDataModule):
         DataError: A file is missing or damaged.
         ValueError: An argument is outside its range.
     """
+
+    known_sets = ()
 
     def __init__(
         self,
@@ -115,10 +117,6 @@ class TableDataModule(ClassificationDataModule):
         )
         self.transform = self._prepare(splits[0])
         return Splits(*splits)
-
-    def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
-        """There are none."""
-        raise ValueError(f"a table has no evaluation set `{name}`.")
 
     def _complete(self, table: Columns, file: str) -> Columns:
         """The table after what `missing` says of its empty cells."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from calibench.data.base import check_sets
 from calibench.data.splits import hold_out_positions
 from calibench.data.text import ag_news_files as files
 from calibench.data.text.base import TextDataModule
@@ -31,6 +30,8 @@ class AGNewsDataModule(TextDataModule):
         ValueError: An argument is outside its range.
     """
 
+    known_sets = ("newsgroups",)
+
     def __init__(
         self,
         *,
@@ -42,7 +43,6 @@ class AGNewsDataModule(TextDataModule):
     ) -> None:
         if not 0 < val_fraction < 1:
             raise ValueError(f"`val_fraction` must be in (0, 1), got {val_fraction}.")
-        check_sets(ood, ("newsgroups",))
         super().__init__(
             class_names=files.CLASSES,
             ood=ood,

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from calibench.data.base import check_sets
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.source import located
 from calibench.data.splits import check_fractions, check_labels, given_or_held_out
@@ -17,6 +16,7 @@ from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import UTF8, Corpus, CorpusSplits
 from calibench.data.text.near_duplicates import describe
 from calibench.data.text.table import TextTable, label_numbers, read_table
+from calibench.ground.evaluation_sets import sets_named
 
 
 class TextFileDataModule(TextDataModule):
@@ -71,7 +71,7 @@ class TextFileDataModule(TextDataModule):
     ) -> None:
         check_fractions(val_fraction, test_fraction)
         _check_encoding(encoding)
-        check_sets(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
+        sets_named(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
         self.text_columns, self.label_column = tuple(text_columns), label_column
         self.column_names, self.encoding, self._given_root = column_names, encoding, root
         self._train = self._table(train_file)

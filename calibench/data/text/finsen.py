@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from calibench.config import Seed, data_root
-from calibench.data.base import check_sets
 from calibench.data.source import sources
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import Corpus, CorpusSplits
@@ -42,6 +41,8 @@ class FinSenDataModule(TextDataModule):
         ValueError: An argument is outside its range.
     """
 
+    known_sets = ("ag_news", "newsgroups")
+
     def __init__(
         self,
         *,
@@ -52,7 +53,6 @@ class FinSenDataModule(TextDataModule):
         root: str | None = None,
         **common: Any,
     ) -> None:
-        check_sets(ood, ("ag_news", "newsgroups"))
         folder, source = data_root(root), sources()["finsen"]
         source.require(folder, checksum="off")
         self._path = source.path(folder, FILE)

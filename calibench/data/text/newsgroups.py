@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import torch
 
-from calibench.data.base import check_sets
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.text import newsgroup_files as files
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import Corpus, CorpusSplits, cut
 from calibench.ground.errors import near_matches
+from calibench.ground.evaluation_sets import sets_named
 
 
 class NewsgroupsDataModule(TextDataModule):
@@ -57,7 +57,7 @@ class NewsgroupsDataModule(TextDataModule):
         max_length: int = 1000,
         **common: Any,
     ) -> None:
-        check_sets(ood, ("ag_news", *(["held_out"] if held_out else [])))
+        sets_named(ood, ("ag_news", *(["held_out"] if held_out else [])))
         for group in held_out:
             if group not in files.GROUPS:
                 raise ValueError(

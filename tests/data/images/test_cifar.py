@@ -258,7 +258,7 @@ def test_missing_data(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"imbalance_factor": 0.1}, "`imbalance_factor` is the largest class"),
-        ({"ood": ("cifar10",)}, "no evaluation set `cifar10`; did you mean cifar100"),
+        ({"ood": ("cifar10",)}, "no evaluation set `cifar10` here; did you mean cifar100"),
         ({"ood": ("gausian_noise-5",)}, "did you mean gaussian_noise-5"),
     ],
 )

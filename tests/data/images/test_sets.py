@@ -9,8 +9,8 @@ import torch
 
 from calibench.data import CIFAR100DataModule, DataError, EvaluationSet, Examples
 from calibench.data.images import sets
-from calibench.data.images.corruptions import CIFAR10_C, CORRUPTIONS
-from calibench.data.images.sets import EvaluationContext, expand, known_names, load
+from calibench.data.images.corruptions import ARCHIVES
+from calibench.data.images.sets import EvaluationContext, load
 from tests.data import fakes
 
 LABELS = [i % 10 for i in range(20)]
@@ -20,25 +20,9 @@ LABELS = [i % 10 for i in range(20)]
 def here(tmp_path: Path) -> EvaluationContext:
     pixels = torch.from_numpy(fakes.pixels(20, seed=9)).permute(0, 3, 1, 2)
     test = Examples(pixels, torch.tensor(LABELS))
-    return EvaluationContext(tmp_path, "off", 32, test, [str(k) for k in range(10)], CIFAR10_C)
-
-
-def test_names_of_a_dataset_leave_itself_out() -> None:
-    names = known_names(exclude="cifar10", corrupted=True)
-    assert "cifar10" not in names
-    assert len([name for name in names if name.endswith("-5")]) == len(set(CORRUPTIONS)) == 19
-    assert known_names(exclude="svhn", corrupted=False) == [
-        "cifar10", "cifar100", "mnist", "tiny_imagenet", "noise",
-    ]  # fmt: skip
-
-
-def test_patterns() -> None:
-    known = known_names(exclude="cifar10", corrupted=True)
-    assert expand(["svhn", "fog-*"], known) == ["svhn", *(f"fog-{s}" for s in range(1, 6))]
-    assert len(expand(["*-5"], known)) == 19
-    assert expand(["fog-5", "fog-5", "fog-5"], known) == ["fog-5"]
-    with pytest.raises(ValueError, match="no evaluation set `fog-6`; did you mean fog-"):
-        expand(["fog-6"], known)
+    return EvaluationContext(
+        tmp_path, "off", 32, test, [str(k) for k in range(10)], ARCHIVES["cifar10"]
+    )
 
 
 MAKERS = {

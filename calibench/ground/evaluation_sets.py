@@ -1,0 +1,55 @@
+"""Names of evaluation sets, and the patterns that mean several of them; without torch."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+
+from calibench.ground.errors import near_matches
+
+OUT_OF_DISTRIBUTION = ("svhn", "cifar10", "cifar100", "mnist", "tiny_imagenet", "noise")
+CORRUPTED = ("cifar10", "cifar100", "tiny_imagenet")  # image sets that have a `-C` archive
+CORRUPTIONS = (
+    "gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise",
+    "defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur",
+    "snow", "frost", "fog", "brightness", "spatter",
+    "contrast", "elastic_transform", "pixelate", "jpeg_compression", "saturate",
+)  # fmt: skip
+SEVERITIES = (1, 2, 3, 4, 5)
+_SHOWN = 8  # names in a message
+
+
+def of_images(dataset: str) -> list[str]:
+    """What an image set can be evaluated on: all sets but itself, and its corruptions where it has them."""
+    names = [name for name in OUT_OF_DISTRIBUTION if name != dataset]
+    if dataset in CORRUPTED:
+        names += [f"{kind}-{severity}" for kind in CORRUPTIONS for severity in SEVERITIES]
+    return names
+
+
+def sets_named(patterns: Sequence[str], known: Sequence[str] | None) -> list[str]:
+    """The names that patterns such as `noise` or `*-5` mean, in order and once; the patterns if any name may be one.
+
+    Raises:
+        ValueError: A pattern means none.
+    """
+    if known is None:
+        return [*patterns]
+    chosen: dict[str, None] = {}
+    for pattern in patterns:
+        found = fnmatch.filter(known, pattern)
+        if not found:
+            raise ValueError(_unknown(pattern, known))
+        chosen |= dict.fromkeys(found)
+    return [*chosen]
+
+
+def image_sets_named(patterns: Sequence[str], dataset: str) -> list[str]:
+    """The same for images of a set by its name in `sources.yaml`."""
+    return sets_named(patterns, of_images(dataset))
+
+
+def _unknown(pattern: str, known: Sequence[str]) -> str:
+    more = ", ..." if len(known) > _SHOWN else ""
+    there = f"known: {', '.join(known[:_SHOWN])}{more}" if known else "there are none"
+    return f"there is no evaluation set `{pattern}` here{near_matches(pattern, known)} ({there})."
