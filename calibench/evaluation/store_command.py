@@ -69,7 +69,8 @@ Probabilities of two classes may be those of the second one, (N,). Imported pred
 <dataset>/<model>/imported/<digest>/seed=1.
 
 Logits are kept as float16 distances from the largest of their row: the error stays exact, the NLL changes by at most
-2^-11 (NLL + ln K). `--exact` keeps float32."""
+2^-11 (NLL + ln K). A run of which another number would change by more (a calibrator's fit may jump) is kept as float32,
+and so is every one with `--exact`: a run that is added is scored again for that."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -153,10 +154,12 @@ def _add(options: argparse.Namespace) -> int:
     if not options.what:
         raise UsageError("`calibench store add` needs runs, a store or files to add.")
     sets = None if options.sets is None else [name for name in options.sets if name != "none"]
-    kept = Kept(exact=options.exact, sets=sets)
+    with loading():
+        from calibench.evaluation.verify import wrong_numbers
+    kept = Kept(exact=options.exact, sets=sets, wrong=wrong_numbers)
     reader = Reader(options.scores, options.clip, options.task)
     added = [_added(text, options, kept, reader) for text in options.what]
-    return max([_told(one, options.to) for one in added])
+    return max([told(one, options.to) for one in added])
 
 
 def _added(text: str, options: argparse.Namespace, kept: Kept, reader: Reader) -> Added:
@@ -174,22 +177,23 @@ def _added(text: str, options: argparse.Namespace, kept: Kept, reader: Reader) -
 
 def _pull(options: argparse.Namespace) -> int:
     url, *names = options.what or [_no_url(options)]
-    return _told(pull(url, options.to, names), options.to)
+    return told(pull(url, options.to, names), options.to)
 
 
 def _push(options: argparse.Namespace) -> int:
     url, *names = options.what or [_no_url(options)]
-    return _told(push(options.to, url, names), url)
+    return told(push(options.to, url, names), url)
 
 
 def _no_url(options: argparse.Namespace) -> str:
     raise UsageError(f"`calibench store {options.action}` needs a URL.")
 
 
-def _told(added: Added, store: object) -> int:
+def told(added: Added, store: object) -> int:
     """Print what came of adding; 1 if something was not added."""
     for name in added.new:
-        say(f"added {name}")
+        exact = ", as float32: numbers would not follow from float16" if name in added.exact else ""
+        say(f"added {name}{exact}")
     say(f"{store}: {len(added.new)} added, {len(added.known)} there already")
     for problem in added.problems:
         say(f"calibench: not added: {problem}", to=sys.stderr)

@@ -96,6 +96,19 @@ def verify(entry: Entry) -> Verification:
         raise CorruptRun(text) from error
 
 
+def wrong_numbers(
+    content: Mapping[str, Any], sets: Mapping[str, Predictions]
+) -> Sequence[Difference]:
+    """The numbers of a run's metrics.json that differ from those of given logits by more than float16 can make them.
+
+    None where they cannot be computed here: a calibrator or metric is not installed, or the file is of an old format.
+    """
+    try:
+        return _compared(with_present_calibrators(content), sets, exact=False).wrong
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return []
+
+
 def _compared(
     content: Mapping[str, Any], sets: Mapping[str, Predictions], *, exact: bool
 ) -> Verification:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from calibench.cli import main
-from calibench.evaluation import Evaluation
+from calibench.evaluation import Evaluation, verify
 from calibench.evaluation.settings import spelled_out
 from calibench.runs import Predictions, store
+from calibench.runs.store import Entry
 from tests.run_folders import write_predictions, write_run
 from tests.runs.store.conftest import spoil
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
 ENTRY = "digits_lt/SmallCNN/CrossEntropyLoss"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "evidence" / "shipped_store.py"
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +58,37 @@ def test_add_and_list(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "val test" in out
     assert "noise photos" in out  # claimed
     assert "2 entries" in out
+
+
+def test_what_float16_would_change_too_much_is_kept_exactly(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(verify, "tolerance", lambda *_, exact: 0.0)  # as if each change were large
+    mine = tmp_path / "mine"
+    assert main(["store", "add", str(made), "--to", str(mine)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("as float32: numbers would not follow from float16") == 1
+    kept = {
+        path.name: Entry.read(path / "seed=1").exact
+        for path in mine.glob("*/*/*/*")
+        if path.is_dir()
+    }
+    assert sorted(kept.values()) == [False, True]  # the other run's numbers follow from neither
+    assert main(["store", "verify", str(mine), ENTRY]) == 0
+    assert main(["store", "add", str(made), "--to", str(mine)]) == 0
+    assert "0 added, 2 there already" in capsys.readouterr().out
+
+
+def test_the_script_of_the_store_that_ships(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine"
+    one = next((made / ENTRY).iterdir())
+    monkeypatch.setattr(sys, "argv", ["shipped_store.py", str(one), "--to", str(mine)])
+    runpy.run_path(str(SCRIPT), run_name="__main__")
+    assert "1 added" in capsys.readouterr().out
+    monkeypatch.setattr(verify, "tolerance", lambda *_, exact: 1e-6)  # nothing is lost twice
+    assert main(["store", "verify", str(mine)]) == 0
 
 
 def test_list_reads_the_index_alone(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:

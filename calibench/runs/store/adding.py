@@ -26,7 +26,7 @@ from calibench.runs import (
 from calibench.runs.folder import SEED
 from calibench.runs.store.entry import Entry, described, entry_digest
 from calibench.runs.store.moving import copied
-from calibench.runs.store.packing import content_digest, save_packed
+from calibench.runs.store.packing import content_digest, rounded, save_packed
 from calibench.runs.store.places import Folder
 from calibench.runs.store.staging import Added, changing, finish, noted, staged
 
@@ -45,14 +45,24 @@ class Kept:
         exact: Logits as float32 instead of float16.
         sets: The OOD and shift sets whose logits are kept beside those of val and test, all if None; numbers of the
             others are claimed.
+        wrong: Says which numbers of a run's metrics.json do not follow from given logits. Where some follow from the
+            run's and not from their rounding to float16, the run is kept exactly. None for no such check.
     """
 
     exact: bool = False
     sets: Collection[str] | None = None
+    wrong: Callable[[Mapping[str, Any], Mapping[str, Predictions]], Sequence[object]] | None = None
 
     def keeps(self, split: str) -> bool:
         """Whether the logits of a split or set are kept."""
         return self.sets is None or split in ("val", "test", *self.sets)
+
+    def exactly(self, metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> bool:
+        """Whether the logits of a run must be kept as float32."""
+        if self.exact or self.wrong is None:
+            return self.exact
+        halves = {name: Predictions.of(rounded(part)) for name, part in sets.items()}
+        return bool(self.wrong(metrics, halves)) and not self.wrong(metrics, sets)
 
 
 @dataclass(frozen=True)
@@ -143,7 +153,10 @@ def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
         files["environment.json"] = json_bytes(its)
     chosen = {name: part for name, part in sets.items() if kept.keeps(name)}
     claimed = sorted({row["split"] for row in metrics["rows"]} - set(chosen))
-    _keep(place, run.name, chosen, files, added, exact=kept.exact, claimed=claimed)
+    exact = kept.exact if place.status(run.name) else kept.exactly(metrics, chosen)
+    _keep(place, run.name, chosen, files, added, exact=exact, claimed=claimed)
+    if exact and not kept.exact:
+        added.exact.append(run.name)
 
 
 def _public_config(path: Path) -> bytes:

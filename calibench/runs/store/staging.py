@@ -28,11 +28,13 @@ class Added:
         new: Names of the entries that were added.
         known: Names of those that were there already, with the same content.
         problems: One line for each that was not added.
+        exact: Names of those added with float32 logits, as a number would not follow from float16 ones.
     """
 
     new: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    exact: list[str] = field(default_factory=list)
 
 
 @contextmanager
