@@ -85,6 +85,28 @@ def test_imports_point_down() -> None:
     assert not up, "\n".join(up)
 
 
+def arrows() -> dict[str, set[str]]:
+    """The rooms that each room imports."""
+    named = {
+        room: {name.split(".")[1] for name in names if name.startswith("calibench.")}
+        for room, names in rooms().items()
+    }
+    return {room: (there & set(places())) - {room} for room, there in named.items()}
+
+
+def test_the_picture_of_the_structure_stays_small() -> None:
+    """Few rooms, few arrows between them, and few floors, which are the longest chain of imports."""
+    found = arrows()
+
+    @cache
+    def floor(room: str) -> int:
+        return 1 + max((floor(below) for below in found.get(room, ())), default=0)
+
+    assert len(found) <= 20
+    assert max(map(floor, found)) <= 9
+    assert sum(map(len, found.values())) <= 80
+
+
 def test_the_ground_stands_by_itself() -> None:
     """It imports nothing of calibench but itself."""
     names = [name for name in rooms()["ground"] if name.startswith("calibench.")]

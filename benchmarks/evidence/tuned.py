@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +36,27 @@ SCORES = {
 }
 
 
-def row(run: Run) -> dict[str, Any]:
-    """The settings and the scores of a run."""
+def row(run: Run, part: str, settings: Sequence[str]) -> dict[str, Any]:
+    """The settings of a part of the model, such as `optimizer`, and the scores of a run."""
     config = yaml.safe_load((run.folder / "config.yaml").read_text())
     content = read_json(run.folder / "metrics.json")
-    optimizer = config["model"]["optimizer"]["init_args"]
+    given = config["model"][part]["init_args"]
     scores = {
         (row["split"], row["calibrator"], row["metric"]): row["value"] for row in content["rows"]
     }
     return (
         {name: content[name] for name in ("benchmark", "loss", "seed")}
-        | {key: optimizer[key] for key in SETTINGS}
+        | {key: given.get(key, "") for key in settings}
         | {name: f"{scores[place]:.6g}" for name, place in SCORES.items()}
     )
+
+
+def write(folders: Sequence[str], part: str, settings: Sequence[str]) -> None:
+    """Print the rows of all finished runs below the folders as CSV."""
+    rows = [row(run, part, settings) for run in finished_runs([*map(Path, folders)])]
+    writer = csv.DictWriter(sys.stdout, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
 
 
 def choices(found: pd.DataFrame) -> pd.DataFrame:
@@ -84,28 +92,25 @@ def table(found: pd.DataFrame) -> Iterator[list[str]]:
     sides = {loss: [of(found, loss, USUAL), of(found, loss, best.loc[loss])] for loss in best.index}
     for loss in sorted(sides, key=lambda loss: sides[loss][1]["nll_cvc"].mean()):
         lr, decay = (f"{best.loc[loss, key]:g}" for key in SETTINGS)
-        cells = [
-            _mean(side[score]) for score in ("error", "nll", "nll_cvc") for side in sides[loss]
-        ]
+        cells = [mean(side[score]) for score in ("error", "nll", "nll_cvc") for side in sides[loss]]
         pairs = [
-            _share(*both) if loss != BASE else ""
+            share(*both) if loss != BASE else ""
             for both in zip(sides[loss], sides[BASE], strict=True)
         ]
         yield [loss, f"{lr}, {decay}", f"{len(sides[loss][1])}", *cells, *pairs]
 
 
-def _mean(values: pd.Series[float]) -> str:
+def mean(values: pd.Series[float]) -> str:
+    """Mean and standard deviation of an error, in percent, or of another score."""
     factor, decimals = (100, 2) if values.name == "error" else (1, 3)
     return f"{factor * values.mean():.{decimals}f} ± {factor * values.std():.{decimals}f}"
 
 
-def _share(mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
-    found = beats(*([Runs(side["nll_cvc"].to_numpy())] for side in (mine, theirs)))
+def share(mine: pd.DataFrame, theirs: pd.DataFrame, score: str = "nll_cvc") -> str:
+    """How likely a run has a lower score than one of the others, with its interval."""
+    found = beats(*([Runs(side[score].to_numpy())] for side in (mine, theirs)))
     return f"{found.probability:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 if __name__ == "__main__":
-    rows = [row(run) for run in finished_runs([*map(Path, sys.argv[1:])])]
-    writer = csv.DictWriter(sys.stdout, rows[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    write(sys.argv[1:], "optimizer", SETTINGS)
