@@ -111,6 +111,7 @@ def defining_modules(room: str) -> dict[str, str]:
     }
 
 
+@cache
 def attributes(room: str) -> dict[str, dict[str, Any]]:
     """The literal attributes of the classes of `losses`, `metrics`, ..., also those of their bases."""
     chosen = classes(room)

@@ -74,17 +74,16 @@ def find(name: str, *, folders: Sequence[str] = _FOLDERS) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    names = available()
     short = name.removesuffix(".yaml").removeprefix("benchmarks/")
+    root = benchmarks_folder()
     for folder in folders:
-        found = names.get(f"{folder}/{short}" if folder else short)
-        if found:
+        found = root / folder / f"{short}.yaml"
+        if found.parent in [root / named for named in _FOLDERS] and found.is_file():
             return found
     if path.is_dir():
         raise UsageError(f"`{name}` is a folder; a YAML file is expected.")
-    raise UsageError(
-        f"no configuration file or short name `{name}`{near_matches(short, _spellings(names))}"
-    )
+    near = near_matches(short, _spellings(available()))
+    raise UsageError(f"no configuration file or short name `{name}`{near}")
 
 
 def _spellings(names: Iterable[str]) -> Iterator[str]:
