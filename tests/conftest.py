@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from calibench.ground.processes import warm_context
 torch.set_num_threads(1)
 
 # Whichever test is the first to need other processes, they are forked from one that has imported what a run needs.
-warm_context(["calibench.training.fit"])
+warm_context(["calibench.training.fit", "tests.few_draws"])
 
 # Tests started in the background of a shell ignore Ctrl-C, and so would the processes that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -36,16 +38,18 @@ def shared() -> Path:
     return SHARED
 
 
-@pytest.fixture(scope="module")
-def few_draws() -> Iterator[None]:
-    """Few draws for the floors of calibration errors, which would take half the time of a test's short run."""
-    from calibench.metrics import SmoothCalibrationError
-    from calibench.metrics.cells import ErrorOfCells
-    from calibench.metrics.smooth_error import SmoothError
+@pytest.fixture(scope="session", autouse=True)
+def _few_draws() -> None:
+    if "torchmetrics" in sys.modules:  # takes 5 s to import, which tests without it are spared
+        importlib.import_module("tests.few_draws")
 
-    with pytest.MonkeyPatch.context() as patch:
-        for metric in (ErrorOfCells, SmoothError, SmoothCalibrationError):
-            patch.setattr(metric, "draws", 9)
+
+@pytest.fixture(scope="module")
+def all_draws() -> Iterator[None]:
+    """As many draws for the floors of calibration errors as users have."""
+    from tests import few_draws
+
+    with few_draws.all_draws():
         yield
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 TESTS = Path(__file__).parent
 
@@ -23,3 +26,23 @@ def examples(family: str) -> dict[str, Any]:
         )
         found |= own
     return found
+
+
+def for_each(items: Iterable[Any]) -> Callable[[Callable[[Any], None]], Callable[[], None]]:
+    """Turn a check of one item into one test of all items, which reports every item that fails."""
+
+    def decorate(check: Callable[[Any], None]) -> Callable[[], None]:
+        def test() -> None:
+            errors = []
+            for item in items:
+                try:
+                    check(item)
+                except (Exception, pytest.fail.Exception) as error:
+                    error.add_note(f"checking {item!r}")
+                    errors.append(error)
+            if errors:
+                raise BaseExceptionGroup(f"{check.__name__}: {len(errors)} items fail", errors)
+
+        return test
+
+    return decorate

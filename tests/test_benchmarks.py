@@ -14,8 +14,6 @@ from calibench.training import fit as training
 from calibench.training.callbacks import NaNGuard
 from calibench.training.experiment import Experiment
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 BENCHMARKS = sorted(name for name in available() if "/" not in name)
 LOSSES = sorted(name for name in available() if name.startswith("losses/"))
 # The others need files: tests/data runs them on fakes.

@@ -25,8 +25,6 @@ from calibench.evaluation.whole_set import WholeSetMetric
 from tests import warm
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 DIGITS = ["fit", "--config", "digits_lt"]
 
 

@@ -37,7 +37,6 @@ def test_pca_is_of_the_inputs_of_the_last_layer() -> None:
         feature_maps(network, batches, limit=3)
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "features.svg"
     assert main(["analyse", "features", str(results), "--examples", "40", "-o", str(picture)]) == 0

@@ -191,7 +191,6 @@ def test_the_maximum_lies_in_the_square_of_a_finding(tmp_path: Path) -> None:
     assert summary(list(_found(network, data, "features", moved, "")))["pointing game"] < 0.1
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_plot_grad_cam_draws_runs_and_measures_boxes(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

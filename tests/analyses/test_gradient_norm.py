@@ -118,7 +118,6 @@ def test_summary_by_hand() -> None:
     assert found.bins == 2
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers, picture = tmp_path / "norms.csv", tmp_path / "norms.svg"
     command = ["analyse", "gradient-norm", str(results), "-o"]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+import itertools
+
 import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator
 from calibench.calibrators.base import keep_argmax
+from tests.examples import for_each
 
 from .conftest import drawn
-from .test_contract import CALIBRATORS
+from .test_contract import CALIBRATORS, DTYPES
 
 PRESERVING = [calibrator for calibrator in CALIBRATORS if calibrator.preserves_accuracy]
-DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
 def test_who_promises() -> None:
@@ -48,20 +49,19 @@ def awkward(k: int, dtype: torch.dtype) -> Tensor:
     )
 
 
-@pytest.mark.parametrize("calibrator", PRESERVING, ids=lambda c: c.__name__)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("truth", [0.1, 7.0])
-def test_argmax_is_kept(calibrator: type[Calibrator], dtype: torch.dtype, truth: float) -> None:
+@for_each(itertools.product(PRESERVING, [0.1, 7.0]))
+def test_argmax_is_kept(case: tuple[type[Calibrator], float]) -> None:
+    calibrator, truth = case
     # 13 classes: a vector register and a remainder, whose exp may differ in the last bit.
     model = calibrator().fit(*drawn(400, 13, truth))
-    logits = awkward(13, dtype)
-    expected = logits.argmax(1)
-    assert torch.equal(model(logits).argmax(1), expected)
-    assert torch.equal(model.log_prob(logits).argmax(1), expected)
-    # Ties at the top stay ties.
-    probs = model(logits)
-    tied = logits == logits.amax(1, keepdim=True)
-    assert torch.equal(tied, probs == probs.amax(1, keepdim=True))
+    for dtype in DTYPES:
+        logits = awkward(13, dtype)
+        expected, probs = logits.argmax(1), model(logits)
+        assert torch.equal(probs.argmax(1), expected), dtype
+        assert torch.equal(model.log_prob(logits).argmax(1), expected), dtype
+        # Ties at the top stay ties.
+        tied = logits == logits.amax(1, keepdim=True)
+        assert torch.equal(tied, probs == probs.amax(1, keepdim=True)), dtype
 
 
 def test_keep_argmax_separates_and_joins() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import itertools
 import pickle
 from abc import ABC
+from functools import cache
 
 import pytest
 import torch
@@ -13,6 +16,7 @@ from torch import Tensor
 from calibench import calibrators
 from calibench.calibrators import Calibrator
 from calibench.config.catalogue import classes
+from tests.examples import for_each
 
 EXPORTED = [getattr(calibrators, name) for name in calibrators.__all__]
 # A class with ABC among its bases is no calibrator itself: it wraps others, which have no defaults.
@@ -33,7 +37,8 @@ GO_BY_ROWS = {
     calibrators.StructuredVectorScaling,
 }
 
-every_calibrator = pytest.mark.parametrize("calibrator", CALIBRATORS, ids=lambda c: c.__name__)
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+every_calibrator = for_each(CALIBRATORS)
 
 
 def over_confident(n: int = 400, k: int = 4) -> tuple[Tensor, Tensor]:
@@ -42,6 +47,16 @@ def over_confident(n: int = 400, k: int = 4) -> tuple[Tensor, Tensor]:
     logits = torch.randn(n, k, generator=generator) * 2
     target = torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
     return logits * 2, target
+
+
+@cache
+def _fit(calibrator: type[Calibrator]) -> Calibrator:
+    return calibrator().fit(*over_confident())
+
+
+def fitted(calibrator: type[Calibrator]) -> Calibrator:
+    """A copy of one that was fitted to `over_confident()`, once for all tests."""
+    return copy.deepcopy(_fit(calibrator))
 
 
 def test_all_names_each_calibrator_once() -> None:
@@ -77,12 +92,11 @@ def test_use_before_fit_says_so(calibrator: type[Calibrator]) -> None:
     assert model.fitted
 
 
-@every_calibrator
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@for_each(itertools.product(CALIBRATORS, DTYPES))
 def test_gives_distributions_in_the_dtype_of_the_logits(
-    calibrator: type[Calibrator], dtype: torch.dtype
+    case: tuple[type[Calibrator], torch.dtype],
 ) -> None:
-    logits, target = over_confident()
+    (logits, target), (calibrator, dtype) = over_confident(), case
     model = calibrator().fit(logits.to(dtype), target.int())
     probs, log_probs = model(logits.to(dtype)), model.log_prob(logits.to(dtype))
     assert probs.dtype == log_probs.dtype == dtype
@@ -102,7 +116,7 @@ def test_improves_the_nll_of_an_over_confident_model_or_its_confidence(
     calibrator: type[Calibrator],
 ) -> None:
     logits, target = over_confident()
-    model = calibrator().fit(logits, target)
+    model = fitted(calibrator)
     accuracy = (logits.argmax(1) == target).double().mean()
     gap = (model(logits).amax(1).double().mean() - accuracy).abs()
     assert gap < 0.5 * (logits.softmax(1).amax(1).double().mean() - accuracy).abs()
@@ -111,7 +125,7 @@ def test_improves_the_nll_of_an_over_confident_model_or_its_confidence(
 @every_calibrator
 def test_state_dict_round_trip_is_exact(calibrator: type[Calibrator]) -> None:
     logits, target = over_confident()
-    model = calibrator().fit(logits, target)
+    model = fitted(calibrator)
     loaded = calibrator()
     loaded.load_state_dict(model.state_dict())
     assert loaded.fitted
@@ -124,8 +138,8 @@ def test_state_dict_round_trip_is_exact(calibrator: type[Calibrator]) -> None:
 
 @every_calibrator
 def test_pickles_and_keeps_its_precision(calibrator: type[Calibrator]) -> None:
-    logits, target = over_confident()
-    model = calibrator().fit(logits, target)
+    logits, _ = over_confident()
+    model = fitted(calibrator)
     expected = model.log_prob(logits)
     assert torch.equal(pickle.loads(pickle.dumps(model)).log_prob(logits), expected)
     assert torch.equal(model.half().log_prob(logits), expected)
@@ -135,8 +149,7 @@ def test_pickles_and_keeps_its_precision(calibrator: type[Calibrator]) -> None:
 def test_fitting_again_forgets_the_first_fit(calibrator: type[Calibrator]) -> None:
     logits, target = over_confident()
     twice = calibrator().fit(logits[:100] * 3, target[:100]).fit(logits, target)
-    once = calibrator().fit(logits, target)
-    assert torch.equal(twice.log_prob(logits), once.log_prob(logits))
+    assert torch.equal(twice.log_prob(logits), fitted(calibrator).log_prob(logits))
 
 
 @every_calibrator
@@ -155,7 +168,7 @@ def test_calibrated_probabilities_need_no_host_synchronisation(
     calibrator: type[Calibrator],
 ) -> None:
     """On the meta device a look at a value raises. `fit` looks at values: at its input, and for when to stop."""
-    model = calibrator().fit(*over_confident()).to("meta")
+    model = fitted(calibrator).to("meta")
     assert model(torch.empty(30, 4, device="meta")).shape == (30, 4)
 
 
@@ -179,8 +192,7 @@ def test_rows_are_independent_and_a_constant_changes_nothing(
 
 @every_calibrator
 def test_parameters_dict_holds_plain_numbers(calibrator: type[Calibrator]) -> None:
-    logits, target = over_confident()
-    for name, value in calibrator().fit(logits, target).parameters_dict().items():
+    for name, value in fitted(calibrator).parameters_dict().items():
         assert isinstance(name, str)
         values = value if isinstance(value, list) else [value]
         assert values
@@ -229,9 +241,9 @@ MALFORMED = {
 }
 
 
-@every_calibrator
-@pytest.mark.parametrize("case", MALFORMED)
-def test_malformed_input_is_one_clear_error(calibrator: type[Calibrator], case: str) -> None:
-    logits, target, error, message = MALFORMED[case]
+@for_each(itertools.product(CALIBRATORS, MALFORMED))
+def test_malformed_input_is_one_clear_error(case: tuple[type[Calibrator], str]) -> None:
+    calibrator, name = case
+    logits, target, error, message = MALFORMED[name]
     with pytest.raises(error, match=message):
         calibrator().fit(logits, target)

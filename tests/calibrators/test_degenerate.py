@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import nullcontext
 
 import pytest
@@ -21,9 +22,10 @@ from calibench.calibrators import (
     VectorScaling,
 )
 from calibench.calibrators.convergence import ConvergenceWarning
+from tests.examples import for_each
 
 from .conftest import drawn
-from .test_contract import every_calibrator
+from .test_contract import CALIBRATORS
 
 K = 4
 
@@ -50,7 +52,7 @@ def sets() -> dict[str, tuple[Tensor, Tensor]]:
     }
 
 
-NAMES = list(sets())
+SETS = sets()
 # No scale of the weights is small enough beside logits of 3e38: the fit fails, and says so.
 FAILING = {
     ("float32 at its limit", method)
@@ -58,10 +60,10 @@ FAILING = {
 }
 
 
-@every_calibrator
-@pytest.mark.parametrize("name", NAMES)
-def test_results_are_distributions(calibrator: type[Calibrator], name: str) -> None:
-    logits, target = sets()[name]
+@for_each(itertools.product(CALIBRATORS, SETS))
+def test_results_are_distributions(case: tuple[type[Calibrator], str]) -> None:
+    calibrator, name = case
+    logits, target = SETS[name]
     failing = (name, calibrator) in FAILING
     with pytest.warns(ConvergenceWarning) if failing else nullcontext():
         model = calibrator().fit(logits, target)

@@ -17,6 +17,7 @@ from calibench.config.signatures import Absent, arguments, definition
 from calibench.ground.errors import UsageError
 from calibench.sweep.suites import is_suite, load_suite
 from calibench.training.experiment import Experiment
+from tests.examples import for_each
 
 
 def test_the_options_are_the_parsers() -> None:
@@ -31,11 +32,9 @@ def test_the_options_are_the_parsers() -> None:
     assert ours - known <= {"trainer", "evaluation", "trace", "model"}
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [(kind, name) for kind in CONTRACTS if kind != "metrics" for name in classes(kind)],
-)
-def test_the_arguments_are_the_signatures(kind: str, name: str) -> None:
+@for_each((kind, name) for kind in CONTRACTS if kind != "metrics" for name in classes(kind))
+def test_the_arguments_are_the_signatures(kind_and_name: tuple[str, str]) -> None:
+    kind, name = kind_and_name
     cls = getattr(import_module(f"calibench.{kind}"), name)
     found = next(family for family in FAMILIES if family.kind == kind).find(name)
     assert found is not None

@@ -12,8 +12,6 @@ from calibench.ground.errors import UsageError
 from calibench.training import fit as training
 from tests.examples import examples
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 BENCHMARKS = examples("data/text")
 OF_THE_PAPER = ["newsgroups", "ag_news", "finsen"]
 

@@ -14,8 +14,6 @@ from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from tests.examples import examples
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 IMAGE_SETS = examples("data/images")
 OF_OTHER_DATA = {"protocols/fcl_text", "protocols/chexnet"}
 PROTOCOLS = sorted({name for name in available() if name.startswith("protocols/")} - OF_OTHER_DATA)

@@ -17,7 +17,6 @@ def test_the_example_of_two_models_with_ece_zero(capsys: pytest.CaptureFixture[s
     assert (first["error"], second["error"]) == (0.4, 0.3)
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_only_logits_and_a_calibrator_in_three_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

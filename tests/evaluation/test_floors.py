@@ -20,6 +20,8 @@ from calibench.statistics import Verdict
 
 from .examples import predictions
 
+pytestmark = pytest.mark.usefixtures("all_draws")
+
 K = 4
 METRICS: dict[str, Callable[[], CalibrationMetric]] = {
     "ece": M.CalibrationError,

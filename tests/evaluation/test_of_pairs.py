@@ -16,7 +16,6 @@ RANDOM = np.random.default_rng(0)
 PROBS = RANDOM.dirichlet(np.ones(4), 300)
 LABELS = np.array([RANDOM.choice(4, p=row) for row in PROBS])
 CONFIDENCE, CORRECT = PROBS.max(axis=1), PROBS.argmax(axis=1) == LABELS
-pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 @pytest.mark.parametrize("bootstrap", [0, 20])

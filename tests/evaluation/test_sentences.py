@@ -12,6 +12,8 @@ from calibench.cli import main
 from calibench.evaluation.sentences import sentence, sentences
 from calibench.runs import Predictions
 
+pytestmark = pytest.mark.usefixtures("all_draws")
+
 ROW = {"metric": "ece", "split": "test", "model": "model", "calibrator": "raw", "value": 0.031}
 
 

@@ -17,14 +17,12 @@ from calibench.runs.store import Entry
 from tests.run_folders import write_predictions, write_run
 from tests.runs.store.conftest import spoil
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 ENTRY = "digits_lt/SmallCNN/CrossEntropyLoss"
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "evidence" / "shipped_store.py"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, few_draws: None) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One run whose numbers follow from its logits, and one whose numbers do not."""
     results = tmp_path_factory.mktemp("runs") / "results"
     write_predictions(write_run(results, loss="FocalLoss"))

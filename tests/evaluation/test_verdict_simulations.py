@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("all_draws")
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "simulations" / "verdicts.py"
 
 

@@ -24,8 +24,6 @@ from calibench.runs.key import Key
 from calibench.runs.store.packing import rounded
 from tests.run_folders import write_run
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 NAME = "digits_lt/SmallCNN/CrossEntropyLoss/seed=1"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from itertools import pairwise
 
 import numpy as np
@@ -18,11 +19,12 @@ from calibench.ground.binning import (
     reference_mass_cuts,
     reference_mass_edges,
 )
+from tests.examples import for_each
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("n_bins", [*range(1, 31), 50, 99, 100, 255])
-def test_equal_width_bins_are_those_of_bucketize(n_bins: int, dtype: torch.dtype) -> None:
+@for_each(itertools.product([*range(1, 31), 50, 99, 100, 255], [torch.float32, torch.float64]))
+def test_equal_width_bins_are_those_of_bucketize(case: tuple[int, torch.dtype]) -> None:
+    n_bins, dtype = case
     edges = torch.linspace(0, 1, n_bins + 1)
     beside = [torch.nextafter(edges, torch.tensor(float(to))) for to in (2, -1)]
     values = torch.cat([edges, *beside, torch.rand(500), torch.tensor([0, -0.0, 1.00001, -1e-9])])

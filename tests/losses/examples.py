@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
 from functools import cache
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -50,26 +48,6 @@ def live(loss: L.CalibrationLoss) -> L.CalibrationLoss:
 def live_losses() -> dict[str, L.CalibrationLoss]:
     """Each loss and variant in the second of three epochs; made once, so change a copy."""
     return {name: live(loss) for name, loss in fresh_losses().items()}
-
-
-def for_each(names: Iterable[str]) -> Callable[[Callable[[str], None]], Callable[[], None]]:
-    """Turn a check of one name into one test of all names, which reports every name that fails."""
-
-    def decorate(check: Callable[[str], None]) -> Callable[[], None]:
-        def test() -> None:
-            errors = []
-            for name in names:
-                try:
-                    check(name)
-                except (Exception, pytest.fail.Exception) as error:
-                    error.add_note(f"checking {name!r}")
-                    errors.append(error)
-            if errors:
-                raise BaseExceptionGroup(f"{check.__name__}: {len(errors)} names fail", errors)
-
-        return test
-
-    return decorate
 
 
 def value_and_grad(

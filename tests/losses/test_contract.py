@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 import calibench.losses
 from calibench.losses import CalibrationLoss, PerExampleLoss
+from tests.examples import for_each
 from tests.losses.examples import (
     K,
     batch,
     exported_classes,
-    for_each,
     fresh_losses,
     live_losses,
     value_and_grad,

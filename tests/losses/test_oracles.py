@@ -16,7 +16,7 @@ from torch import Tensor
 from calibench import losses as L
 from calibench.losses.adafocal import signed_focal_loss
 from calibench.losses.mmce import REFERENCE as REFERENCE_NORM
-from tests.losses.examples import for_each
+from tests.examples import for_each
 
 REFERENCE = Path(__file__).parent.parent / "reference"
 Loss = Callable[[Tensor, Tensor], Tensor]

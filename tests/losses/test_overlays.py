@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 import calibench.losses as L
-from tests.losses.examples import exported_classes, for_each
+from tests.examples import for_each
+from tests.losses.examples import exported_classes
 
 FOLDER = Path(__file__).parent.parent.parent / "benchmarks" / "losses"
 FILES = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 
 from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.labelled import top_label
+from tests.examples import for_each
 from tests.metrics.cases import K, assert_same, batch, cases
 
 CASES = cases()
@@ -40,13 +40,13 @@ def errors_of_cells(metric: CalibrationMetric, preds: Tensor, *targets: Tensor) 
     return metric.of_cells(cells.count, cells.total, stacked)
 
 
-@pytest.mark.parametrize("name", CASES)
+@for_each(CASES)
 def test_what_is_no_calibration_error_has_no_cells(name: str) -> None:
     has_cells = metric_of(name).cells(batch(20)[0]) is not None
     assert has_cells is (type(metric_of(name)).__name__ not in WITHOUT)
 
 
-@pytest.mark.parametrize("name", CALIBRATION_ERRORS)
+@for_each(CALIBRATION_ERRORS)
 def test_cells_give_the_metric_of_every_labelling(name: str) -> None:
     generator = torch.Generator().manual_seed(0)
     for n in (1, 2, 40, 1000):
@@ -58,7 +58,7 @@ def test_cells_give_the_metric_of_every_labelling(name: str) -> None:
         assert_same(found, expected, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", CALIBRATION_ERRORS)
+@for_each(CALIBRATION_ERRORS)
 def test_one_hot_probabilities(name: str) -> None:
     target = torch.arange(30) % K
     preds = torch.eye(K)[(target + (torch.arange(30) < 5)) % K]

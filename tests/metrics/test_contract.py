@@ -22,6 +22,7 @@ from calibench.metrics.collection import PANEL
 from calibench.metrics.packed_columns import KINDS, PackedColumnsMetric
 from calibench.metrics.per_example import PerExampleMetric
 from calibench.tables.titles import METRICS
+from tests.examples import for_each
 from tests.metrics.cases import (
     K,
     assert_same,
@@ -34,7 +35,7 @@ from tests.metrics.cases import (
 )
 
 CASES = cases()
-every = pytest.mark.parametrize("name", CASES)
+every = for_each(CASES)
 
 
 @every
@@ -420,7 +421,7 @@ def classes() -> list[type]:
     ]
 
 
-@pytest.mark.parametrize("cls", classes(), ids=lambda cls: cls.__name__)
+@for_each(classes())
 def test_first_docstring_line_names_the_source(cls: type) -> None:
     line = cls.__doc__.splitlines()[0]
     assert len(line) <= 96

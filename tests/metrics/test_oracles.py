@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from calibench import metrics as M
+from tests.examples import for_each
 
 REFERENCE = Path(__file__).parent.parent / "reference"
 ORACLES = json.loads((REFERENCE / "metrics_oracles.json").read_text())
@@ -41,37 +43,35 @@ FUNCTIONS = {
 CASES = sorted(ORACLES["metrics"])
 
 
-@pytest.fixture(scope="module")
+@cache
 def arrays() -> dict[str, torch.Tensor]:
     with np.load(REFERENCE / "metrics_oracles.npz") as file:
         return {name: torch.from_numpy(file[name]) for name in file.files}
 
 
-def rows(arrays: dict[str, torch.Tensor], case: str) -> tuple[torch.Tensor, torch.Tensor]:
-    return arrays[f"{case}/logits"], arrays[f"{case}/labels"].long()
+def rows(case: str) -> tuple[torch.Tensor, torch.Tensor]:
+    return arrays()[f"{case}/logits"], arrays()[f"{case}/labels"].long()
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("key", FUNCTIONS)
-def test_probabilities(arrays: dict[str, torch.Tensor], case: str, key: str) -> None:
-    logits, target = rows(arrays, case)
+@for_each(itertools.product(CASES, FUNCTIONS))
+def test_probabilities(case_and_key: tuple[str, str]) -> None:
+    case, key = case_and_key
+    logits, target = rows(case)
     value = float(FUNCTIONS[key](logits.softmax(1), target))
     assert value == pytest.approx(ORACLES["metrics"][case][key], abs=1e-6)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_likelihood_and_accuracy(arrays: dict[str, torch.Tensor], case: str) -> None:
-    (logits, target), oracle = rows(arrays, case), ORACLES["metrics"][case]
+@for_each(CASES)
+def test_likelihood_and_accuracy(case: str) -> None:
+    (logits, target), oracle = rows(case), ORACLES["metrics"][case]
     nll = float(M.negative_log_likelihood(logits, target, from_logits=True))
     assert nll == pytest.approx(oracle["torch/NLL"], rel=1e-6)
     assert 1 - float(M.error_rate(logits.softmax(1), target)) == pytest.approx(oracle["accuracy"])
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_debiased_absolute_error_is_the_mean_of_the_resamples(
-    arrays: dict[str, torch.Tensor], case: str
-) -> None:
-    logits, target = rows(arrays, case)
+@for_each(CASES)
+def test_debiased_absolute_error_is_the_mean_of_the_resamples(case: str) -> None:
+    logits, target = rows(case)
     oracle = ORACLES["metrics"][case]["vc/get_ece_em_15_debiased_seed0"]
     value = float(M.debiased_calibration_error(logits.softmax(1), target, p=1))
     if isinstance(oracle, str):
@@ -83,11 +83,9 @@ def test_debiased_absolute_error_is_the_mean_of_the_resamples(
 
 @pytest.mark.parametrize(("temperature", "key"), [(1.0, "T1"), (2.3, "T2.3")])
 @pytest.mark.parametrize(("score", "name"), [("entropy", "entropy"), ("msp", "confidence")])
-def test_out_of_distribution(
-    arrays: dict[str, torch.Tensor], temperature: float, key: str, score: str, name: str
-) -> None:
+def test_out_of_distribution(temperature: float, key: str, score: str, name: str) -> None:
     metric = M.OutOfDistribution(score)
-    metric.update(arrays["ph10_test/logits"] / temperature, False)
-    metric.update(arrays["ood/logits"] / temperature, True)
+    metric.update(arrays()["ph10_test/logits"] / temperature, False)
+    metric.update(arrays()["ood/logits"] / temperature, True)
     oracle = next(v for k, v in ORACLES["ood"].items() if k.startswith(f"fc/auroc_{name}_{key} "))
     assert float(metric.compute()["auroc"]) == pytest.approx(oracle, abs=1e-6)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+import itertools
+
 import torch
 
 from calibench.metrics import log_softmax, probabilities, softmax
+from tests.examples import for_each
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("scale", [1.0, 50.0, 1e4])
-@pytest.mark.parametrize("k", [2, 7, 15, 16, 100])
-def test_torch(dtype: torch.dtype, scale: float, k: int) -> None:
+@for_each(itertools.product(DTYPES, [1.0, 50.0, 1e4], [2, 7, 15, 16, 100]))
+def test_torch(case: tuple[torch.dtype, float, int]) -> None:
+    dtype, scale, k = case
     logits = (scale * torch.randn(200, k)).to(dtype)
     before = logits.clone()
     probs, log_probs = probabilities(logits)

@@ -23,8 +23,6 @@ from calibench.training import fit as training
 from calibench.training.export import CalibratedModel, exported
 from calibench.training.trained import trained_network
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:

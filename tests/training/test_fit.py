@@ -25,8 +25,6 @@ from calibench.training.environment import environment
 from calibench.training.experiment import Experiment
 from calibench.training.module import NonFiniteLoss
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 QUICK = [
     "--config",
     "digits_lt",

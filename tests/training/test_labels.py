@@ -150,7 +150,6 @@ def fitted(tmp_path: Path, *options: str) -> Run:
     return training.fit(configuration_of(arguments))[1]
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_a_small_network_learns_the_squares_and_the_file_has_the_logged_numbers(
     tmp_path: Path,
 ) -> None:
@@ -184,7 +183,6 @@ def test_a_small_network_learns_the_squares_and_the_file_has_the_logged_numbers(
     assert again.label_names == test.label_names
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_ten_crops_are_stored_as_one_logit_and_the_exported_program_has_them_inside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

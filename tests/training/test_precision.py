@@ -23,8 +23,6 @@ from calibench.training.module import ClassificationModule
 from tests.training.test_fit import Crash, CrashAt, metrics
 from tests.training.test_module import alone, by_torchrun, fit_of_an_mlp
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 BF16 = ["--trainer.precision", "bf16-mixed"]
 CHANNELS_LAST = ["--model.channels_last", "true"]
 COMPILE = ["--model.compile", "true"]

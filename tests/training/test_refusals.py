@@ -11,8 +11,6 @@ from calibench.leaderboard import read_results
 from calibench.runs import write_json
 from calibench.training.experiment import Experiment
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 SMALL = ["--config", "digits_lt", "--trainer.max_epochs", "1", "--trainer.enable_progress_bar", "false"]  # fmt: skip
 
 REFUSED = {

@@ -18,8 +18,6 @@ from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
 from tests.runs.test_damage import damages
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 # AdaFocal's state and the dropout tell a run that goes on from one that was never cut short, if it is not exact.
 SMALL = [
     "--config", "digits_lt", "--trainer.max_epochs", "3", "--model.loss", "AdaFocalLoss", "--model.backbone.dropout", "0.3",

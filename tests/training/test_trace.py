@@ -23,8 +23,6 @@ from calibench.training.experiment import Experiment
 from calibench.training.trace import PREFIX, Trace
 from calibench.training.trained import trained_network
 
-pytestmark = pytest.mark.usefixtures("few_draws")
-
 DROPOUT = ["--model.backbone.dropout", "0.3", "--model.loss", "AdaFocalLoss"]
 TRACED = ["--trace.test_metrics", "true", "--trace.checkpoints", "[1, 3]"]
 

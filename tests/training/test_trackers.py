@@ -30,11 +30,6 @@ def fitted(root: Path, logger: str) -> str:
     return run.folder.relative_to(root).as_posix()
 
 
-@pytest.fixture(autouse=True)
-def few(few_draws: None) -> None:
-    """Few resamples."""
-
-
 def test_csv(tmp_path: Path) -> None:
     name = fitted(tmp_path, "csv")
     (curve,) = (tmp_path / "csv" / name).rglob("metrics.csv")

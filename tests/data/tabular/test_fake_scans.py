@@ -73,7 +73,6 @@ def test_every_region_has_its_pattern_in_the_benchmark() -> None:
     assert len(COLUMNS) == 68 == load("av1451")["model"]["backbone"]["init_args"]["in_features"]
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_the_benchmark_runs(root: Path) -> None:
     fast = ["--trainer.fast_dev_run=true", "--trainer.enable_progress_bar=false"]
     where = [f"--data.root={root}", f"--trainer.default_root_dir={root / 'results'}"]
@@ -81,7 +80,6 @@ def test_the_benchmark_runs(root: Path) -> None:
     assert outcome == "done"
 
 
-@pytest.mark.usefixtures("few_draws")
 def test_the_starting_point_runs_on_a_table_of_ones_own(tmp_path: Path) -> None:
     rows = "".join(f"{i},{i % 5},{i % 2},{i // 2}\n" for i in range(60))
     (tmp_path / "own.csv").write_text("a,b,kind,who\n" + rows)

@@ -15,6 +15,8 @@ from tests.run_folders import write_predictions, write_run
 
 from .examples import predictions
 
+pytestmark = pytest.mark.usefixtures("all_draws")
+
 VERDICT = re.compile(
     r"(over|under)confident by \d+\.\d points \(floor \d+\.\d\)(, (over|under)confident at other confidences)?"
     r"|cannot be told from calibrated at n = \d+"

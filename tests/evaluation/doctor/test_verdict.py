@@ -15,6 +15,8 @@ from calibench.evaluation.pairs import ConfidencePairs
 
 from .examples import examples
 
+pytestmark = pytest.mark.usefixtures("all_draws")
+
 
 @pytest.mark.parametrize(
     ("sharpness", "begins"), [(2.0, "overconfident by "), (0.5, "underconfident by ")]
