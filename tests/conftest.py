@@ -20,7 +20,7 @@ from calibench.ground.processes import warm_context
 torch.set_num_threads(1)
 
 # Whichever test is the first to need other processes, they are forked from one that has imported what a run needs.
-warm_context(["calibench.training.fit", "tests.few_draws"])
+warm_context(["calibench.training.fit", "sklearn.datasets", "tests.few_draws"])
 
 # Tests started in the background of a shell ignore Ctrl-C, and so would the processes that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -36,38 +36,36 @@ def command(*arguments: str, cwd: Path | None = None, **environment: str) -> sub
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "--help",
-        "--version",
-        "list losses",
-        "list benchmarks",
-        "fit --help",
-        "sweep --help",
-        "leaderboard --help",
-        "leaderboard nowhere",
-        "posthoc --help",
-        "posthoc nowhere",
-    ],
-)
-def test_light_verbs_do_not_import_torch(line: str) -> None:
+LIGHT = [
+    "--help",
+    "--version",
+    "list losses",
+    "list benchmarks",
+    "fit --help",
+    "sweep --help",
+    "leaderboard --help",
+    "leaderboard nowhere",
+    "posthoc --help",
+    "posthoc nowhere",
+]
+
+
+def test_light_verbs_do_not_import_torch() -> None:
     code = """
         import sys
         from calibench.cli import main
-        try:
-            main(sys.argv[1:])
-        except SystemExit:
-            pass
-        print([name for name in ("torch", "lightning", "scipy") if name in sys.modules], file=sys.stderr)
+        for line in sys.argv[1:]:
+            try:
+                main(line.split())
+            except SystemExit:
+                pass
+            found = [name for name in ("torch", "lightning", "scipy") if name in sys.modules]
+            assert not found, (line, found)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *line.split()],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", textwrap.dedent(code), *LIGHT], capture_output=True, text=True
     )
-    assert done.stderr.splitlines()[-1] == "[]"
+    assert done.returncode == 0, done.stderr
 
 
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+import warnings
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +26,7 @@ from calibench.runs import Predictions, Run
 from calibench.training import fit as training
 from calibench.training.export import CalibratedModel, exported
 from calibench.training.trained import trained_network
+from tests.processes import run_processes
 
 
 @pytest.fixture(scope="module")
@@ -60,36 +65,48 @@ def predict(run: Run, folder: Path, calibrator: str) -> None:
     assert main(["predict", *config, "--output", str(folder), "--calibrator", calibrator]) == 0
 
 
+def in_a_new_process(*arguments: str) -> str:
+    """What FRESH prints."""
+    command = [sys.executable, "-W", "error", "-c", FRESH, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def in_a_warm_process(*arguments: str) -> str:
+    """The same in a process that had calibench imported, and lost it."""
+    (printed,) = run_processes(_without_calibench, 1, arguments)
+    return printed
+
+
+def _without_calibench(rank: int, n: int, arguments: tuple[str, ...]) -> str:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "calibench"]:
+        del sys.modules[name]
+    sys.argv[1:] = arguments
+    warnings.simplefilter("error")
+    with redirect_stdout(io.StringIO()) as printed:
+        exec(FRESH, {})
+    return printed.getvalue()
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "process"),
     [
-        "VectorScaling",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in DEFAULT
-            if name != "VectorScaling"
-        ),
+        ("VectorScaling", in_a_warm_process),
+        *(pytest.param(name, in_a_new_process, marks=pytest.mark.slow) for name in DEFAULT),
     ],
 )
-def test_a_fresh_process_gets_the_calibrated_probabilities(
-    name: str, run: Run, tmp_path: Path
+def test_a_process_without_calibench_gets_the_calibrated_probabilities(
+    name: str, process: Callable[..., str], run: Run, tmp_path: Path
 ) -> None:
-    output = tmp_path / "model.pt2"
+    output, expected = tmp_path / "model.pt2", tmp_path / "expected.npz"
     assert main(["export", str(run.folder), "--calibrator", name, "-o", str(output)]) == 0
     data = trained_network(run).data
     inputs = data.first_stored(data.batch_size)
     predict(run, tmp_path, name)
     with np.load(tmp_path / name / "val.npz") as arrays:
-        np.savez(
-            tmp_path / "expected.npz", inputs=inputs.numpy(), probs=arrays["probs"][: len(inputs)]
-        )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", FRESH, str(output), str(tmp_path / "expected.npz")],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    notes = json.loads(done.stdout)
+        np.savez(expected, inputs=inputs.numpy(), probs=arrays["probs"][: len(inputs)])
+    notes = json.loads(process(str(output), str(expected)))
     assert notes["calibrator"] == name
     assert notes["classes"] == Predictions.load(run.predictions("val")).metadata["class_names"]
     assert notes["input_shape"] == [None, *inputs.shape[1:]]

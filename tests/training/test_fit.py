@@ -428,6 +428,24 @@ class CrashAt(Callback):
             raise Crash
 
 
+def adafocal(root: Path) -> list[str]:
+    dropout = [
+        "--model.backbone.dropout",
+        "0.3",
+        "--model.loss",
+        "AdaFocalLoss",
+        "--checkpoint_every_n_steps",
+        "3",
+    ]
+    return arguments(root, *dropout, "--trainer.max_epochs", "3")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that was never cut short, of a loss with a state; tests must not change it."""
+    return training.fit(configuration_of(adafocal(tmp_path_factory.mktemp("whole"))))[1]
+
+
 @pytest.mark.parametrize(
     ("hook", "count"),
     [
@@ -439,20 +457,8 @@ class CrashAt(Callback):
     ],
 )
 def test_a_run_that_was_cut_short_resumes_to_the_same_numbers(
-    hook: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hook: str, count: int, whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def adafocal(root: Path) -> list[str]:
-        dropout = [
-            "--model.backbone.dropout",
-            "0.3",
-            "--model.loss",
-            "AdaFocalLoss",
-            "--checkpoint_every_n_steps",
-            "3",
-        ]
-        return arguments(root, *dropout, "--trainer.max_epochs", "3")
-
-    whole = training.fit(configuration_of(adafocal(tmp_path / "whole")))[1]
     build = Experiment.build
     with monkeypatch.context() as patch:
         patch.setattr(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import yaml
 from torch import Tensor
@@ -17,6 +19,7 @@ from calibench.ground.processes import spread
 from calibench.losses import CalibrationLoss
 from calibench.runs import cell_key
 from calibench.training.experiment import Experiment
+from tests import warm
 from tests.waiting import patience
 
 
@@ -55,7 +58,22 @@ def key_of(config: dict[str, Any]) -> str:
     return Experiment(config).cell.key
 
 
-def test_fit_a_worker_and_a_dry_run_know_a_run_by_one_key(tmp_path: Path) -> None:
+def warm_ones(commands: list[list[str]]) -> list[str]:
+    """What the commands print, in processes that have imported what a run needs."""
+    return [warm.run(command).stdout for command in commands]
+
+
+def cold_ones(commands: list[list[str]]) -> list[str]:
+    """What they print in processes that import what they need, in their own order."""
+    whole = [[sys.executable, "-m", "calibench", *command] for command in commands]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in whole]
+    return [process.communicate(timeout=patience(240))[0] for process in started]
+
+
+@pytest.mark.parametrize("printed_by", [warm_ones, pytest.param(cold_ones, marks=pytest.mark.slow)])
+def test_fit_a_worker_and_a_dry_run_know_a_run_by_one_key(
+    printed_by: Callable[[list[list[str]]], list[str]], tmp_path: Path
+) -> None:
     overlay = tmp_path / "few.yaml"
     overlay.write_text("trainer: {limit_val_batches: 1, val_check_interval: 1}\n")
     options = [
@@ -69,10 +87,8 @@ def test_fit_a_worker_and_a_dry_run_know_a_run_by_one_key(tmp_path: Path) -> Non
     run = Experiment(config).run
     run.write_status("done")
     commands = [["fit", *files, *loss, *options, "--print_config"], [*dry_run, *options]]
-    whole = [[sys.executable, "-m", "calibench", *command] for command in commands]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in whole]
+    printed, listed = printed_by(commands)
     worker, _ = spread(key_of, [config, config], processes=2, imports=["calibench.training.fit"])
-    printed, listed = (process.communicate(timeout=patience(240))[0] for process in started)
     assert worker == run.folder.parent.name
     assert cell_key(yaml.safe_load(printed)) == worker
     assert listed.splitlines() == ["digits_lt cross_entropy seed=1 (done)", "1 cells, all done"]
