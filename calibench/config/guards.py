@@ -11,7 +11,7 @@ Understood is what a constructor does for certain, given these values:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -126,13 +126,14 @@ def _said(raised: ast.Raise, values: Mapping[str, Any]) -> str:
         return "this value is refused"
 
 
-def _calls(node: ast.AST) -> Iterator[ast.Call]:
+@cache
+def _calls(node: ast.AST) -> list[ast.Call]:
     """The calls in a statement that are made whenever it is reached."""
-    if isinstance(node, ast.Call):
-        yield node
+    made = [node] if isinstance(node, ast.Call) else []
     for part in ast.iter_child_nodes(node):
         if not isinstance(part, (*_CONDITIONAL, ast.stmt)):
-            yield from _calls(part)
+            made += _calls(part)
+    return made
 
 
 def _check(call: ast.Call, values: Mapping[str, Any]) -> None:

@@ -133,6 +133,7 @@ def constructors(found: Found, given: Set[str]) -> Iterator[tuple[Found, Set[str
             given = _handed_on(init, given)
 
 
+@cache
 def class_constants(found: Found) -> dict[str, ast.expr | None]:
     """What a class and its base classes assign in their bodies, but for fields and what a method assigns again.
 
@@ -218,6 +219,12 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _named(module: str, name: str, depth: int = 8) -> Found | None:
+    return _named_in(str(Path.cwd()), module, name, depth)
+
+
+@cache
+def _named_in(folder: str, module: str, name: str, depth: int) -> Found | None:
+    """A name of a module, which may be one of this folder, the current one."""
     body = _body(module)
     names: list[str] = []
     certain = bool(body) and depth > 0
