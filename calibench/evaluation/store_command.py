@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from calibench import __version__
 from calibench.evaluation.files import Reader, add_reader_arguments
@@ -154,12 +155,16 @@ def _add(options: argparse.Namespace) -> int:
     if not options.what:
         raise UsageError("`calibench store add` needs runs, a store or files to add.")
     sets = None if options.sets is None else [name for name in options.sets if name != "none"]
-    with loading():
-        from calibench.evaluation.verify import wrong_numbers
-    kept = Kept(exact=options.exact, sets=sets, wrong=wrong_numbers)
+    kept = Kept(exact=options.exact, sets=sets, wrong=_wrong_numbers)
     reader = Reader(options.scores, options.clip, options.task)
     added = [_added(text, options, kept, reader) for text in options.what]
     return max([told(one, options.to) for one in added])
+
+
+def _wrong_numbers(*run: Any) -> Sequence[object]:
+    with loading():  # torch; what is not there is refused without it
+        from calibench.evaluation.verify import wrong_numbers
+    return wrong_numbers(*run)
 
 
 def _added(text: str, options: argparse.Namespace, kept: Kept, reader: Reader) -> Added:
