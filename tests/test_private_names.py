@@ -42,6 +42,7 @@ def defined(path: Path) -> set[str]:
     return names
 
 
+@cache
 def imported_files(path: Path) -> set[Path]:
     """The files of ours that a file imports; for a package, those that it takes its names from as well."""
     found: set[Path] = set()
@@ -59,11 +60,16 @@ def imported_files(path: Path) -> set[Path]:
     return found
 
 
+@cache
+def of_the_package() -> set[str]:
+    """Names that the files of the package give."""
+    return set().union(*map(defined, (ROOT / "calibench").rglob("*.py")))
+
+
 def own(path: Path) -> set[str]:
     """Names that are ours where a file says `x._name`: its own, those of the files it imports; to a test, the package's."""
-    package = ROOT / "calibench"
-    seen = imported_files(path) if package in path.parents else {*package.rglob("*.py")}
-    return set().union(*map(defined, {path, *seen, *imported_files(path)}))
+    near = set().union(*map(defined, {path, *imported_files(path)}))
+    return near if ROOT / "calibench" in path.parents else near | of_the_package()
 
 
 def uses(path: Path) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from calibench.sweep.suites import load_suite
+from tests import warm
 from tests.docs.pages import WRITTEN, blocks, code
 
 ROOT = Path(__file__).parent.parent
@@ -29,32 +30,46 @@ def test_it_is_short_and_its_links_are_absolute() -> None:
     assert re.findall(r"\]\((?!https://)[^)]*\)", README) == []
 
 
-def test_own_loss_in_15_lines(tmp_path: Path) -> None:
+OWN_LOSS = [
+    "fit",
+    "--config",
+    "digits_lt",
+    "--model.loss",
+    "mylosses.PolyLoss",
+    "--model.loss.epsilon",
+    "2",
+    "--trainer.fast_dev_run",
+    "true",
+]
+
+
+@pytest.fixture
+def with_own_loss(tmp_path: Path) -> Path:
+    """A folder with the loss of the README."""
     block = code("README.md", "class PolyLoss")
     assert block == code("docs/howto/own-loss.md", "class PolyLoss")
     assert len([line for line in block.splitlines() if line.strip()]) <= 15
     (tmp_path / "mylosses.py").write_text(block)
-    arguments = [
-        "fit",
-        "--config",
-        "digits_lt",
-        "--model.loss",
-        "mylosses.PolyLoss",
-        "--model.loss.epsilon",
-        "2",
-        "--trainer.fast_dev_run",
-        "true",
-    ]
-    executable = Path(sys.executable).with_name(
-        "calibench"
-    )  # the console script does not have the current folder on its path
+    return tmp_path
+
+
+def test_own_loss_in_15_lines(with_own_loss: Path) -> None:
+    done = warm.run(OWN_LOSS, folder=with_own_loss)
+    assert done.returncode == 0, done.stderr
+    assert list((with_own_loss / "results").rglob("metrics.json"))
+
+
+@pytest.mark.slow
+def test_own_loss_by_the_console_script(with_own_loss: Path) -> None:
+    """It does not have the current folder on its path."""
+    executable = Path(sys.executable).with_name("calibench")
     if not executable.is_file():
         pytest.skip("the console script is not installed beside this Python")
     done = subprocess.run(
-        [executable, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [executable, *OWN_LOSS], cwd=with_own_loss, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert list((tmp_path / "results").rglob("metrics.json"))
+    assert list((with_own_loss / "results").rglob("metrics.json"))
 
 
 def test_the_files_that_documents_name_exist() -> None:

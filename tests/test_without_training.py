@@ -27,13 +27,13 @@ for line in sys.stdin:
 
 def test_verbs_of_logits_and_results_need_no_library_of_training(tmp_path: Path) -> None:
     run = next(benchmarks_folder().glob("store/digits_lt/SmallCNN/BrierLoss/*/seed=1"))
-    store = run.parents[4]
+    results = run.parents[2]  # of a network: ten losses
     lines = [
         f"evaluate {run} --calibrators TemperatureScaling --bootstrap 50",
         f"doctor {run}",
         f"posthoc {run} --calibrators TemperatureScaling --jobs 1 -o {tmp_path / 'posthoc'}",
-        f"leaderboard {store}",
-        f"report {store} -o {tmp_path / 'report.html'}",
+        f"leaderboard {results}",
+        f"report {results} -o {tmp_path / 'report.html'}",
     ]
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED], input="\n".join(lines), capture_output=True, text=True

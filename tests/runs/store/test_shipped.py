@@ -33,6 +33,7 @@ def test_it_is_small_whole_and_verified(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert calibench.load(f"{ENTRY}/seed=1")["test"].logits.shape == (359, 10)
 
 
+@pytest.mark.usefixtures("all_draws")
 def test_the_numbers_of_an_entry_follow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     found = verify(store.find(f"{ENTRY}/seed=1"))
@@ -41,6 +42,7 @@ def test_the_numbers_of_an_entry_follow(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("all_draws")
 def test_all_numbers_follow() -> None:
     for entry in store.entries(SHIPPED):
         assert [str(difference) for difference in verify(entry).wrong] == []
