@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from calibench.ground.arguments import one_of, positive_integer
-from calibench.metrics.cells import Cells, TopLabelError
+from calibench.metrics.cells import ErrorByFormula
 from calibench.metrics.equal_mass_error import CUTS, EqualMassError, adaptive_error
 from calibench.metrics.labelled import checked_top_label
 from calibench.metrics.packed import pack
@@ -25,7 +24,7 @@ def adaptive_calibration_error(
     )
 
 
-class AdaptiveCalibrationError(TopLabelMetric, TopLabelError):
+class AdaptiveCalibrationError(ErrorByFormula, TopLabelMetric):
     """Adaptive calibration error, AdaECE (Nguyen and O'Connor 2015; Mukhoti et al. 2020).
 
     AdaECE = sum_b n_b / N |conf_b - acc_b| over `n_bins` bins that hold N / n_bins examples each,
@@ -46,25 +45,17 @@ class AdaptiveCalibrationError(TopLabelMetric, TopLabelError):
 
     name = "adaptive_ece"
     title = "AdaECE"
-    variants = MappingProxyType(
-        {
-            "reference": {"name": "adaptive_ece_reference", "title": "AdaECE as coded"},
-        }
-    )
+    variants: ClassVar = {
+        "reference": {"name": "adaptive_ece_reference", "title": "AdaECE as coded"}
+    }
+
+    formula: EqualMassError
 
     def __init__(self, n_bins: int = 15, variant: str = "exact", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.n_bins = positive_integer("n_bins", n_bins)
         self.formula = EqualMassError(self.n_bins, one_of("variant", variant, CUTS))
         self.take_variant_name(variant)
-
-    def cells_of(self, confidence: Tensor) -> Cells:
-        """The bins, after one for what lies in none."""
-        return self.formula.cells_of(confidence)
-
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """Sum of |total - hits| over N; see `ErrorOfCells.of_cells`."""
-        return self.formula.of_cells(count, total, hits)
 
     def compute(self) -> Tensor:
         """The adaptive calibration error, a float64 scalar."""

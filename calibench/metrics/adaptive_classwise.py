@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable
 from functools import partial
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -181,11 +180,9 @@ class AdaptiveClasswiseCalibrationError(ClassColumnsMetric):
 
     name = "adaptive_classwise_ece"
     title = "ACE"
-    variants = MappingProxyType(
-        {
-            "reference": {"name": "adaptive_classwise_ece_reference", "title": "ACE as coded"},
-        }
-    )
+    variants: ClassVar = {
+        "reference": {"name": "adaptive_classwise_ece_reference", "title": "ACE as coded"}
+    }
 
     def __init__(
         self, num_classes: int, n_bins: int = 15, variant: str = "exact", **kwargs: Any
@@ -227,11 +224,7 @@ class ThresholdedAdaptiveCalibrationError(ClassColumnsMetric):
 
     name = "tace"
     title = "TACE"
-    variants = MappingProxyType(
-        {
-            "reference": {"name": "tace_reference", "title": "TACE as coded"},
-        }
-    )
+    variants: ClassVar = {"reference": {"name": "tace_reference", "title": "TACE as coded"}}
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -67,13 +67,11 @@ class BrierDecomposition(CalibrationMetric):
     name = "brier_decomposition"
     title = "Brier decomposition"
     percent = False
-    parts = MappingProxyType(
-        {
-            "calibration": {"name": "brier_calibration", "title": "Brier calibration"},
-            "refinement": {"name": "brier_refinement", "title": "Brier refinement"},
-            "within_bin": {"name": "brier_within_bin", "title": "Brier within bins"},
-        }
-    )
+    parts: Mapping[str, Mapping[str, str | bool]] = {
+        "calibration": {"name": "brier_calibration", "title": "Brier calibration"},
+        "refinement": {"name": "brier_refinement", "title": "Brier refinement"},
+        "within_bin": {"name": "brier_within_bin", "title": "Brier within bins"},
+    }
 
     sums: Tensor
     brier: Tensor

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -77,12 +76,10 @@ class CalibrationError(BinnedTopLabelMetric):
 
     name = "ece"
     title = "ECE"
-    variants = MappingProxyType(
-        {
-            "l2": {"name": "rmsce", "title": "RMSCE"},
-            "max": {"name": "mce", "title": "MCE"},
-        }
-    )
+    variants: ClassVar = {
+        "l2": {"name": "rmsce", "title": "RMSCE"},
+        "max": {"name": "mce", "title": "MCE"},
+    }
 
     def __init__(
         self, n_bins: int = 15, norm: str = "l1", variant: str = "exact", **kwargs: Any

@@ -111,3 +111,24 @@ class TopLabelError(ErrorOfCells):
     def cells(self, preds: Tensor) -> Cells:
         """The cells of the largest probabilities."""
         return self.cells_of(preds.amax(1))
+
+    def of_pairs(self, confidence: Tensor, correct: Tensor) -> Tensor:
+        """The error of confidences (N,) and whether each was right (N,), a float64 scalar; NaN without examples."""
+        if len(confidence) == 0:
+            return torch.full((), torch.nan, dtype=torch.float64, device=confidence.device)
+        cells = self.cells_of(confidence.detach())
+        return self.of_cells(cells.count, cells.total, cells.hits(correct).unsqueeze(0)).squeeze(0)
+
+
+class ErrorByFormula(ErrorOfCells):
+    """A calibration error that has a formula of a whole set beside its own way through batches."""
+
+    formula: ErrorOfCells
+
+    def cells(self, preds: Tensor) -> Cells | None:
+        """Those of the formula."""
+        return self.formula.cells(preds)
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """That of the formula."""
+        return self.formula.of_cells(count, total, hits)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -169,16 +168,14 @@ class GroupError(ConfusionMetric):
 
     name = "group_error"
     title = "group error"
-    parts = MappingProxyType(
-        {
-            "many": {"name": "error_many_shot", "title": "Error many-shot"},
-            "medium": {"name": "error_medium_shot", "title": "Error medium-shot"},
-            "few": {"name": "error_few_shot", "title": "Error few-shot"},
-            "head": {"name": "error_head", "title": "Error head"},
-            "middle": {"name": "error_middle", "title": "Error middle"},
-            "tail": {"name": "error_tail", "title": "Error tail"},
-        }
-    )
+    parts: Mapping[str, Mapping[str, str | bool]] = {
+        "many": {"name": "error_many_shot", "title": "Error many-shot"},
+        "medium": {"name": "error_medium_shot", "title": "Error medium-shot"},
+        "few": {"name": "error_few_shot", "title": "Error few-shot"},
+        "head": {"name": "error_head", "title": "Error head"},
+        "middle": {"name": "error_middle", "title": "Error middle"},
+        "tail": {"name": "error_tail", "title": "Error tail"},
+    }
 
     def __init__(
         self, class_counts: Sequence[int], thresholds: Sequence[int] = (100, 20), **kwargs: Any

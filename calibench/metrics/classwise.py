@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 from calibench.ground.arguments import one_of, positive_integer
 from calibench.ground.binning import equal_width_bin, equal_width_bin_of_array
 from calibench.metrics.base import IS_REFERENCE, CalibrationMetric
-from calibench.metrics.cells import Cells
+from calibench.metrics.cells import ErrorByFormula
 from calibench.metrics.classwise_error import ClasswiseError, mean_over_classes
 from calibench.metrics.labelled import check_columns, checked
 
@@ -115,7 +114,7 @@ def classwise_calibration_error(
     return classwise_error(sums, column_sums(preds) - hits, counts, reference=reference)
 
 
-class ClasswiseCalibrationError(CalibrationMetric):
+class ClasswiseCalibrationError(ErrorByFormula, CalibrationMetric):
     """Classwise calibration error, cwECE or SCE (Nixon et al. 2019; Kull et al. 2019).
 
     cwECE = 1/K sum_k sum_b n_kb / N |mean p_k - share of class k|, over right-closed equal-width
@@ -135,12 +134,11 @@ class ClasswiseCalibrationError(CalibrationMetric):
 
     name = "classwise_ece"
     title = "ClasswiseECE"
-    variants = MappingProxyType(
-        {
-            "reference": {"name": "classwise_ece_reference", "title": "ClasswiseECE as coded"},
-        }
-    )
+    variants: ClassVar = {
+        "reference": {"name": "classwise_ece_reference", "title": "ClasswiseECE as coded"}
+    }
 
+    formula: ClasswiseError
     residuals: Tensor
     totals: Tensor
     counts: Tensor
@@ -166,14 +164,6 @@ class ClasswiseCalibrationError(CalibrationMetric):
         add_residuals(self.writable("residuals"), preds, target)
         self.accumulate("totals", column_sums(preds).sub_(hits))
         self.accumulate("counts", counts)
-
-    def cells(self, preds: Tensor) -> Cells:
-        """The bins of each class, after one for what lies in none."""
-        return self.formula.cells(preds)
-
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """Mean over classes of the summed |total - hits| over N; see `ErrorOfCells.of_cells`."""
-        return self.formula.of_cells(count, total, hits)
 
     def compute(self) -> Tensor:
         """The classwise calibration error, a float64 scalar."""

@@ -139,10 +139,7 @@ class CalibrationMetrics(MetricCollection):
         self, preds: Tensor, target: Tensor, log_likelihood: Tensor | None = None
     ) -> None:
         super().update(
-            preds=preds,
-            target=target,
-            log_probs=log_likelihood,
-            top_label=top_label(preds, target),
+            preds=preds, target=target, log_probs=log_likelihood, top_label=top_label(preds, target)
         )
 
     def _evaluate_log_probs(self, log_probs: Tensor, target: Tensor) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -57,20 +57,16 @@ class CorpDecomposition(PackedColumnsMetric):
     name = "corp"
     title = "CORP"
     percent = False
-    parts = MappingProxyType(
-        {
-            "mcb": {"name": "corp_mcb", "title": "CORP MCB", "higher_is_better": False},
-            "dsc": {"name": "corp_dsc", "title": "CORP DSC", "higher_is_better": True},
-            "unc": {"name": "corp_unc", "title": "CORP UNC"},
-        }
-    )
-    variants = MappingProxyType(
-        {
-            "marginal mcb": {"name": "corp_marginal_mcb", "title": "marginal CORP MCB"},
-            "marginal dsc": {"name": "corp_marginal_dsc", "title": "marginal CORP DSC"},
-            "marginal unc": {"name": "corp_marginal_unc", "title": "marginal CORP UNC"},
-        }
-    )
+    parts: Mapping[str, Mapping[str, str | bool]] = {
+        "mcb": {"name": "corp_mcb", "title": "CORP MCB", "higher_is_better": False},
+        "dsc": {"name": "corp_dsc", "title": "CORP DSC", "higher_is_better": True},
+        "unc": {"name": "corp_unc", "title": "CORP UNC"},
+    }
+    variants: ClassVar = {
+        "marginal mcb": {"name": "corp_marginal_mcb", "title": "marginal CORP MCB"},
+        "marginal dsc": {"name": "corp_marginal_dsc", "title": "marginal CORP DSC"},
+        "marginal unc": {"name": "corp_marginal_unc", "title": "marginal CORP UNC"},
+    }
     higher_is_better = None
 
     def __init__(self, kind: str = "top_label", **kwargs: Any) -> None:

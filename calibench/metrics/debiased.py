@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -92,16 +91,11 @@ class DebiasedCalibrationError(PackedColumnsMetric):
 
     name = "debiased_ece"
     title = "debiased CE"
-    variants = MappingProxyType(
-        {
-            "top_label 1": {"name": "debiased_ece_l1", "title": "debiased CE, p = 1"},
-            "marginal 2": {"name": "debiased_ece_marginal", "title": "debiased marginal CE"},
-            "marginal 1": {
-                "name": "debiased_ece_marginal_l1",
-                "title": "debiased marginal CE, p = 1",
-            },
-        }
-    )
+    variants: ClassVar = {
+        "top_label 1": {"name": "debiased_ece_l1", "title": "debiased CE, p = 1"},
+        "marginal 2": {"name": "debiased_ece_marginal", "title": "debiased marginal CE"},
+        "marginal 1": {"name": "debiased_ece_marginal_l1", "title": "debiased marginal CE, p = 1"},
+    }
 
     def __init__(
         self, p: int = 2, kind: str = "top_label", n_bins: int = 15, **kwargs: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -117,12 +117,10 @@ class SquaredKernelCalibrationError(PackedColumnsMetric):
     name = "skce"
     title = "SKCE"
     percent = False
-    parts = MappingProxyType(
-        {
-            "skce": {"name": "skce", "title": "SKCE", "higher_is_better": False},
-            "p": {"name": "skce_p", "title": "SKCE p"},
-        }
-    )
+    parts: Mapping[str, Mapping[str, str | bool]] = {
+        "skce": {"name": "skce", "title": "SKCE", "higher_is_better": False},
+        "p": {"name": "skce_p", "title": "SKCE p"},
+    }
     higher_is_better = None
 
     def __init__(

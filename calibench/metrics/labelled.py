@@ -37,9 +37,7 @@ def checked_top_label(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 def first_largest(preds: Tensor) -> Tensor:
     """The first class among those with the largest value, (N, K) -> (N,) int64."""
     if preds.device.type == "cpu" and len(preds):
-        return torch.from_numpy(
-            preds.detach().numpy().argmax(1)
-        )  # several times faster than torch's
+        return torch.from_numpy(preds.detach().numpy().argmax(1))  # several times faster
     return preds.argmax(1)
 
 

@@ -9,15 +9,7 @@ import torch
 from torch import Tensor
 
 from calibench.metrics.labelled import checked_top_label
-from calibench.metrics.packed import pack, unpack
 from calibench.metrics.top_label import UnbinnedError
-
-
-def distinct_residuals(packed: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted distinct confidences and the mean residual sum (correct - confidence) / N at each."""
-    confidence, correct = (part.cpu().numpy().astype(np.float64) for part in unpack(packed))
-    values, index = np.unique(confidence, return_inverse=True)
-    return values, np.bincount(index, correct - confidence, len(values)) / len(confidence)
 
 
 class ConcaveFunction:
@@ -72,15 +64,9 @@ def largest_correlation(values: np.ndarray, residuals: np.ndarray) -> float:
     return best.maximum
 
 
-def lipschitz_error(packed: Tensor) -> Tensor:
-    """Lipschitz calibration error of packed examples; NaN without examples."""
-    value = largest_correlation(*distinct_residuals(packed)) if len(packed) else torch.nan
-    return torch.tensor(value, dtype=torch.float64, device=packed.device)
-
-
 def lipschitz_calibration_error(preds: Tensor, target: Tensor) -> Tensor:
     """Top-label smCE; see `LipschitzCalibrationError`."""
-    return lipschitz_error(pack(*checked_top_label(preds, target)))
+    return LipschitzCalibrationError().of_pairs(*checked_top_label(preds, target))
 
 
 class LipschitzCalibrationError(UnbinnedError):
@@ -104,10 +90,6 @@ class LipschitzCalibrationError(UnbinnedError):
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The largest correlation with each set's residuals; see `ErrorOfCells.of_cells`."""
-        values, residuals = (total / count).numpy(), ((hits - total) / count.sum()).numpy()
-        found = [largest_correlation(values, row) for row in residuals]
-        return torch.tensor(found, dtype=torch.float64)
-
-    def compute(self) -> Tensor:
-        """The Lipschitz calibration error, a float64 scalar."""
-        return lipschitz_error(self.rows("packed"))
+        values, residuals = (total / count).cpu().numpy(), (hits - total) / count.sum()
+        found = [largest_correlation(values, row) for row in residuals.cpu().numpy()]
+        return torch.tensor(found, dtype=torch.float64, device=hits.device)

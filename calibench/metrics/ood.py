@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -53,14 +53,12 @@ class OutOfDistribution(PerExampleMetric):
 
     name = "ood"
     title = "OOD"
-    parts = MappingProxyType(
-        {
-            "auroc": {"name": "ood_auroc", "title": "OOD AUROC", "higher_is_better": True},
-            "aupr_in": {"name": "ood_aupr_in", "title": "OOD AUPR in", "higher_is_better": True},
-            "aupr_out": {"name": "ood_aupr_out", "title": "OOD AUPR out", "higher_is_better": True},
-            "fpr95": {"name": "ood_fpr95", "title": "OOD FPR95", "higher_is_better": False},
-        }
-    )
+    parts: Mapping[str, Mapping[str, str | bool]] = {
+        "auroc": {"name": "ood_auroc", "title": "OOD AUROC", "higher_is_better": True},
+        "aupr_in": {"name": "ood_aupr_in", "title": "OOD AUPR in", "higher_is_better": True},
+        "aupr_out": {"name": "ood_aupr_out", "title": "OOD AUPR out", "higher_is_better": True},
+        "fpr95": {"name": "ood_fpr95", "title": "OOD FPR95", "higher_is_better": False},
+    }
 
     inside: list[Tensor]
     outside: list[Tensor]

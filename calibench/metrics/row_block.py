@@ -55,10 +55,7 @@ class RowBlock:
         start, end = self.count, self.count + rows[0].shape[0]
         if end > self.capacity:
             return False
-        kinds: list[torch.dtype | torch.device] = [
-            rows[0].device,
-            *(column.dtype for column in rows),
-        ]
+        kinds: list[torch.dtype | torch.device] = [rows[0].device, *(row.dtype for row in rows)]
         if kinds != self._kinds:
             if start:
                 return False
@@ -72,9 +69,4 @@ class RowBlock:
     def _allocate(self, rows: tuple[Tensor, ...]) -> None:
         # Outside of inference mode, or the block could not be written to after it.
         with torch.inference_mode(False):
-            self._columns = [
-                torch.empty(
-                    (self.capacity, *column.shape[1:]), dtype=column.dtype, device=column.device
-                )
-                for column in rows
-            ]
+            self._columns = [column.new_empty(self.capacity, *column.shape[1:]) for column in rows]

@@ -13,8 +13,7 @@ def true_class(values: Tensor, target: Tensor) -> Tensor:
 
 def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
     """Brier scores of (N, K) probabilities, summed over the examples; a float64 scalar."""
-    squares: Tensor = torch.linalg.vector_norm(
-        probs, dim=1
-    ).square()  # without a temporary of (N, K)
+    # The norm needs no temporary of (N, K).
+    squares: Tensor = torch.linalg.vector_norm(probs, dim=1).square()
     rows = squares.sub_(true_class(probs, target), alpha=2)
     return rows.sum(dtype=torch.float64) + len(target)

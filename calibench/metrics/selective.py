@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -75,22 +75,16 @@ class RiskCoverage(TopLabelMetric):
 
     name = "aurc"
     title = "AURC"
-    parts = MappingProxyType(
-        {
-            "aurc": {"name": "aurc", "higher_is_better": False},
-            "excess_aurc": {
-                "name": "excess_aurc",
-                "title": "excess AURC",
-                "higher_is_better": False,
-            },
-            "coverage_at_risk": {
-                "name": "coverage_at_risk",
-                "title": "coverage at risk",
-                "higher_is_better": True,
-            },
-            "augrc": {"name": "augrc", "title": "AUGRC", "higher_is_better": False},
-        }
-    )
+    parts: Mapping[str, Mapping[str, str | bool]] = {
+        "aurc": {"name": "aurc", "higher_is_better": False},
+        "excess_aurc": {"name": "excess_aurc", "title": "excess AURC", "higher_is_better": False},
+        "coverage_at_risk": {
+            "name": "coverage_at_risk",
+            "title": "coverage at risk",
+            "higher_is_better": True,
+        },
+        "augrc": {"name": "augrc", "title": "AUGRC", "higher_is_better": False},
+    }
 
     higher_is_better = None
 

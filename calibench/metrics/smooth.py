@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from calibench.ground.arguments import one_of
-from calibench.metrics.cells import Cells
+from calibench.metrics.cells import ErrorByFormula
 from calibench.metrics.labelled import checked_top_label
 from calibench.metrics.packed import pack
 from calibench.metrics.smooth_error import SmoothError, smooth_error
 from calibench.metrics.smooth_kernels import KERNELS
-from calibench.metrics.top_label import UnbinnedError
+from calibench.metrics.top_label import TopLabelMetric
 
 
 def smooth_calibration_error(preds: Tensor, target: Tensor, kernel: str = "reflected") -> Tensor:
@@ -21,7 +20,7 @@ def smooth_calibration_error(preds: Tensor, target: Tensor, kernel: str = "refle
     return smooth_error(pack(*checked_top_label(preds, target)), one_of("kernel", kernel, KERNELS))
 
 
-class SmoothCalibrationError(UnbinnedError):
+class SmoothCalibrationError(ErrorByFormula, TopLabelMetric):
     """Smooth calibration error, smECE (Błasiok and Nakkiran 2024).
 
     Residuals confidence - correct are smoothed with a Gaussian kernel; its width is the smallest
@@ -39,24 +38,14 @@ class SmoothCalibrationError(UnbinnedError):
     name = "smooth_ece"
     title = "smECE"
     draws = SmoothError.draws
-    variants = MappingProxyType(
-        {
-            "logit": {"name": "smooth_ece_logit", "title": "smECE of logits"},
-        }
-    )
+    variants: ClassVar = {"logit": {"name": "smooth_ece_logit", "title": "smECE of logits"}}
+
+    formula: SmoothError
 
     def __init__(self, kernel: str = "reflected", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.formula = SmoothError(one_of("kernel", kernel, KERNELS))
         self.take_variant_name(kernel)
-
-    def cells_of(self, confidence: Tensor) -> Cells:
-        """Fine cells of the confidence; see `SmoothError.cells_of`."""
-        return self.formula.cells_of(confidence)
-
-    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
-        """The smoothed residuals of each set; see `ErrorOfCells.of_cells`."""
-        return self.formula.of_cells(count, total, hits)
 
     def compute(self) -> Tensor:
         """The smooth calibration error, a float64 scalar."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -50,12 +50,10 @@ class SpiegelhalterZ(PairMetric):
     name = "spiegelhalter"
     title = "Spiegelhalter Z"
     percent = False
-    parts = MappingProxyType(
-        {
-            "z": {"name": "spiegelhalter_z", "title": "Spiegelhalter Z"},
-            "p": {"name": "spiegelhalter_p", "title": "Spiegelhalter p"},
-        }
-    )
+    parts: Mapping[str, Mapping[str, str | bool]] = {
+        "z": {"name": "spiegelhalter_z", "title": "Spiegelhalter Z"},
+        "p": {"name": "spiegelhalter_p", "title": "Spiegelhalter p"},
+    }
 
     higher_is_better = None
     sums: Tensor

@@ -7,20 +7,8 @@ import torch
 from torch import Tensor
 
 from calibench.ground.binning import equal_mass_cuts
-from calibench.metrics.cells import distinct_cells
 from calibench.metrics.labelled import checked_top_label
-from calibench.metrics.packed import pack, unpack
 from calibench.metrics.top_label import UnbinnedError
-
-
-def sweep_error(packed: Tensor) -> Tensor:
-    """Calibration error with monotonic sweep of packed examples; NaN without examples."""
-    if len(packed) == 0:
-        return torch.full((), torch.nan, dtype=torch.float64, device=packed.device)
-    confidence, correct = unpack(packed.cpu())
-    cells = distinct_cells(confidence)
-    value = Sweep(cells.count, cells.total).error(cells.hits(correct).numpy())
-    return torch.tensor(value, dtype=torch.float64, device=packed.device)
 
 
 class Sweep:
@@ -69,7 +57,7 @@ def _prefix_sums(values: np.ndarray) -> np.ndarray:
 
 def sweep_calibration_error(preds: Tensor, target: Tensor) -> Tensor:
     """Top-label calibration error with monotonic sweep; see `SweepCalibrationError`."""
-    return sweep_error(pack(*checked_top_label(preds, target)))
+    return SweepCalibrationError().of_pairs(*checked_top_label(preds, target))
 
 
 class SweepCalibrationError(UnbinnedError):
@@ -89,10 +77,6 @@ class SweepCalibrationError(UnbinnedError):
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The error of each set in the bins that its own hits allow; see `ErrorOfCells.of_cells`."""
-        sweep = Sweep(count, total)
-        found = [sweep.error(row) for row in hits.numpy()]
-        return torch.tensor(found, dtype=torch.float64)
-
-    def compute(self) -> Tensor:
-        """The calibration error, a float64 scalar."""
-        return sweep_error(self.rows("packed"))
+        sweep = Sweep(count.cpu(), total.cpu())
+        found = [sweep.error(row) for row in hits.cpu().numpy()]
+        return torch.tensor(found, dtype=torch.float64, device=hits.device)

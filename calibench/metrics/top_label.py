@@ -11,7 +11,7 @@ from torch import Tensor
 from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.cells import Cells, TopLabelError, distinct_cells
 from calibench.metrics.labelled import top_label
-from calibench.metrics.packed import pack
+from calibench.metrics.packed import pack, unpack
 from calibench.metrics.per_example import PerExampleMetric
 
 
@@ -63,3 +63,7 @@ class UnbinnedError(TopLabelMetric, TopLabelError, ABC):
     def cells_of(self, confidence: Tensor) -> Cells:
         """Distinct confidences."""
         return distinct_cells(confidence.float())
+
+    def compute(self) -> Tensor:
+        """The calibration error, a float64 scalar."""
+        return self.of_pairs(*unpack(self.rows("packed")))

@@ -451,7 +451,7 @@ def test_an_update_never_waits_for_the_device(name: str) -> None:
 # `compute`, once an epoch, reads values back where an algorithm is one of the host, or a number of rows decides a shape.
 OF_THE_HOST = {"lipschitz_ce", "ece_sweep"}  # searches, in numpy or row by row
 OF_CUTS = {"adaptive_ece", "adaptive_ece_reference", "adaptive_classwise_ece"}  # slices of rows
-OF_TIES = {"aurc"}  # runs of equal confidences
+OF_TIES = {"aurc", "ks", "kuiper"}  # runs of equal confidences
 OF_SOME_ROWS = {
     "tace",
     "smooth_ece",
