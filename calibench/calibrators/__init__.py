@@ -20,10 +20,7 @@ from calibench.calibrators.isotonic import (
     IsotonicCalibration,
     IsotonicTopLabel,
 )
-from calibench.calibrators.label_shift import (
-    BiasCorrectedTemperatureScaling,
-    LabelShiftCorrection,
-)
+from calibench.calibrators.label_shift import BiasCorrectedTemperatureScaling, LabelShiftCorrection
 from calibench.calibrators.mean_replacement import MeanReplacement
 from calibench.calibrators.sigmoid import BetaCalibration, PlattScaling, QuadraticScaling
 from calibench.calibrators.spline import SplineCalibration

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.base import WeightedCalibrator
-from calibench.calibrators.confidence import rows_per_block
-from calibench.calibrators.lbfgs import in_lists, lbfgs_minimum
+from calibench.calibrators.confidence import in_blocks
 from calibench.calibrators.likelihood import diagonal_nll, full_hessian, full_nll
-from calibench.calibrators.newton import Hessian, newton_minimum
+from calibench.calibrators.optimum import Hessian, lbfgs_minimum, newton_minimum
 from calibench.calibrators.penalties import Penalty, published
 from calibench.calibrators.temperature import nll_temperature
 from calibench.ground.arguments import non_negative, positive_integer
@@ -81,9 +80,7 @@ class DiagonalAffine(Affine):
             more, more_gradient = penalty(both)
             return value + more, torch.einsum("kij,ik->jk", factor, gradient + more_gradient)
 
-        (found,) = lbfgs_minimum(
-            in_lists(objective), [torch.zeros_like(start)], max_iter=VECTOR_ITERATIONS
-        )
+        found = lbfgs_minimum(objective, torch.zeros_like(start), max_iter=VECTOR_ITERATIONS)
         self.weight, self.bias = moved(found).clone().unbind()
 
 
@@ -147,7 +144,7 @@ class FullAffine(Affine):
         if penalty.factors.any():
             found = newton_minimum(objective, hessian, origin)
         else:
-            (found,) = lbfgs_minimum(in_lists(objective), [origin], max_iter=self.max_iter)
+            found = lbfgs_minimum(objective, origin, max_iter=self.max_iter)
         fitted = start + found @ factor.T
         self.weight, self.bias = fitted[:, :-1].clone(), fitted[:, -1].clone()
 
@@ -176,16 +173,11 @@ class MatrixScaling(FullAffine):
     """
 
     def __init__(
-        self,
-        *,
-        reg_lambda: float = 0.0,
-        reg_mu: float = 0.0,
-        max_iter: int = MATRIX_ITERATIONS,
+        self, *, reg_lambda: float = 0.0, reg_mu: float = 0.0, max_iter: int = MATRIX_ITERATIONS
     ) -> None:
         super().__init__()
-        non_negative("reg_lambda", reg_lambda)
-        non_negative("reg_mu", reg_mu)
-        self.reg_lambda, self.reg_mu = reg_lambda, reg_mu
+        self.reg_lambda = non_negative("reg_lambda", reg_lambda)
+        self.reg_mu = non_negative("reg_mu", reg_mu)
         self.max_iter = positive_integer("max_iter", max_iter)
 
     def _penalty(self, n: int, k: int) -> Penalty:
@@ -195,7 +187,7 @@ class MatrixScaling(FullAffine):
 def _diagonal_factor(features: Tensor, scale: float, penalty: Penalty) -> Tensor:
     """Inverse Cholesky factors of the 2 x 2 blocks of the Hessian at w = scale, (K, 2, 2)."""
     moments = features.new_zeros(3, features.shape[1])
-    for rows in torch.split(features, rows_per_block(features)):
+    for (rows,) in in_blocks(features):
         probs = (rows * scale).softmax(dim=1)
         variance = probs * (1 - probs)
         first = variance * rows

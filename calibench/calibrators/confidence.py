@@ -16,6 +16,12 @@ def rows_per_block(logits: Tensor) -> int:
     return max(1, BLOCK // (logits.shape[1] * logits.element_size()))
 
 
+def in_blocks(*parts: Tensor) -> zip[tuple[Tensor, ...]]:
+    """Blocks of the rows of tensors (N, ...), of which the first one's, (N, K), stay in the cache."""
+    size = rows_per_block(parts[0])
+    return zip(*(torch.split(part, size) for part in parts), strict=True)
+
+
 def below_top(logits: Tensor) -> Tensor:
     """Logits minus the row's largest: (N, K) -> (N, K), all <= 0, so that no `exp` overflows."""
     return logits - logits.amax(dim=1, keepdim=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibench.calibrators.base import WeightedCalibrator
-from calibench.calibrators.confidence import rows_per_block
+from calibench.calibrators.confidence import in_blocks
 from calibench.calibrators.convergence import warn_unless_converged
 from calibench.calibrators.temperature import brier_temperature, nll_temperature
 from calibench.ground.arguments import one_of
@@ -72,10 +72,8 @@ class EnsembleTemperatureScaling(WeightedCalibrator):
 def brier_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Array:
     """Weights (3,) of the smallest Brier score, a quadratic in the weights; examples count by `share` (N,)."""
     gram, hits = np.zeros((3, 3)), np.zeros(3)
-    shares = torch.split(share, rows_per_block(logits))
-    for (members, of_target), part in zip(
-        _members(logits, target, temperature), shares, strict=True
-    ):
+    for rows, labels, part in in_blocks(logits, target, share):
+        members, of_target = _members(rows, labels, temperature)
         gram += torch.einsum("ink,jnk,n->ij", members, members, part).cpu().numpy()
         hits += (of_target @ part).cpu().numpy()
     gram, hits = gram / len(logits), hits / len(logits)
@@ -86,7 +84,7 @@ def brier_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: fl
 
 def nll_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Array:
     """Weights (3,) of the smallest NLL, which is convex in the weights; examples count by `share` (N,)."""
-    parts = [of_target.T for _, of_target in _members(logits, target, temperature)]
+    parts = [_members(*block, temperature)[1].T for block in in_blocks(logits, target)]
     probs, shares = torch.cat(parts).cpu().numpy().clip(min=LOWEST), share.cpu().numpy()
     return simplex_minimum(
         lambda w: float(-(shares * np.log(probs @ w)).mean()),
@@ -94,13 +92,11 @@ def nll_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: floa
     )
 
 
-def _members(logits: Tensor, target: Tensor, temperature: float) -> Iterator[tuple[Tensor, Tensor]]:
-    """Blocks of the three members' probabilities (3, n, K), and those of the targets (3, n)."""
-    size = rows_per_block(logits)
-    for rows, labels in zip(torch.split(logits, size), torch.split(target, size), strict=True):
-        scaled, raw = (rows / temperature).softmax(dim=1), rows.softmax(dim=1)
-        members = torch.stack([scaled, raw, torch.full_like(raw, 1 / raw.shape[1])])
-        yield members, members.gather(2, labels.expand(3, -1).unsqueeze(2)).squeeze(2)
+def _members(rows: Tensor, labels: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """The three members' probabilities of a block (3, n, K), and those of the targets (3, n)."""
+    scaled, raw = (rows / temperature).softmax(dim=1), rows.softmax(dim=1)
+    members = torch.stack([scaled, raw, torch.full_like(raw, 1 / raw.shape[1])])
+    return members, members.gather(2, labels.expand(3, -1).unsqueeze(2)).squeeze(2)
 
 
 def simplex_minimum(f: Callable[[Array], float], gradient: Callable[[Array], Array]) -> Array:

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, softplus
 
 from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import below_top
-from calibench.calibrators.lbfgs import by_autograd, lbfgs_minimum
+from calibench.calibrators.optimum import by_autograd, lbfgs_minimum
 from calibench.calibrators.temperature import MAX_TEMPERATURE, MIN_TEMPERATURE, nll_temperature
 from calibench.ground.arguments import positive_integer
 
@@ -47,12 +47,12 @@ class EntropyTemperatureScaling(WeightedCalibrator):
         temperature = nll_temperature(logits, target, weight)
         start = logits.new_tensor([0.0, temperature + math.log(-math.expm1(-temperature))])
 
-        def objective(parameters: Sequence[Tensor]) -> Tensor:
-            slope, intercept = parameters[0]
+        def objective(parameters: Tensor) -> Tensor:
+            slope, intercept = parameters
             scaled = shifted / _temperature(entropy, slope, intercept)
             return (cross_entropy(scaled, target, reduction="none") * weight).mean()
 
-        (found,) = lbfgs_minimum(by_autograd(objective), [start], max_iter=ENTROPY_ITERATIONS)
+        found = lbfgs_minimum(by_autograd(objective), start, max_iter=ENTROPY_ITERATIONS)
         self.slope, self.intercept = found.clone().unbind()
 
     def _log_prob(self, logits: Tensor) -> Tensor:
@@ -116,14 +116,19 @@ class ParameterizedTemperatureScaling(WeightedCalibrator):
         truth = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
         start = self._start(features, nll_temperature(logits, target, weight))
 
-        def objective(layers: Sequence[Tensor]) -> Tensor:
-            residual = (shifted / network(features, layers)).softmax(dim=1) - truth
+        def layers_of(flat: Tensor) -> list[Tensor]:
+            parts = torch.split(flat, [layer.numel() for layer in start])
+            return [part.view_as(layer) for part, layer in zip(parts, start, strict=True)]
+
+        def objective(flat: Tensor) -> Tensor:
+            residual = (shifted / network(features, layers_of(flat))).softmax(dim=1) - truth
             return (residual.square().mean(dim=1) * weight).mean()
 
+        flat = torch.cat([layer.flatten() for layer in start])
         found = lbfgs_minimum(
-            by_autograd(objective), start, max_iter=NETWORK_ITERATIONS, smooth=False
+            by_autograd(objective), flat, max_iter=NETWORK_ITERATIONS, smooth=False
         )
-        self.first, self.second, self.last = (layer.clone() for layer in found)
+        self.first, self.second, self.last = (layer.clone() for layer in layers_of(found))
 
     def _features(self, logits: Tensor) -> Tensor:
         clipped = logits.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
 def padded(rows: list[Tensor], fill: float | None = None, minimum: int = 0) -> Tensor:
     """Stack 1-D tensors of different lengths, filled up with `fill` or with their last entry."""
     width = max(minimum, *(len(row) for row in rows))
+    fills = [row[-1].item() if fill is None else fill for row in rows]
     return torch.stack(
-        [
-            torch.cat(
-                [
-                    row,
-                    (row[-1:] if fill is None else row.new_tensor([fill])).expand(width - len(row)),
-                ]
-            )
-            for row in rows
-        ]
+        [F.pad(row, (0, width - len(row)), value=end) for row, end in zip(rows, fills, strict=True)]
     )
 
 

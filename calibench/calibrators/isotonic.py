@@ -167,11 +167,8 @@ class IRM(WeightedCalibrator):
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         hit = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, target.unsqueeze(1), True)
-        knots, values = fit_isotonic(
-            logits.softmax(dim=1).flatten(),
-            hit.flatten(),
-            weight.repeat_interleave(logits.shape[1]),
-        )
+        probs, share = logits.softmax(dim=1), weight.repeat_interleave(logits.shape[1])
+        knots, values = fit_isotonic(probs.flatten(), hit.flatten(), share)
         self.knots, self.values = knots.to(logits.device), values.to(logits.device)
 
     def _log_prob(self, logits: Tensor) -> Tensor:

@@ -12,19 +12,16 @@ from torch import Tensor
 from calibench.calibrators.affine import VECTOR_ITERATIONS
 from calibench.calibrators.base import Array, Calibrator, WeightedCalibrator
 from calibench.calibrators.convergence import warn_unless_converged
-from calibench.calibrators.lbfgs import in_lists, lbfgs_minimum
 from calibench.calibrators.likelihood import diagonal_nll
+from calibench.calibrators.optimum import lbfgs_minimum
 from calibench.calibrators.temperature import nll_temperature
 from calibench.ground.arguments import one_of
 
 EM_ITERATIONS = 2_000
 EM_TOLERANCE = 1e-9
 TINY = torch.finfo(torch.float64).tiny
-CURES = {
-    "after": False,
-    "before": True,
-    "weights": True,
-}  # whether the fit is weighted by the priors' ratio
+# Whether the fit is weighted by the priors' ratio.
+CURES = {"after": False, "before": True, "weights": True}
 
 
 class BiasCorrectedTemperatureScaling(WeightedCalibrator):
@@ -53,7 +50,7 @@ class BiasCorrectedTemperatureScaling(WeightedCalibrator):
             return value, torch.cat([by_slope.sum(dim=0, keepdim=True), by_bias])
 
         first = torch.cat([logits.new_ones(1), logits.new_zeros(k)])
-        (found,) = lbfgs_minimum(in_lists(objective), [first], max_iter=VECTOR_ITERATIONS)
+        found = lbfgs_minimum(objective, first, max_iter=VECTOR_ITERATIONS)
         self.temperature, self.bias = start / found[0], found[1:].clone()
 
     def _log_prob(self, logits: Tensor) -> Tensor:
@@ -151,7 +148,6 @@ class LabelShiftCorrection(Calibrator, ABC):
                 f"`priors` expect class {unseen[0]}, of which there is no validation example: "
                 "how its probability changes is not known."
             )
-
         if self.cure == "before" and not bool((self.test_priors > 0).all()):
             raise ValueError(
                 "`cure='before'` needs positive `priors`: it adds their logarithms to logits."

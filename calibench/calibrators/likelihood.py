@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from calibench.calibrators.confidence import rows_per_block
+from calibench.calibrators.confidence import in_blocks
 
 
 def diagonal_nll(
@@ -15,7 +15,7 @@ def diagonal_nll(
 ) -> tuple[float, Tensor]:
     """Mean NLL of softmax(w * f + b), examples counted by `share` (N,), and its gradient (2, K) by w and b."""
     value, gradient = 0.0, torch.zeros_like(torch.stack([weight, bias]))
-    for rows, labels, shares in _blocks(features, target, share):
+    for rows, labels, shares in in_blocks(features, target, share):
         loss, residual = _nll_and_residual(torch.addcmul(bias, rows, weight), labels, shares)
         value += loss
         gradient[0] += residual.mul(rows).sum(dim=0)
@@ -28,7 +28,7 @@ def full_nll(
 ) -> tuple[float, Tensor]:
     """Mean NLL of softmax(W f + b), as in `diagonal_nll`, and its gradient by the matrix (W, b), (K, K + 1)."""
     value, gradient = 0.0, torch.zeros_like(matrix)
-    for rows, labels, shares in _blocks(features, target, share):
+    for rows, labels, shares in in_blocks(features, target, share):
         loss, residual = _nll_and_residual(affine_scores(rows, matrix), labels, shares)
         value += loss
         gradient[:, :-1] += residual.T @ rows
@@ -42,7 +42,7 @@ def full_hessian(features: Tensor, share: Tensor, matrix: Tensor) -> Callable[[T
 
     def product(direction: Tensor) -> Tensor:
         total = torch.zeros_like(direction)
-        for rows, weights, shares in _blocks(features, probs, share):
+        for rows, weights, shares in in_blocks(features, probs, share):
             change = affine_scores(rows, direction).mul_(weights)
             change.addcmul_(weights, change.sum(dim=1, keepdim=True), value=-1)
             change.mul_(shares.unsqueeze(1))
@@ -56,11 +56,6 @@ def full_hessian(features: Tensor, share: Tensor, matrix: Tensor) -> Callable[[T
 def affine_scores(features: Tensor, matrix: Tensor) -> Tensor:
     """W f + b of each row, (N, K), for a matrix (W, b), (K, K + 1)."""
     return features @ matrix[:, :-1].T + matrix[:, -1]
-
-
-def _blocks(features: Tensor, others: Tensor, share: Tensor) -> zip[tuple[Tensor, Tensor, Tensor]]:
-    size = rows_per_block(features)
-    return zip(*(torch.split(part, size) for part in (features, others, share)), strict=True)
 
 
 def _nll_and_residual(scores: Tensor, target: Tensor, share: Tensor) -> tuple[float, Tensor]:

@@ -34,15 +34,10 @@ def logistic_regression(
     n, k = target.shape
     if active is None:
         active = torch.ones(len(features), k, dtype=torch.bool, device=target.device)
-    size = max(1, BLOCK // n)
+    parts = (torch.split(part, max(1, BLOCK // n), dim=1) for part in (target, active, *features))
     blocks = [
-        _newton(
-            torch.stack([f[:, i : i + size] for f in features]),
-            target[:, i : i + size],
-            share,
-            part,
-        )
-        for i, part in zip(range(0, k, size), torch.split(active, size, dim=1), strict=True)
+        _newton(torch.stack(some), hits, share, fitted)
+        for hits, fitted, *some in zip(*parts, strict=True)
     ]
     return torch.cat(blocks, dim=1)
 

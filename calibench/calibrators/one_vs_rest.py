@@ -46,11 +46,8 @@ class OneVsRest(Calibrator):
         self._fit_maps(logits, target, logits.new_ones(len(logits)))
 
     def _fit_maps(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        scores, target, share = (
-            logits.softmax(dim=1).T.contiguous().cpu(),
-            target.cpu(),
-            weight.cpu(),
-        )
+        scores = logits.softmax(dim=1).T.contiguous().cpu()
+        target, share = target.cpu(), weight.cpu()
         maps = [self._fit_class(score, target == k, share) for k, score in enumerate(scores)]
         self.knots = padded([knots for knots, _ in maps], torch.inf, minimum=2).to(logits.device)
         self.values = padded([values for _, values in maps], minimum=2).to(logits.device)

@@ -8,6 +8,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.logistic import logistic_regression
@@ -36,10 +37,13 @@ class ClasswiseSigmoid(WeightedCalibrator):
     def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
         """Coefficients (3, K) from ln p, ln(1 - p) and hits, (N, K) each, and how much each example counts, (N,)."""
 
+    def _score(self, log_p: Tensor, log_rest: Tensor) -> Tensor:
+        """What the sigmoid is taken of, (N, K), from ln p and ln(1 - p)."""
+        return self.a * log_p - self.b * log_rest + self.c
+
     def classwise(self, logits: Tensor) -> Tensor:
         """The K maps' logarithms before they are normalised: logits (N, K) -> (N, K), float64."""
-        log_p, log_rest = _log_odds_parts(logits.double())
-        return torch.nn.functional.logsigmoid(self.a * log_p - self.b * log_rest + self.c)
+        return logsigmoid(self._score(*_log_odds_parts(logits.double())))
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         hit = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
@@ -74,10 +78,7 @@ class PlattScaling(ClasswiseSigmoid):
         if self.smooth_targets:
             hits, misses = share @ hit, share @ (1 - hit)
             hit = torch.where(hit == 1, (hits + 1) / (hits + 2), 1 / (misses + 2))
-        slope, intercept = logistic_regression(
-            [log_p - log_rest, torch.ones_like(log_p)], hit, share
-        )
-        return torch.stack([slope, slope, intercept])
+        return _fit_am(log_p, log_rest, hit, share)
 
 
 class BetaCalibration(ClasswiseSigmoid):
@@ -103,7 +104,7 @@ class BetaCalibration(ClasswiseSigmoid):
         return FITS[self.family](log_p, log_rest, hit, share)
 
 
-class QuadraticScaling(WeightedCalibrator):
+class QuadraticScaling(ClasswiseSigmoid):
     """Quadratic scaling, sigmoid(a l^2 + b l + c) of the log-odds l (Berta et al. 2026).
 
     By maximum likelihood, without a penalty. It is a method for two classes; of more, each is calibrated against the
@@ -115,29 +116,13 @@ class QuadraticScaling(WeightedCalibrator):
         c: Intercepts, (K,).
     """
 
-    fitted_buffers = reported = ("a", "b", "c")
-    a: Tensor
-    b: Tensor
-    c: Tensor
+    def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
+        odds = log_p - log_rest
+        return logistic_regression([odds.square(), odds, torch.ones_like(odds)], hit, share)
 
-    def classwise(self, logits: Tensor) -> Tensor:
-        """The K maps' logarithms before they are normalised: logits (N, K) -> (N, K), float64."""
-        odds = _log_odds(logits.double())
-        return torch.nn.functional.logsigmoid(self.a * odds.square() + self.b * odds + self.c)
-
-    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        hit = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
-        odds = _log_odds(logits)
-        features = [odds.square(), odds, torch.ones_like(odds)]
-        self.a, self.b, self.c = logistic_regression(features, hit, weight).clone().unbind()
-
-    def _log_prob(self, logits: Tensor) -> Tensor:
-        return self.classwise(logits).log_softmax(dim=1)
-
-
-def _log_odds(logits: Tensor) -> Tensor:
-    log_p, log_rest = _log_odds_parts(logits)
-    return log_p - log_rest
+    def _score(self, log_p: Tensor, log_rest: Tensor) -> Tensor:
+        odds = log_p - log_rest
+        return self.a * odds.square() + self.b * odds + self.c
 
 
 def _fit_abm(log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import (
     below_top,
     calibration_errors,
+    in_blocks,
     is_correct,
-    rows_per_block,
     top_confidence,
 )
 from calibench.calibrators.convergence import warn_unless_converged
@@ -114,11 +114,10 @@ def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor) -> float:
     """Temperature of the smallest NLL: float64 logits (N, K), target (N,), weight (N,) -> T in [0.01, 1e4]."""
     shifted = below_top(logits)
     of_target = (shifted.gather(1, target.unsqueeze(1)).squeeze(1) * weight).mean().item()
-    size = rows_per_block(shifted)
 
     def derivatives(inverse: float) -> tuple[float, float]:
         mean, variance = 0.0, 0.0
-        for block, share in zip(torch.split(shifted, size), torch.split(weight, size), strict=True):
+        for block, share in in_blocks(shifted, weight):
             terms = (block * inverse).exp_()
             total = terms.sum(dim=1)
             first = terms.mul_(block).sum(dim=1) / total
@@ -219,10 +218,8 @@ def _brier(
 ) -> tuple[list[float], list[float]]:
     """Brier score, up to a constant, and its derivative by 1/T, at each of several 1/T."""
     sums = shifted.new_zeros(2, len(inverses))
-    size = rows_per_block(shifted)
     # A block stays in the cache for all temperatures.
-    parts = (torch.split(part, size) for part in (shifted, of_target, weight))
-    for rows, right, share in zip(*parts, strict=True):
+    for rows, right, share in in_blocks(shifted, of_target, weight):
         for i, inverse in enumerate(inverses):
             probs = (rows * inverse).exp_()
             total = probs.sum(dim=1)

@@ -18,12 +18,11 @@ from calibench.calibrators import (
     PlattScaling,
     TemperatureScaling,
     logistic,
-    newton,
+    optimum,
 )
 from calibench.calibrators.convergence import ConvergenceWarning
-from calibench.calibrators.lbfgs import lbfgs_minimum
 from calibench.calibrators.likelihood import full_hessian, full_nll
-from calibench.calibrators.newton import newton_minimum
+from calibench.calibrators.optimum import lbfgs_minimum, newton_minimum
 from calibench.calibrators.penalties import PENALTIES
 from calibench.calibrators.temperature import _increasing_root
 
@@ -145,17 +144,17 @@ def test_newton_solves_a_quadratic() -> None:
 
 
 def test_a_search_that_cannot_go_on_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong_gradient(parts: list[Tensor]) -> tuple[float, list[Tensor]]:
-        return float(parts[0].square().sum()), [-parts[0]]
+    def wrong_gradient(x: Tensor) -> tuple[float, Tensor]:
+        return float(x.square().sum()), -x
 
-    start = [torch.ones(3).double()]
+    start = torch.ones(3).double()
     with pytest.warns(ConvergenceWarning, match="largest entry of the gradient is 1.0e"):
         lbfgs_minimum(wrong_gradient, start, max_iter=50)
-    assert len(lbfgs_minimum(wrong_gradient, start, max_iter=50, smooth=False)) == 1
-    monkeypatch.setattr(newton, "ITERATIONS", 1)
+    assert lbfgs_minimum(wrong_gradient, start, max_iter=50, smooth=False).shape == (3,)
+    monkeypatch.setattr(optimum, "NEWTON_ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match="norm of the gradient"):
         newton_minimum(
-            lambda x: (float(x.pow(4).sum()), 4 * x**3), lambda x: lambda v: 12 * x**2 * v, start[0]
+            lambda x: (float(x.pow(4).sum()), 4 * x**3), lambda x: lambda v: 12 * x**2 * v, start
         )
     with pytest.warns(ConvergenceWarning, match="last relative step"):
         _increasing_root(lambda x: (x - 0.5, 1e6), 1e-4, 100.0)

@@ -1,0 +1,100 @@
+"""Minima of functions of a tensor, by scipy: L-BFGS (Liu and Nocedal 1989) and Newton's method (Steihaug 1983)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from calibench.calibrators.convergence import warn_unless_converged
+
+NEWTON_ITERATIONS = 500  # a finite optimum took 25 at most
+
+Array = NDArray[np.float64]
+ValueAndGradient = Callable[[Tensor], tuple[float, Tensor]]
+Hessian = Callable[[Tensor], Tensor]
+
+
+def lbfgs_minimum(
+    objective: ValueAndGradient, start: Tensor, *, max_iter: int, smooth: bool = True
+) -> Tensor:
+    """Parameters where no entry of the gradient is above 1e-9, or after `max_iter` steps of L-BFGS.
+
+    Args:
+        objective: Value and gradient at parameters of the shape of `start`.
+        start: Initial parameters, float64.
+        max_iter: Largest number of iterations: early stopping where there is no finite optimum.
+        smooth: Whether the gradient vanishes at a minimum, which need not be where the objective has kinks.
+
+    Warns:
+        ConvergenceWarning: If the search for a smooth minimum ends before `max_iter` iterations and the gradient is not
+            small there.
+    """
+    options = {"maxiter": max_iter, "maxfun": 4 * max_iter, "maxcor": 20, "ftol": 0, "gtol": 1e-9}
+    found = _minimised(objective, start, method="L-BFGS-B", options=options)
+    if smooth and found.nit < max_iter:
+        warn_unless_converged("the largest entry of the gradient", float(np.abs(found.jac).max()))
+    return _tensor(found.x, start)
+
+
+def newton_minimum(
+    objective: ValueAndGradient, hessian: Callable[[Tensor], Hessian], start: Tensor
+) -> Tensor:
+    """The minimum of a convex function, up to a gradient whose norm is below 1e-7: conjugate gradients, trust region.
+
+    Args:
+        objective: Value and gradient at parameters of the shape of `start`.
+        hessian: The Hessian at parameters, as the function that multiplies it with a direction.
+        start: Initial parameters, float64.
+
+    Warns:
+        ConvergenceWarning: If the gradient is not small after 500 iterations.
+    """
+
+    @lru_cache(maxsize=1)  # many directions are multiplied at each point
+    def hessian_at(point: bytes) -> Hessian:
+        return hessian(_tensor(np.frombuffer(point), start))
+
+    def product(point: Array, direction: Array) -> Array:
+        return _array(hessian_at(point.tobytes())(_tensor(direction, start)))
+
+    options = {"gtol": 1e-7, "maxiter": NEWTON_ITERATIONS}
+    found = _minimised(objective, start, hessp=product, method="trust-ncg", options=options)
+    warn_unless_converged("the norm of the gradient", float(np.linalg.norm(found.jac)))
+    return _tensor(found.x, start)
+
+
+def by_autograd(objective: Callable[[Tensor], Tensor]) -> ValueAndGradient:
+    """Turn a scalar function of a tensor into an objective, with its gradient by autograd."""
+
+    def value_and_gradient(parameters: Tensor) -> tuple[float, Tensor]:
+        with torch.enable_grad():
+            leaf = parameters.detach().requires_grad_()
+            value = objective(leaf)
+            return value.item(), torch.autograd.grad(value, leaf)[0]
+
+    return value_and_gradient
+
+
+def _minimised(objective: ValueAndGradient, start: Tensor, **how: Any) -> Any:
+    from scipy.optimize import minimize  # half a second, which only a fit needs
+
+    def value_and_gradient(flat: Array) -> tuple[float, Array]:
+        value, gradient = objective(_tensor(flat, start))
+        return value, _array(gradient)
+
+    return minimize(value_and_gradient, _array(start), jac=True, **how)
+
+
+def _tensor(flat: Array, like: Tensor) -> Tensor:
+    return like.new_tensor(flat).view_as(like)
+
+
+def _array(values: Tensor) -> Array:
+    flat: Array = values.flatten().cpu().numpy()
+    return flat
