@@ -14,9 +14,7 @@ from calibench.losses.softmax import (
     cross_entropy_loss,
     log_probabilities,
 )
-from calibench.losses.validation_bins import (
-    bin_gaps,
-)
+from calibench.losses.validation_bins import bin_gaps
 
 
 def signed_focal_factor(ce: Tensor, gamma: Tensor) -> Tensor:

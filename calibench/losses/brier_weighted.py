@@ -95,10 +95,6 @@ class BSCEGRALoss(BrierWeightedLoss):
     """
 
     def __init__(
-        self,
-        *,
-        gamma: float,
-        beta: float = 2.0,
-        form: Literal["vector", "elementwise"] = "vector",
+        self, *, gamma: float, beta: float = 2.0, form: Literal["vector", "elementwise"] = "vector"
     ) -> None:
         super().__init__(gamma=gamma, beta=beta, detach=True, form=form)

@@ -13,10 +13,7 @@ from calibench.losses.softmax import (
     cross_entropy_loss,
     log_probabilities,
 )
-from calibench.losses.validation_bins import (
-    bin_gaps,
-    classwise_errors,
-)
+from calibench.losses.validation_bins import bin_gaps, classwise_errors
 
 
 class ECEWeightedLoss(CalibrationLoss):
@@ -77,9 +74,8 @@ class ECEWeightedLoss(CalibrationLoss):
     def weight(self, ce: Tensor, target: Tensor) -> Tensor:
         """The weight of each example from ce = -log p_y: (N,) and (N,) -> (N,)."""
         own = torch.exp(-ce)
-        by_width = self.width_gaps.float()[
-            torch.bucketize(own, self.edges[1:-1].to(own.dtype), right=True)
-        ]
+        width_bin = torch.bucketize(own, self.edges[1:-1].to(own.dtype), right=True)
+        by_width = self.width_gaps.float()[width_bin]
         by_mass = self.mass_gaps.float()[self._bin_of_rank(own)]
         error = by_width.abs() + by_mass.abs() + 2 * self.class_errors.float()[target]
         error = error / 3  # in float32, as in the authors' code

@@ -13,12 +13,7 @@ from calibench.losses.softmax import log_probabilities, residual, surprisal
 
 
 def focal_calibration_loss(
-    logits: Tensor,
-    target: Tensor,
-    *,
-    gamma: float,
-    weight: float,
-    order: float = 2.0,
+    logits: Tensor, target: Tensor, *, gamma: float, weight: float, order: float = 2.0
 ) -> Tensor:
     """Focal loss + weight * sum_k |p_k - Y_k|^order of each example: (N, K) and (N,) -> (N,)."""
     log_probs = log_probabilities(logits)

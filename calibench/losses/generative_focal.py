@@ -93,8 +93,7 @@ class GenerativeFocalLoss(CalibrationLoss):
         self, *, gamma: float | None = None, focal_on: Literal["total", "ratio", "ce"] = "total"
     ) -> None:
         super().__init__()
-        fixed = None if gamma is None else FixedGamma(gamma=finite("gamma", gamma))
-        self.focus = AdaptiveGamma() if fixed is None else fixed
+        self.focus = AdaptiveGamma() if gamma is None else FixedGamma(gamma=finite("gamma", gamma))
         self.modulation = one_of("focal_on", focal_on, MODULATIONS)
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:

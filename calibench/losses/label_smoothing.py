@@ -16,18 +16,6 @@ def label_smoothing_loss(logits: Tensor, target: Tensor, *, smoothing: float) ->
     return cross_entropy_loss(logits, target, smoothing=smoothing)
 
 
-def _uniform_share(smoothing: float, num_classes: int) -> float:
-    return smoothing
-
-
-def _off_target_share(smoothing: float, num_classes: int) -> float:
-    # smoothing / (K - 1) on each other class is the uniform definition with a larger smoothing
-    return smoothing * num_classes / (num_classes - 1)
-
-
-_SHARES = {"uniform": _uniform_share, "off_target": _off_target_share}
-
-
 class LabelSmoothingLoss(PerExampleLoss):
     """Label smoothing (Szegedy et al. 2016; Mueller et al. 2019).
 
@@ -46,9 +34,11 @@ class LabelSmoothingLoss(PerExampleLoss):
     ) -> None:
         super().__init__()
         self.smoothing = unit_interval("smoothing", smoothing)
-        self._share = one_of("mode", mode, _SHARES)
+        self.off_target = one_of("mode", mode, {"uniform": False, "off_target": True})
 
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return each example's cross-entropy against the smoothed target, (N,)."""
-        share = self._share(self.smoothing, logits.shape[1])
-        return label_smoothing_loss(logits, target, smoothing=share)
+        smoothing, num_classes = self.smoothing, logits.shape[1]
+        if self.off_target:  # the uniform definition with a larger smoothing
+            smoothing = smoothing * num_classes / (num_classes - 1)
+        return label_smoothing_loss(logits, target, smoothing=smoothing)

@@ -49,17 +49,17 @@ class LabelLoss(nn.Module):
         """The copies of the loss: a ModuleList knows them as modules only."""
         return cast(Iterator[CalibrationLoss], iter(self.losses))
 
-    def _parts(self, values: Tensor) -> list[Tensor]:
-        """The columns that each copy of the loss sees of a table (N, L)."""
-        return list(torch.split(values, len(self.label_names) // len(self.losses), dim=1))
+    def _batches(self, *tables: Tensor) -> Iterator[tuple[CalibrationLoss, Tensor, Tensor]]:
+        """Each copy of the loss, with the two-class rows of the columns that it sees of tables (N, L)."""
+        width = len(self.label_names) // len(self.losses)
+        columns = (torch.split(table, width, dim=1) for table in tables)
+        for loss, scores, labels in zip(self._each(), *columns, strict=True):
+            yield loss, *two_class_rows(scores, labels)
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """The mean loss of a batch; 0 where no label is known."""
         total = logits.sum() * 0
-        for loss, scores, labels in zip(
-            self._each(), self._parts(logits), self._parts(target), strict=True
-        ):
-            rows, known = two_class_rows(scores, labels)
+        for loss, rows, known in self._batches(logits, target):
             if len(known):
                 total = total + loss(rows, known) * len(known)
         return total / (target != UNKNOWN).sum().clamp(min=1)
@@ -88,7 +88,5 @@ class LabelLoss(nn.Module):
 
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
         """Hand over all validation logits (N, L) and labels (N, L)."""
-        for loss, scores, labels in zip(
-            self._each(), self._parts(logits), self._parts(target), strict=True
-        ):
-            loss.on_validation_epoch_end(*two_class_rows(scores, labels))
+        for loss, rows, known in self._batches(logits, target):
+            loss.on_validation_epoch_end(rows, known)
