@@ -99,11 +99,8 @@ class ClassificationDataModule(LightningDataModule, ABC):
         self.task = self.task_type(class_names)
         self.class_names = self.task.class_names
         self.num_classes, self.num_outputs = len(self.class_names), self.task.outputs
-        self.batch_size, self.split_seed, self.train_fraction = (
-            batch_size,
-            split_seed,
-            train_fraction,
-        )
+        self.batch_size, self.split_seed = batch_size, split_seed
+        self.train_fraction = train_fraction
         self.ood = tuple(sets_named(ood, self.known_sets))
         self.evaluation_sets: dict[str, EvaluationSet] = {}
         self.unavailable: dict[str, str] = {}

@@ -12,13 +12,13 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from calibench.data.batch import Batch, Examples
 from calibench.data.images.augment import Augmentation
 from calibench.data.resumable import ResumableLoader
+from calibench.data.seeds import mixed
 from calibench.ground.distributed import world
 
 Transform = Callable[[Tensor], Tensor]
@@ -138,7 +138,7 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
             yield batch
 
     def _start_epoch(self) -> Tensor:
-        generator = torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch))
+        generator = torch.Generator().manual_seed(mixed(self.seed, self.epoch))
         order = self._order(generator)
         if self.augmentation is not None:
             self._draws = self.augmentation.draw(len(order), generator).to(self.device)
@@ -161,14 +161,6 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         images = self.augmentation.prepare(super().stored(index))
         every = torch.arange(len(index), device=self.device)
         return self.augmentation(images, every, self._draws[index])
-
-
-def epoch_seed(seed: int, epoch: int) -> int:
-    """A generator seed for an epoch of a run.
-
-    Hashed to 32 bits, because torch's CPU generator ignores the higher ones.
-    """
-    return int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0])
 
 
 def prefetched(make: Callable[[int], Batch], steps: range) -> Iterator[Batch]:

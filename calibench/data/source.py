@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 
@@ -176,6 +176,26 @@ def located(file: str, root: str | None = None) -> Path:
             source.require(data_root(root), checksum="off", files=[path.name])
     below = data_root(root) / path
     return below if below.exists() else path
+
+
+def loaded_from_hub(name: str, *config: str | None, **options: str | None) -> Any:
+    """A data set of the Hugging Face hub by the `datasets` library: from its cache, or downloaded.
+
+    Raises:
+        DataError: The library or the data set cannot be had.
+    """
+    try:
+        from datasets import load_dataset  # seconds, and only hub sources need it
+    except ImportError:
+        raise DataError(
+            f"`{name}` of the hub needs the `datasets` library: pip install datasets."
+        ) from None
+    try:
+        return load_dataset(name, *config, **options)
+    except Exception as error:
+        # The hub client's errors differ by version and by what is missing: network, files, rights.
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise DataError(f"`{name}` cannot be had from the Hugging Face hub: {reason}") from None
 
 
 @cache

@@ -234,11 +234,10 @@ def given_or_held_out(
             raise DataError(
                 f"{what} has {len(target)} rows, of which {share} cannot be held out for {name}."
             )
-        kept, held = (
-            hold_out_positions(target, share, seed)
-            if groups is None
-            else hold_out_groups(target, groups[rest], share, seed)
-        )
+        if groups is None:
+            kept, held = hold_out_positions(target, share, seed)
+        else:
+            kept, held = hold_out_groups(target, groups[rest], share, seed)
         if not len(held) or not len(kept):
             unit = "rows" if groups is None else "groups of rows"
             raise DataError(

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from calibench.data.batch import Batch
 from calibench.data.resumable import ResumableLoader
+from calibench.data.seeds import mixed
 from calibench.data.source import DataError
 from calibench.ground.distributed import world
 
@@ -56,12 +57,8 @@ class StreamedLoader(ResumableLoader):
             first_row += len(target)
             if step >= start:
                 self._step = step + 1
-                yield Batch(
-                    inputs[mine].to(self.device),
-                    target[mine].to(self.device),
-                    index,
-                    len(target),
-                )
+                inputs, labels = (part[mine].to(self.device) for part in (inputs, target))
+                yield Batch(inputs, labels, index, len(target))
 
     def pairs(self) -> Iterator[Pair]:
         """The whole batches of an epoch: inputs (n, ...) and class numbers (n,) int64."""
@@ -100,8 +97,7 @@ def _described(batch: Any) -> str:
 @contextmanager
 def _seeded(*numbers: int) -> Iterator[None]:
     """Seed the generators of Python, numpy and torch while inside, and put their states back."""
-    sequence = np.random.SeedSequence(numbers)
-    seed = int(sequence.generate_state(1)[0])
+    seed = mixed(*numbers)
     with isolate_rng(include_cuda=False):
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002  # the state that a dataset's own augmentation draws from

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
-import numpy as np
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
+from calibench.data.seeds import mixed
 from calibench.ground.errors import UsageError
 from calibench.runs import check_archive, corrupt_if_it_fails, write_atomically
 
@@ -111,10 +111,7 @@ class SeededSteps(Callback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
         """Seed the generators of the CPU and of the module's device, without a synchronisation."""
-        sequence = np.random.SeedSequence(
-            (self.seed, trainer.global_rank, trainer.current_epoch, batch_idx)
-        )
-        seed = int(sequence.generate_state(1)[0])
+        seed = mixed(self.seed, trainer.global_rank, trainer.current_epoch, batch_idx)
         # torch.manual_seed would take half a millisecond on a machine without CUDA.
         torch.default_generator.manual_seed(seed)
         if pl_module.device.type == "cuda":

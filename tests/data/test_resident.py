@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from calibench.data import Batch, Examples, ResidentLoader, ShuffledLoader, resident
 from calibench.data.images.augment import RandomCropFlip
-from calibench.data.resident import epoch_seed
+from calibench.data.seeds import mixed
 from calibench.ground.distributed import slice_sizes
 
 
@@ -117,7 +117,7 @@ def test_a_resumed_epoch_yields_the_remaining_batches(done: int) -> None:
 
 
 def test_epoch_seeds_use_the_bits_that_torchs_generator_reads() -> None:
-    seeds = {epoch_seed(seed, epoch) for seed in range(50) for epoch in range(50)}
+    seeds = {mixed(seed, epoch) for seed in range(50) for epoch in range(50)}
     assert len(seeds) == 2500
     assert max(seeds) < 2**32
 

@@ -23,12 +23,7 @@ from calibench.data.images.hub_files import HubName
 from calibench.data.images.human_labels import CIFAR10H, load_human_probabilities, load_noisy_labels
 from calibench.data.images.pickled import read_batches
 from calibench.data.long_tail import LongTail, Rounding
-from calibench.data.splits import (
-    class_counts,
-    complement,
-    hold_out,
-    hold_out_reference,
-)
+from calibench.data.splits import class_counts, complement, hold_out, hold_out_reference
 
 Recipe = Literal["tail_val", "full", "balanced_val", "published"]
 
@@ -151,10 +146,7 @@ class CIFAR10DataModule(_CIFARDataModule):
     )  # fmt: skip
 
     def __init__(
-        self,
-        *,
-        labels: Literal["clean", "aggregate", "random1", "worst"] = "clean",
-        **common: Any,
+        self, *, labels: Literal["clean", "aggregate", "random1", "worst"] = "clean", **common: Any
     ) -> None:
         super().__init__(labels=labels, **common)
 

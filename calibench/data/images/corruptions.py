@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from calibench.data.batch import EvaluationSet, Examples
-from calibench.data.cache import cached
-from calibench.data.images.decode import decode_images
+from calibench.data.images.decode import cached_images
 from calibench.data.source import Checksum, DataError, Source, sources
 from calibench.ground.evaluation_sets import SEVERITIES
 
@@ -153,8 +152,7 @@ class FolderArchive(CorruptionArchive):
             )
         side = test.inputs.shape[-1]
         cache = root / ".calibench" / self.dataset / f"{corruption}-{severity}.npz"
-        arrays = cached(cache, files, lambda: {"pixels": decode_images(list(files), side=side)})
-        pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
+        pixels = cached_images(cache, list(files), side=side)
         return Examples(pixels, torch.tensor(list(files.values())))
 
 

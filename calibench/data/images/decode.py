@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from calibench.data.cache import cached
 from calibench.data.source import DataError
 
 Mode = Literal["RGB", "L"]
@@ -44,6 +47,12 @@ def decode_images(
         for _ in pool.map(fill, range(len(files))):
             pass
     return pixels
+
+
+def cached_images(cache: Path, files: Sequence[Path], *, side: int, mode: Mode = "RGB") -> Tensor:
+    """Images of `decode_images`, (N, 3 or 1, side, side) uint8, decoded once and then read from a cache file."""
+    arrays = cached(cache, files, lambda: {"pixels": decode_images(files, side=side, mode=mode)})
+    return torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
 
 
 def fitted(corners: np.ndarray, size: tuple[int, int], side: int) -> np.ndarray:

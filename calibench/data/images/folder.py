@@ -9,14 +9,8 @@ import torch
 from torch import Tensor
 
 from calibench.data.batch import Examples, Splits
-from calibench.data.cache import cached
-from calibench.data.images.base import (
-    IMAGENET_MEAN,
-    IMAGENET_STD,
-    Channels,
-    ImageDataModule,
-)
-from calibench.data.images.decode import decode_images
+from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels, ImageDataModule
+from calibench.data.images.decode import cached_images, decode_images
 from calibench.data.source import DataError
 from calibench.data.splits import check_fractions, given_or_held_out
 from calibench.ground.arguments import positive_integer
@@ -110,10 +104,7 @@ class ImageFolderDataModule(ImageDataModule):
             self._files += files
             return Examples(torch.arange(len(self._files) - len(files), len(self._files)), target)
         cache = self.folder / ".calibench" / f"{part or 'all'}-{self.side}.npz"
-        arrays = cached(
-            cache, files, lambda: {"pixels": decode_images(list(files), side=self.side)}
-        )
-        return Examples(torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2), target)
+        return Examples(cached_images(cache, list(files), side=self.side), target)
 
     def _decode(self, numbers: Tensor) -> Tensor:
         files = [self._files[number] for number in numbers.tolist()]

@@ -14,7 +14,7 @@ import torch
 from calibench.data.batch import Examples
 from calibench.data.cache import cached_by_key
 from calibench.data.images.decode import squared
-from calibench.data.source import DataError
+from calibench.data.source import DataError, loaded_from_hub
 
 _COMMIT = re.compile(r"[@/]([0-9a-f]{40})(?:/|$)")
 
@@ -47,22 +47,9 @@ class HubImages:
 
     def __init__(self, source: HubName) -> None:
         self.source = source
-        try:
-            from datasets import load_dataset  # seconds, and only hub sources need it
-        except ImportError:
-            raise DataError(
-                f"`{source.name}` of the hub needs the `datasets` library: pip install datasets."
-            ) from None
-        try:
-            self._splits: Mapping[str, Any] = load_dataset(
-                source.name, source.config, revision=source.revision
-            )
-        except Exception as error:
-            # The hub client's errors differ by version and by what is missing: network, files, rights.
-            reason = str(error).strip().split("\n")[0] or type(error).__name__
-            raise DataError(
-                f"`{source.name}` cannot be had from the Hugging Face hub: {reason}"
-            ) from None
+        self._splits: Mapping[str, Any] = loaded_from_hub(
+            source.name, source.config, revision=source.revision
+        )
         for split, rows in self._splits.items():
             if missing := {source.image, source.label} - set(rows.column_names):
                 raise DataError(
@@ -95,10 +82,13 @@ class HubImages:
     @property
     def classes(self) -> list[str]:
         """Names of the classes: those of the labels' type, or else the labels that occur, in order."""
+        return [str(name) for name in self._named or self._occurring()]
+
+    @property
+    def _named(self) -> list[str] | None:
+        """The classes of the labels' type, if that names them."""
         kind = next(iter(self._splits.values())).features[self.source.label]
-        if names := getattr(kind, "names", None):
-            return [str(name) for name in names]
-        return [str(value) for value in self._occurring()]
+        return getattr(kind, "names", None)
 
     def _occurring(self) -> list[Any]:
         return sorted(
@@ -149,7 +139,7 @@ class HubImages:
 
     def _target(self, split: str) -> np.ndarray:
         values: Sequence[Any] = self._splits[split][self.source.label]
-        if getattr(next(iter(self._splits.values())).features[self.source.label], "names", None):
+        if self._named:
             numbers = list(values)
         else:
             place = {value: number for number, value in enumerate(self._occurring())}

@@ -69,11 +69,8 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         super().__init__(
             class_names=names, cache=self.file.parent / ".calibench", side=side, **common
         )
-        self.path_column, self.group_column, self.split_column = (
-            path_column,
-            group_column,
-            split_column,
-        )
+        self.path_column, self.group_column = path_column, group_column
+        self.split_column = split_column
         self.val_fraction, self.test_fraction = val_fraction, test_fraction
 
     def read(self, seed: int) -> dict[str, LabelledFiles]:
@@ -101,10 +98,8 @@ class ImageLabelsDataModule(LabelledImageDataModule):
             raise DataError(f"{where} must be one of {', '.join(SPLITS)}, got `{said[row]}`.")
         rows = {name: np.flatnonzero(said == name) for name in SPLITS}
         if self.group_column:
-            check_apart(
-                {name: groups[own] for name, own in rows.items()},
-                f"{self.file}: {self.group_column}",
-            )
+            of_splits = {name: groups[own] for name, own in rows.items()}
+            check_apart(of_splits, f"{self.file}: {self.group_column}")
         return rows
 
 

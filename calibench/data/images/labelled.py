@@ -14,10 +14,9 @@ from torch import Tensor
 
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
-from calibench.data.cache import cached
 from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels
-from calibench.data.images.decode import MODES, Mode, decode_images
+from calibench.data.images.decode import MODES, Mode, cached_images, decode_images
 from calibench.data.images.views import Views
 from calibench.data.source import DataError
 from calibench.data.task import Multilabel
@@ -98,9 +97,8 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         if ten_crops is not None:
             self.evaluation_transform = Views(Normalize(mean, std), crops=side)
         self.augmentation = RandomCropFlip(padding=0) if augment else None
-        self._streamed: list[
-            tuple[Path, int]
-        ] = []  # file and side; stored inputs are numbers in it
+        # File and side of each image that is decoded as it is used; stored inputs are numbers in it.
+        self._streamed: list[tuple[Path, int]] = []
 
     @abstractmethod
     def read(self, seed: int) -> dict[str, LabelledFiles]:
@@ -147,12 +145,7 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
             self._streamed += [(file, side) for file in part.files]
             return Examples(torch.arange(start, len(self._streamed)), target)
         cache = self.cache / f"{name}-{side}-{self.mode}.npz"
-        arrays = cached(
-            cache,
-            part.files,
-            lambda: {"pixels": decode_images(part.files, side=side, mode=self.mode)},
-        )
-        return Examples(torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2), target)
+        return Examples(cached_images(cache, part.files, side=side, mode=self.mode), target)
 
     def _decode(self, numbers: Tensor) -> Tensor:
         files, sides = zip(*(self._streamed[number] for number in numbers.tolist()), strict=True)

@@ -17,9 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.data.batch import EvaluationSet, Examples
-from calibench.data.cache import cached
 from calibench.data.images.corruptions import CorruptionArchive
-from calibench.data.images.decode import decode_images
+from calibench.data.images.decode import cached_images
 from calibench.data.images.matlab import read_svhn
 from calibench.data.images.pickled import read_batches
 from calibench.data.source import Checksum, DataError, sources
@@ -82,8 +81,7 @@ def _tiny_imagenet(context: EvaluationContext) -> Found:
     caveats = source.require(context.root, checksum=context.checksum)
     files = sorted(source.path(context.root, "").glob("*/*.JPEG"))
     cache = context.root / ".calibench" / "tiny-imagenet-32x32.npz"
-    pixels = cached(cache, files, lambda: {"pixels": decode_images(files, side=32)})["pixels"]
-    return torch.from_numpy(pixels).permute(0, 3, 1, 2), caveats
+    return cached_images(cache, files, side=32), caveats
 
 
 def _noise(context: EvaluationContext) -> Found:
@@ -114,9 +112,8 @@ def load(name: str, context: EvaluationContext) -> EvaluationSet:
         pixels, caveats = _OOD[name](context)
         examples = _unlabelled(_resize(pixels, context.side))
         return EvaluationSet(name, "ood", examples, tuple(caveats))
-    assert (
-        context.corruptions is not None
-    )  # `evaluation_sets.of_images` offers corruptions only with an archive
+    # `evaluation_sets.of_images` offers corruptions only with an archive
+    assert context.corruptions is not None
     return context.corruptions.load(
         context.root, name, context.test, context.classes, context.checksum
     )

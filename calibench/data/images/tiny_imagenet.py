@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from calibench.data.batch import Examples, Splits
@@ -54,13 +53,11 @@ class TinyImageNetDataModule(ImageDataModule):
     def prepare_data(self) -> None:
         """Fetch what is missing, if that was asked for, and decode once."""
         super().prepare_data()
-        self._decode_all()
+        self._read()
 
     def load_splits(self, seed: int) -> Splits:
         """Read the decoded images and take a validation part of the training images."""
-        arrays = self._decode_all()
-        self.class_names = [str(name) for name in arrays["names"]]
-        train, test = _examples(arrays, "train"), _examples(arrays, "val")
+        self.class_names, train, test = self._read()
         if self.tune_on_test:
             self.caveats.append("tiny_imagenet: validated on the test set")
             return Splits(train, test, test)
@@ -68,7 +65,8 @@ class TinyImageNetDataModule(ImageDataModule):
         rest = complement(held, len(train.target))
         return Splits(train.take(rest), train.take(held), test)
 
-    def _decode_all(self) -> Arrays:
+    def _read(self) -> tuple[list[str], Examples, Examples]:
+        """Names of the classes, and the training and test images."""
         self.source.require(self.root, checksum=self.checksum)
         folder = self.source.path(self.root, "")
         names = (folder / "wnids.txt").read_text().split()
@@ -76,9 +74,17 @@ class TinyImageNetDataModule(ImageDataModule):
             found, expected = len(set(names)), self.num_classes
             raise DataError(f"{folder / 'wnids.txt'} names {found} classes, not {expected}.")
         names.sort()
-        train, val = _training_files(folder, names), _validation_files(folder, names)
+        halves = {"train": _training_files(folder, names), "val": _validation_files(folder, names)}
+
+        def decode() -> Arrays:
+            return {f"{half}_pixels": decode_images([*halves[half]], side=_SIDE) for half in halves}
+
         cache = self.root / ".calibench" / "tiny-imagenet-200.npz"
-        return cached(cache, [*train, *val], lambda: _decode(names, train, val))
+        arrays = cached(cache, [*halves["train"], *halves["val"]], decode)
+        pixels = (torch.from_numpy(arrays[f"{half}_pixels"]).permute(0, 3, 1, 2) for half in halves)
+        targets = (torch.tensor([*files.values()]) for files in halves.values())
+        train, test = map(Examples, pixels, targets)
+        return names, train, test
 
 
 Files = dict[Path, int]  # image file -> class
@@ -106,18 +112,3 @@ def _validation_files(folder: Path, names: Sequence[str]) -> Files:
             raise DataError(f"{path} is missing, but {table.name} names it.")
         files[path] = labels[columns[1]]
     return files
-
-
-def _decode(names: Sequence[str], train: Files, val: Files) -> Arrays:
-    return {
-        "names": np.array(names),
-        "train_pixels": decode_images(list(train), side=_SIDE),
-        "train_target": np.array(list(train.values())),
-        "val_pixels": decode_images(list(val), side=_SIDE),
-        "val_target": np.array(list(val.values())),
-    }
-
-
-def _examples(arrays: Arrays, half: str) -> Examples:
-    pixels = torch.from_numpy(arrays[f"{half}_pixels"]).permute(0, 3, 1, 2)
-    return Examples(pixels, torch.from_numpy(arrays[f"{half}_target"]))

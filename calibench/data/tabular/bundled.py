@@ -11,10 +11,7 @@ from calibench.data.batch import Examples, Splits
 from calibench.data.splits import check_fractions, given_or_held_out
 from calibench.data.tabular.prepare import Prepare
 
-_CLASSES = {
-    "breast_cancer": ("malignant", "benign"),
-    "wine": ("class_0", "class_1", "class_2"),
-}
+_CLASSES = {"breast_cancer": ("malignant", "benign"), "wine": ("class_0", "class_1", "class_2")}
 
 
 class BundledTableDataModule(ClassificationDataModule):

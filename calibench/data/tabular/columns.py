@@ -157,7 +157,7 @@ def _read(path: Path, numbers: list[str], names: list[str]) -> Any:
         return pandas.read_csv(path, dtype=text | dict.fromkeys(numbers, np.float32), **options)
     except (
         ValueError
-    ):  # a column that holds text or truth values; which cell, is seen when it has been read
+    ):  # a column holds text or truth values; which cell, is seen when it has been read
         return pandas.read_csv(path, dtype=text, low_memory=False, **options)
 
 

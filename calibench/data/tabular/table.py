@@ -96,16 +96,14 @@ class TableDataModule(ClassificationDataModule):
 
     def load_splits(self, seed: int) -> Splits:
         """Read the given files; splits without one are held out of the training rows."""
-        files = {"train": self.train_file, "test": self.test_file, "val": self.val_file}
-        tables = {
-            name: self._complete(
-                self._train if name == "train" else self.read(file, self._train.features), file
-            )
-            for name, file in files.items()
-            if file is not None
-        }
-        _check_groups([(str(files[name]), table) for name, table in tables.items()])
-        parts = {name: self._examples(table, str(files[name])) for name, table in tables.items()}
+        given = {"train": self.train_file, "test": self.test_file, "val": self.val_file}
+        files = {name: file for name, file in given.items() if file is not None}
+        tables: dict[str, Columns] = {}
+        for name, file in files.items():
+            table = self._train if name == "train" else self.read(file, self._train.features)
+            tables[name] = self._complete(table, file)
+        _check_groups([(files[name], table) for name, table in tables.items()])
+        parts = {name: self._examples(table, files[name]) for name, table in tables.items()}
         groups = tables["train"].groups
         splits = given_or_held_out(
             parts["train"],

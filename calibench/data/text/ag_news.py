@@ -43,12 +43,7 @@ class AGNewsDataModule(TextDataModule):
     ) -> None:
         if not 0 < val_fraction < 1:
             raise ValueError(f"`val_fraction` must be in (0, 1), got {val_fraction}.")
-        super().__init__(
-            class_names=files.CLASSES,
-            ood=ood,
-            max_length=max_length,
-            **common,
-        )
+        super().__init__(class_names=files.CLASSES, ood=ood, max_length=max_length, **common)
         self.corpus, self.val_fraction = corpus, val_fraction
 
     def load_corpus(self, seed: int) -> CorpusSplits:

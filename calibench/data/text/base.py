@@ -106,12 +106,8 @@ class TextDataModule(ClassificationDataModule, ABC):
         for name, part in zip(("training", "validation", "test"), tokens, strict=True):
             self._count_empty(part, name)
         self._prepare_inputs(tokens[0])
-        return Splits(
-            *(
-                Examples(part.padded(self.max_length), texts.target)
-                for part, texts in zip(tokens, corpus, strict=True)
-            )
-        )
+        matrices = (part.padded(self.max_length) for part in tokens)
+        return Splits(*map(Examples, matrices, (part.target for part in corpus)))
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """The texts of another corpus, in this one's vocabulary."""

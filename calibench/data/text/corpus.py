@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.data.source import DataError
+from calibench.data.source import DataError, loaded_from_hub
 
 UTF8 = "utf-8"
 
@@ -67,23 +67,12 @@ def decoded(raw: bytes, encoding: str = UTF8) -> tuple[str, int]:
 
 
 def from_hub(name: str, split: str, *, num_classes: int) -> Corpus:
-    """A corpus of the Hugging Face hub with columns `text` and `label`, by the `datasets` library.
-
-    It comes from the library's cache, or is downloaded. A text that is null is empty.
+    """A corpus of the Hugging Face hub with columns `text` and `label`; null is an empty text.
 
     Raises:
         DataError: The library or the corpus cannot be had, or a label is not in 0..num_classes-1.
     """
-    try:
-        from datasets import load_dataset  # seconds, and only hub sources need it
-    except ImportError:
-        raise DataError(f"`{name}` of the hub needs the `datasets` library.") from None
-    try:
-        rows = load_dataset(name, split=split)
-    except Exception as error:
-        # The hub client's errors differ by version and by what is missing: network, files, rights.
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
-        raise DataError(f"`{name}` cannot be had from the Hugging Face hub: {reason}") from None
+    rows = loaded_from_hub(name, split=split)
     labels = list(rows["label"])
     for row, label in enumerate(labels, start=1):
         if label not in range(num_classes):

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from calibench.data.batch import Batch, Examples
-from calibench.data.resident import ResidentLoader, ShuffledLoader, epoch_seed
+from calibench.data.resident import ResidentLoader, ShuffledLoader
+from calibench.data.seeds import mixed
 from calibench.data.text.token_matrix import PADDING
 
 
@@ -75,7 +76,7 @@ class ShuffledTextLoader(TextLoader, ShuffledLoader):
         self.pool = pool
 
     def _start_epoch(self) -> Tensor:
-        generator = torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch))
+        generator = torch.Generator().manual_seed(mixed(self.seed, self.epoch))
         shuffled = self._order(generator)
         full = len(shuffled) - len(shuffled) % self.batch_size
         pools = torch.split(shuffled[:full], self.pool * self.batch_size)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from calibench.data import CIFAR100DataModule, DataError, EvaluationSet, Examples
-from calibench.data.images import sets
+from calibench.data.images import decode
 from calibench.data.images.corruptions import ARCHIVES
 from calibench.data.images.sets import EvaluationContext, load
 from tests.data import fakes
@@ -83,7 +83,7 @@ def test_tiny_imagenet_is_decoded_once(here, monkeypatch: pytest.MonkeyPatch) ->
     def fail(*args, **kwargs):
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr(sets, "decode_images", fail)
+    monkeypatch.setattr(decode, "decode_images", fail)
     assert torch.equal(load("tiny_imagenet", here).examples.inputs, first)
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibench.data import DataError, TinyImageNetDataModule
-from calibench.data.images import corruptions, tiny_imagenet
+from calibench.data.images import decode, tiny_imagenet
 from tests.data import fakes
 
 # By data module: what makes its files, and the arguments that fit so few of them.
@@ -124,7 +124,7 @@ def test_corrupted_images_are_decoded_once(
     def fail(*args, **kwargs):
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr(corruptions, "decode_images", fail)
+    monkeypatch.setattr(decode, "decode_images", fail)
     tiny(corrupted, ood=["fog-2"])
 
 
