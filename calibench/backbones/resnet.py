@@ -19,6 +19,10 @@ from calibench.backbones.base import Backbone
 class _ResNet(Backbone, ABC):
     """A 3x3 stem, stages of residual blocks, average pooling to `pool` x `pool`, one linear layer.
 
+    Args:
+        num_classes: Number of logits.
+        in_channels: Channels of the images.
+
     Attributes:
         depths: Blocks of each stage.
         planes: Channels of each stage, before a bottleneck's expansion.
@@ -66,10 +70,6 @@ class CIFARResNet50(_ResNet):
     """ResNet-50 with a 3x3 stem for 32x32 images (He et al. 2016; Mukhoti et al. 2020).
 
     23,520,842 parameters with 10 classes, 23,705,252 with 100.
-
-    Args:
-        num_classes: Number of logits.
-        in_channels: Channels of the images.
     """
 
     depths = (3, 4, 6, 3)
@@ -80,10 +80,6 @@ class CIFARResNet110(_ResNet):
 
     45,864,522 parameters with 10 classes, 46,048,932 with 100; not the 1.7-million-parameter CIFAR
     ResNet-110 of He et al. (2016).
-
-    Args:
-        num_classes: Number of logits.
-        in_channels: Channels of the images.
     """
 
     depths = (3, 4, 26, 3)
@@ -93,10 +89,6 @@ class TinyImageNetResNet50(_ResNet):
     """ResNet-50 for 64x64 images: 3x3 stem, 2x2 pooling, 8192 features (Mukhoti et al. 2020).
 
     25,138,952 parameters with 200 classes.
-
-    Args:
-        num_classes: Number of logits.
-        in_channels: Channels of the images.
     """
 
     depths = (3, 4, 6, 3)
@@ -107,10 +99,6 @@ class TinyImageNetResNet110(_ResNet):
     """ResNet-110 [3, 4, 26, 3] for 64x64 images, 2x2 pooling (Mukhoti et al. 2020).
 
     47,482,632 parameters with 200 classes.
-
-    Args:
-        num_classes: Number of logits.
-        in_channels: Channels of the images.
     """
 
     depths = (3, 4, 26, 3)
@@ -123,10 +111,6 @@ class WideResNet26x10(_ResNet):
     36,481,434 parameters with 10 classes, 36,539,124 with 100 (Zagoruyko and Komodakis 2016). Four
     blocks a stage as in WRN-28-10, but convolution, normalisation, activation in this order, 1x1
     convolution shortcuts and no dropout.
-
-    Args:
-        num_classes: Number of logits.
-        in_channels: Channels of the images.
     """
 
     depths, stem, planes = (4, 4, 4), 16, (160, 320, 640)
@@ -137,10 +121,6 @@ class CIFARResNet20(_ResNet):
     """The CIFAR ResNet-20: 6n + 2 layers with n = 3 (He et al. 2016, section 4.2).
 
     269,722 parameters with 10 classes.
-
-    Args:
-        num_classes: Number of logits.
-        in_channels: Channels of the images.
     """
 
     depths = (3, 3, 3)
@@ -152,10 +132,6 @@ class CIFARResNet8(_ResNet):
     """The smallest CIFAR ResNet, 6n + 2 layers with n = 1, for CPUs (He et al. 2016, section 4.2).
 
     75,290 parameters with 10 classes.
-
-    Args:
-        num_classes: Number of logits.
-        in_channels: Channels of the images.
     """
 
     depths = (1, 1, 1)

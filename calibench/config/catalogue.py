@@ -73,11 +73,8 @@ def is_abstract(node: ast.ClassDef) -> bool:
 
 
 def _descends(name: str, contract: str, defined: Mapping[str, ast.ClassDef]) -> bool:
-    bases = (
-        [base.id for base in defined[name].bases if isinstance(base, ast.Name)]
-        if name in defined
-        else []
-    )
+    nodes = defined[name].bases if name in defined else []
+    bases = [base.id for base in nodes if isinstance(base, ast.Name)]
     return contract in bases or any(_descends(base, contract, defined) for base in bases)
 
 

@@ -84,9 +84,7 @@ def with_options(config: Config, options: Options) -> Config:
     files = config
     for position, (key, value) in enumerate(pairs):
         group = config.get(key)
-        if (
-            isinstance(group, dict) and "class_path" not in group
-        ):  # all of `trainer`, or a file of it
+        if isinstance(group, dict) and "class_path" not in group:  # `trainer`, or a file of it
             content = load(value) if isinstance(value, str) else value
             config = merge(config, {key: content})
             continue

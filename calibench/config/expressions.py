@@ -51,9 +51,7 @@ def value_of(node: ast.expr, values: Mapping[str, Any]) -> Any:
     """The value of an expression, given values of names, of which some may be `Unseen`; raises it where that is all."""
     if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
         of_class = f"self.{node.attr}"
-        node = ast.Name(
-            of_class if of_class in values else node.attr
-        )  # else a field of a dataclass
+        node = ast.Name(of_class if of_class in values else node.attr)  # a dataclass's field
     match node:
         case ast.Constant():
             return node.value

@@ -62,9 +62,7 @@ class Family:
             return definition(f"{modules[name]}.{name}")
         if module and not (module == self.package and self.kind and name[:1].isupper()):
             return definition(path)
-        if (
-            self.kind and not module and plugins(self.kind)
-        ):  # a plug-in may bring more classes than it names
+        if self.kind and not module and plugins(self.kind):  # which may bring more than they name
             return None
         if not self.kind and name in exported(self.package) and name not in _BASES:
             return self._concrete(name)
@@ -111,11 +109,9 @@ class Family:
     def _remedy(self, reason: str) -> str:
         if reason.startswith("No module"):
             return ": install it, or run where its file is"
-        return (
-            f" (see `calibench list {self.kind}`)"
-            if self.kind
-            else f"; there are {', '.join(self.names)}"
-        )
+        if self.kind:
+            return f" (see `calibench list {self.kind}`)"
+        return f"; there are {', '.join(self.names)}"
 
 
 # Base classes among what torch and Lightning export.
@@ -152,11 +148,8 @@ FAMILIES = (
 
 def family_of_type(annotation: ast.expr | None) -> Family | None:
     """The family of the classes that a type names."""
-    words = (
-        {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)}
-        if annotation
-        else set()
-    )
+    nodes = ast.walk(annotation) if annotation else ()
+    words = {node.id for node in nodes if isinstance(node, ast.Name)}
     return next((one for one in FAMILIES if words & set(one.annotations)), None)
 
 

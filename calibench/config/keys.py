@@ -43,9 +43,7 @@ KEYS = {
         "extra of that name. Any other logger of Lightning's, with its arguments: `trainer.logger`.",
     ),
     "ckpt_path": Key(
-        str | None,
-        None,
-        "Checkpoint file to start from (default: the run folder's last one).",
+        str | None, None, "Checkpoint file to start from (default: the run folder's last one)."
     ),
 }
 SEED = "seed_everything"

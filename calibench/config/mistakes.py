@@ -287,18 +287,10 @@ def _is_integer(value: Any) -> bool | None:
 
 
 def _is_truth(value: Any) -> bool | None:
-    return isinstance(value, bool) or str(value).lower() in (
-        "true",
-        "false",
-        "yes",
-        "no",
-        "on",
-        "off",
-        "0",
-        "1",
-    )
+    return isinstance(value, bool) or str(value).lower() in _TRUTHS
 
 
+_TRUTHS = ("true", "false", "yes", "no", "on", "off", "0", "1")
 _PLAIN: dict[str, Callable[[Any], bool | None]] = {
     "int": _is_integer,
     "float": _is_number,

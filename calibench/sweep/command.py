@@ -30,13 +30,8 @@ from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed
 
 _PLAIN_KEYS = (
-    "benchmark",
-    "data",
-    "threads",
-    "evaluated_checkpoint",
-    "checkpoint_every_n_steps",
-    "logger",
-)
+    "benchmark", "data", "threads", "evaluated_checkpoint", "checkpoint_every_n_steps", "logger",
+)  # fmt: skip
 
 
 def plan(
@@ -355,16 +350,11 @@ def _print(console: Terminal, lines: Iterable[str]) -> None:
 
 def _suites(options: argparse.Namespace) -> dict[str, Suite]:
     """The suites among the given names, restricted to the losses and seeds that were asked for."""
-    seeds = options.seeds
-    if seeds is not None:
-        parse_seeds(seeds)
+    if options.seeds is not None:
+        parse_seeds(options.seeds)
+    asked = {"losses": options.losses, "seeds": options.seeds, "overlays": options.config}
     paths = [path for path in map(find, options.benchmarks) if is_suite(path)]
-    return {
-        path.stem: load_suite(str(path)).restricted(
-            losses=options.losses, seeds=seeds, overlays=options.config
-        )
-        for path in paths
-    }
+    return {path.stem: load_suite(str(path)).restricted(**asked) for path in paths}
 
 
 def _jobs(options: argparse.Namespace, suites: Iterable[Suite]) -> list[Job]:

@@ -281,17 +281,11 @@ class Suite:
     ) -> Suite:
         """The suite restricted to some data sets, by the paper's names, and networks, by label."""
         parts = [
-            replace(
-                part,
-                backbones={
-                    k: v for k, v in part.backbones.items() if models is None or k in models
-                },
-            )
+            replace(part, backbones=_among(part.backbones, models))
             for part in self.parts
             if datasets is None or part.named_dataset in datasets
         ]
-        missing = {k: v for k, v in self.missing.items() if datasets is None or k in datasets}
-        return replace(self, parts=parts, missing=missing)
+        return replace(self, parts=parts, missing=_among(self.missing, datasets))
 
     def settings(self) -> list[Setting]:
         """The settings of all parts."""
@@ -317,16 +311,16 @@ class Suite:
         for name in losses or ():
             if name not in known:
                 raise UsageError(f"the suite has no loss `{name}`{near_matches(name, known)}")
-        parts = [
-            replace(
-                part,
-                losses={k: v for k, v in part.losses.items() if losses is None or k in losses},
-                seeds=seeds or part.seeds,
-                config=[*part.config, *overlays],
-            )
-            for part in self.parts
-        ]
+        parts = []
+        for part in self.parts:
+            chosen, config = _among(part.losses, losses), [*part.config, *overlays]
+            parts.append(replace(part, losses=chosen, seeds=seeds or part.seeds, config=config))
         return replace(self, parts=parts)
+
+
+def _among(entries: Mapping[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+    """The entries of the given names; all without any."""
+    return {name: entries[name] for name in entries if names is None or name in names}
 
 
 def is_suite(path: Path) -> bool:

@@ -46,16 +46,9 @@ class TrainingCurve(Checkpoint):
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Add the epoch's row and write the file."""
         values = {name: float(value) for name, value in sorted(trainer.callback_metrics.items())}
-        rate = trainer.optimizers[0].param_groups[0]["lr"]
-        self.rows.append(
-            {
-                "epoch": trainer.current_epoch,
-                "step": trainer.global_step,
-                "lr": float(rate),
-                **values,
-                **self.extra,
-            }
-        )
+        rate = float(trainer.optimizers[0].param_groups[0]["lr"])
+        place = {"epoch": trainer.current_epoch, "step": trainer.global_step, "lr": rate}
+        self.rows.append({**place, **values, **self.extra})
         if trainer.is_global_zero:
             self.write()
 

@@ -18,6 +18,10 @@ import torch
 
 from calibench import __version__
 
+_PACKAGES = (
+    "torch", "lightning", "torchmetrics", "torchvision", "numpy", "scikit-learn", "timm",
+)  # fmt: skip
+
 
 def environment(
     trainer: L.Trainer, *, wall_seconds: float, epoch_seconds: Sequence[float]
@@ -30,21 +34,10 @@ def environment(
         epoch_seconds: Seconds of each epoch; the file holds their median.
     """
     device = trainer.strategy.root_device
-    packages = (
-        "torch",
-        "lightning",
-        "torchmetrics",
-        "torchvision",
-        "numpy",
-        "scikit-learn",
-        "timm",
-    )
     versions = {"calibench": __version__, "python": platform.python_version()}
-    for package in packages:
-        try:
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
             versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return {
         "versions": versions,
         "platform": platform.platform(),

@@ -28,6 +28,7 @@ from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import import_metrics
 from calibench.evaluation.settings import spelled_out
+from calibench.ground.arguments import is_integer
 from calibench.ground.errors import UsageError
 from calibench.ground.lazily import load
 from calibench.runs import Cell, Run, settings
@@ -62,6 +63,11 @@ def _quiet() -> None:
         warnings.filterwarnings("ignore", text)
 
 
+_REFUSALS = (
+    ValueError, TypeError, ImportError, RuntimeError, ArithmeticError, MisconfigurationException,
+)  # fmt: skip
+
+
 @contextmanager
 def _refusals(key: str = "", hint: str = "") -> Iterator[None]:
     """Turn errors of constructors into one-line UsageErrors, which name a key where the error names nothing."""
@@ -69,14 +75,7 @@ def _refusals(key: str = "", hint: str = "") -> Iterator[None]:
         yield
     except UsageError:
         raise
-    except (
-        ValueError,
-        TypeError,
-        ImportError,
-        RuntimeError,
-        ArithmeticError,
-        MisconfigurationException,
-    ) as error:
+    except _REFUSALS as error:
         text = one_line(str(error))
         raise UsageError(text if not key or "`" in text else f"`{key}`: {text}{hint}") from error
 
@@ -206,9 +205,7 @@ class Experiment(LightningCLI):
     @property
     def cell(self) -> Cell:
         """The identity of the run."""
-        if not isinstance(self.config.seed_everything, int) or isinstance(
-            self.config.seed_everything, bool
-        ):
+        if not is_integer(self.config.seed_everything):
             raise UsageError("`seed_everything` must be an integer: a run is known by its seed.")
         return Cell.of(self.resolved)
 
@@ -268,11 +265,9 @@ class Experiment(LightningCLI):
         trainer = self.config_init["trainer"]
         plugins = trainer.get("plugins") or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
+        given: dict[str, Any] = {**self._trainer_options, **kwargs}
         # One process has nothing to synchronise, and its key keeps the configuration's value.
-        synchronised = (
-            {"sync_batchnorm": self.replicas.synchronised} if self.replicas.count > 1 else {}
-        )
-        return super().instantiate_trainer(
-            plugins=[*plugins, AtomicCheckpointIO(), *cluster_plugins(plugins)],
-            **{**synchronised, **self._trainer_options, **kwargs},
-        )
+        if self.replicas.count > 1:
+            given = {"sync_batchnorm": self.replicas.synchronised, **given}
+        plugins = [*plugins, AtomicCheckpointIO(), *cluster_plugins(plugins)]
+        return super().instantiate_trainer(plugins=plugins, **given)

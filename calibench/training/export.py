@@ -79,12 +79,11 @@ def export(options: argparse.Namespace) -> int:
     plain = getattr(transform, "formula", transform)
     model = CalibratedModel(backbone, calibrated, plain, of_views).eval()
     dtype = str(stored.dtype)
+    names = (
+        {"labels": val.label_names} if val.labels else {"classes": val.metadata.get("class_names")}
+    )
     notes = {
-        **(
-            {"labels": val.label_names}
-            if val.labels
-            else {"classes": val.metadata.get("class_names")}
-        ),
+        **names,
         "calibrator": options.calibrator + (PER_LABEL if options.per_label else ""),
         "input_shape": [None, *stored.shape[1:]],
         "input_dtype": dtype.removeprefix("torch."),
@@ -112,13 +111,11 @@ def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> byte
     Raises:
         ExpectedFailure: If the model cannot be exported, or the program gives other probabilities.
     """
-    two = inputs[:1].expand(
-        2, *inputs.shape[1:]
-    )  # torch takes a dimension of size 1 for a constant
+    two = inputs[[0, 0]].contiguous()  # torch takes a dimension of size 1 for a constant
     rows = torch.export.Dim("rows")
     try:
         with torch.no_grad():
-            program = torch.export.export(model, (two.contiguous(),), dynamic_shapes=({0: rows},))
+            program = torch.export.export(model, (two,), dynamic_shapes=({0: rows},))
             for batch in (inputs, inputs[:1]):
                 _check_same(program.module()(batch), model(batch))
     except RuntimeError as error:

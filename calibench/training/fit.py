@@ -43,13 +43,7 @@ from calibench.training.beginning import (
     first_checkpoint,
     refusals,
 )
-from calibench.training.callbacks import (
-    ClaimGuard,
-    EpochReport,
-    NaNGuard,
-    Timing,
-    TrainingCurve,
-)
+from calibench.training.callbacks import ClaimGuard, EpochReport, NaNGuard, Timing, TrainingCurve
 from calibench.training.checkpoints import LastCheckpoint, SeededSteps
 from calibench.training.collected import save_collected
 from calibench.training.environment import environment
@@ -172,10 +166,7 @@ def _way_on(experiment: Experiment, run: Run) -> str:
 
 
 def _train(
-    experiment: Experiment,
-    run: Run,
-    claim: Claim | None,
-    report: Callable[[int, int], None] | None,
+    experiment: Experiment, run: Run, claim: Claim | None, report: Callable[[int, int], None] | None
 ) -> Literal["done", "trial"]:
     """Train, evaluate and write everything but the status. Returns the status."""
     config = experiment.config
@@ -190,9 +181,8 @@ def _train(
         beginning,
         SeededSteps(config.seed_everything),
         NaNGuard(),
-        *(
-            [ClaimGuard(claim)] if claim is not None else []
-        ),  # before the callbacks that write files
+        # before the callbacks that write files
+        *([ClaimGuard(claim)] if claim is not None else []),
         timing,
         TrainingCurve(run.folder / "metrics.csv", trace.values),
         *best,
@@ -233,14 +223,7 @@ def _train(
             evaluated = experiment.evaluation(saved, data.unavailable)
             if claim is not None:
                 claim.check()
-            _write_metrics(
-                experiment,
-                run,
-                saved,
-                evaluated,
-                experiment.evaluation_settings,
-                trial,
-            )
+            _write_metrics(experiment, run, saved, evaluated, experiment.evaluation_settings, trial)
         trainer.strategy.barrier("calibench: the run is written")
     return "trial" if trial else "done"
 

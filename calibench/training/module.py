@@ -26,11 +26,7 @@ from calibench.ground.tensors import at_least_float32
 from calibench.losses import CalibrationLoss
 from calibench.metrics import calibration_metrics
 from calibench.metrics.labelled import check_finite_maximum
-from calibench.training.precision import (
-    clip_fused,
-    unscales_itself,
-    without_autocast,
-)
+from calibench.training.precision import clip_fused, unscales_itself, without_autocast
 from calibench.training.set_metrics import SetMetrics
 
 
@@ -182,13 +178,11 @@ class ClassificationModule(L.LightningModule):
             self.backbone.compile(dynamic=False)
         if stage == "test":
             sets = self.trainer.datamodule.evaluation_sets  # type: ignore[attr-defined]
-            self.test_metrics = nn.ModuleList(
-                [self.metrics_of_test("test")]
-                + [
-                    SetMetrics(name, item.kind, self.num_classes, self.n_bins)
-                    for name, item in sets.items()
-                ]
+            others = (
+                SetMetrics(name, item.kind, self.num_classes, self.n_bins)
+                for name, item in sets.items()
             )
+            self.test_metrics = nn.ModuleList([self.metrics_of_test("test"), *others])
 
     # --- training ---
 

@@ -31,10 +31,7 @@ def unscales_itself(trainer: L.Trainer, optimizer: torch.optim.Optimizer) -> boo
 
 
 def clip_fused(
-    trainer: L.Trainer,
-    optimizer: torch.optim.Optimizer,
-    value: float,
-    algorithm: str | None,
+    trainer: L.Trainer, optimizer: torch.optim.Optimizer, value: float, algorithm: str | None
 ) -> None:
     """Clip the gradients of a fused optimiser under mixed precision.
 

@@ -28,20 +28,13 @@ class SetMetrics(MovedNotCast):
     ) -> None:
         super().__init__()
         self.name = name
-        labelled = kind in ("test", "shift")
-        self.labelled = (
-            [
-                calibration_metrics(
-                    num_classes, n_bins=n_bins, prefix=f"{name}/", validate_args=False
-                )
-            ]
-            if labelled
-            else []
-        )
+        prefixes = [f"{name}/"] if kind in ("test", "shift") else []
+        self.labelled = [
+            calibration_metrics(num_classes, n_bins, prefix=prefix, validate_args=False)
+            for prefix in prefixes
+        ]
         scores = OOD_SCORES if kind in ("ood", "shift") else ()
-        self.outside = {
-            score: OutOfDistribution(score=score, validate_args=False) for score in scores
-        }
+        self.outside = {score: OutOfDistribution(score, validate_args=False) for score in scores}
         self.known = [] if posterior is None else [PosteriorScores()]
         self.register_buffer("posterior", posterior, persistent=False)
         # They are registered so that they move with the module.

@@ -31,9 +31,8 @@ def _mlflow(folder: Path, name: str) -> Logger:
     benchmark, _, rest = name.partition("/")
     place = os.environ.get("MLFLOW_TRACKING_URI")
     if not place:
-        os.environ.setdefault(
-            "MLFLOW_ALLOW_FILE_STORE", "true"
-        )  # a folder needs no database; 3.x asks
+        # a folder needs no database; 3.x asks
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
         place = (folder / "mlruns").absolute().as_uri()
     return MLFlowLogger(benchmark, run_name=rest, tracking_uri=place)
 
