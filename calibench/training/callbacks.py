@@ -12,7 +12,7 @@ from typing import Any
 
 import lightning.pytorch as L
 import torch
-from lightning.pytorch.callbacks import Callback, Checkpoint
+from lightning.pytorch.callbacks import Callback, Checkpoint, LambdaCallback
 from torch import Tensor
 
 from calibench.runs import Claim, write_atomically
@@ -62,19 +62,9 @@ class TrainingCurve(Checkpoint):
         write_atomically(self.path, text.getvalue().encode())
 
 
-class ClaimGuard(Callback):
-    """Ends a run whose folder another process took over, before later callbacks write into it.
-
-    Args:
-        claim: The claim on the folder.
-    """
-
-    def __init__(self, claim: Claim) -> None:
-        self.claim = claim
-
-    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Check the claim at the end of an epoch; raises LostClaim."""
-        self.claim.check()
+def claim_guard(claim: Claim) -> Callback:
+    """A callback that ends a run whose folder another process took over, before later ones write into it."""
+    return LambdaCallback(on_train_epoch_end=lambda trainer, pl_module: claim.check())
 
 
 class NaNGuard(Callback):
@@ -147,20 +137,11 @@ class Timing(Callback):
         self.seconds.append(time.perf_counter() - self._start)
 
 
-class EpochReport(Callback):
-    """Calls a function with (epochs done, epochs in all) at the start and after every epoch.
-
-    Args:
-        report: The function.
-    """
-
-    def __init__(self, report: Callable[[int, int], None]) -> None:
-        self.report = report
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Report the epoch at which a run begins or resumes."""
-        self.report(trainer.current_epoch, trainer.max_epochs or 0)
-
-    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Report an epoch."""
-        self.report(trainer.current_epoch + 1, trainer.max_epochs or 0)
+def epoch_report(report: Callable[[int, int], None]) -> Callback:
+    """A callback that calls a function with (epochs done, epochs in all) at the start, or resume, and after epochs."""
+    return LambdaCallback(
+        on_train_start=lambda trainer, _: report(trainer.current_epoch, trainer.max_epochs or 0),
+        on_train_epoch_end=lambda trainer, _: report(
+            trainer.current_epoch + 1, trainer.max_epochs or 0
+        ),
+    )

@@ -43,7 +43,7 @@ from calibench.training.beginning import (
     first_checkpoint,
     refusals,
 )
-from calibench.training.callbacks import ClaimGuard, EpochReport, NaNGuard, Timing, TrainingCurve
+from calibench.training.callbacks import NaNGuard, Timing, TrainingCurve, claim_guard, epoch_report
 from calibench.training.checkpoints import LastCheckpoint, SeededSteps
 from calibench.training.collected import save_collected
 from calibench.training.environment import environment
@@ -182,7 +182,7 @@ def _train(
         SeededSteps(config.seed_everything),
         NaNGuard(),
         # before the callbacks that write files
-        *([ClaimGuard(claim)] if claim is not None else []),
+        *([claim_guard(claim)] if claim is not None else []),
         timing,
         TrainingCurve(run.folder / "metrics.csv", trace.values),
         *best,
@@ -191,7 +191,7 @@ def _train(
     ]
     shown: dict[str, Any] = {}
     if report is not None:
-        callbacks.append(EpochReport(report))
+        callbacks.append(epoch_report(report))
         shown = {"enable_progress_bar": False}  # the caller shows the progress
     elif config.trainer.enable_progress_bar is not False:
         callbacks.append(EpochProgress())

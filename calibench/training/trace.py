@@ -16,6 +16,7 @@ from calibench.data import ClassificationDataModule, ResidentLoader
 from calibench.evaluation import log_probabilities
 from calibench.ground.errors import UsageError
 from calibench.training.module import ClassificationModule
+from calibench.training.shapes import evaluating
 
 PREFIX = "test_not_for_selection"
 
@@ -75,11 +76,9 @@ class TestMetrics(Callback):
             data: ClassificationDataModule = trainer.datamodule  # type: ignore[attr-defined]
             self._loader = data.test_dataloader()[0]
         metrics = pl_module.metrics_of_test(PREFIX).to(pl_module.device)
-        trained = [part for part in pl_module.modules() if part.training]
         # a copy, as what a loss remembers of a batch must not be of the test set
         loss, sums = copy.deepcopy(pl_module.loss), torch.zeros(2, device=pl_module.device)
-        pl_module.eval()
-        with torch.no_grad():
+        with evaluating(pl_module), torch.no_grad():
             for batch in islice(self._loader, _steps(trainer.limit_test_batches, self._loader)):
                 inputs = trainer.precision_plugin.convert_input(batch.inputs)
                 outputs = pl_module.scored(batch._replace(inputs=inputs))
@@ -88,8 +87,6 @@ class TestMetrics(Callback):
                     sums += len(batch.target) * torch.stack([value, torch.ones_like(value)])
                 logits, target = pl_module.task.rows(outputs, batch.target)
                 metrics.update(log_probabilities(logits), target, batch.index)
-        for part in trained:
-            part.training = True
         self.values.update({name: float(value) for name, value in metrics.compute().items()})
         total, rows = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
         self.values[f"{PREFIX}/loss"] = total / rows if rows else math.nan
