@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,32 +46,6 @@ def check_imbalance_factor(imbalance_factor: float) -> None:
         )
 
 
-def long_tailed(
-    examples: Examples,
-    imbalance_factor: float,
-    seed: int | Sequence[int],
-    *,
-    rounding: Rounding = "nearest",
-    candidates: Tensor | None = None,
-) -> Examples:
-    """A long-tailed subset; a class that is smaller than its share of the tail keeps all it has.
-
-    Args:
-        examples: What the tail is drawn from.
-        imbalance_factor: rho = largest / smallest class, at least 1.
-        seed: What chooses the examples.
-        rounding: How class sizes are rounded.
-        candidates: Positions that may be chosen, see `choose_per_class`.
-    """
-    if imbalance_factor == 1:
-        return examples if candidates is None else examples.take(candidates)
-    target = examples.target if candidates is None else examples.target[candidates]
-    present = torch.bincount(target)
-    sizes = long_tail_counts(int(present.max()), imbalance_factor, len(present), rounding=rounding)
-    counts = torch.tensor(sizes).clamp(min=1).minimum(present)
-    return examples.take(choose_per_class(examples.target, counts, seed, candidates=candidates))
-
-
 @dataclass(frozen=True)
 class LongTail:
     """How the training examples of a dataset are thinned to a long tail.
@@ -99,15 +72,20 @@ class LongTail:
     def draw(self, examples: Examples, candidates: Tensor | None = None) -> Examples:
         """The long tail of the examples, or of those at the positions `candidates`.
 
+        A class that is smaller than its share of the tail keeps all it has.
+
         Of candidates, a seed of its own takes the first in an order of all examples, so tails of different splits share
         most of their examples; the seed of the split shuffles the candidates alone.
         """
-        factor, seed = self.imbalance_factor, long_tail_seed(self.tail_seed, self.split_seed)
-        number, rounding = number_of(seed), self.rounding
-        if candidates is None:
-            return long_tailed(examples, factor, number, rounding=rounding)
-        if seed == self.split_seed:
-            return long_tailed(examples.take(candidates), factor, number, rounding=rounding)
-        # Not the order that `hold_out` would make of the same number: it takes the first away.
-        own = (number, 1)
-        return long_tailed(examples, factor, own, rounding=rounding, candidates=candidates)
+        seed, factor = long_tail_seed(self.tail_seed, self.split_seed), self.imbalance_factor
+        if candidates is not None and (factor == 1 or seed == self.split_seed):
+            examples, candidates = examples.take(candidates), None
+        if factor == 1:
+            return examples
+        target = examples.target if candidates is None else examples.target[candidates]
+        present = torch.bincount(target)
+        sizes = long_tail_counts(int(present.max()), factor, len(present), rounding=self.rounding)
+        counts, number = torch.tensor(sizes).clamp(min=1).minimum(present), number_of(seed)
+        # Of candidates not the order that `hold_out` would make of the same number: it takes the first away.
+        own = number if candidates is None else (number, 1)
+        return examples.take(choose_per_class(examples.target, counts, own, candidates=candidates))

@@ -64,16 +64,11 @@ class ResidentLoader:
 
     def _batches(self, order: Tensor, steps: range) -> Iterator[Batch]:
         def make(step: int) -> Batch:
-            return self._batch(self._rows(order, step))
+            rows = order[step * self.batch_size : (step + 1) * self.batch_size]
+            processes, rank = world()
+            return self.slice_of(rows, torch.tensor_split(rows, processes)[rank])
 
         return map(make, steps) if self.decode is None else prefetched(make, steps)
-
-    def _rows(self, order: Tensor, step: int) -> Tensor:
-        return order[step * self.batch_size : (step + 1) * self.batch_size]
-
-    def _batch(self, rows: Tensor) -> Batch:
-        processes, rank = world()
-        return self.slice_of(rows, torch.tensor_split(rows, processes)[rank])
 
     def slice_of(self, rows: Tensor, mine: Tensor) -> Batch:
         """The part at the positions `mine` of the global batch of `rows`."""

@@ -29,11 +29,6 @@ class Part(Protocol):
 AnyPart = TypeVar("AnyPart", bound=Part)
 
 
-def class_counts(target: Tensor, num_classes: int) -> Tensor:
-    """Number of examples of each class, (K,) int64."""
-    return torch.bincount(target, minlength=num_classes)
-
-
 def choose_per_class(
     target: Tensor,
     counts: Sequence[int] | Tensor,

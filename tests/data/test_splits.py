@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from calibench.data import Examples
-from calibench.data.long_tail import long_tail_counts, long_tailed
+from calibench.data.long_tail import LongTail, long_tail_counts
 from calibench.data.splits import (
     choose_per_class,
-    class_counts,
     complement,
     fingerprint,
     hold_out,
@@ -24,7 +23,7 @@ def examples(sizes: tuple[int, ...] = (40, 20, 10)) -> Examples:
 
 
 def counts(part: Examples) -> list[int]:
-    return class_counts(part.target, 3).tolist()
+    return torch.bincount(part.target, minlength=3).tolist()
 
 
 # The class sizes of CIFAR-10-LT by rho: the closed form in the GCE paper's appendix C, and the
@@ -60,7 +59,7 @@ def test_choice_is_seeded_ordered_and_exact() -> None:
     assert torch.equal(chosen, choose_per_class(target, [7, 5, 2], seed=3))
     assert not torch.equal(chosen, choose_per_class(target, [7, 5, 2], seed=4))
     assert torch.equal(chosen, chosen.sort().values)
-    assert class_counts(target[chosen], 3).tolist() == [7, 5, 2]
+    assert torch.bincount(target[chosen], minlength=3).tolist() == [7, 5, 2]
 
 
 def test_choice_is_uniform() -> None:
@@ -116,9 +115,9 @@ def test_stratified_fraction_keeps_every_class(fraction: float, expected: list[i
 
 
 def test_long_tailed_thins_from_the_largest_class() -> None:
-    assert counts(long_tailed(examples((40, 40, 40)), 4, seed=0)) == [40, 20, 10]
-    assert counts(long_tailed(examples((40, 15, 40)), 4, seed=0)) == [40, 15, 10]
-    assert counts(long_tailed(examples(), 1, seed=0)) == [40, 20, 10]
+    assert counts(LongTail(4, split_seed=0).draw(examples((40, 40, 40)))) == [40, 20, 10]
+    assert counts(LongTail(4, split_seed=0).draw(examples((40, 15, 40)))) == [40, 15, 10]
+    assert counts(LongTail(1, split_seed=0).draw(examples())) == [40, 20, 10]
 
 
 def test_fingerprint_sees_values_order_shape_and_type() -> None:

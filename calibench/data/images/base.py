@@ -11,9 +11,8 @@ from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images import sets
 from calibench.data.images.augment import Augmentation, Normalize, RandomCropFlip
-from calibench.data.images.corruptions import ARCHIVES
+from calibench.data.images.corruptions import EvaluationContext
 from calibench.data.images.hub_files import HubImages, HubName
-from calibench.data.images.sets import EvaluationContext
 from calibench.data.source import Checksum, DataError, Source, sources
 from calibench.data.splits import hold_out_reference
 from calibench.ground.evaluation_sets import image_sets_named
@@ -87,9 +86,8 @@ class ImageDataModule(ClassificationDataModule, ABC):
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """A set of `calibench.data.images.sets` by name."""
-        names = self.class_names
         context = EvaluationContext(
-            self.root, self.checksum, self.side, test, names, ARCHIVES.get(self.dataset)
+            self.root, self.checksum, self.dataset, self.side, test, self.class_names
         )
         return sets.load(name, context)
 

@@ -23,7 +23,7 @@ from calibench.data.images.hub_files import HubName
 from calibench.data.images.human_labels import CIFAR10H, load_human_probabilities, load_noisy_labels
 from calibench.data.images.pickled import read_batches
 from calibench.data.long_tail import LongTail, Rounding
-from calibench.data.splits import class_counts, complement, hold_out, hold_out_reference
+from calibench.data.splits import complement, hold_out, hold_out_reference
 
 Recipe = Literal["tail_val", "full", "balanced_val", "published"]
 
@@ -113,7 +113,7 @@ class _CIFARDataModule(OfficialImageDataModule, ABC):
     def _recipe_caveat(self, train: Examples) -> list[str]:
         if self.long_tail.imbalance_factor == 1:
             return []
-        counts = class_counts(train.target, self.num_classes)
+        counts = torch.bincount(train.target, minlength=self.num_classes)
         sizes = f"{len(train.target)} training images, {int(counts.max())} to {int(counts.min())} a class"
         return [f"{self.dataset}: long tail of {sizes} ({_CAVEATS[self.recipe]})"]
 

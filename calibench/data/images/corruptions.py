@@ -44,6 +44,27 @@ def gaussian_noise(
 
 
 @dataclass(frozen=True)
+class EvaluationContext:
+    """The dataset whose test set an evaluation set is put beside, and where files lie.
+
+    Attributes:
+        root: The data root.
+        checksum: What to do about files that are not the official ones.
+        dataset: Its name in `sources.yaml`.
+        side: Height and width of the in-distribution images.
+        test: The in-distribution test split, uint8.
+        classes: Its class names.
+    """
+
+    root: Path
+    checksum: Checksum
+    dataset: str
+    side: int
+    test: Examples
+    classes: Sequence[str]
+
+
+@dataclass(frozen=True)
 class CorruptionArchive(ABC):
     """A dataset's test set under corruptions of five severities (Hendrycks and Dietterich 2019).
 
@@ -60,44 +81,30 @@ class CorruptionArchive(ABC):
         """Its official files."""
         return sources()[self.dataset]
 
-    def load(
-        self, root: Path, name: str, test: Examples, classes: Sequence[str], checksum: Checksum
-    ) -> EvaluationSet:
-        """A shifted test set, from the official archive where it is there.
+    def load(self, name: str, context: EvaluationContext) -> EvaluationSet:
+        """A shifted test set `<corruption>-<severity>`, from the official archive where it is there.
 
         Gaussian noise is generated when the archive is absent, and then named
         `gaussian_noise-<s>-generated`.
-
-        Args:
-            root: The data root.
-            name: `<corruption>-<severity>`.
-            test: The clean test split, uint8.
-            classes: Class names.
-            checksum: What to do about files that are not the official ones.
 
         Raises:
             DataError: A file is missing or damaged.
         """
         corruption, _, last = name.rpartition("-")
-        severity = int(last)
-        if corruption == "gaussian_noise" and not self.holds(root, corruption):
-            return EvaluationSet(f"{name}-generated", "shift", self._generated(test, severity))
-        caveats = self.source.require(root, checksum=checksum, files=self.needs(corruption))
-        examples = self.read(root, corruption, severity, test, classes)
+        severity, files = int(last), self.needs(corruption)
+        if corruption == "gaussian_noise" and self.source.missing(context.root, files):
+            generated = self._generated(context.test, severity)
+            return EvaluationSet(f"{name}-generated", "shift", generated)
+        caveats = self.source.require(context.root, checksum=context.checksum, files=files)
+        examples = self.read(corruption, severity, context)
         return EvaluationSet(name, "shift", examples, tuple(caveats))
-
-    def holds(self, root: Path, corruption: str) -> bool:
-        """Whether the files of a corruption are there."""
-        return not self.source.missing(root, self.needs(corruption))
 
     @abstractmethod
     def needs(self, corruption: str) -> list[str]:
         """The files of a corruption, as the source names them."""
 
     @abstractmethod
-    def read(
-        self, root: Path, corruption: str, severity: int, test: Examples, classes: Sequence[str]
-    ) -> Examples:
+    def read(self, corruption: str, severity: int, context: EvaluationContext) -> Examples:
         """The images and labels of a corruption; see `load`."""
 
     def _generated(self, test: Examples, severity: int) -> Examples:
@@ -116,17 +123,16 @@ class ArrayArchive(CorruptionArchive):
         """The images and the labels."""
         return [f"{corruption}.npy", "labels.npy"]
 
-    def read(
-        self, root: Path, corruption: str, severity: int, test: Examples, classes: Sequence[str]
-    ) -> Examples:
+    def read(self, corruption: str, severity: int, context: EvaluationContext) -> Examples:
         """The rows of the severity, whose labels must be those of the test set."""
-        images, labels = (self.source.path(root, file) for file in self.needs(corruption))
-        n = len(test.target)
+        images, labels = (self.source.path(context.root, file) for file in self.needs(corruption))
+        target = context.test.target
+        n = len(target)
         rows = slice((severity - 1) * n, severity * n)
-        if not np.array_equal(_array(labels, (5 * n,))[rows], test.target.numpy()):
+        if not np.array_equal(read_array(labels, (5 * n,))[rows], target.numpy()):
             raise DataError(f"{labels} has other labels than the test set.")
-        pixels = np.array(_array(images, (5 * n, 32, 32, 3))[rows])
-        return Examples(torch.from_numpy(pixels).permute(0, 3, 1, 2), test.target)
+        pixels = np.array(read_array(images, (5 * n, 32, 32, 3))[rows])
+        return Examples(torch.from_numpy(pixels).permute(0, 3, 1, 2), target)
 
 
 class FolderArchive(CorruptionArchive):
@@ -136,14 +142,13 @@ class FolderArchive(CorruptionArchive):
         """The corruption's folder."""
         return [corruption]
 
-    def read(
-        self, root: Path, corruption: str, severity: int, test: Examples, classes: Sequence[str]
-    ) -> Examples:
+    def read(self, corruption: str, severity: int, context: EvaluationContext) -> Examples:
         """The images of every class, class by class; as many as the test set has."""
+        root, test = context.root, context.test
         folder = self.source.path(root, corruption) / str(severity)
         files = {
             file: label
-            for label, name in enumerate(classes)
+            for label, name in enumerate(context.classes)
             for file in sorted((folder / name).glob("*.JPEG"))
         }
         if len(files) != len(test.target):
@@ -164,7 +169,8 @@ ARCHIVES: dict[str, CorruptionArchive] = {
 """The archive of each image set that has one."""
 
 
-def _array(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+def read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    """The array of an .npy file, mapped into memory; raises a DataError if it is damaged or of another shape."""
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:

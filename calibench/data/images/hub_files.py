@@ -88,7 +88,8 @@ class HubImages:
     def _named(self) -> list[str] | None:
         """The classes of the labels' type, if that names them."""
         kind = next(iter(self._splits.values())).features[self.source.label]
-        return getattr(kind, "names", None)
+        names: list[str] | None = getattr(kind, "names", None)
+        return names
 
     def _occurring(self) -> list[Any]:
         return sorted(

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.data.images.corruptions import read_array
 from calibench.data.source import DataError, sources
 
 # our name -> (file stem, key in it)
@@ -65,12 +66,7 @@ def load_human_probabilities(root: Path, n: int = 10_000) -> Tensor | None:
     path = root / "cifar-10h" / "cifar10h-probs.npy"
     if not path.exists():
         return None
-    try:
-        probabilities = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} is not a readable .npy file ({error}).") from None
-    if probabilities.shape != (n, 10):
-        raise DataError(f"{path} has shape {probabilities.shape}; ({n}, 10) is expected.")
+    probabilities = np.array(read_array(path, (n, 10)))
     if not (np.abs(probabilities.sum(1) - 1) <= 1e-3).all() or not (probabilities >= 0).all():
         raise DataError(f"{path} does not hold probabilities; get it anew.")
     return torch.from_numpy(probabilities).float()

@@ -8,42 +8,18 @@ normalised like the in-distribution data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.data.batch import EvaluationSet, Examples
-from calibench.data.images.corruptions import CorruptionArchive
+from calibench.data.images.corruptions import ARCHIVES, EvaluationContext
 from calibench.data.images.decode import cached_images
 from calibench.data.images.matlab import read_svhn
 from calibench.data.images.pickled import read_batches
-from calibench.data.source import Checksum, DataError, sources
-
-
-@dataclass(frozen=True)
-class EvaluationContext:
-    """The dataset whose test set an evaluation set is put beside, and where files lie.
-
-    Attributes:
-        root: The data root.
-        checksum: What to do about files that are not the official ones.
-        side: Height and width of the in-distribution images.
-        test: The in-distribution test split.
-        classes: Its class names.
-        corruptions: The dataset's `-C` archive, if it has one.
-    """
-
-    root: Path
-    checksum: Checksum
-    side: int
-    test: Examples
-    classes: Sequence[str]
-    corruptions: CorruptionArchive | None
-
+from calibench.data.source import DataError, sources
 
 Found = tuple[Tensor, list[str]]
 """Images (N, 3, H, W) uint8, and caveats."""
@@ -110,18 +86,11 @@ def load(name: str, context: EvaluationContext) -> EvaluationSet:
     """
     if name in _OOD:
         pixels, caveats = _OOD[name](context)
-        examples = _unlabelled(_resize(pixels, context.side))
+        stored = _resize(pixels, context.side).contiguous(memory_format=torch.channels_last)
+        examples = Examples(stored, torch.full((len(stored),), -1))
         return EvaluationSet(name, "ood", examples, tuple(caveats))
     # `evaluation_sets.of_images` offers corruptions only with an archive
-    assert context.corruptions is not None
-    return context.corruptions.load(
-        context.root, name, context.test, context.classes, context.checksum
-    )
-
-
-def _unlabelled(pixels: Tensor) -> Examples:
-    stored = pixels.contiguous(memory_format=torch.channels_last)
-    return Examples(stored, torch.full((len(pixels),), -1))
+    return ARCHIVES[context.dataset].load(name, context)
 
 
 def _resize(pixels: Tensor, side: int) -> Tensor:

@@ -14,9 +14,9 @@ from torch import Tensor
 from calibench.config import data_root
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
-from calibench.data.text import sets
 from calibench.data.text.corpus import CorpusSplits
 from calibench.data.text.length_buckets import ShuffledTextLoader, TextLoader
+from calibench.data.text.sets import SETS
 from calibench.data.text.token_matrix import Tokens, cached_tokens, content_key
 from calibench.data.text.tokenizer import SubwordTokenizer, Tokenizer, WordTokenizer
 from calibench.data.text.word_vectors import WordVectors
@@ -111,7 +111,7 @@ class TextDataModule(ClassificationDataModule, ABC):
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """The texts of another corpus, in this one's vocabulary."""
-        return self.unlabelled_set(name, sets.load(name, self.root))
+        return self.unlabelled_set(name, SETS[name](self.root))
 
     def unlabelled_set(self, name: str, texts: Sequence[str]) -> EvaluationSet:
         """An out-of-distribution set of texts."""

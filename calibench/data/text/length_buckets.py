@@ -79,11 +79,9 @@ class ShuffledTextLoader(TextLoader, ShuffledLoader):
         generator = torch.Generator().manual_seed(mixed(self.seed, self.epoch))
         shuffled = self._order(generator)
         full = len(shuffled) - len(shuffled) % self.batch_size
-        pools = torch.split(shuffled[:full], self.pool * self.batch_size)
-        batches = torch.cat([self._sorted(pool) for pool in pools]).view(-1, self.batch_size)
+        cut = torch.split(shuffled[:full], self.pool * self.batch_size)
+        # With a pool of one batch this only orders the rows within it.
+        pools = [pool[self.lengths[pool].argsort(stable=True)] for pool in cut]
+        batches = torch.cat(pools).view(-1, self.batch_size)
         batches = batches[torch.randperm(len(batches), generator=generator)]
         return torch.cat([batches.flatten(), shuffled[full:]])
-
-    def _sorted(self, pool: Tensor) -> Tensor:
-        # With a pool of one batch this only orders the rows within it.
-        return pool[self.lengths[pool].argsort(stable=True)]

@@ -79,8 +79,9 @@ class NewsgroupsDataModule(TextDataModule):
         """Read the posts and cut them as the split says."""
         train, test = self._read()
         self.caveats.append(f"20 newsgroups: {self.corpus} posts, {self.split} split")
-        self._held_out_texts = self._outside(train + test)
-        train, test = self._inside(train), self._inside(test)
+        whole = train + test
+        self._held_out_texts = whole.take((whole.target < 0).nonzero().squeeze(1)).texts
+        train, test = (part.take((part.target >= 0).nonzero().squeeze(1)) for part in (train, test))
         if self.split == "bydate":
             train, val, _ = cut(train, test_size=0, val_size=self.val_size, seed=seed)
             return CorpusSplits(train, val, test)
@@ -101,22 +102,12 @@ class NewsgroupsDataModule(TextDataModule):
             "hub": files.read_hub,
         }
         train, test = readers[self.corpus]()
-        return self._body(train), self._body(test)
+        return self._numbered(train), self._numbered(test)
 
-    def _body(self, corpus: Corpus) -> Corpus:
-        if self.headers:
-            return corpus
-        return Corpus([files.without_headers(post) for post in corpus.texts], corpus.target)
-
-    def _renumbered(self) -> torch.Tensor:
-        """The class of each newsgroup (20,), -1 for those held out."""
-        names = self.class_names
-        return torch.tensor([names.index(g) if g in names else -1 for g in files.GROUPS])
-
-    def _inside(self, corpus: Corpus) -> Corpus:
-        target = self._renumbered()[corpus.target]
-        return Corpus(corpus.texts, target).take((target >= 0).nonzero().squeeze(1))
-
-    def _outside(self, corpus: Corpus) -> list[str]:
-        target = self._renumbered()[corpus.target]
-        return corpus.take((target < 0).nonzero().squeeze(1)).texts
+    def _numbered(self, corpus: Corpus) -> Corpus:
+        """The posts as texts with the classes of this module, -1 for the newsgroups held out."""
+        names, texts = self.class_names, corpus.texts
+        if not self.headers:
+            texts = [files.without_headers(post) for post in texts]
+        classes = torch.tensor([names.index(g) if g in names else -1 for g in files.GROUPS])
+        return Corpus(texts, classes[corpus.target])

@@ -17,13 +17,5 @@ def _ag_news(root: Path) -> list[str]:
     return ag_news_files.read_csv(root, "test")[0].texts
 
 
-_SETS: dict[str, Callable[[Path], list[str]]] = {"newsgroups": _newsgroups, "ag_news": _ag_news}
-
-
-def load(name: str, root: Path) -> list[str]:
-    """The texts of a set.
-
-    Raises:
-        DataError: Its files are missing or damaged.
-    """
-    return _SETS[name](root)
+SETS: dict[str, Callable[[Path], list[str]]] = {"newsgroups": _newsgroups, "ag_news": _ag_news}
+"""From the data root to the texts of a set; a DataError says that its files are missing or damaged."""

@@ -28,8 +28,8 @@ class TextTable(NamedTuple):
     caveats: list[str]
 
 
-# Places ("line 7") with their rows, and caveats.
-Rows = tuple[Iterator[tuple[str, Row]], list[str]]
+Rows = Iterator[tuple[str, Row]]
+"""Rows, each after its place: "line 7"."""
 
 
 def read_table(
@@ -53,13 +53,19 @@ def read_table(
         DataError: No such file, another format, a missing column, or a broken row (its line is
             named); no row is ever left out.
     """
-    if path.suffix.lower() not in _READERS:
-        raise DataError(f"{path} must end in one of {', '.join(_READERS)}.")
+    suffix = path.suffix.lower()
+    if suffix not in (*_READERS, ".parquet"):
+        raise DataError(f"{path} must end in one of {', '.join(_READERS)}, .parquet.")
     if not path.is_file():
         raise DataError(f"{path} is missing: a table of texts and labels is expected there.")
-    rows = _READERS[path.suffix.lower()](path, columns, encoding)
+    caveats: list[str] = []
+    if suffix == ".parquet":
+        rows = _parquet_rows(path)
+    else:
+        content, caveats = _decoded(path, encoding)
+        rows = _READERS[suffix](path, content, columns)
     texts, labels = [], []
-    for place, row in rows[0]:
+    for place, row in rows:
         texts.append(" ".join(filter(None, (_cell(row, name, path, place) for name in text))))
         if label is not None:
             labels.append(_cell(row, label, path, place))
@@ -67,7 +73,7 @@ def read_table(
                 raise DataError(f"{path}, {place}: the label is empty.")
     if not texts:
         raise DataError(f"{path} has no rows.")
-    return TextTable(texts, labels, rows[1])
+    return TextTable(texts, labels, caveats)
 
 
 def label_numbers(table: TextTable, names: Sequence[str], path: Path) -> Tensor:
@@ -103,14 +109,7 @@ def _decoded(path: Path, encoding: str) -> tuple[str, list[str]]:
     return text, [f"{path.name}: {bad} bytes are not {name} and were replaced"] if bad else []
 
 
-def _read_csv(path: Path, columns: Sequence[str] | None, encoding: str, *, delimiter: str) -> Rows:
-    text, caveats = _decoded(path, encoding)
-    return _csv_rows(path, text, delimiter, columns), caveats
-
-
-def _csv_rows(
-    path: Path, text: str, delimiter: str, columns: Sequence[str] | None
-) -> Iterator[tuple[str, Row]]:
+def _csv_rows(path: Path, text: str, columns: Sequence[str] | None, *, delimiter: str) -> Rows:
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a long text is no broken row
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
@@ -126,12 +125,7 @@ def _csv_rows(
         raise DataError(f"{path}, line {reader.line_num}: {error}.") from None
 
 
-def _read_json_lines(path: Path, columns: Sequence[str] | None, encoding: str) -> Rows:
-    text, caveats = _decoded(path, encoding)
-    return _json_rows(path, text), caveats
-
-
-def _json_rows(path: Path, text: str) -> Iterator[tuple[str, Row]]:
+def _json_rows(path: Path, text: str, columns: Sequence[str] | None) -> Rows:
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -144,7 +138,7 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[str, Row]]:
         yield f"line {number}", row
 
 
-def _read_parquet(path: Path, columns: Sequence[str] | None, encoding: str) -> Rows:
+def _parquet_rows(path: Path) -> Rows:
     import pyarrow.parquet  # comes with `datasets`
 
     try:
@@ -152,13 +146,13 @@ def _read_parquet(path: Path, columns: Sequence[str] | None, encoding: str) -> R
     except (OSError, pyarrow.ArrowException) as error:
         reason = str(error).split("\n")[0]
         raise DataError(f"{path} is not a parquet file ({reason}).") from None
-    return ((f"row {number}", row) for number, row in enumerate(rows)), []
+    return ((f"row {number}", row) for number, row in enumerate(rows))
 
 
-_READERS: dict[str, Callable[[Path, Sequence[str] | None, str], Rows]] = {
-    ".csv": partial(_read_csv, delimiter=","),
-    ".tsv": partial(_read_csv, delimiter="\t"),
-    ".jsonl": _read_json_lines,
-    ".ndjson": _read_json_lines,
-    ".parquet": _read_parquet,
+# Of formats that are text: from the file, its text and the columns' names to rows.
+_READERS: dict[str, Callable[[Path, str, Sequence[str] | None], Rows]] = {
+    ".csv": partial(_csv_rows, delimiter=","),
+    ".tsv": partial(_csv_rows, delimiter="\t"),
+    ".jsonl": _json_rows,
+    ".ndjson": _json_rows,
 }

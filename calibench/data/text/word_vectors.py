@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -90,10 +91,7 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _numbers(text: bytes, place: str) -> np.ndarray:
-    try:
-        vector = np.array(text.split(), dtype=np.float32)
-    except ValueError:
-        raise DataError(f"{place}: a word and its numbers are expected.") from None
-    if not len(vector):
-        raise DataError(f"{place}: a word and its numbers are expected.")
-    return vector
+    with suppress(ValueError):
+        if len(vector := np.array(text.split(), dtype=np.float32)):
+            return vector
+    raise DataError(f"{place}: a word and its numbers are expected.")

@@ -9,8 +9,8 @@ import torch
 
 from calibench.data import CIFAR100DataModule, DataError, EvaluationSet, Examples
 from calibench.data.images import decode
-from calibench.data.images.corruptions import ARCHIVES
-from calibench.data.images.sets import EvaluationContext, load
+from calibench.data.images.corruptions import EvaluationContext
+from calibench.data.images.sets import load
 from tests.data import fakes
 
 LABELS = [i % 10 for i in range(20)]
@@ -20,9 +20,7 @@ LABELS = [i % 10 for i in range(20)]
 def here(tmp_path: Path) -> EvaluationContext:
     pixels = torch.from_numpy(fakes.pixels(20, seed=9)).permute(0, 3, 1, 2)
     test = Examples(pixels, torch.tensor(LABELS))
-    return EvaluationContext(
-        tmp_path, "off", 32, test, [str(k) for k in range(10)], ARCHIVES["cifar10"]
-    )
+    return EvaluationContext(tmp_path, "off", "cifar10", 32, test, [str(k) for k in range(10)])
 
 
 MAKERS = {
@@ -39,7 +37,7 @@ MAKERS = {
 def test_every_set_is_unlabelled_images_of_the_right_size(here, name: str) -> None:
     MAKERS[name](here.root)
     for side in (32, 64):
-        found = load(name, replace(here, side=side, corruptions=None))
+        found = load(name, replace(here, side=side))
         assert_unlabelled(found, name, side)
 
 
