@@ -252,8 +252,7 @@ def _sweep(arguments: list[str]) -> int:
     sweep.add_arguments(parser)
     options, rest = parser.parse_known_args(arguments)
     sweep.check_overrides(rest, parser)
-    given = read_arguments(rest)
-    options.overrides = given.options
+    options.overrides = read_arguments(rest).options
     return sweep.run(options)
 
 

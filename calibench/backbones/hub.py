@@ -29,18 +29,6 @@ def offline() -> str:
 
 
 @contextmanager
-def cached_only() -> Iterator[None]:
-    """Let the hub's client look into its cache only."""
-    from huggingface_hub import constants
-
-    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before
-
-
-@contextmanager
 def without_retries() -> Iterator[None]:
     """Take weights from the cache at once where the hub cannot be reached; a failure says so.
 
@@ -51,14 +39,18 @@ def without_retries() -> Iterator[None]:
     if not reason:
         yield
         return
+    from huggingface_hub import constants
+
+    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
     try:
-        with cached_only():
-            yield
+        yield
     except Exception as error:
         raise ValueError(
             f"{reason}, and the weights are not in the cache: download them where there is a network, "
             "or set `pretrained: false`"
         ) from error
+    finally:
+        constants.HF_HUB_OFFLINE = before
 
 
 @contextmanager

@@ -35,7 +35,6 @@ class Calibrator(TakesSavedShapes, ABC):
     """
 
     preserves_accuracy: bool = False
-    experimental: bool = False
     fitted_buffers: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()
 

@@ -84,7 +84,8 @@ def brier_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: fl
 
 def nll_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Array:
     """Weights (3,) of the smallest NLL, which is convex in the weights; examples count by `share` (N,)."""
-    parts = [_members(*block, temperature)[1].T for block in in_blocks(logits, target)]
+    blocks = in_blocks(logits, target)
+    parts = [_members(rows, labels, temperature)[1].T for rows, labels in blocks]
     probs, shares = torch.cat(parts).cpu().numpy().clip(min=LOWEST), share.cpu().numpy()
     return simplex_minimum(
         lambda w: float(-(shares * np.log(probs @ w)).mean()),

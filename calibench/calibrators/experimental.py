@@ -36,7 +36,6 @@ class EntropyTemperatureScaling(WeightedCalibrator):
         intercept: b, a scalar.
     """
 
-    experimental = True
     preserves_accuracy = True
     fitted_buffers = reported = ("slope", "intercept")
     slope: Tensor
@@ -98,7 +97,6 @@ class ParameterizedTemperatureScaling(WeightedCalibrator):
         ValueError: If `top_k` or `width` is not positive.
     """
 
-    experimental = True
     preserves_accuracy = True
     fitted_buffers = ("first", "second", "last")
     first: Tensor

@@ -74,7 +74,9 @@ class SplineCalibration(ConfidenceMap):
         score, order = confidence.cpu().sort(stable=True)
         gap = (correct.cpu()[order].double() - score).cumsum(0) / len(score)
         corrected = score + natural_spline_slope(gap, self.n_knots)
-        knots, group, count = _groups(score)
+        knots, group, count = torch.unique_consecutive(
+            score, return_inverse=True, return_counts=True
+        )
         values = torch.zeros_like(knots).index_add_(0, group, corrected) / count
         if self.smoothing:
             values = smoothed(values.clamp(0, 1), len(score), self.smoothing)
@@ -85,13 +87,6 @@ class SplineCalibration(ConfidenceMap):
     def calibrated(self, confidence: Tensor) -> Tensor:
         """The corrected confidence at confidences of any shape, in [0, 1]."""
         return INTERPOLATIONS[self.variant](confidence, self.knots, self.values).clamp(0, 1)
-
-
-def _groups(score: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Distinct values of sorted scores, the group of each, and the size of each group."""
-    new = torch.cat([score.new_ones(1), score.diff()]) != 0
-    group = new.cumsum(0) - 1
-    return score[new], group, group.bincount()
 
 
 def natural_spline_slope(values: Tensor, n_knots: int) -> Tensor:

@@ -68,10 +68,6 @@ def _lower_edges_array(n_bins: int, dtype: str) -> Floats:
     return edges
 
 
-def _itself(values: Tensor) -> Tensor:
-    return values
-
-
 def equal_mass_ends(n: int, n_bins: int) -> Tensor:
     """Where pieces of nearly equal length of n sorted values end, the longer ones first: `numpy.array_split`.
 
@@ -97,7 +93,7 @@ def equal_mass_bin(values: Tensor, n_bins: int) -> Tensor:
 
 
 def equal_mass_cuts(
-    ordered: Tensor, n_bins: int, *, last_equal: Callable[[Tensor], Tensor] = _itself
+    ordered: Tensor, n_bins: int, *, last_equal: Callable[[Tensor], Tensor] | None = None
 ) -> list[int]:
     """Cut sorted values (N,) into at most `n_bins` pieces of nearly equal length that split no tie.
 
@@ -107,7 +103,7 @@ def equal_mass_cuts(
     Args:
         ordered: The values, ascending.
         n_bins: The largest number of pieces.
-        last_equal: The largest value that counts as equal to each of some values.
+        last_equal: The largest value that counts as equal to each of some values; None for themselves.
 
     Returns:
         Positions 0 = c_0 <= c_1 <= ... = N; bin b holds `ordered[c_b:c_{b+1}]`, perhaps nothing.
@@ -115,7 +111,8 @@ def equal_mass_cuts(
     if len(ordered) == 0:
         return [0, 0]
     ends = equal_mass_ends(len(ordered), n_bins).to(ordered.device)
-    cuts = torch.searchsorted(ordered, last_equal(ordered[ends - 1]), right=True)
+    last = ordered[ends - 1]
+    cuts = torch.searchsorted(ordered, last_equal(last) if last_equal else last, right=True)
     return [0, *cuts.tolist()]
 
 

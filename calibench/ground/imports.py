@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -78,8 +78,5 @@ def check_arguments(
     except ValueError:  # a builtin without a signature
         return
     except TypeError as error:
-        raise UsageError(f"`{path}`: {error} (it takes {_listed(known) or 'none'}).") from error
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+        listed = ", ".join(f"`{name}`" for name in known) or "none"
+        raise UsageError(f"`{path}`: {error} (it takes {listed}).") from error

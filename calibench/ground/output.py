@@ -24,11 +24,7 @@ def printable(text: str, *, keep: str = "") -> str:
         text: A text from outside: the name of a file or folder, or what a file holds.
         keep: Characters to leave as they are, a line break for instance.
     """
-    return _CONTROL.sub(lambda found: _shown(found[0], keep), text)
-
-
-def _shown(character: str, keep: str) -> str:
-    return character if character in keep else ascii(character)[1:-1]
+    return _CONTROL.sub(lambda one: one[0] if one[0] in keep else ascii(one[0])[1:-1], text)
 
 
 def without_folders(text: str) -> str:

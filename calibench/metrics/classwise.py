@@ -22,7 +22,7 @@ _PIECE = 1 << 17  # probabilities
 def add_residuals(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
     """Add p_k - 1[y = k] to each bin of each class but the first bins.
 
-    Most probabilities lie in the first bin, which `first_bins` makes of what the classes sum to.
+    Most probabilities lie in the first bin, which `classwise_error` makes of what the classes sum to.
 
     Args:
         residuals: Sums so far, shape (K, n_bins) float64; what the first column holds is left open.
@@ -52,12 +52,6 @@ def add_all(residuals: Tensor, preds: Tensor, target: Tensor) -> None:
     places = equal_width_bin(preds, n_bins).add_(labels, alpha=n_bins)
     residual = preds.double().add_(target.unsqueeze(1) == labels, alpha=-1)
     residuals.view(-1).index_add_(0, places.view(-1), residual.view(-1))
-
-
-def first_bins(residuals: Tensor, totals: Tensor) -> Tensor:
-    """Fill in the first column of `residuals` (K, n_bins), given the sum of each class (K,)."""
-    later = residuals[:, 1:]
-    return torch.cat([(totals - later.sum(1)).unsqueeze(1), later], dim=1)
 
 
 def column_sums(rows: Tensor) -> Tensor:
@@ -93,7 +87,9 @@ def classwise_error(
         counts: Examples of each class, shape (K,).
         reference: Whether to do as the papers' code.
     """
-    per_class = first_bins(residuals, totals).abs().sum(1) / counts.sum()
+    later = residuals[:, 1:]
+    bins = torch.cat([(totals - later.sum(1)).unsqueeze(1), later], dim=1)
+    per_class = bins.abs().sum(1) / counts.sum()
     return mean_over_classes(per_class, counts, reference=reference)
 
 

@@ -75,11 +75,6 @@ def check_finite_maximum(logits: Tensor) -> None:
         raise ValueError("`logits` must not hold NaN, +inf or rows of nothing but -inf.")
 
 
-def sum_tolerance(dtype: torch.dtype) -> float:
-    """How far from 1 a row of probabilities may sum: 1e-4, or 4 machine epsilons if more."""
-    return max(1e-4, 4 * torch.finfo(dtype).eps)
-
-
 def check_probabilities(preds: Tensor, target: Tensor) -> None:
     """Raise unless `preds` are probabilities (N, K) and `target` are class indices (N,) below K.
 
@@ -93,7 +88,7 @@ def check_probabilities(preds: Tensor, target: Tensor) -> None:
     smallest, low, high = torch.stack([preds.amin().to(rows.dtype), *rows.aminmax()]).tolist()
     if not smallest >= 0:  # also NaN
         raise ValueError(f"`preds` must be probabilities in [0, 1] without NaN, got {smallest}.")
-    tolerance = sum_tolerance(preds.dtype)
+    tolerance = max(1e-4, 4 * torch.finfo(preds.dtype).eps)
     if not (low >= 1 - tolerance and high <= 1 + tolerance):
         raise ValueError(
             f"`preds` must be probabilities whose rows sum to 1 (within {tolerance:g}), "
