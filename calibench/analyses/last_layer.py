@@ -44,14 +44,11 @@ def outputs_of(network: nn.Module, batches: Iterable[Batch]) -> Iterator[Outputs
         for batch in batches:
             seen.clear()
             logits = network(batch.inputs)
-            layer, features = next(
-                (entry for entry in reversed(seen) if entry[0].out_features == logits.shape[1]),
-                (None, logits),
-            )
+            last = (entry for entry in reversed(seen) if entry[0].out_features == logits.shape[1])
+            layer, features = next(last, (None, logits))
             if layer is None or not torch.equal(layer(features), logits):
-                raise UsageError(
-                    f"{type(network).__name__} does not end in a linear layer (torch.nn.Linear)."
-                )
+                name = type(network).__name__
+                raise UsageError(f"{name} does not end in a linear layer (torch.nn.Linear).")
             yield Outputs(features, logits, batch.target, layer.bias is not None)
 
 

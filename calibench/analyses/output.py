@@ -42,12 +42,11 @@ def write(file: Path | None, numbers: Numbers, draw: Callable[[], Figure]) -> No
     """Write numbers, and a picture of them if the file's name is of one."""
     from calibench.plots.picture import Picture
     from calibench.runs import write_output
-    from calibench.tables.csv_text import csv_text
+    from calibench.tables.csv_text import rows_csv
 
     if file is None:
         return
     if file.suffix != ".csv":
         Picture(draw(), numbers).write(file)
         return
-    columns = list(dict.fromkeys(key for row in numbers for key in row))
-    write_output(file, csv_text(columns, numbers).encode())
+    write_output(file, rows_csv(numbers).encode())

@@ -53,16 +53,11 @@ def run(options: argparse.Namespace) -> int:
 
         from calibench.analyses.toy import correlations
         from calibench.ground.bar import with_progress
-        from calibench.ground.console import Terminal
         from calibench.tables.terminal import show
 
-    runs = with_progress(
-        (list(correlations(run, lr=options.lr)) for run in range(1, options.runs + 1)),
-        options.runs,
-        "runs",
-    )
-    found = [one for of_run in runs for one in of_run]
-    show(table_of(found), Terminal(), pipe_width=None)
+    made = (list(correlations(run, lr=options.lr)) for run in range(1, options.runs + 1))
+    found = [one for runs in with_progress(made, options.runs, "runs") for one in runs]
+    show(table_of(found))
     write(options.output, [asdict(one) for one in found], lambda: picture(found))
     return 0
 
@@ -88,13 +83,12 @@ def picture(found: Sequence[Correlation]) -> Figure:
     """Bars of the correlations, a group for each error, beside the published ones."""
     from calibench.analyses.toy import ERRORS, MEASURES, PUBLISHED
     from calibench.plots.calibrator_values import draw_bars
-    from calibench.plots.style import legend_below, panels
+    from calibench.plots.style import legend_below, panel
 
     best, none = best_points(found), (math.nan, math.nan)
     groups = {error: {m: best.get((error, m), none) for m in MEASURES} for error in ERRORS}
     groups["published"] = {measure: (PUBLISHED[measure], math.nan) for measure in MEASURES}
-    figure, (axes,) = panels(1)
-    figure.set_size_inches(5, 3)
+    figure, axes = panel(5, 3)
     draw_bars(axes, groups, y="Pearson correlation with the error")
     legend_below(figure, [axes], columns=3)
     return figure
@@ -103,7 +97,7 @@ def picture(found: Sequence[Correlation]) -> Figure:
 def table_of(found: Sequence[Correlation]) -> Grid:
     """The correlation of each error and measure at the best point of the grid, on the mean over runs."""
     from calibench.analyses.toy import ERRORS, MEASURES, PUBLISHED
-    from calibench.tables.grid import Grid, Heading, Number
+    from calibench.tables.grid import Grid, Number, headings
 
     runs = {one.run for one in found}
     diverged = {one.run for one in found if math.isnan(one.pearson)}
@@ -114,14 +108,11 @@ def table_of(found: Sequence[Correlation]) -> Grid:
         texts = [Number(f"{mean:.3f}", f"{std:.3f}" if kept > 1 else "") for mean, std in values]
         rows.append([error, *texts])
     rows.append(["published", *(f"{PUBLISHED[measure]:.3f}" for measure in MEASURES)])
-    headings = [Heading("error", label=True, left=True), *map(Heading, MEASURES)]
+    left_out = f"left out: {len(diverged)} of {len(runs)} networks diverged at this learning rate"
     footer = [
         f"Pearson correlation with the error over test points; mean ± standard deviation of {kept} draws of the means",
         "each at its best gamma and beta of the grid, chosen on these runs, as in the paper",
-        *(
-            [f"left out: {len(diverged)} of {len(runs)} networks diverged at this learning rate"]
-            if diverged
-            else []
-        ),
+        *([left_out] if diverged else []),
     ]
-    return Grid("Uncertainty measures against the true error", headings, rows, footer)
+    columns = headings("error", *MEASURES)
+    return Grid("Uncertainty measures against the true error", columns, rows, footer)

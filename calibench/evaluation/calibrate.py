@@ -21,13 +21,7 @@ from calibench.evaluation.files import Reader, check_fittable
 from calibench.evaluation.scoring import fit_calibrator
 from calibench.ground.errors import near_matches
 from calibench.ground.output import say
-from calibench.runs import (
-    FORMAT,
-    Predictions,
-    check_archive,
-    corrupt_if_it_fails,
-    write_output,
-)
+from calibench.runs import FORMAT, Predictions, check_archive, corrupt_if_it_fails, write_output
 
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
 _ATTRIBUTES = {"parameters": "family"}

@@ -27,13 +27,7 @@ from calibench.evaluation.sentences import sentences
 from calibench.evaluation.sheet import CSV_COLUMNS, sheets
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
-from calibench.runs import (
-    FORMAT,
-    Predictions,
-    corrupt_if_it_fails,
-    json_bytes,
-    write_output,
-)
+from calibench.runs import FORMAT, Predictions, corrupt_if_it_fails, json_bytes, write_output
 from calibench.runs.key import RAW
 from calibench.tables.csv_text import csv_text
 from calibench.tables.grid import Grid

@@ -185,8 +185,8 @@ def write_grids(grids: Sequence[Grid], file: TextIO, format: str) -> None:
         file.write("\n".join(map(_RENDERED[format], grids)))
         return
     from calibench.ground.console import Terminal  # rich, which a pipe of CSV does not need
-    from calibench.tables.terminal import show
+    from calibench.tables.terminal import PIPE_WIDTH, show
 
     console = Terminal(file=file)
     for one in grids:
-        show(one, console)
+        show(one, console, pipe_width=PIPE_WIDTH)

@@ -202,16 +202,11 @@ def build_tables(
     ]
 
 
-def _of_place(
-    runs: Sequence[Record | Problem],
-) -> Iterator[tuple[str, list[Record | Problem]]]:
+def _of_place(runs: Sequence[Record | Problem]) -> Iterator[tuple[str, list[Record | Problem]]]:
     """Variants of a benchmark and backbone with their runs: runs on different examples are not ranked together."""
     variants = row_variants(runs)
     for variant in dict.fromkeys(variants.values()):
-        yield (
-            variant,
-            [run for run in runs if variants[run.cell.loss, run.cell.key] == variant],
-        )
+        yield (variant, [run for run in runs if variants[run.cell.loss, run.cell.key] == variant])
 
 
 def build_table(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from calibench.plots.style import color, hatch, tidied
+from calibench.plots.style import PALETTE, color, hatch, tidied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,14 +45,8 @@ def draw_heat_map(
         axes.text(column, row, text, ha="center", va="center", fontsize=6.5, color=shade)
     if np.isfinite(values).any():
         row, column = np.unravel_index(np.nanargmin(values), values.shape)
-        frame = [[column - 0.48, column + 0.48], [row - 0.46, row + 0.46]]
-        (left, right), (top, bottom) = frame
-        axes.plot(
-            [left, right, right, left, left],
-            [top, top, bottom, bottom, top],
-            color="#D55E00",
-            linewidth=1.5,
-        )
+        across, down = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1)]).T
+        axes.plot(column + 0.48 * across, row + 0.46 * down, color=PALETTE[1], linewidth=1.5)
     axes.set_xticks(range(len(columns)), [_on_lines(name) for name in columns])
     axes.set_yticks(range(len(rows)), rows)
     circled = "\n°: a calibrated model could have it" if marks is not None and marks.any() else ""
@@ -84,18 +78,11 @@ def draw_bars(
     for index, name in enumerate(names):
         places = [p for p, bars in enumerate(groups.values()) if name in bars]
         means, stds = zip(*(bars[name] for bars in groups.values() if name in bars), strict=True)
+        middles = np.array(places) + (index - (len(names) - 1) / 2) * width
         axes.bar(
-            [place + (index - (len(names) - 1) / 2) * width for place in places],
-            means,
-            width,
-            yerr=np.nan_to_num(stds),
-            error_kw={"elinewidth": 0.8},
-            color=color(index),
-            hatch=hatch(index),
-            edgecolor="white",
-            linewidth=0,
-            label=name,
-        )
+            middles, means, width, yerr=np.nan_to_num(stds), error_kw={"elinewidth": 0.8}, label=name,
+            color=color(index), hatch=hatch(index), edgecolor="white", linewidth=0,
+        )  # fmt: skip
     axes.set_xticks(range(len(groups)), list(groups), rotation=30, ha="right")
     axes.set(ylabel=y, title=title)
     return tidied(axes)

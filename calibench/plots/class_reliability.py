@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,29 +17,13 @@ if TYPE_CHECKING:
 SHOWN = 12  # classes that a picture has room for
 
 
-@dataclass(frozen=True)
-class ClassReliability:
-    """The reliability of each class's probability.
-
-    Attributes:
-        diagrams: One for each class, in which runs are pooled.
-    """
-
-    diagrams: Sequence[Reliability]
-
-    @property
-    def errors(self) -> npt.NDArray[np.float64]:
-        """The calibration error of each class, the mean over runs, (K,)."""
-        return np.array([of.ece.mean() for of in self.diagrams])
-
-
 def class_reliability(
     probs: Sequence[npt.NDArray[np.float64]],
     targets: Sequence[npt.NDArray[np.int64]],
     *,
     n_bins: int = 15,
-) -> ClassReliability:
-    """Compute the reliability diagram of every class against the rest.
+) -> list[Reliability]:
+    """Compute the reliability diagram of every class against the rest, in which runs are pooled.
 
     Args:
         probs: Probabilities of each run, (N, K) each; runs with the same targets are of the same examples.
@@ -52,17 +35,15 @@ def class_reliability(
     shared = all(np.array_equal(of, targets[0]) for of in targets)
     example = np.concatenate([np.arange(n) for n in sizes]) if shared else np.arange(len(target))
     run = np.repeat(np.arange(len(sizes)), sizes)
-    return ClassReliability(
-        [
-            reliability(of_class, target == k, n_bins=n_bins, example=example, run=run)
-            for k, of_class in enumerate(pooled.T)
-        ]
-    )
+    return [
+        reliability(of_class, target == k, n_bins=n_bins, example=example, run=run)
+        for k, of_class in enumerate(pooled.T)
+    ]
 
 
-def worst_classes(found: Sequence[ClassReliability], number: int = SHOWN) -> list[int]:
-    """The classes with the largest mean error over several models, in their own order."""
-    mean = np.mean([of.errors for of in found], axis=0)
+def worst_classes(found: Sequence[Sequence[Reliability]], number: int = SHOWN) -> list[int]:
+    """The classes with the largest mean error over runs and several models, in their own order."""
+    mean = np.mean([[of.ece.mean() for of in model] for model in found], axis=0)
     return sorted(np.argsort(-mean, kind="stable")[:number].tolist())
 
 
@@ -86,8 +67,10 @@ def draw_class(axes: Axes, diagrams: Mapping[str, Reliability], *, title: str = 
     return tidied(axes)
 
 
-def class_rows(found: ClassReliability, names: Sequence[str]) -> Iterator[dict[str, object]]:
+def class_rows(
+    diagrams: Sequence[Reliability], names: Sequence[str]
+) -> Iterator[dict[str, object]]:
     """The numbers of every class and bin as rows of a CSV."""
-    for name, diagram in zip(names, found.diagrams, strict=True):
+    for name, diagram in zip(names, diagrams, strict=True):
         for row in diagram.rows():
             yield {"class": name, **row, "error": float(diagram.ece.mean())}

@@ -176,17 +176,8 @@ def request_of(args: argparse.Namespace, usual_metric: str) -> Request:
     tables = [_with_rows(table, args.losses, words) for table in tables]
     if not any(row.records for table in tables for row in table.rows):
         raise ValueError(f"{args.results} holds no finished run.")
-    return Request(
-        tables,
-        metric,
-        args.calibrator,
-        args.bins,
-        args.set,
-        args.allow_missing,
-        args.metric is not None,
-        args.baseline,
-        over_epochs.OverEpochs.of(args),
-    )
+    shown = args.calibrator, args.bins, args.set, args.allow_missing, args.metric is not None
+    return Request(tables, metric, *shown, args.baseline, over_epochs.OverEpochs.of(args))
 
 
 def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:
@@ -217,7 +208,7 @@ def _with_rows(table: Table, losses: Sequence[str], words: Mapping[str, str]) ->
             raise ValueError(f"{table.title} has no loss `{name}`{near_matches(name, known)}")
     rows = [row for row in table.rows if not losses or {row.loss, row.label} & set(losses)]
     named = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b" if words else "$^")
-    labels = [named.sub(lambda found: words[found[0]], row.label) for row in rows]
-    return replace(
-        table, rows=[replace(row, label=label) for row, label in zip(rows, labels, strict=True)]
-    )
+    renamed = [
+        replace(row, label=named.sub(lambda found: words[found[0]], row.label)) for row in rows
+    ]
+    return replace(table, rows=renamed)

@@ -47,9 +47,8 @@ def draw_critical_difference(
         rank = mean_ranks[index]
         axes.plot([rank, rank, end], [0, height, height], color="black", linewidth=0.7)
         label = f"{methods[index]}  {rank:.2f}" if left else f"{rank:.2f}  {methods[index]}"
-        axes.text(
-            end, height, f" {label} ", ha="right" if left else "left", va="center", fontsize=7
-        )
+        side = "right" if left else "left"
+        axes.text(end, height, f" {label} ", ha=side, va="center", fontsize=7)
     for number, group in enumerate(groups):
         ends = [mean_ranks[group[0]] - 0.04, mean_ranks[group[-1]] + 0.04]
         height = 0.3 + 0.4 * number

@@ -46,9 +46,8 @@ def roc(inside: Floats, outside: Floats, *, points: int | None = None) -> Curve:
         ValueError: If one side is empty.
     """
     if not len(inside) or not len(outside):
-        raise ValueError(
-            "a ROC curve needs examples of the test set and of an out-of-distribution set."
-        )
+        sides = "of the test set and of an out-of-distribution set"
+        raise ValueError(f"a ROC curve needs examples {sides}.")
     inside, outside = np.sort(inside), np.sort(outside)
     above = 1 - np.searchsorted(inside, outside, side="right") / len(inside)
     equal = (1 - np.searchsorted(inside, outside, side="left") / len(inside)) - above
@@ -111,9 +110,8 @@ def draw_risk_coverage(axes: Axes, curves: Mapping[str, Curve], *, title: str = 
     """Draw risk-coverage curves, labelled with their areas in percent."""
     for index, (name, curve) in enumerate(curves.items()):
         label = f"{name}: {100 * curve.area:.2f}"
-        axes.plot(
-            curve.x, 100 * curve.y, line(index), color=color(index), linewidth=1.2, label=label
-        )
+        y = 100 * curve.y
+        axes.plot(curve.x, y, line(index), color=color(index), linewidth=1.2, label=label)
     axes.set(xlabel="coverage", ylabel="error % of the covered", title=title)
     # one error among the few most confident examples would leave the rest of the picture empty
     settled = [100 * curve.y[curve.x >= SETTLED].max() for curve in curves.values()]

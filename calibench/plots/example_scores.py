@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -62,19 +62,16 @@ class ExampleScores:
         weight[rows, predicted] = 0
         others = weight.sum(axis=1).astype(np.float64)
         spread = -np.einsum("nk,nk->n", weight, below).astype(np.float64)
-        in_float32 = (
-            log_probabilities(torch.from_numpy(np.asarray(scores, np.float32))).exp().amax(1)
-        )
-        names = metadata.get("class_names") or range(scores.shape[1])
+        rounded = torch.from_numpy(np.asarray(scores, np.float32))
         return cls(
             confidence=1 / (1 + others),
-            metric_confidence=in_float32.numpy(),
+            metric_confidence=log_probabilities(rounded).exp().amax(1).numpy(),
             entropy=np.log1p(others) + spread / (1 + others),
             predicted=predicted,
             target=target,
             example=rows,
             run=np.zeros_like(rows),
-            class_names=[str(name) for name in names],
+            class_names=class_names(metadata, scores.shape[1]),
             class_counts=list(metadata.get("class_counts") or []),
         )
 
@@ -90,7 +87,7 @@ class ExampleScores:
         return cls.of(predictions.logits, predictions.target, predictions.metadata)
 
     @classmethod
-    def joined(cls, parts: Sequence[ExampleScores]) -> Self:
+    def joined(cls, parts: Sequence[Self]) -> Self:
         """The examples of several seeds one after the other; equal targets mean the same examples."""
         arrays = {
             name: np.concatenate([getattr(part, name) for part in parts])
@@ -98,16 +95,10 @@ class ExampleScores:
         }
         shared = all(np.array_equal(part.target, parts[0].target) for part in parts)
         sizes = [len(part.target) for part in parts]
-        example = (
-            np.concatenate([part.example for part in parts]) if shared else np.arange(sum(sizes))
-        )
-        return cls(
-            **arrays,
-            example=example,
-            run=np.repeat(np.arange(len(parts)), sizes),
-            class_names=parts[0].class_names,
-            class_counts=parts[0].class_counts,
-        )
+        own = np.concatenate([part.example for part in parts])
+        example = own if shared else np.arange(len(own))
+        run = np.repeat(np.arange(len(parts)), sizes)
+        return replace(parts[0], **arrays, example=example, run=run)
 
     @property
     def correct(self) -> npt.NDArray[np.bool_]:
@@ -128,10 +119,9 @@ class ExampleScores:
         )
 
 
-def class_names(predictions: Predictions) -> list[str]:
+def class_names(metadata: Mapping[str, Any], k: int) -> list[str]:
     """The names of the K classes, or their numbers."""
-    names = predictions.metadata.get("class_names") or range(predictions.logits.shape[1])
-    return [str(name) for name in names]
+    return [str(name) for name in metadata.get("class_names") or range(k)]
 
 
 def load_predictions(record: Record, split: str) -> Predictions:

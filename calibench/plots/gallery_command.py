@@ -57,9 +57,8 @@ def run(args: argparse.Namespace) -> int:
     with loading():
         from calibench.plots.gallery import drawn, tasks, write_page
     todo = tasks({kind: by_metric[default_metric(kind)] for kind in KINDS})
-    pictures = list(
-        with_progress(drawn(todo, args.output, f".{args.format}", args.width), len(todo), "drawing")
-    )
+    made = drawn(todo, args.output, f".{args.format}", args.width)
+    pictures = list(with_progress(made, len(todo), "drawing"))
     said = plots()
     elsewhere = {kind: line for kind, line in said.items() if kind not in KINDS and kind != "all"}
     title = f"Pictures of {results_folder(args.results).resolve().name}"

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-_ROOM = (
-    0.15  # of the uncalibrated value, at least, above it; a curve that is worse leaves the panel
-)
+_ROOM = 0.15  # of the uncalibrated value, at least, above it; what is worse leaves the panel
 
 
 @dataclass(frozen=True)

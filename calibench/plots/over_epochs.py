@@ -57,11 +57,9 @@ class OverEpochs:
 
     def titled(self, title: str) -> str:
         """The title of an ordinate, with what was done to it."""
-        done = [
-            *([f"moving average {self.ema:g}"] if self.ema else []),
-            *(["lowest 0, highest 1"] if self.normalised else []),
-        ]
-        return f"{title} ({', '.join(done)})" if done else title
+        average = f"moving average {self.ema:g}" if self.ema else ""
+        done = [average, "lowest 0, highest 1" if self.normalised else ""]
+        return f"{title} ({', '.join(filter(None, done))})" if any(done) else title
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from calibench.ground.output import at_work
 from calibench.plots.style import as_file, sized
 from calibench.runs import write_output
-from calibench.tables.csv_text import csv_text
+from calibench.tables.csv_text import rows_csv
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,9 +34,7 @@ class Picture:
     @property
     def csv(self) -> str:
         """The numbers as CSV."""
-        return csv_text(
-            list(dict.fromkeys(key for row in self.numbers for key in row)), self.numbers
-        )
+        return rows_csv(self.numbers)
 
     def write(self, file: Path, *, width: str | None = None) -> None:
         """Write the picture, and beside it its numbers: `x.png` and `x.csv`.

@@ -55,10 +55,7 @@ class Reliability:
     def rows(self) -> Iterator[dict[str, float]]:
         """The numbers of each bin that holds examples, as rows of a CSV."""
         for place in np.flatnonzero(self.count).tolist():
-            yield {
-                "bin": place + 1,
-                **{name: getattr(self, name)[place].item() for name in _OF_BINS},
-            }
+            yield {"bin": place + 1, **{n: getattr(self, n)[place].item() for n in _OF_BINS}}
 
     @property
     def text(self) -> str:
@@ -67,9 +64,8 @@ class Reliability:
         error = f"ECE {100 * self.ece.mean():.2f}"
         if runs == 1:
             return f"{error} %\n{self.n_bins} bins"
-        return (
-            f"{error} ± {100 * self.ece.std(ddof=1):.2f} %\n{self.n_bins} bins, {runs} seeds pooled"
-        )
+        std = f"{100 * self.ece.std(ddof=1):.2f}"
+        return f"{error} ± {std} %\n{self.n_bins} bins, {runs} seeds pooled"
 
 
 _OF_BINS = ("count", "confidence", "accuracy", "low", "high", "calibrated_low", "calibrated_high")
@@ -101,9 +97,8 @@ def reliability(
         ValueError: If there is no prediction, or no bin.
     """
     if len(confidence) == 0 or n_bins < 1:
-        raise ValueError(
-            f"a reliability diagram needs examples and bins, got {len(confidence)} examples and {n_bins} bins."
-        )
+        there = f"{len(confidence)} examples and {n_bins} bins"
+        raise ValueError(f"a reliability diagram needs examples and bins, got {there}.")
     example = np.arange(len(confidence)) if example is None else example
     run = np.zeros(len(confidence), dtype=np.int64) if run is None else run
     bins = equal_width_bin_of_array(confidence, n_bins)
@@ -143,9 +138,7 @@ def _independent(
     size, hits = np.bincount(inverse), np.bincount(inverse, correct)
     between = np.bincount(place, (hits - accuracy[place] * size) ** 2, n_bins)
     with np.errstate(invalid="ignore", divide="ignore"):
-        alike = (
-            np.bincount(place, size**2, n_bins) / count
-        )  # if all predictions of an example agree
+        alike = np.bincount(place, size**2, n_bins) / count  # if predictions of an example agree
         effect = np.where(between > 0, between / (count * accuracy * (1 - accuracy)), alike)
     worth: Floats = count / effect.clip(1, np.maximum(alike, 1))
     return worth
@@ -194,10 +187,8 @@ def draw_reliability(
     axes.fill_between(x, height, color="#D9D9D9", linewidth=0, label="density of confidences")
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.6)
     curve = smooth.where(FEW)
-    for end, label in (
-        (curve.calibrated_low, "95 % of calibrated models"),
-        (curve.calibrated_high, None),
-    ):
+    ends = {"95 % of calibrated models": curve.calibrated_low, None: curve.calibrated_high}
+    for label, end in ends.items():
         axes.plot(x, end, ":", color=PALETTE[2], linewidth=1.2, label=label)
     axes.fill_between(
         x, curve.low, curve.high, color=PALETTE[0], alpha=0.25, linewidth=0,
@@ -220,13 +211,6 @@ def _draw_bins(axes: Axes, diagram: Reliability) -> None:
     count = diagram.count[seen]
     axes.vlines(x, diagram.low[seen], diagram.high[seen], color=GREY, linewidth=0.6, zorder=3)
     axes.scatter(
-        x,
-        y,
-        5 + 25 * count / count.sum(),
-        c=np.where(count < FEW, "white", "black"),
-        edgecolors="black",
-        linewidths=0.6,
-        zorder=3.5,
-        clip_on=False,
-        label="bins, 95 % intervals",
-    )
+        x, y, 5 + 25 * count / count.sum(), c=np.where(count < FEW, "white", "black"),
+        edgecolors="black", linewidths=0.6, zorder=3.5, clip_on=False, label="bins, 95 % intervals",
+    )  # fmt: skip

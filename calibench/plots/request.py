@@ -50,9 +50,8 @@ class Request:
         """
         if len(self.tables) > 1:
             titles = ", ".join(table.title for table in self.tables)
-            raise ValueError(
-                f"this picture shows one benchmark and backbone, got {titles}: choose by `--table WORDS`."
-            )
+            one = "this picture shows one benchmark and backbone"
+            raise ValueError(f"{one}, got {titles}: choose by `--table WORDS`.")
         return self.tables[0]
 
     def scores(self, row: Row, split: str = TEST) -> ExampleScores:

@@ -97,9 +97,8 @@ def sized(figure: Figure, width: str) -> None:
         labels = [text.get_text() for text in legend.get_texts()]
         handles = dict(zip(labels, legend.legend_handles, strict=True))
         title = legend.get_title().get_text()
-        figure.set_figheight(
-            figure.get_figheight() - legend.get_window_extent().height / figure.dpi
-        )
+        height = legend.get_window_extent().height / figure.dpi
+        figure.set_figheight(figure.get_figheight() - height)
         legend.remove()
         _add_legend(figure, handles, 4, title)
 
@@ -134,22 +133,14 @@ def label_points(
             if side or above:
                 dx, dy = side * (width / 2 + 4 * scale), above * (height / 2 + 4 * scale)
                 box = _box(x + dx, y + dy, width / 2, height / 2)
+                covered = sum(_overlap(box, other) for other in taken)
                 outside = width * height - _overlap(box, inside)
-                options.append(
-                    (outside + sum(_overlap(box, other) for other in taken), dx, dy, box)
-                )
+                options.append((outside + covered, dx, dy, box))
         _, dx, dy, box = min(options, key=lambda option: option[0])
         taken.append(box)
         offset = (dx / scale, dy / scale)
-        axes.annotate(
-            name,
-            points[name],
-            offset,
-            textcoords="offset points",
-            fontsize=size,
-            ha="center",
-            va="center",
-        )
+        middle: Any = {"ha": "center", "va": "center", "textcoords": "offset points"}
+        axes.annotate(name, points[name], offset, fontsize=size, **middle)
 
 
 Box = tuple[float, float, float, float]
@@ -194,15 +185,9 @@ def _add_legend(figure: Figure, found: Mapping[str, Any], columns: int, title: s
     lines = math.ceil(len(found) / columns) + bool(title)
     figure.set_size_inches(width, height + 0.18 * lines)
     figure.legend(
-        found.values(),
-        found.keys(),
-        loc="outside lower center",
-        ncols=columns,
-        fontsize=7,
-        title=title or None,
-        title_fontsize=7,
-        frameon=False,
-    )
+        found.values(), found.keys(), title=title or None, ncols=columns,
+        loc="outside lower center", fontsize=7, title_fontsize=7, frameon=False,
+    )  # fmt: skip
 
 
 def panels(
@@ -216,15 +201,21 @@ def panels(
     down = math.ceil(number / across)
     figure = Figure(figsize=(PANEL * across + 0.4, height * down + 0.4), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = (
-        figure.subplots(down, across, squeeze=False, sharex=shared, sharey=shared).ravel().tolist()
-    )
+    drawn = figure.subplots(down, across, squeeze=False, sharex=shared, sharey=shared)
+    grid = drawn.ravel().tolist()
     for unused in grid[number:]:
         unused.remove()
     if shared:
         for place, axes in enumerate(grid[:number]):
             axes.tick_params(labelbottom=place + across >= number, labelleft=place % across == 0)
     return figure, grid[:number]
+
+
+def panel(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure of a single panel; its size is in inches."""
+    figure, (axes,) = panels(1)
+    figure.set_size_inches(width, height)
+    return figure, axes
 
 
 def label_outer(grid: Sequence[Axes]) -> None:

@@ -92,15 +92,9 @@ def run(options: argparse.Namespace) -> int:
         draw_lines(axes, lines[metric], x=options.x, y=metric.title, scale=scale_of(metric))
     legend_below(figure, grid)
     numbers = [
-        {
-            "series": point.series,
-            options.x: point.x,
-            "seed": point.seed,
-            "metric": str(point.column.after(RAW)),
-            "calibrator": point.column.calibrator,
-            "value": point.value,
-        }
-        for point in found
-    ]
+        {"series": series, options.x: x, "seed": seed, "metric": str(column.after(RAW)),
+         "calibrator": column.calibrator, "value": value}
+        for series, x, seed, column, value in found
+    ]  # fmt: skip
     Picture(figure, numbers).write(options.output, width=options.width)
     return 0

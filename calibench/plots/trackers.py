@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from calibench.leaderboard.columns import Column
@@ -46,9 +45,7 @@ def _reliability(run: Run) -> Figure:
 
 def _table(run: Run) -> str:
     content = read_json(run.folder / "metrics.json")
-    return markdown(
-        run_table(SimpleNamespace(rows=content["rows"], calibrators=content["calibrators"]))
-    )
+    return markdown(run_table(content["rows"], content["calibrators"]))
 
 
 def _in_tensorboard(logger: Any, figure: Figure, table: str) -> None:

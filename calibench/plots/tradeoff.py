@@ -55,21 +55,15 @@ def draw_shift(
     names = list(dict.fromkeys(name for values in series.values() for name in values))
     for index, (label, values) in enumerate(series.items()):
         places = [names.index(name) for name in values]
-        beside = (
-            (index - (len(series) - 1) / 2) * 0.3 / len(series)
-        )  # so that bars do not hide each other
+        # so that bars do not hide each other
+        beside = (index - (len(series) - 1) / 2) * 0.3 / len(series)
         axes.errorbar(
             [place + beside for place in places],
             [fmean(seeds) for seeds in values.values()],
             [stdev(seeds) if len(seeds) > 1 else 0.0 for seeds in values.values()],
-            linestyle=line(index),
-            linewidth=1,
-            elinewidth=0.8,
-            marker=marker(index),
-            markersize=3,
-            color=color(index),
-            label=label,
-        )
+            color=color(index), linestyle=line(index), linewidth=1, elinewidth=0.8,
+            marker=marker(index), markersize=3, label=label,
+        )  # fmt: skip
     axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
     axes.set(ylabel=y, title=title)
     return tidied(axes)

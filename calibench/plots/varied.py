@@ -114,15 +114,10 @@ def _series(records: Sequence[Record], key: str) -> list[str]:
     ]
     first = {group: alike.index(group) for group in dict.fromkeys(alike)}
     labels = row_labels([(records[at].cell.loss, str(at), rest[at]) for at in first.values()])
-    places = {records[at].cell[:2] for at in first.values()}
-    where = {
-        group: f"{records[at].cell.benchmark} {records[at].cell.backbone} "
-        if len(places) > 1
-        else ""
-        for group, at in first.items()
-    }
     named = dict(zip(first, labels, strict=True))
-    return [where[group] + named[group] for group in alike]
+    if len({record.cell[:2] for record in records}) == 1:
+        return [named[group] for group in alike]
+    return [f"{group[0]} {group[1]} {named[group]}" for group in alike]
 
 
 Lines = Mapping[tuple[str, str], Mapping[Any, Sequence[float]]]

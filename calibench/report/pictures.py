@@ -141,9 +141,6 @@ def curves(records: Sequence[Record]) -> dict[str, list[Pair]]:
         except (OSError, ValueError):
             continue
         for name, points in run.items():
-            pair: Pair = [
-                [int(x) for x, _ in points],
-                [float(f"{y:.5g}") for _, y in points],
-            ]
+            pair: Pair = [[int(x) for x, _ in points], [float(f"{y:.5g}") for _, y in points]]
             found.setdefault(name, []).append(pair)
     return found

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from calibench.ground.bar import with_progress
@@ -164,7 +163,7 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
     if page.config:
         write_output(folder / "config.yaml", page.config.encode())
     metrics = _json(page.record, "metrics.json")
-    grid = run_table(SimpleNamespace(rows=metrics["rows"], calibrators=metrics["calibrators"]))
+    grid = run_table(metrics["rows"], metrics["calibrators"])
     html = filled(
         "run.html",
         page=page,

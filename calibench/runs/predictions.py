@@ -133,11 +133,7 @@ class Predictions:
             np.savez(file, **self.arrays("logits", self.logits, self.unknown_logits))
 
     def arrays(
-        self,
-        name: str,
-        values: npt.NDArray[Any],
-        unknown: npt.NDArray[Any],
-        **more: Any,
+        self, name: str, values: npt.NDArray[Any], unknown: npt.NDArray[Any], **more: Any
     ) -> dict[str, Any]:
         """The arrays of a file, by name.
 

@@ -33,9 +33,7 @@ class RankComparison:
     critical_difference: float
 
 
-def compare_ranks(
-    table: Sequence[Sequence[float]],
-) -> RankComparison:
+def compare_ranks(table: Sequence[Sequence[float]]) -> RankComparison:
     """Rank methods on each data set and compare their mean ranks.
 
     Args:

@@ -13,11 +13,7 @@ _EQUAL = 1e-12  # values that differ by less than this share of them are equal
 
 
 def best_by_replicates(
-    values: Floats,
-    replicates: Floats,
-    *,
-    higher_is_better: bool = False,
-    level: float = LEVEL,
+    values: Floats, replicates: Floats, *, higher_is_better: bool = False, level: float = LEVEL
 ) -> tuple[bool, ...]:
     """Which of several values, measured on the same examples, may be the best.
 

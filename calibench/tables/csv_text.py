@@ -21,6 +21,11 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return buffer.getvalue()
 
 
+def rows_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """CSV with a column for each key that some row has, in the order in which they come."""
+    return csv_text(list(dict.fromkeys(key for row in rows for key in row)), rows)
+
+
 def csv_field(value: Any) -> Any:
     """A value for a CSV file that no spreadsheet takes for a formula.
 

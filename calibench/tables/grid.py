@@ -76,6 +76,11 @@ class Grid:
     spaced: bool = False
 
 
+def headings(label: str, *titles: str) -> list[Heading]:
+    """The headings of a table whose first column names its rows."""
+    return [Heading(label, label=True, left=True), *map(Heading, titles)]
+
+
 def stacked(title: str) -> list[str]:
     """The words of a title, for a narrow heading: `ClasswiseECE %` -> Classwise, ECE, %."""
     return re.sub(r"(?<=[a-z]{2})(?=[A-Z])", " ", title).split()

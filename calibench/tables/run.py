@@ -4,35 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
-from calibench.tables.grid import Entry, Grid, Heading
+from calibench.tables.grid import Entry, Grid, headings
 from calibench.tables.scores import Measure, Scores, detection, measures
 from calibench.tables.titles import POSTERIOR_METRICS, initials, metrics_of_set
 
-
-class _Report(Protocol):
-    rows: list[dict[str, Any]]
-    calibrators: dict[str, dict[str, Any]]
+Rows = Sequence[Mapping[str, Any]]
 
 
-def run_table(report: _Report) -> Grid:
-    """The test metrics of one run, raw and after each calibrator, with the fitted temperatures."""
-    names = list(dict.fromkeys(row["calibrator"] for row in report.rows))
-    headings = [Heading("", label=True, left=True), *(Heading(initials(name)) for name in names)]
-    scores = Scores(report.rows)
+def run_table(of: Rows, calibrators: Mapping[str, Mapping[str, Any]]) -> Grid:
+    """The test metrics of one run, raw and after each calibrator, with the fitted temperatures.
+
+    Args:
+        of: The rows of its evaluation.
+        calibrators: The parameters of each calibrator, by name.
+    """
+    names = list(dict.fromkeys(row["calibrator"] for row in of))
+    scores, shown = Scores(of), _measures(of)
     rows: list[Sequence[Entry]] = [
-        [measure.label, *(scores.entry(measure, name) for name in names)]
-        for measure in _measures(report.rows)
+        [measure.label, *(scores.entry(measure, name) for name in names)] for measure in shown
     ]
-    rows += _fitted([_temperatures(report.calibrators.get(name, {})) for name in names])
-    shown = [(name, None) for name in names]
-    notes = [*_notes(report.rows, names), *scores.floor_note(_measures(report.rows), shown)]
+    rows += _fitted([_temperatures(calibrators.get(name, {})) for name in names])
+    notes = [*_notes(of, names), *scores.floor_note(shown, [(name, None) for name in names])]
     title = "Test set; calibrators fitted on the validation set"
-    return Grid(title, headings, rows, notes)
+    return Grid(title, headings("", *map(initials, names)), rows, notes)
 
 
-def _measures(rows: Sequence[Mapping[str, Any]]) -> list[Measure]:
+def _measures(rows: Rows) -> list[Measure]:
     known = {row["metric"] for row in rows}
     posterior = [name for name in POSTERIOR_METRICS if name in known]
     return [*measures("test", [*metrics_of_set(rows, "test"), *posterior]), *detection(rows)]
@@ -52,7 +51,7 @@ def _temperatures(parameters: Mapping[str, Any]) -> Sequence[float]:
     return value if isinstance(value, Sequence) else [] if value is None else [value]
 
 
-def _notes(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Iterator[str]:
+def _notes(rows: Rows, names: Sequence[str]) -> Iterator[str]:
     bins = next((row["n_bins"] for row in rows if row["metric"] == "ece"), None)
     yield f"ECE, AdaECE and ClasswiseECE with {bins} bins; OOD AUROC by predictive entropy"
     short = {name: initials(name) for name in names}

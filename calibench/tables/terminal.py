@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment, Segments
 
+from calibench.ground.console import Terminal
 from calibench.ground.output import printable
 from calibench.tables.floors import MARK
 from calibench.tables.grid import Entry, Grid, Heading, Number, grouped, stacked
@@ -50,14 +51,15 @@ def wrapped(label: str, width: int) -> list[str]:
     return [line for line in lines if line]
 
 
-def show(grid: Grid, console: Console, *, pipe_width: int | None = PIPE_WIDTH) -> None:
+def show(grid: Grid, console: Console | None = None, *, pipe_width: int | None = None) -> None:
     """Print a grid; bold becomes a star where the output is no terminal and the footer explains bold.
 
     Args:
         grid: The table.
-        console: Where it goes.
+        console: Where it goes; to stdout if None.
         pipe_width: Characters in a line where that is no terminal; as many as it takes if None.
     """
+    console = console or Terminal()
     width = console.width if console.is_terminal else pipe_width
     starred = not console.is_terminal and any(line.startswith(_BOLD) for line in grid.footer)
     console.print(_segments(console, grid, width, starred), soft_wrap=True)

@@ -34,7 +34,7 @@ from calibench.runs import (
     write_json,
 )
 from calibench.tables.run import run_table
-from calibench.tables.terminal import show
+from calibench.tables.terminal import PIPE_WIDTH, show
 from calibench.tables.titles import add_described
 from calibench.training.beginning import (
     Beginning,
@@ -349,7 +349,7 @@ def _show(run: Run, console: Terminal | None, what: str) -> None:
     content = read_json(run.folder / "metrics.json")
     report = Report(content["rows"], content["calibrators"], content["unavailable"])
     add_described(content.get("metrics") or {})
-    show(run_table(report), console)
+    show(run_table(report.rows, report.calibrators), console, pipe_width=PIPE_WIDTH)
     for name, reason in content["unavailable"].items():
         console.print(f"not available: {name} ({reason})")
     if content.get("posterior"):

@@ -50,20 +50,18 @@ def test_each_class_has_the_diagram_of_its_probability_against_the_rest(axes: Ax
     found = class_reliability(
         [PROBS[RUN == 0], PROBS[RUN == 1]], [TARGET[RUN == 0], TARGET[RUN == 1]]
     )
-    assert len(found.diagrams) == 4
+    assert len(found) == 4
     bins = np.ceil(PROBS[:, 2] * 15).clip(1) - 1
     for place in (0, 7, 14):
-        assert found.diagrams[2].accuracy[place] == pytest.approx(
-            (TARGET[bins == place] == 2).mean()
-        )
+        assert found[2].accuracy[place] == pytest.approx((TARGET[bins == place] == 2).mean())
     gaps = [
         abs(PROBS[of, 2].sum() - (TARGET[of] == 2).sum()) / 400
         for of in ((bins == b) & (RUN == 1) for b in range(15))
     ]
-    assert found.diagrams[2].ece[1] == pytest.approx(sum(gaps))
-    draw_class(axes, {"A": found.diagrams[0]})
+    assert found[2].ece[1] == pytest.approx(sum(gaps))
+    draw_class(axes, {"A": found[0]})
     drawn = axes.containers[0].lines[0]
-    assert len(drawn.get_xdata()) == (found.diagrams[0].count >= FEW).sum()
+    assert len(drawn.get_xdata()) == (found[0].count >= FEW).sum()
 
 
 def test_the_worst_classes_are_shown_in_their_order() -> None:

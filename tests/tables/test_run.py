@@ -7,7 +7,6 @@ import io
 import pytest
 from rich.console import Console
 
-from calibench.evaluation import Report
 from calibench.tables.run import run_table
 from calibench.tables.terminal import Printed
 from tests.run_folders import metric_rows, set_rows
@@ -22,7 +21,7 @@ def printed(width: int) -> list[str]:
     values = {"nll": 1.2345, "nll@TemperatureScaling": 1.1, "error": 0.25}
     rows = [*metric_rows(values), *set_rows({"gaussian_noise-1-generated": 0.87})]
     file = io.StringIO()
-    Console(width=width, file=file).print(Printed(run_table(Report(rows, FITTED))))
+    Console(width=width, file=file).print(Printed(run_table(rows, FITTED)))
     return [" ".join(line.split()) for line in file.getvalue().splitlines()]
 
 

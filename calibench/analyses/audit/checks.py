@@ -94,9 +94,8 @@ def finite_when_masked(subject: Subject) -> Verdict:
 
 
 def _is_finite(subject: Subject, logits: Tensor, target: Tensor) -> bool:
-    return all(
-        bool(part.isfinite().all()) for part in value_and_gradient(subject.live(), logits, target)
-    )
+    value, gradient = value_and_gradient(subject.live(), logits, target)
+    return bool(value.isfinite() and gradient.isfinite().all())
 
 
 def shift_invariant(subject: Subject) -> Verdict:
@@ -139,10 +138,8 @@ def gradient_is_the_slope(subject: Subject) -> Verdict:
     logits, target = batch(7)
     loss = subject.live()
     _, gradient = value_and_gradient(loss, logits, target)
-    along, step = (
-        torch.randn(logits.shape, generator=torch.Generator().manual_seed(3)).double(),
-        1e-6,
-    )
+    along = torch.randn(logits.shape, generator=torch.Generator().manual_seed(3)).double()
+    step = 1e-6
     slope = (loss(logits + step * along, target) - loss(logits - step * along, target)) / (2 * step)
     return _same((gradient * along).sum(), slope, tolerance=1e-5)
 

@@ -48,7 +48,6 @@ def run(options: argparse.Namespace) -> int:
         from calibench.analyses.audit.page import page_of_many, page_of_one
         from calibench.analyses.audit.subject import Subject
         from calibench.ground.bar import with_progress
-        from calibench.ground.console import Terminal
         from calibench.runs import json_bytes, write_output
         from calibench.tables.markdown import markdown
         from calibench.tables.terminal import show
@@ -58,13 +57,11 @@ def run(options: argparse.Namespace) -> int:
         subject.new()  # a wrong argument is refused before anything is measured
     found = list(with_progress(map(_audit, subjects), len(subjects), "audit"))
     page = page_of_one(found[0]) if len(found) == 1 else page_of_many(found)
-    show(page, Terminal(), pipe_width=None)
+    show(page)
     if options.output is not None:
-        as_json = options.output.suffix == ".json"
-        content = (
-            json_bytes([audit.as_json() for audit in found]) if as_json else markdown(page).encode()
-        )
-        write_output(options.output, content)
+        as_json = json_bytes([audit.as_json() for audit in found])
+        of_suffix = {".json": as_json, ".md": markdown(page).encode()}
+        write_output(options.output, of_suffix[options.output.suffix])
     return int(any(audit.faults for audit in found))
 
 

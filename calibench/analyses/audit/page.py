@@ -8,7 +8,7 @@ from typing import Any
 
 from calibench.analyses.audit.questions import Check
 from calibench.analyses.audit.subject import Verdict
-from calibench.tables.grid import Grid, Heading
+from calibench.tables.grid import Grid, Heading, headings
 
 WORDS = {True: "yes", False: "no"}
 
@@ -34,37 +34,30 @@ class Audit:
 
     def as_json(self) -> dict[str, Any]:
         """The answers by question, with what was seen."""
-        found = {
-            check.name: {"holds": holds, "seen": seen}
-            for check, (holds, seen) in self.answers.items()
-        }
+        answers = self.answers.items()
+        found = {check.name: {"holds": holds, "seen": seen} for check, (holds, seen) in answers}
         return {"loss": self.name, "cost": self.cost, "faults": len(self.faults), "answers": found}
 
 
 def page_of_one(audit: Audit) -> Grid:
     """The questions about one loss, one a row; what was seen where the answer is no stands below."""
     rows = [[check.question, _word(audit, check)] for check in audit.answers]
-    seen = [
-        f"{check.name}: {what}"
-        for check, (holds, what) in audit.answers.items()
-        if what and not holds
-    ]
-    headings = [Heading("", label=True, left=True), Heading("", left=True)]
-    return Grid(f"Audit of {audit.name}", headings, rows, [*seen, *_footer([audit])])
+    answers = audit.answers.items()
+    seen = [f"{check.name}: {what}" for check, (holds, what) in answers if what and not holds]
+    columns = [*headings(""), Heading("", left=True)]
+    return Grid(f"Audit of {audit.name}", columns, rows, [*seen, *_footer([audit])])
 
 
 def page_of_many(audits: Sequence[Audit]) -> Grid:
     """A row for each loss, a column for each question."""
     checks = list(audits[0].answers)
-    headings = [
-        Heading("loss", label=True, left=True),
-        *(Heading(check.name, left=True) for check in checks),
-    ]
+    of_checks = [Heading(check.name, left=True) for check in checks]
     rows = [
         [audit.name, *(_word(audit, check) for check in checks), f"{audit.cost:.2f}"]
         for audit in audits
     ]
-    return Grid("Audit of losses", [*headings, Heading("cost")], rows, _footer(audits))
+    columns = [*headings("loss"), *of_checks, Heading("cost")]
+    return Grid("Audit of losses", columns, rows, _footer(audits))
 
 
 def _word(audit: Audit, check: Check) -> str:

@@ -40,9 +40,8 @@ class Subject:
         block = wrapped({"model": {"loss": self.block}})["model"]["loss"]
         parser = Parser(parser_mode="yaml")
         parser.add_subclass_arguments(CalibrationLoss, "loss", required=True)
-        loss: CalibrationLoss = parser.instantiate_classes(
-            parser.parse_object({"loss": block})
-        ).loss
+        found = parser.instantiate_classes(parser.parse_object({"loss": block}))
+        loss: CalibrationLoss = found.loss
         return loss
 
     def live(self, order: Tensor | None = None) -> CalibrationLoss:

@@ -27,11 +27,8 @@ examples:
   calibench analyse boundary -o boundary.png                  the paper's two losses and cross-entropy
   calibench analyse boundary FocalLoss:gamma=1 mylosses.my_loss --seeds 5 -o boundary.csv"""
 
-LOSSES = (
-    "CrossEntropyLoss",
-    "FocalLoss:gamma=10",
-    "FocalCalibrationLoss:gamma=10,weight=1.5",
-)
+LOSSES = ("CrossEntropyLoss", "FocalLoss:gamma=10", "FocalCalibrationLoss:gamma=10,weight=1.5")
+MEASURED = ("loss", "seed", "error", "ece", "slope")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +62,6 @@ def run(options: argparse.Namespace) -> int:
         from calibench.analyses.boundary.moons import trained
         from calibench.analyses.boundary.picture import picture
         from calibench.ground.bar import with_progress
-        from calibench.ground.console import Terminal
         from calibench.tables.terminal import show
 
     made = (
@@ -74,11 +70,8 @@ def run(options: argparse.Namespace) -> int:
         for seed in seeds
     )
     found = list(with_progress(made, len(blocks) * len(seeds), "networks"))
-    show(table_of(found), Terminal(), pipe_width=None)
-    numbers = [
-        {"loss": one.loss, "seed": one.seed, "error": one.error, "ece": one.ece, "slope": one.slope}
-        for one in found
-    ]
+    show(table_of(found))
+    numbers = [{name: getattr(one, name) for name in MEASURED} for one in found]
     write(options.output, numbers, lambda: picture(found))
     return 0
 
@@ -86,30 +79,20 @@ def run(options: argparse.Namespace) -> int:
 def table_of(found: Sequence[Found]) -> Grid:
     """Means and deviations over seeds."""
     from calibench.statistics import mean_std
-    from calibench.tables.grid import Grid, Heading, Number
+    from calibench.tables.grid import Grid, Number, headings
 
-    def number(values: Sequence[float], show: str) -> Number:
+    def number(loss: str, measured: str, factor: int, decimals: int) -> Number:
+        values = [factor * getattr(one, measured) for one in found if one.loss == loss]
         mean, std = mean_std([value for value in values if not math.isnan(value)])
-        return Number(format(mean, show), "" if math.isnan(std) else format(std, show))
+        return Number(f"{mean:.{decimals}f}", "" if math.isnan(std) else f"{std:.{decimals}f}")
 
-    rows: list[list[Number | str]] = []
-    for name in dict.fromkeys(one.loss for one in found):
-        own = [one for one in found if one.loss == name]
-        rows.append(
-            [
-                name,
-                number([100 * one.error for one in own], ".2f"),
-                number([100 * one.ece for one in own], ".2f"),
-                number([one.slope for one in own], ".3f"),
-            ]
-        )
-    headings = [
-        Heading("loss", label=True, left=True),
-        *map(Heading, ("error %", "ECE %", "slope at the boundary")),
-    ]
+    shown = [("error", 100, 2), ("ece", 100, 2), ("slope", 1, 3)]
+    losses = dict.fromkeys(one.loss for one in found)
+    rows = [[loss, *(number(loss, *of) for of in shown)] for loss in losses]
+    columns = headings("loss", "error %", "ECE %", "slope at the boundary")
     seeds = len({one.seed for one in found})
     footer = [
         f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed",
         "slope: mean length of the gradient of the probability along the boundary",
     ]
-    return Grid("Two moons", headings, rows, footer)
+    return Grid("Two moons", columns, rows, footer)

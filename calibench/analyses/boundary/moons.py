@@ -80,10 +80,8 @@ def trained(
     test, truth = moons(TEST, noise=noise, seed=seed + 1_000_000)
     probs = network(test).double().softmax(1)
     error = float((probs.argmax(1) != truth).double().mean())
-    slope = slope_along_boundary(network)
-    return Found(
-        name, seed, network, points, target, error, float(calibration_error(probs, truth)), slope
-    )
+    measured = error, float(calibration_error(probs, truth)), slope_along_boundary(network)
+    return Found(name, seed, network, points, target, *measured)
 
 
 def field(network: Network) -> tuple[Tensor, Tensor]:

@@ -25,19 +25,11 @@ def picture(found: Sequence[Found]) -> Figure:
         axes.contour(xs, ys, p.numpy(), levels=[0.5], colors="black", linewidths=1.2)
         for label, shape in enumerate("o^"):
             own = one.points[one.target == label]
-            axes.scatter(
-                own[:, 0],
-                own[:, 1],
-                s=6,
-                marker=shape,
-                color="black",
-                edgecolors="white",
-                linewidths=0.2,
-            )
+            look = {"color": "black", "edgecolors": "white", "linewidths": 0.2}
+            axes.scatter(*own.T, s=6, marker=shape, **look)
+        measured = f"ECE {100 * one.ece:.1f} %, slope at the boundary {one.slope:.2f}"
+        axes.set_title(f"{one.loss.replace(':', chr(10))}\n{measured}")
         axes.set(xlim=(xs[0], xs[-1]), ylim=(ys[0], ys[-1]))
-        axes.set_title(
-            f"{one.loss.replace(':', chr(10))}\nECE {100 * one.ece:.1f} %, slope at the boundary {one.slope:.2f}"
-        )
         tidied(axes)
     bar = figure.colorbar(drawn, ax=grid, shrink=0.7).ax
     bar.tick_params(labelsize=6)

@@ -71,11 +71,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _numbers(maps: Mapping[str, FeatureMaps]) -> Iterator[dict[str, Any]]:
+    names = ("target", "predicted", "confidence", "pca_1", "pca_2", "tsne_1", "tsne_2")
     for label, of in maps.items():
-        columns = zip(of.target, of.predicted, of.confidence, of.pca, of.tsne, strict=True)
-        for target, predicted, confidence, pca, tsne in columns:
-            yield {
-                "loss": label, "target": int(target), "predicted": int(predicted),
-                "confidence": float(confidence), "pca_1": float(pca[0]), "pca_2": float(pca[1]),
-                "tsne_1": float(tsne[0]), "tsne_2": float(tsne[1]),
-            }  # fmt: skip
+        columns = (of.target, of.predicted, of.confidence, *of.pca.T, *of.tsne.T)
+        for values in zip(*(column.tolist() for column in columns), strict=True):
+            yield {"loss": label, **dict(zip(names, values, strict=True))}

@@ -59,14 +59,12 @@ def read_boxes(path: Path, classes: Sequence[str]) -> list[Box]:
             image, label, *texts = row[: len(FIELDS)]
             x, y, width, height = map(float, texts)
         except ValueError:
-            raise UsageError(
-                f"{path}, row {number}: {', '.join(FIELDS)} are expected, got {','.join(row)}."
-            ) from None
+            said = f"{', '.join(FIELDS)} are expected, got {','.join(row)}."
+            raise UsageError(f"{path}, row {number}: {said}") from None
         label = ALSO_CALLED.get(label, label)
         if label not in classes:
-            raise UsageError(
-                f"{path}, row {number}: there is no class `{label}`{near_matches(label, classes)}."
-            )
+            near = near_matches(label, classes)
+            raise UsageError(f"{path}, row {number}: there is no class `{label}`{near}.")
         if not (np.isfinite([x, y]).all() and 0 < width < np.inf and 0 < height < np.inf):
             raise UsageError(f"{path}, row {number}: the box {','.join(texts)} has no area.")
         boxes.append(Box(image, label, (x, y, x + width, y + height)))

@@ -19,11 +19,10 @@ from calibench.analyses.run_arguments import labels_of
 from calibench.data import ClassificationDataModule
 from calibench.data.images.decode import fitted
 from calibench.ground.bar import with_progress
-from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.output import say
 from calibench.plots.picture import Picture
-from calibench.tables.grid import Grid, Heading, Number
+from calibench.tables.grid import Grid, Number, headings
 from calibench.tables.terminal import show
 from calibench.training.trained import trained_network
 
@@ -77,7 +76,7 @@ def draw(options: argparse.Namespace) -> None:
     ]  # fmt: skip
     Picture(picture(columns, rows), numbers).write(options.output)
     if lines:
-        show(_table(lines, asked.places), Terminal(), pipe_width=None)
+        show(_table(lines, asked.places))
 
 
 def _scores(
@@ -103,9 +102,8 @@ def _maximum(heat: npt.NDArray[np.float32]) -> dict[str, int]:
 def _asked(options: argparse.Namespace, data: ClassificationDataModule) -> Asked:
     names, total = data.task.names, len(data.splits.test.target)
     if options.label is not None and options.label not in names:
-        raise UsageError(
-            f"`--class {options.label}`: there is no such class{near_matches(options.label, names)}."
-        )
+        near = near_matches(options.label, names)
+        raise UsageError(f"`--class {options.label}`: there is no such class{near}.")
     image = data.stored_of_test(torch.arange(1))
     if data.transform(image).dim() != 4:
         raise UsageError(f"Grad-CAM is of images; {data.title()} has none.")
@@ -176,10 +174,10 @@ def _found(
 
 def _table(lines: Sequence[tuple[str, Mapping[str, float]]], places: Places) -> Grid:
     names = list(lines[0][1])
-    headings = [Heading("run", label=True, left=True), *(Heading(f"{name} %") for name in names)]
+    columns = headings("run", *(f"{name} %" for name in names))
     rows: list[list[Number | str]] = [
         [label, *(Number(f"{100 * found[name]:.1f}") for name in names)] for label, found in lines
     ]
     number = sum(map(len, places.values()))
     footer = [f"{len(places)} pairs of an image and a class, with {number} boxes"]
-    return Grid("", headings, rows, footer)
+    return Grid("", columns, rows, footer)

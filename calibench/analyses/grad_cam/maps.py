@@ -59,17 +59,15 @@ def feature_layer(network: nn.Module, inputs: Tensor, layer: str = AUTO) -> str:
     maps = {name: out.dim() == 4 for name, out in outputs.items() if _positions(out) > 1}
     if layer != AUTO:
         if layer not in outputs:
-            raise UsageError(
-                f"`--layer {layer}`: the network has no such layer{near_matches(layer, maps)}."
-            )
+            near = near_matches(layer, maps)
+            raise UsageError(f"`--layer {layer}`: the network has no such layer{near}.")
         if outputs[layer].dim() != 4:
             raise UsageError(f"`--layer {layer}` gives no feature map (N, C, height, width).")
         return layer
     last = next(reversed(maps), None)
     if last is None or not maps[last]:  # the patches that a transformer begins with are no features
-        raise UsageError(
-            "the network ends in no feature map of several positions: name a layer by `--layer`."
-        )
+        said = "the network ends in no feature map of several positions"
+        raise UsageError(f"{said}: name a layer by `--layer`.")
     return last
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,18 +38,14 @@ class Row(NamedTuple):
 def picture(columns: Sequence[Column], rows: Sequence[Row]) -> Figure:
     """Draw maps over their images, a column for each image and a row for each run."""
     figure, grid = panels(len(columns) * (len(rows) + 1), columns=len(columns), height=PANEL_HEIGHT)
-    for axes, column in zip(grid, columns, strict=False):
-        _draw_image(axes, column, column.title)
     across = len(columns)
-    for place, row in enumerate(rows, start=1):
-        panels_of_row = grid[place * across : (place + 1) * across]
-        panels_of_row[0].set_ylabel(row.label)
-        for axes, column, heat, name in zip(
-            panels_of_row, columns, row.heat, row.classes, strict=True
-        ):
-            _draw_image(
-                axes, column, f"evidence for {name}" if heat.any() else f"no evidence for {name}"
-            )
+    first, *others = (grid[start : start + across] for start in range(0, len(grid), across))
+    for axes, column in zip(first, columns, strict=True):
+        _draw_image(axes, column, column.title)
+    for own, row in zip(others, rows, strict=True):
+        own[0].set_ylabel(row.label)
+        for axes, column, heat, name in zip(own, columns, row.heat, row.classes, strict=True):
+            _draw_image(axes, column, f"{'' if heat.any() else 'no '}evidence for {name}")
             axes.imshow(heat, cmap="inferno", vmin=0, vmax=1, alpha=OPACITY)
     return figure
 
@@ -65,10 +61,7 @@ def _draw_image(axes: Axes, column: Column, title: str) -> None:
     for left, top, right, bottom in () if column.boxes is None else column.boxes:
         # the centre of the first pixel is at 0, its edge at -0.5
         corner = (left - 0.5, top - 0.5)
-        axes.add_patch(
-            Rectangle(
-                corner, right - left, bottom - top, fill=False, color=PALETTE[5], linewidth=1.2
-            )
-        )
+        look: dict[str, Any] = {"fill": False, "color": PALETTE[5], "linewidth": 1.2}
+        axes.add_patch(Rectangle(corner, right - left, bottom - top, **look))
     axes.set(xticks=[], yticks=[], title=title)
     tidied(axes)

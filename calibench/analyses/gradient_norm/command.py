@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibench.analyses.gradient_norm.entry import Entry
 from calibench.analyses.output import add_output_argument, check_file, write
 from calibench.analyses.run_arguments import add_runs_arguments, finished_runs, labels_of
 from calibench.ground.arguments import integer_from
@@ -17,6 +16,7 @@ from calibench.ground.output import loading
 from calibench.runs import Run
 
 if TYPE_CHECKING:
+    from calibench.analyses.gradient_norm.norms import Entry
     from calibench.tables.grid import Grid
 
 DESCRIPTION = """\
@@ -58,12 +58,11 @@ def run(options: argparse.Namespace) -> int:
     with loading():
         from calibench.analyses.gradient_norm.picture import picture
         from calibench.ground.bar import with_progress
-        from calibench.ground.console import Terminal
         from calibench.tables.terminal import show
 
     made = _entries(runs, found, trusted=options.trust)
     entries = list(with_progress(made, sum(max(1, len(paths)) for paths in found), "checkpoints"))
-    show(table_of(entries), Terminal(), pipe_width=None)
+    show(table_of(entries))
     write(options.output, list(_numbers(entries)), lambda: picture(entries))
     return 0
 
@@ -96,7 +95,7 @@ def checkpoints(run: Run, epochs: list[int] | None) -> dict[int, Path]:
 
 def _entries(runs: list[Run], found: list[dict[int, Path]], *, trusted: bool) -> Iterator[Entry]:
     """The norms of each run after each epoch."""
-    from calibench.analyses.gradient_norm.norms import gradient_norms
+    from calibench.analyses.gradient_norm.norms import Entry, gradient_norms
     from calibench.data.task import Multiclass
     from calibench.training.trained import trained_network
 
@@ -108,33 +107,26 @@ def _entries(runs: list[Run], found: list[dict[int, Path]], *, trusted: bool) ->
         for path in paths.values() or [None]:
             if path is not None:
                 trained.load(path)
-            batches = data.plain_batches("train")
-            norms = gradient_norms(
-                trained.backbone, trained.loss, batches, batch_size=data.batch_size
-            )
+            of = trained.backbone, trained.loss, data.plain_batches("train")
+            norms = gradient_norms(*of, batch_size=data.batch_size)
             yield Entry(label, trained.epoch, norms)
 
 
 def table_of(entries: list[Entry]) -> Grid:
     """Correlations and spread of each run and epoch."""
     from calibench.analyses.gradient_norm.norms import N_BINS, summary
-    from calibench.tables.grid import Grid, Heading, Number
+    from calibench.tables.grid import Grid, Heading, Number, headings
 
     names = ("Pearson", "Spearman", "std within bins", "over std of all", "mean norm")
-    headings = [Heading("loss", label=True, left=True), Heading("epoch", label=True), *map(Heading, names)]  # fmt: skip
+    columns = [*headings("loss"), Heading("epoch", label=True), *map(Heading, names)]
     rows: list[list[Number | str]] = []
-    for entry in entries:
-        found = summary(entry.norms)
-        rows.append(
-            [
-                entry.label,
-                str(entry.epoch),
-                *(Number(f"{value:.3f}") for value in (found.pearson, found.spearman)),
-                Number(f"{found.spread:.4g}"),
-                Number(f"{found.relative:.3f}"),
-                Number(f"{float(entry.norms.norm.mean()):.4g}"),
-            ]
-        )
+    for of in entries:
+        found, mean = summary(of.norms), float(of.norms.norm.mean())
+        shown = (
+            f"{found.pearson:.3f}", f"{found.spearman:.3f}", f"{found.spread:.4g}",
+            f"{found.relative:.3f}", f"{mean:.4g}",
+        )  # fmt: skip
+        rows.append([of.label, str(of.epoch), *map(Number, shown)])
     coupled = dict.fromkeys(entry.label for entry in entries if entry.norms.coupled)
     footer = [
         f"{len(entries[0].norms.norm)} training examples; gradient of the last linear layer",
@@ -144,7 +136,7 @@ def table_of(entries: list[Entry]) -> Grid:
             for label in coupled
         ),
     ]
-    return Grid("Gradient norm against uncertainty", headings, rows, footer)
+    return Grid("Gradient norm against uncertainty", columns, rows, footer)
 
 
 def _numbers(entries: list[Entry]) -> Iterator[dict[str, Any]]:

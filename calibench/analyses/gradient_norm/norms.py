@@ -41,6 +41,14 @@ class Norms(NamedTuple):
     coupled: bool
 
 
+class Entry(NamedTuple):
+    """The norms of a run after an epoch."""
+
+    label: str
+    epoch: int
+    norms: Norms
+
+
 class Summary(NamedTuple):
     """How closely the norm follows the Brier score.
 

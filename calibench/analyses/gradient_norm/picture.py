@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from calibench.analyses.gradient_norm.entry import Entry
+    from calibench.analyses.gradient_norm.norms import Entry
 
 CELLS = 45
 DENSITY_BINS = 60

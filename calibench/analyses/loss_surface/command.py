@@ -64,7 +64,6 @@ def run(options: argparse.Namespace) -> int:
         from calibench.analyses.loss_surface.picture import Surface, picture
         from calibench.analyses.loss_surface.weights import CLASSES
         from calibench.ground.bar import with_progress
-        from calibench.ground.console import Terminal
         from calibench.plots.picture import Picture
         from calibench.tables.terminal import show
 
@@ -77,18 +76,15 @@ def run(options: argparse.Namespace) -> int:
     computed = (list(surface.numbers()) for surface in surfaces)
     numbers = [row for rows in with_progress(computed, len(surfaces), "losses") for row in rows]
     Picture(picture(surfaces), numbers).write(options.output)
-    show(table_of(surfaces), Terminal(), pipe_width=None)
+    show(table_of(surfaces))
     return 0
 
 
 def table_of(surfaces: Sequence[Surface]) -> Grid:
     """The peak and the crossing of the gradient's weight, and phi's root, of each loss."""
-    from calibench.tables.grid import HOLE, Grid, Heading, Number
+    from calibench.tables.grid import HOLE, Grid, Number, headings
 
-    headings = [
-        Heading("loss", label=True, left=True),
-        *map(Heading, ("largest weight at", "below 1 from", "rests at")),
-    ]
+    columns = headings("loss", "largest weight at", "below 1 from", "rests at")
     rows: list[list[Number | str]] = [
         [s.label, *(HOLE if p is None else Number(f"{p:.3f}") for p in s.places.values())]
         for s in surfaces
@@ -97,4 +93,4 @@ def table_of(surfaces: Sequence[Surface]) -> Grid:
         "largest weight at, below 1 from: probabilities of the target, of the weight on cross-entropy's gradient",
         f"rests at: the probability that training gives to a class whose true probability is {surfaces[0].posterior:g}",
     ]
-    return Grid("Losses beside cross-entropy", headings, rows, footer)
+    return Grid("Losses beside cross-entropy", columns, rows, footer)

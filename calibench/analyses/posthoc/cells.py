@@ -100,10 +100,7 @@ def _further(
     val: Predictions,
     test: Predictions,
 ) -> Numbers:
-    from calibench.evaluation.further_metrics import (  # torchmetrics: 5 s
-        further_rows,
-        import_metrics,
-    )
+    from calibench.evaluation.further_metrics import further_rows, import_metrics  # torchmetrics
 
     import_metrics(blocks)
     labelled = LabelledSet.of(test, log_probs, torch.from_numpy(test.target))

@@ -7,14 +7,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-import pandas as pd
-
 from calibench.analyses.posthoc import cells
 from calibench.analyses.posthoc.cells import Block, Cell
 from calibench.analyses.posthoc.pictures import pictures
 from calibench.analyses.posthoc.results import Results
 from calibench.analyses.posthoc.sources import sources
-from calibench.analyses.posthoc.summary import TS, Summary, curve_grid, curves, frame, summarised
+from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, summarised
 from calibench.config.catalogue import class_called, load_plugins, panel, value_names
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.files import Reader
@@ -27,7 +25,6 @@ from calibench.ground.processes import spread
 from calibench.runs import write_output
 from calibench.runs.key import RAW
 from calibench.runs.lock import held
-from calibench.tables.grid import Grid
 from calibench.tables.markdown import markdown
 from calibench.tables.terminal import show
 from calibench.tables.titles import direction
@@ -50,9 +47,8 @@ def benchmark(options: argparse.Namespace) -> int:
     )  # fmt: skip
     if not planned:
         most = max(source.fitted_on for source in found)
-        raise ValueError(
-            f"`--sizes`: no source has so many validation examples; the largest has {most}."
-        )
+        few = f"no source has so many validation examples; the largest has {most}."
+        raise ValueError(f"`--sizes`: {few}")
     output: Path = options.output
     with held(output / ".posthoc.lock"):
         results = Results(output / "results.csv", options.metrics)
@@ -85,10 +81,7 @@ def _asked(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
         further += [cls] * (cls not in panel())
     blocks: list[Block] = []
     if further:
-        from calibench.evaluation.further_metrics import (  # torchmetrics: 5 s
-            blocks_named,
-            described,
-        )
+        from calibench.evaluation.further_metrics import blocks_named, described  # torchmetrics
 
         blocks = [*blocks_named(further)]
         columns += described(blocks)
@@ -125,9 +118,9 @@ def _report(
     summary = summarised(found[found["size"] == max(found["size"])], options.metrics)
     table = curves(found, summary.first)
     console = Terminal()
-    grids = [*_grids(summary, table)]
+    grids = [summary.grid(), *([] if table is None else [curve_grid(table, summary.first)])]
     for grid in grids:
-        show(grid, console, pipe_width=None)
+        show(grid, console)
     failed = [row for row in results.of(planned) if str(row["note"]).startswith("failed")]
     for row in failed[:3]:
         console.print(f"{row['model']} {row['calibrator']}: {row['note']}", soft_wrap=True)
@@ -135,9 +128,3 @@ def _report(
     for name, picture in pictures(summary, table):
         picture.write(output / f"{name}.svg")
     console.print(f"{output} holds results.csv, summary.md and the pictures.", soft_wrap=True)
-
-
-def _grids(summary: Summary, table: pd.DataFrame | None) -> Iterator[Grid]:
-    yield summary.grid()
-    if table is not None:
-        yield curve_grid(table, summary.first)

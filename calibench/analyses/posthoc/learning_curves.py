@@ -63,12 +63,10 @@ def run(options: argparse.Namespace) -> int:
     file = options.results / "results.csv" if options.results.is_dir() else options.results
     check_output(options.output, file)
     if not file.is_file():
-        raise UsageError(
-            f"there is no {file}: `calibench posthoc --sizes 100 300 1000` writes one."
-        )
-    picture(_read(file, options.metric), options.metric, options.calibrators).write(
-        options.output, width=options.width
-    )
+        said = "`calibench posthoc --sizes 100 300 1000` writes one."
+        raise UsageError(f"there is no {file}: {said}")
+    drawn = picture(_read(file, options.metric), options.metric, options.calibrators)
+    drawn.write(options.output, width=options.width)
     return 0
 
 
@@ -82,9 +80,8 @@ def _read(file: Path, metric: str) -> pd.DataFrame:
             raise UsageError(f"{file} has no column `{name}`{near_matches(name, found.columns)}.")
     found = found[(found["size"] > 0) & np.isfinite(found[metric])]
     if found["size"].nunique() < 2:
-        raise UsageError(
-            f"{file} has fewer than two sizes: `calibench posthoc --sizes 100 300 1000`."
-        )
+        more = "`calibench posthoc --sizes 100 300 1000`."
+        raise UsageError(f"{file} has fewer than two sizes: {more}")
     return found
 
 
@@ -98,11 +95,10 @@ def picture(found: pd.DataFrame, metric: str, calibrators: list[str]) -> Picture
     from calibench.plots.picture import Picture
     from calibench.plots.style import legend_below, panels
 
+    known = found["calibrator"].unique()
     for name in calibrators:
-        if name not in set(found["calibrator"]):
-            raise UsageError(
-                f"no results of `{name}`{near_matches(name, found['calibrator'].unique())}."
-            )
+        if name not in known:
+            raise UsageError(f"no results of `{name}`{near_matches(name, known)}.")
     chosen = calibrators or _best(found, metric)
     datasets = list(dict.fromkeys(found["dataset"]))
     figure, grid = panels(len(datasets), columns=3)
@@ -127,11 +123,8 @@ def picture(found: pd.DataFrame, metric: str, calibrators: list[str]) -> Picture
 
 
 def _short(name: str) -> str:
-    return (
-        name
-        if len(initials(name)) < 2
-        else name.removesuffix("Calibration").removesuffix("Scaling")
-    )
+    short = name.removesuffix("Calibration").removesuffix("Scaling")
+    return short if len(initials(name)) > 1 else name
 
 
 def _scaled(curve: LearningCurve, scale: float) -> LearningCurve:
@@ -153,16 +146,10 @@ def _curves(found: pd.DataFrame, metric: str) -> dict[str, LearningCurve]:
     """The curve of each calibrator that has finite values of some model at every size, over such models."""
     from calibench.plots.learning_curves import LearningCurve
 
-    sizes = sorted(found["size"].unique())
-    curves = {}
-    for name, own in found.groupby("calibrator"):
-        of_draws = (
-            own.groupby(["model", "seed", "size"])[metric].agg(["mean", "std"]).unstack("size")
-        )
-        whole = of_draws[of_draws["mean"].notna().all(axis=1)]
-        if len(whole) and of_draws["mean"].shape[1] == len(sizes):
-            mean, std = (whole[part].mean()[sizes].to_numpy(float) for part in ("mean", "std"))
-            curves[str(name)] = LearningCurve(
-                own["size"].drop_duplicates().sort_values().to_numpy(float), mean, std
-            )
-    return curves
+    draws = found.groupby(["calibrator", "model", "seed", "size"])[metric]
+    by_size = draws.agg(["mean", "std"]).unstack("size")
+    whole = by_size[by_size["mean"].notna().all(axis=1)].groupby("calibrator").mean()
+    sizes = by_size["mean"].columns.to_numpy(float)
+    parts = (whole[part].to_numpy(float) for part in ("mean", "std"))
+    curves = zip(map(str, whole.index), *parts, strict=True)
+    return {name: LearningCurve(sizes, mean, std) for name, mean, std in curves}

@@ -123,9 +123,7 @@ def _calibrators(given: str) -> list[str | dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     blocks = read_yaml(path.read_text(encoding="utf-8"))
-    paths = [
-        block.get("class_path") if isinstance(block, dict) else block for block in blocks or ()
-    ]
+    paths = [one.get("class_path") if isinstance(one, dict) else one for one in blocks or ()]
     if not isinstance(blocks, list) or not all(isinstance(name, str) for name in paths):
         raise UsageError(
             f"{path} must hold a list of names and of {{class_path, init_args}}, as `evaluation.calibrators` does."

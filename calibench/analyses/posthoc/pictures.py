@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pandas as pd
 from calibench.analyses.posthoc.summary import SCORES, TS, Summary
 from calibench.plots.critical_difference import draw_critical_difference
 from calibench.plots.picture import Picture
-from calibench.plots.style import GREY, PALETTE, color, legend_below, line, panels, tidied
+from calibench.plots.style import GREY, PALETTE, color, legend_below, line, panel, panels, tidied
 from calibench.runs.key import RAW
 from calibench.tables.titles import metric_info
 
@@ -44,20 +45,11 @@ def improvements(summary: Summary) -> Picture:
     grid[0].set_yticks(range(len(names)), names)
     width, height = figure.get_size_inches()
     figure.set_size_inches(width + 1.2, height)
-    estimates = [
-        (place, name, summary.improvement[*place, name]) for place in shown for name in names
-    ]
-    numbers = [
-        {
-            "metric": score,
-            "over": of,
-            "calibrator": name,
-            "phi": e.mean,
-            "low": e.low,
-            "high": e.high,
-        }
-        for (score, of), name, e in estimates
-    ]
+    numbers = []
+    for (score, of), name in product(shown, names):
+        e = summary.improvement[score, of, name]
+        phi = {"phi": e.mean, "low": e.low, "high": e.high}
+        numbers.append({"metric": score, "over": of, "calibrator": name, **phi})
     return Picture(figure, numbers)
 
 
@@ -82,30 +74,25 @@ def _draw_improvement(axes: Axes, summary: Summary, names: list[str], score: str
 def ranks(summary: Summary) -> Picture:
     """The critical-difference diagram."""
     assert summary.ranks is not None
-    figure, (axes,) = panels(1)
-    figure.set_size_inches(8.5, 0.15 * len(summary.names) + 2.2)
-    draw_critical_difference(
-        axes, summary.names, summary.ranks.mean_ranks, summary.ranks.critical_difference,
-        title=f"mean ranks by {metric_info(summary.first).title}, {summary.sets[1]} models",
-    )  # fmt: skip
-    ranked = zip(summary.names, summary.ranks.mean_ranks, strict=True)
+    mean_ranks, critical = summary.ranks.mean_ranks, summary.ranks.critical_difference
+    figure, axes = panel(8.5, 0.15 * len(summary.names) + 2.2)
+    title = f"mean ranks by {metric_info(summary.first).title}, {summary.sets[1]} models"
+    draw_critical_difference(axes, summary.names, mean_ranks, critical, title=title)
     numbers = [
-        {
-            "calibrator": name,
-            "mean_rank": rank,
-            "critical_difference": summary.ranks.critical_difference,
-        }
-        for name, rank in ranked
+        {"calibrator": name, "mean_rank": rank, "critical_difference": critical}
+        for name, rank in zip(summary.names, mean_ranks, strict=True)
     ]
     return Picture(figure, numbers)
 
 
 def seconds(summary: Summary) -> Picture:
     """Median CPU seconds of a fit against the win rate."""
-    figure, (axes,) = panels(1)
-    figure.set_size_inches(6.4, 4.2)
+    figure, axes = panel(6.4, 4.2)
+    numbers = []
     for name in (name for name in summary.names if name != RAW):
-        spent, wins = max(summary.seconds[name], 1e-3), 100 * summary.win_rate[name].mean
+        taken, rate = summary.seconds[name], summary.win_rate[name].mean
+        numbers.append({"calibrator": name, "seconds": taken, "win_rate": rate})
+        spent, wins = max(taken, 1e-3), 100 * rate
         axes.plot(spent, wins, "o", color=PALETTE[0], markersize=3.5)
         short = name.removesuffix("Calibration").removesuffix("Scaling")
         axes.annotate(short, (spent, wins), (3, 2), textcoords="offset points", fontsize=6)
@@ -113,22 +100,12 @@ def seconds(summary: Summary) -> Picture:
     axes.xaxis.set_major_formatter("{x:g}")
     axes.margins(x=0.12)
     tidied(axes)
-    numbers = [
-        {
-            "calibrator": name,
-            "seconds": summary.seconds[name],
-            "win_rate": summary.win_rate[name].mean,
-        }
-        for name in summary.names
-        if name != RAW
-    ]
     return Picture(figure, numbers)
 
 
 def learning_curves(curves: pd.DataFrame, metric: str) -> Picture:
     """PHI over raw by number of validation examples; calibrators that harm at every size are left out."""
-    figure, (axes,) = panels(1)
-    figure.set_size_inches(5.4, 3.6)
+    figure, axes = panel(5.4, 3.6)
     helpful = curves[(curves > 0).any(axis=1)].sort_values(curves.columns[-1], ascending=False)
     for place, (name, values) in enumerate(helpful.iterrows()):
         axes.plot(

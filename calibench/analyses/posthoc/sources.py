@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -148,23 +148,19 @@ def _known(source: Source, reader: Reader) -> Source:
     sets = load(source, reader)
     for part in sets.values():
         if part.labels is not None:
-            raise ValueError(
-                f"{where}: several labels an example; calibrators of classes are compared."
-            )
+            said = "several labels an example; calibrators of classes are compared."
+            raise ValueError(f"{where}: {said}")
         if not np.isfinite(part.logits).all():
-            raise ValueError(
-                f"{where}: a probability of exactly 0; say with --clip, 1e-12 say, what it counts as."
-            )
+            said = "a probability of exactly 0; say with --clip, 1e-12 say, what it counts as."
+            raise ValueError(f"{where}: {said}")
         if not len(part.target) or part.target.min() < 0:
             raise ValueError(f"{where}: examples without a label.")
     first = next(iter(sets.values()))
     if any(part.logits.shape[1] != first.logits.shape[1] for part in sets.values()):
         raise ValueError(f"{where}: val and test have different numbers of classes.")
     digest = source.digest or _digest(path for _, path in source.files)
-    return Source(
-        source.dataset, source.model, source.seed, source.files, source.entry,
-        digest[:10], len(first.target), first.logits.shape[1],
-    )  # fmt: skip
+    examples, classes = first.logits.shape
+    return replace(source, digest=digest[:10], examples=examples, classes=classes)
 
 
 def _digest(paths: Iterator[Path]) -> str:

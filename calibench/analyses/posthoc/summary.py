@@ -13,7 +13,7 @@ import pandas as pd
 
 from calibench.runs.key import RAW
 from calibench.statistics.ranks import RankComparison, compare_ranks
-from calibench.tables.grid import Grid, Heading, Number
+from calibench.tables.grid import Grid, Heading, Number, headings
 from calibench.tables.titles import metric_info
 
 Floats = npt.NDArray[np.floating]
@@ -83,10 +83,8 @@ class Summary:
         titles = {name: metric_info(name).label for name in self.means}
         columns = [Heading("#", label=True), Heading("calibrator", label=True, left=True)]
         columns += [Heading("mean rank"), Heading("wins %")]
-        columns += [
-            Heading(f"PHI {titles[score]}\nover {of}") for score in scores for of in ("raw", "TS")
-        ]
-        columns += [Heading(titles[name]) for name in others] + [Heading("fit s")]
+        phi = [f"PHI {titles[score]}\nover {of}" for score in scores for of in ("raw", "TS")]
+        columns += map(Heading, (*phi, *(titles[name] for name in others), "fit s"))
         rows = [self._row(place, name, scores, others) for place, name in enumerate(self.names, 1)]
         title = f"post-hoc calibrators{f', fitted on {self.size} examples' if self.size else ''}"
         return Grid(title, columns, rows, self._footer())
@@ -225,16 +223,13 @@ def curves(found: pd.DataFrame, metric: str) -> pd.DataFrame | None:
 
 def curve_grid(table: pd.DataFrame, metric: str) -> Grid:
     """Learning curves as a table; the best of each size is bold."""
-    columns = [Heading("calibrator", label=True, left=True)]
-    columns += [Heading(f"{size:g}") for size in table.columns]
+    columns = headings("calibrator", *(f"{size:g}" for size in table.columns))
     best = table.max()
     order = table.iloc[:, -1].sort_values(ascending=False).index
+    of_sizes = {name: table.loc[name].items() for name in order}
     rows: list[list[Number | str]] = [
-        [
-            str(name),
-            *(Number(f"{v:.4f}", best=v == best[size]) for size, v in table.loc[name].items()),
-        ]
-        for name in order
+        [str(name), *(Number(f"{v:.4f}", best=v == best[size]) for size, v in values)]
+        for name, values in of_sizes.items()
     ]
     title = f"PHI of {metric_info(metric).title} over raw by number of validation examples"
     return Grid(title, columns, rows, ["bold: the highest of the column"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +15,9 @@ from calibench.leaderboard.table import Row, Table
 from calibench.plots.kinds.naming import after, scale_of, with_bins
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request
-from calibench.plots.style import GREY, PALETTE, panels, tidied
+from calibench.plots.style import GREY, PALETTE, panel, tidied
 from calibench.runs.key import RAW
-from calibench.statistics.stratified import (
-    Interval,
-    interquartile_mean,
-    probability_of_improvement,
-)
+from calibench.statistics.stratified import Interval, interquartile_mean, probability_of_improvement
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,8 +41,8 @@ def interquartile_means(request: Request) -> Picture:
         runs, scale = _relative(runs), 1.0
         unit = f"{unit}, relative to each table's mean over losses"
     found = {loss: interquartile_mean(of) for loss, of in runs.items()}
-    picture = _drawn(found, scale, unit, "interquartile mean", column.info.direction, request)
-    return Picture(picture.figure, [{**row, "metric": str(column)} for row in picture.numbers])
+    how: Any = {"scale": scale, "direction": column.info.direction, "metric": str(column)}
+    return _drawn(request, found, unit, title="interquartile mean", **how)
 
 
 def improvement(request: Request) -> Picture:
@@ -63,12 +60,12 @@ def improvement(request: Request) -> Picture:
     if not found:
         raise ValueError(f"there is no loss beside {baseline} to compare with it.")
     unit = f"probability that a run is better than {baseline}'s by {_title(request, column)}"
-    picture = _drawn(found, 1.0, unit, "probability of improvement", 1, request)
+    about = {"baseline": baseline, "metric": str(column)}
+    picture = _drawn(request, found, unit, title="probability of improvement", **about)
     axes = picture.figure.axes[0]
     axes.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
     axes.set_xlim(-0.02, 1.02)
-    numbers = [{**row, "baseline": baseline, "metric": str(column)} for row in picture.numbers]
-    return Picture(picture.figure, numbers)
+    return picture
 
 
 def _baseline(request: Request, runs: Runs) -> str:
@@ -78,10 +75,8 @@ def _baseline(request: Request, runs: Runs) -> str:
     found = dict.fromkeys(row.label for row in rows if named in (row.loss, row.label))
     labels = [label for label in found if label in runs]
     if not labels:
-        near = near_matches(named, runs)
-        raise ValueError(
-            f"there are no runs of the baseline {named}{near}: `--baseline LOSS` names it."
-        )
+        none = f"there are no runs of the baseline {named}{near_matches(named, runs)}"
+        raise ValueError(f"{none}: `--baseline LOSS` names it.")
     return labels[0]
 
 
@@ -136,17 +131,12 @@ def _relative(runs: Runs) -> Runs:
 
 
 def _drawn(
-    found: Mapping[str, Interval],
-    scale: float,
-    unit: str,
-    name: str,
-    direction: int,
-    request: Request,
-) -> Picture:
-    """A point with its interval for each loss, best on top."""
+    request: Request, found: Mapping[str, Interval], unit: str, *, title: str,
+    scale: float = 1.0, direction: int = 1, **about: str,
+) -> Picture:  # fmt: skip
+    """A point with its interval for each loss, best on top; `about` is in each row of the numbers."""
     order = sorted(found, key=lambda loss: -direction * found[loss].value)
-    figure, (axes,) = panels(1)
-    figure.set_size_inches(5, 1.0 + ROW * len(order))
+    figure, axes = panel(5, 1.0 + ROW * len(order))
     for place, loss in enumerate(order):
         of = found[loss]
         axes.hlines(
@@ -155,13 +145,11 @@ def _drawn(
         axes.plot(scale * of.value, place, "o", color=PALETTE[0], markersize=4)
     axes.set_yticks(range(len(order)), order)
     axes.set_ylim(len(order) - 0.5, -0.5)
-    axes.set(xlabel=f"{unit}\n{_interval(request)}", title=_tables(request, name))
+    several = f"{len(request.tables)} tables"
+    where = several if len(request.tables) > 1 else request.table.title
+    axes.set(xlabel=f"{unit}\n{_interval(request)}", title=f"{title}\n{where}")
     _tidied(axes)
-    numbers = [
-        {"loss": loss, "value": found[loss].value, "low": found[loss].low, "high": found[loss].high}
-        for loss in order
-    ]
-    return Picture(figure, numbers)
+    return Picture(figure, [{"loss": loss, **asdict(found[loss]), **about} for loss in order])
 
 
 def _interval(request: Request) -> str:
@@ -175,8 +163,3 @@ def _tidied(axes: Axes) -> None:
     axes.grid(axis="x", color="#E5E5E5", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.xaxis.label.set_fontsize(7)
-
-
-def _tables(request: Request, name: str) -> str:
-    number = len(request.tables)
-    return f"{name}\n{request.tables[0].title if number == 1 else f'{number} tables'}"

@@ -12,7 +12,7 @@ from calibench.plots.curves import roc as roc_curve
 from calibench.plots.kinds.naming import after, row_title
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request
-from calibench.plots.style import label_outer, legend_below, panels
+from calibench.plots.style import label_outer, legend_below, panel, panels
 from calibench.runs.key import RAW, TEST
 
 POINTS = 500  # of a curve
@@ -50,23 +50,18 @@ def class_reliability(request: Request) -> Picture:
     for row in request.rows:
         records = list(row.records.values())
         test = [load_predictions(record, TEST) for record in records]
-        names = class_names(test[0])
+        names = class_names(test[0].metadata, test[0].logits.shape[1])
         probs = [probabilities(record, TEST, request.calibrator) for record in records]
-        found[row_title(row)] = classes.class_reliability(
-            probs, [of.target for of in test], n_bins=request.n_bins
-        )
+        targets = [of.target for of in test]
+        found[row_title(row)] = classes.class_reliability(probs, targets, n_bins=request.n_bins)
     shown = classes.worst_classes(list(found.values()))
     figure, grid = panels(len(shown), shared=True)
     for axes, k in zip(grid, shown, strict=True):
-        classes.draw_class(
-            axes, {label: of.diagrams[k] for label, of in found.items()}, title=f"class {names[k]}"
-        )
+        diagrams = {label: of[k] for label, of in found.items()}
+        classes.draw_class(axes, diagrams, title=f"class {names[k]}")
     label_outer(grid)
-    few = (
-        f": the {len(shown)} of {len(names)} classes with the largest errors"
-        if len(shown) < len(names)
-        else ""
-    )
+    some = f": the {len(shown)} of {len(names)} classes with the largest errors"
+    few = some if len(shown) < len(names) else ""
     figure.suptitle(f"{request.table.title}{after(request.calibrator)}{few}", fontsize=8)
     legend_below(figure, grid)
     numbers = [
@@ -116,11 +111,9 @@ def roc(request: Request) -> Picture:
         )
         for row in request.rows
     }
-    figure, (axes,) = panels(1)
-    figure.set_size_inches(5, 4.2)
-    draw_roc(
-        axes, curves, title=f"{request.table.title}: {name}, by entropy{after(request.calibrator)}"
-    )
+    figure, axes = panel(5, 4.2)
+    title = f"{request.table.title}: {name}, by entropy{after(request.calibrator)}"
+    draw_roc(axes, curves, title=title)
     legend_below(figure, [axes], title="AUROC %")
     return Picture(figure, list(_points(request, curves, "false_alarms", "detected", "auroc")))
 
@@ -137,8 +130,7 @@ def risk_coverage(request: Request) -> Picture:
         name: risk_coverage_curve(of.confidence, of.correct, points=POINTS)
         for name, of in scores.items()
     }
-    figure, (axes,) = panels(1)
-    figure.set_size_inches(5, 3.8)
+    figure, axes = panel(5, 3.8)
     draw_risk_coverage(axes, curves, title=f"{request.table.title}{after(request.calibrator)}")
     legend_below(figure, [axes], title="AURC %")
     return Picture(figure, list(_points(request, curves, "coverage", "error", "aurc")))

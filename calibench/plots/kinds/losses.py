@@ -12,9 +12,9 @@ from calibench.leaderboard.table import Row, Table, keys_of, value_at
 from calibench.plots.kinds.naming import place_of, scale_of, with_bins
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request
-from calibench.plots.style import legend_below, panels
+from calibench.plots.style import legend_below, panel, panels
 from calibench.plots.tradeoff import draw_shift, draw_tradeoff
-from calibench.plots.training import Series, draw_curves, training_curves
+from calibench.plots.training import draw_curves, training_curves
 from calibench.runs.key import TEST, VAL
 
 
@@ -34,9 +34,8 @@ def curves(request: Request) -> Picture:
     )
     for name in how.columns:
         if name not in logged:
-            raise ValueError(
-                f"no run of {request.table.title} logged {name}{near_matches(name, logged)}"
-            )
+            near = near_matches(name, logged)
+            raise ValueError(f"no run of {request.table.title} logged {name}{near}")
     names = how.columns or [name for name in logged if request.shows_curve(logged_column(name))]
     if not names:
         of = f" of {request.metric}" if request.metric_given else ""
@@ -46,7 +45,7 @@ def curves(request: Request) -> Picture:
         column = logged_column(name)
         scale = 1.0 if how.normalised else scale_of(column)
         shown = {
-            label: [_scaled(run.get(name, []), scale) for run in of.values()]
+            label: [[(x, scale * y) for x, y in run.get(name, [])] for run in of.values()]
             for label, of in runs.items()
         }
         draw_curves(axes, shown, y=how.titled(column.title))
@@ -69,10 +68,6 @@ def logged_column(name: str) -> Column:
     return Column.parse(f"{fitted}{f'/{split}' if split else ''}{after}")
 
 
-def _scaled(points: Series, scale: float) -> Series:
-    return [(x, scale * y) for x, y in points]
-
-
 def tradeoff(request: Request) -> Picture:
     """Error against a calibration metric: a point for each seed, and the mean of each loss."""
     error, metric = Column("error"), request.metric
@@ -89,13 +84,9 @@ def tradeoff(request: Request) -> Picture:
             groups[row.label] = [
                 (scale_of(error) * ours[seed], scale_of(metric) * others[seed]) for seed in seeds
             ]
+            place = place_of(table, row)
             numbers += [
-                {
-                    **place_of(table, row),
-                    "seed": seed,
-                    "error": ours[seed],
-                    str(metric): others[seed],
-                }
+                {**place, "seed": seed, "error": ours[seed], str(metric): others[seed]}
                 for seed in seeds
             ]
         title = with_bins(metric, request.tables)
@@ -114,8 +105,7 @@ def shift(request: Request) -> Picture:
         row.label: {name: _seeds(table, row, of) for name, of in shown.items()}
         for row in request.rows
     }
-    figure, (axes,) = panels(1)
-    figure.set_size_inches(max(5, 0.6 * len(shown) + 2), 3.8)
+    figure, axes = panel(max(5, 0.6 * len(shown) + 2), 3.8)
     scale = scale_of(column)
     printed = {
         label: {name: [scale * value for value in seeds.values()] for name, seeds in of.items()}

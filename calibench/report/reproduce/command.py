@@ -80,7 +80,4 @@ def _as_csv(made: Reproduction) -> None:
     sys.stdout.write(csv_text(CSV_COLUMNS, csv_rows(made.lines)))
 
 
-FORMATS: dict[str, Callable[[Reproduction], None]] = {
-    "table": _as_table,
-    "csv": _as_csv,
-}
+FORMATS: dict[str, Callable[[Reproduction], None]] = {"table": _as_table, "csv": _as_csv}

@@ -169,13 +169,7 @@ def load(paper: str | None = None, *, table: str | None = None) -> list[Publishe
 
 
 def published_number(
-    paper: str,
-    *,
-    dataset: str,
-    model: str,
-    loss: str,
-    metric: str,
-    stage: str,
+    paper: str, *, dataset: str, model: str, loss: str, metric: str, stage: str
 ) -> Published | None:
     """One published number, from the first table that holds it; None if no table does.
 
