@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from torch import Tensor
 from calibench.evaluation.best import with_best
 from calibench.evaluation.classwise_resamples import ClasswiseResamples
 from calibench.evaluation.posterior import posterior_values
-from calibench.evaluation.resamples import Resamples
+from calibench.evaluation.resamples import Resamples, weighted_means
 from calibench.evaluation.scoring import OOD_SCORES, Row, scores_of_examples
 from calibench.evaluation.top_label_resamples import TopLabelResamples, Weighted
 from calibench.metrics.detection import SCORES
@@ -68,7 +67,7 @@ def replicates(
     places = [place for place in dict.fromkeys(wanted) if place[0] in RESAMPLED]
     probs = log_probs.exp() if probs is None else probs
     parts: dict[Place, list[Floats]] = {place: [] for place in places}
-    scorers = [make(log_probs, probs, target, places) for make in (_means, _binned, _smooth)]
+    scorers = [make(log_probs, probs, target, places) for make in (_means, _of_top_labels)]
     for counts in _chunks(resamples) if {place[0] for place in places} - {"classwise_ece"} else ():
         for place, values in chain.from_iterable(score(counts) for score in scorers):
             parts[place].append(values)
@@ -83,33 +82,37 @@ def replicates(
 
 
 def _means(log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[Place]) -> Scorer:
-    names = [name for name, _ in places if name in MEANS]
-    if not names:
-        return lambda counts: []
+    asked: list[Place] = [place for place in places if place[0] in MEANS]
+    if not asked:
+        return lambda counts: ()
     values = scores_of_examples(log_probs, target)
     values["error"] = (first_largest(probs) != target).double()
-    means = _Means({name: values[name] for name in names})
-    return lambda counts: [((name, None), of) for name, of in means(counts).items()]
+    columns = _columns([values[name] for name, _ in asked])
+    return lambda counts: zip(asked, weighted_means(counts, columns).T, strict=True)
 
 
-def _binned(log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[Place]) -> Scorer:
+def _of_top_labels(
+    log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[Place]
+) -> Scorer:
     asked = [(name, n_bins or 0) for name, n_bins in places if name in BINNED]
-    if not asked:
-        return lambda counts: []
+    smooth = SMOOTH in places
+    if not asked and not smooth:
+        return lambda counts: ()
     top = TopLabelResamples(probs, target)
 
-    def scores(counts: Floats) -> list[tuple[Place, Floats]]:
-        weighted = top.weighted(counts)
-        return [((name, n_bins), BINNED[name](weighted, n_bins)) for name, n_bins in asked]
+    def scores(counts: Floats) -> Iterator[tuple[Place, Floats]]:
+        if asked:
+            weighted = top.weighted(counts)
+            yield from (((name, n), BINNED[name](weighted, n)) for name, n in asked)
+        if smooth:
+            yield SMOOTH, top.smooth(counts)
 
     return scores
 
 
-def _smooth(log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[Place]) -> Scorer:
-    if SMOOTH not in places:
-        return lambda counts: []
-    top = TopLabelResamples(probs, target)
-    return lambda counts: [(SMOOTH, top.smooth(counts))]
+def _columns(values: Iterable[Tensor]) -> Floats:
+    """Values of each example (N,) as columns (N, V)."""
+    return torch.stack(list(values), dim=1).numpy()
 
 
 def _chunks(resamples: Resamples, examples: int = 0) -> Iterator[Floats]:
@@ -117,23 +120,6 @@ def _chunks(resamples: Resamples, examples: int = 0) -> Iterator[Floats]:
     most = max(1, examples, resamples.n_examples)
     for counts in resamples.chunks(max(_FEWEST, _IN_CACHE // most)):
         yield counts.astype(np.float64)
-
-
-class _Means:
-    """Metrics that are means over examples, from each example's own values, (N,) by name."""
-
-    def __init__(self, values: Mapping[Any, Tensor]) -> None:
-        self._names = tuple(values)
-        columns = torch.stack(list(values.values()), dim=1).numpy()
-        self._infinite = np.isinf(columns)
-        self._finite = np.where(self._infinite, 0.0, columns)
-
-    def __call__(self, counts: Floats) -> dict[Any, Floats]:
-        """(R,) each, of resamples with counts (R, N); infinite where an infinite value was drawn."""
-        means = counts @ self._finite / len(self._finite)
-        if self._infinite.any():  # 0 x inf would be NaN
-            means[counts @ self._infinite > 0] = np.inf
-        return dict(zip(self._names, means.T, strict=True))
 
 
 def posterior_replicates(
@@ -150,9 +136,9 @@ def mean_replicates(values: Mapping[Place, Tensor], resamples: Resamples) -> dic
     """Replicates (R,) of means over examples, given each example's values (N,), by place."""
     if not values:
         return {}
-    means = _Means(values)
-    parts = [means(counts) for counts in _chunks(resamples)]
-    return {place: np.concatenate([part[place] for part in parts]) for place in values}
+    columns = _columns(values.values())
+    parts = [weighted_means(counts, columns) for counts in _chunks(resamples)]
+    return dict(zip(values, np.concatenate(parts).T, strict=True))
 
 
 def ood_replicates(

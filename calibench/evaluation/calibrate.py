@@ -44,12 +44,8 @@ def _fit(read: Reader, options: argparse.Namespace) -> str:
     val = labelled_as(read.classes(options.val), "val", "val", options.val)
     check_fittable(val)
     save_calibrator(fit_calibrator(calibrator, val), options.output)
-    numbers = {
-        name: value
-        for name, value in calibrator.parameters_dict().items()
-        if isinstance(value, float)
-    }
-    fitted = "".join(f", {name} {value:.4f}" for name, value in numbers.items())
+    numbers = calibrator.parameters_dict().items()
+    fitted = "".join(f", {name} {of:.4f}" for name, of in numbers if isinstance(of, float))
     return f"{options.calibrator} fitted on {len(val.target)} x {val.logits.shape[1]}{fitted}"
 
 
@@ -59,10 +55,8 @@ def _apply(read: Reader, options: argparse.Namespace) -> str:
     try:
         save_probabilities(calibrator, predictions, options.output)
     except RuntimeError as error:  # a fitted state that does not fit the number of classes
-        classes_here = predictions.logits.shape[1]
-        raise ValueError(
-            f"{options.apply} is not for the {classes_here} classes of {options.input}."
-        ) from error
+        here = f"the {predictions.logits.shape[1]} classes of {options.input}"
+        raise ValueError(f"{options.apply} is not for {here}.") from error
     rows, columns = predictions.logits.shape
     return f"{rows} x {columns} probabilities by {type(calibrator).__name__}"
 
@@ -80,10 +74,8 @@ def save_probabilities(calibrator: Calibrator, predictions: Predictions, path: P
     unknown = predictions.unknown_logits
     if len(unknown):
         unknown = calibrator(torch.from_numpy(unknown)).numpy()
-    buffer = io.BytesIO()
-    np.savez(
-        buffer, **predictions.arrays("probs", probs, unknown, calibrator=type(calibrator).__name__)
-    )
+    name, buffer = type(calibrator).__name__, io.BytesIO()
+    np.savez(buffer, **predictions.arrays("probs", probs, unknown, calibrator=name))
     write_output(path, buffer.getvalue())
 
 
@@ -109,9 +101,8 @@ def _described(value: Any) -> Any:
         return value
     name = type(value).__name__
     if name not in classes("calibrators"):
-        raise ValueError(
-            f"a calibrator file holds one of `calibench list calibrators`, not a {name}."
-        )
+        known = "one of `calibench list calibrators`"
+        raise ValueError(f"a calibrator file holds {known}, not a {name}.")
     arguments = {
         name: _described(getattr(value, _ATTRIBUTES.get(name, name)))
         for name in inspect.signature(type(value)).parameters

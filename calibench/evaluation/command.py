@@ -21,6 +21,7 @@ from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import Evaluation, Watch
 from calibench.evaluation.files import Reader, check_fittable
 from calibench.evaluation.of_pairs import evaluate_pairs
+from calibench.evaluation.options import further_sets
 from calibench.evaluation.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.evaluation.scoring import Row, fit_calibrator
 from calibench.evaluation.sentences import sentences
@@ -77,13 +78,14 @@ class Result:
         known = ", ".join(f"{name} {size}" for name, size in self.labels.items())
         sets += f"; known labels: {known}" if self.labels != self.sizes else ""
         fitted = "; calibrators fitted on val" if any(self.fitted.values()) else ""
+        posterior = f"; posterior: {self.posterior}" if self.posterior else ""
         interval = (
             f"; 95 % intervals of the expected plug-in value at this number of examples, from {self.options.bootstrap} "
             "resamples of them"
         )
         return (
             f"Examples: {sets}{fitted}; binned errors with {self.options.n_bins[0]} bins"
-            f"{interval if self.options.bootstrap else ''}{self._posterior}{self._priors}."
+            f"{interval if self.options.bootstrap else ''}{posterior}{self._priors}."
         )
 
     @property
@@ -97,28 +99,11 @@ class Result:
         shown = f"; class frequencies of the test data: {priors}"
         return shown if isinstance(priors, list) else said.get(priors, shown)
 
-    @property
-    def _posterior(self) -> str:
-        return f"; posterior: {self.posterior}" if self.posterior else ""
-
     def content(self) -> dict[str, Any]:
         """Arguments, numbers and fitted parameters, for JSON."""
-        named = (
-            "val",
-            "test",
-            "ood",
-            "shift",
-            "posterior",
-            "calibrate_members",
-            "priors",
-            "n_bins",
-            "bootstrap",
-            "scores",
-            "clip",
-        )
         return {
             "format": FORMAT,
-            "arguments": {name: getattr(self.options, name) for name in named},
+            "arguments": {name: getattr(self.options, name) for name in _REPORTED},
             "examples": dict(self.sizes),
             "posterior": self.posterior,
             "calibrators": dict(self.fitted),
@@ -127,6 +112,10 @@ class Result:
             "verdicts": self.verdicts,
         }
 
+
+_REPORTED = (
+    "val", "test", "ood", "shift", "posterior", "calibrate_members", "priors", "n_bins", "bootstrap", "scores", "clip",
+)  # fmt: skip
 
 # The kinds of `calibench.evaluation.options.REPORTS`.
 _WRITERS: dict[str, Callable[[Result], bytes]] = {
@@ -159,7 +148,7 @@ def evaluate_files(options: argparse.Namespace) -> int:
         result = _evaluated(evaluation, options, files)
     console = Terminal()
     for sheet in result.sheets:
-        show(sheet, console, pipe_width=None)
+        show(sheet, console)
     console.print(result.footer, *result.lacking, sep="\n", soft_wrap=True)
     console.print(*result.verdicts, sep="\n", soft_wrap=True)
     if output:
@@ -191,15 +180,10 @@ def _evaluated(
     rows: list[Row] = []
     fitted: dict[str, Any] = {}
     lacking: dict[str, str] = {}
+    how: Any = {"bootstrap": options.bootstrap, "jobs": options.jobs}
     for model, sets in models.items():
         with _bars(model if len(models) > 1 else "", [*evaluation.fittings(sets), RAW]) as watch:
-            report = evaluation(
-                sets,
-                bootstrap=options.bootstrap,
-                jobs=options.jobs,
-                score_val=_every_number(options),
-                watch=watch,
-            )
+            report = evaluation(sets, score_val=_every_number(options), watch=watch, **how)
         rows += [{"model": model, **row} for row in report.rows]
         fitted[model] = report.calibrators
         lacking |= report.unavailable
@@ -226,9 +210,8 @@ def _of_pairs(
     for option, given in {**asked, "an ensemble": more}.items():
         if given:
             raise UsageError(f"`--test {path}`: {NEEDS_ALL} for {option}.")
-    report = evaluate_pairs(
-        pairs, n_bins=options.n_bins, metrics=metrics, bootstrap=options.bootstrap
-    )
+    how: Any = {"n_bins": options.n_bins, "bootstrap": options.bootstrap}
+    report = evaluate_pairs(pairs, metrics=metrics, **how)
     rows = [{"model": "model", **row} for row in report.rows]
     sizes = {"test": len(pairs)}
     return Result(options, sizes, sizes, "", {}, rows, report.unavailable)
@@ -241,24 +224,14 @@ _STAGES = ("fit", "score", "resample", "done")
 def _bars(model: str, names: Sequence[str]) -> Iterator[Watch]:
     """A progress bar for each calibrator on stderr; none if stderr is no terminal."""
     console = Terminal(stderr=True)
-    columns = (
+    title, stage = (
         TextColumn("{task.description}", markup=False),
-        BarColumn(),
         TextColumn("{task.fields[stage]}"),
     )
-    bars = Progress(
-        *columns,
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    tasks = {
-        name: bars.add_task(
-            f"{model} {name}".strip(), start=False, total=len(_STAGES) - 1, stage=""
-        )
-        for name in names
-    }
+    columns = (title, BarColumn(), stage, TimeElapsedColumn())
+    bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    start: Any = {"start": False, "total": len(_STAGES) - 1, "stage": ""}
+    tasks = {name: bars.add_task(f"{model} {name}".strip(), **start) for name in names}
 
     def watch(name: str, stage: str) -> None:
         bars.start_task(tasks[name])
@@ -276,17 +249,11 @@ def models(
     Raises:
         ValueError: If the files do not belong together.
     """
-    files = ({"val": options.val} if options.val else {}) | {"test": options.test}
-    kinds = {"val": "val", "test": "test"}
-    for kind in ("ood", "shift"):
-        for text in getattr(options, kind):
-            name, equals, paths = text.partition("=")
-            if not (name and equals and paths) or name in files:
-                raise ValueError(f"`--{kind}` takes NAME=FILE with a new NAME each, got `{text}`.")
-            files[name], kinds[name] = paths.split(","), kind
+    own = {name: (name, getattr(options, name)) for name in ("val", "test")}
     sets = {
-        name: [labelled_as(read(path), name, kinds[name], path) for path in paths]
-        for name, paths in files.items()
+        name: [labelled_as(read(path), name, kind, path) for path in paths]
+        for name, (kind, paths) in (own | further_sets(options)).items()
+        if paths
     }
     _check_together(sets)
     if options.posterior:
@@ -297,11 +264,9 @@ def models(
     }
     if len(members) == 1:
         return {"model": next(iter(members.values()))}
-    calibrated = _fitted_on_members(options.calibrate_members, sets.get("val", ()))
-    ensemble = {
-        which: deep_ensemble(parts, calibrators=calibrated) for which, parts in sets.items()
-    }
-    after = f" after {options.calibrate_members}" if calibrated else ""
+    fitted = _fitted_on_members(options.calibrate_members, sets.get("val", ()))
+    ensemble = {which: deep_ensemble(parts, calibrators=fitted) for which, parts in sets.items()}
+    after = f" after {options.calibrate_members}" if fitted else ""
     return {f"ensemble of {len(members)}{after}": ensemble, **members}
 
 
@@ -320,11 +285,9 @@ def labelled_as(predictions: Predictions, split: str, kind: str, path: str) -> P
     Raises:
         ValueError: If the file itself names another kind, or lacks labels that are needed.
     """
-    fixed = ("val", "test")
-    if kind in fixed and predictions.kind not in ("", kind):
-        raise ValueError(
-            f"{path} says it is the {predictions.kind} set `{predictions.split}`: it cannot be `--{kind}`."
-        )
+    if kind in ("val", "test") and predictions.kind not in ("", kind):
+        said = f"the {predictions.kind} set `{predictions.split}`"
+        raise ValueError(f"{path} says it is {said}: it cannot be `--{kind}`.")
     if kind != "ood" and len(predictions.target) and predictions.target.min() < 0:
         raise ValueError(f"{path} has examples without a label, which `--{kind}` needs.")
     return replace(predictions, metadata={**predictions.metadata, "split": split, "kind": kind})
@@ -350,9 +313,8 @@ def _check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
     first = sets["test"][0]
     for name, parts in sets.items():
         if len(parts) != len(sets["test"]):
-            raise ValueError(
-                f"`{name}` has {len(parts)} files and `test` {len(sets['test'])}: one a member is needed."
-            )
+            counts = f"`{name}` has {len(parts)} files and `test` {len(sets['test'])}"
+            raise ValueError(f"{counts}: one a member is needed.")
         for part in parts:
             if part.outputs != first.outputs:
                 raise ValueError(f"`{name}` has {part.outputs}, `test` {first.outputs}.")
@@ -360,9 +322,8 @@ def _check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
                 raise ValueError(f"`{name}` holds no examples.")
     for val, test in zip(sets.get("val", []), sets["test"], strict=False):
         if np.array_equal(val.logits, test.logits):
-            raise ValueError(
-                "`--val` and `--test` hold the same predictions: that would fit on the test set."
-            )
+            same = "`--val` and `--test` hold the same predictions"
+            raise ValueError(f"{same}: that would fit on the test set.")
 
 
 def _names(paths: Sequence[str]) -> list[str]:

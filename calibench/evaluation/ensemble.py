@@ -35,16 +35,13 @@ def deep_ensemble(
         raise ValueError("an ensemble needs one or more members, got none.")
     first = members[0]
     for number, other in enumerate(members[1:], start=2):
-        what = _difference(first, other)
-        if what:
+        if what := _difference(first, other):
             raise ValueError(
                 f"member {number} of an ensemble has other {what} than the first: "
                 "all must predict the same examples in the same order."
             )
-    if calibrators is not None and len(calibrators) != len(members):
-        raise ValueError(
-            f"{len(members)} members need as many calibrators, got {len(calibrators)}."
-        )
+    if calibrators is not None and len(calibrators) != (n := len(members)):
+        raise ValueError(f"{n} members need as many calibrators, got {len(calibrators)}.")
     total = np.full(first.logits.shape, -np.inf)
     for member, calibrator in zip(members, calibrators or repeat(None), strict=False):
         log_probs = log_probabilities(torch.from_numpy(member.logits).double(), calibrator)

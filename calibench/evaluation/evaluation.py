@@ -160,9 +160,8 @@ class Evaluation:
             if name in fitted:
                 watch(name, "fit")
                 fitted[name].fit(sets["val"])
-            found = self._scored(
-                sets, fitted.get(name), bootstrap, partial(watch, name), score_val=score_val
-            )
+            told = partial(watch, name)
+            found = self._scored(sets, fitted.get(name), bootstrap, told, score_val=score_val)
             return [{**row, "calibrator": name} for row in found]
 
         rows = [row for found in in_threads(variant, [RAW, *fitted], jobs) for row in found]
@@ -259,13 +258,9 @@ class Evaluation:
                 of_set |= posterior_replicates(log_probs[name], predictions, drawn)
                 of_set |= mean_replicates(_of_examples(rows, split), drawn)
                 found |= {Key(metric, split, n_bins=n): v for (metric, n), v in of_set.items()}
-                of_labels = label_replicates(
-                    log_probs[name], predictions, drawn, n_bins=self.n_bins
-                )
-                found |= {
-                    Key(metric, split, n_bins=n, label=label): values
-                    for (metric, n, label), values in of_labels.items()
-                }
+                of_labels = label_replicates(log_probs[name], predictions, drawn, self.n_bins)
+                for (metric, n, label), values in of_labels.items():
+                    found[Key(metric, split, n_bins=n, label=label)] = values
             if predictions.kind in OUTSIDE:
                 outside = Resamples.of(predictions, n_resamples, seed=1)
                 auroc = ood_replicates(log_probs["test"], log_probs[name], inside, outside)

@@ -198,14 +198,14 @@ def _table(frame: pd.DataFrame) -> dict[str, Array]:
     labels = _columns(names, LABELS) or _columns(names, ("y", "y_true"))
     if len(labels) > 1:
         raise ValueError(f"more than one column of labels: {', '.join(names[i] for i in labels)}.")
-    of_classes = [
-        i
-        for i, name in enumerate(names)
-        if i not in labels and not _ROW_NUMBERS.fullmatch(name.lower())
-    ]
+    left_out = [i for i, name in enumerate(names) if _ROW_NUMBERS.fullmatch(name.lower())]
+    of_classes = [i for i in range(len(names)) if i not in (*labels, *left_out)]
     for i in of_classes:
         if frame.dtypes.iloc[i].kind not in "biuf":
-            raise ValueError(f"the column `{names[i]}` holds text: {_CLASSES_AND_LABELS}")
+            raise ValueError(
+                f"the column `{names[i]}` holds text: a column of numbers for each class is expected, and one of "
+                "labels called label, target or y."
+            )
     scores = frame.iloc[:, of_classes].to_numpy(np.float64)
     _check_labels_are_named(scores, [names[i] for i in of_classes], named=bool(labels))
     found = {PROBS: scores, CLASS_NAMES: np.array([names[i] for i in of_classes])}
@@ -232,26 +232,16 @@ def _table_of_labels(frame: pd.DataFrame, names: list[str]) -> dict[str, Array]:
     place = {name: number for number, name in enumerate(names)}
     labels = [name for name in names if name.startswith(LABEL_COLUMN)]
     wanted = [name.removeprefix(LABEL_COLUMN).strip() for name in labels]
-    columns = {
-        name: [place.get(one) for one in part]
-        for name, part in {PROBS: wanted, TARGET: labels}.items()
-    }
-    if None in columns[PROBS]:
-        lost = wanted[columns[PROBS].index(None)]
-        raise ValueError(
-            f"there is a column `{LABEL_COLUMN}{lost}` and none of probabilities called `{lost}`."
-        )
-    found = {name: frame.iloc[:, part].to_numpy(np.float64) for name, part in columns.items()}
+    if lost := [name for name in wanted if name not in place]:
+        known = f"there is a column `{LABEL_COLUMN}{lost[0]}`"
+        raise ValueError(f"{known} and none of probabilities called `{lost[0]}`.")
+    columns = {role: [place[n] for n in of] for role, of in ((PROBS, wanted), (TARGET, labels))}
+    found = {role: frame.iloc[:, part].to_numpy(np.float64) for role, part in columns.items()}
     return {**found, CLASS_NAMES: np.array(wanted)}
 
 
 def _columns(names: list[str], wanted: Collection[str]) -> list[int]:
     return [i for i, name in enumerate(names) if name.lower() in wanted]
-
-
-_CLASSES_AND_LABELS = (
-    "a column of numbers for each class is expected, and one of labels called label, target or y."
-)
 
 
 def _check_labels_are_named(scores: Array, names: list[str], *, named: bool) -> None:
@@ -260,13 +250,10 @@ def _check_labels_are_named(scores: Array, names: list[str], *, named: bool) -> 
         return
     excess = scores.sum(axis=1) - 1
     for values, name in zip(scores.T, names, strict=True):
-        if (
-            np.abs(excess - values).max(initial=0.0) < SUM_TOLERANCE
-            and values.max(initial=0.0) >= 1
-        ):
-            raise ValueError(
-                f"no column is called label, target or y; `{name}` looks like the labels: rename it."
-            )
+        rest_is_1 = np.abs(excess - values).max(initial=0.0) < SUM_TOLERANCE
+        if rest_is_1 and values.max(initial=0.0) >= 1:
+            said = f"`{name}` looks like the labels: rename it."
+            raise ValueError(f"no column is called label, target or y; {said}")
 
 
 _CONTENT: dict[str, Callable[[Path], dict[str, Array]]] = {

@@ -30,9 +30,7 @@ class LabelProbabilities(nn.Module):
 
     def forward(self, logits: Tensor) -> Tensor:
         """Probabilities (N, L) that each label is present, of logits (N, L)."""
-        rows = torch.stack(
-            [torch.zeros_like(logits), logits], dim=2
-        )  # the classes absent and present
+        rows = torch.stack([torch.zeros_like(logits), logits], dim=2)  # classes absent and present
         columns = [one(rows[:, label])[:, 1] for label, one in enumerate(self.calibrators)]
         return torch.stack(columns, dim=1)
 
@@ -75,10 +73,8 @@ class PerLabel:
     def fit(self, val: Predictions) -> Self:
         """Fit on validation predictions; raises as `fit_calibrator` does."""
         for name, part in zip(val.label_names, val.by_label(), strict=True):
-            able = len(np.unique(part.target)) == 2
-            self.calibrators[name] = (
-                fit_calibrator(copy.deepcopy(self._unfitted), part) if able else None
-            )
+            one = copy.deepcopy(self._unfitted) if len(np.unique(part.target)) == 2 else None
+            self.calibrators[name] = one and fit_calibrator(one, part)
         return self
 
     def log_probabilities(self, predictions: Predictions) -> Tensor:

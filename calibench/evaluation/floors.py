@@ -29,9 +29,7 @@ FEWEST = 99  # draws, however many examples: the smallest p-value is then 0.01
 _LABELS = 20_000_000  # draws x examples that are drawn one by one: 2,000 draws of 10,000 examples
 _AT_ONCE = 1 << 18  # hits in cells that are counted at a time
 _IN_CACHE = 1 << 16  # labels that are drawn and looked up at a time
-_MOST = (
-    64  # classes up to which all of them are compared with a draw, which is faster than a search
-)
+_MOST = 64  # classes up to which all are compared with a draw, which is faster than a search
 _ROUNDING = 1e-12  # by how much a drawn value may be below the model's own and count as equal
 
 
@@ -81,7 +79,7 @@ class Floors:
         """
         if len(self._target) == 0 or not isinstance(metric, ErrorOfCells):
             return {"value": value}
-        cells = self._cells(metric)
+        cells = metric.cells(self._probs)
         return {"value": value} if cells is None else self._numbers(metric, cells, value)
 
     def of_calibrated(self, metric: ErrorOfCells) -> Floats:
@@ -142,11 +140,8 @@ class Floors:
         excess = float(confidence.double().mean() - correct.double().mean())
         return {**numbers, "overconfidence": excess}
 
-    def _cells(self, error: ErrorOfCells) -> Cells | None:
-        return error.cells(self._probs)
-
     def _known_cells(self, error: ErrorOfCells) -> Cells:
-        cells = self._cells(error)
+        cells = error.cells(self._probs)
         if cells is None:
             raise TypeError(f"`metric` must be a calibration error, got {type(error).__name__}.")
         return cells

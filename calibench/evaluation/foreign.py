@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -97,19 +97,11 @@ def _by_split(arrays: Mapping[str, Array], reader: Reader, called: str) -> dict[
     lacking = [split for split in ("val", "test") if len(found.get(split, ())) < 2]
     if lacking:
         held = ", ".join(arrays) or "nothing"
-        raise CorruptRun(
-            f"{called} lacks scores or labels of {lacking[0]}: {_EXPECTED}, it holds {held}"
-        )
+        without = f"{called} lacks scores or labels of {lacking[0]}"
+        raise CorruptRun(f"{without}: {_EXPECTED}, it holds {held}")
     with corrupt_if_it_fails(called):
-        options: dict[str, Any] = {
-            "scores": reader.scores,
-            "clip": reader.clip,
-            "task": reader.task,
-        }
-        return {
-            split: _labelled(predictions_of(found[split], **options), split, called)
-            for split in ("val", "test")
-        }
+        read = {split: predictions_of(found[split], **asdict(reader)) for split in ("val", "test")}
+        return {split: _labelled(part, split, called) for split, part in read.items()}
 
 
 def _place(name: str) -> tuple[str, str] | None:

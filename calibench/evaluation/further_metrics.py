@@ -55,9 +55,8 @@ def import_metrics(given: Sequence[str | MetricBlock]) -> None:
             if module:
                 import_module(module)
         except ImportError as error:
-            raise UsageError(
-                f"the metric `{block['class_path']}` cannot be imported: {error}"
-            ) from error
+            said = f"the metric `{block['class_path']}` cannot be imported"
+            raise UsageError(f"{said}: {error}") from error
         metric_class(block["class_path"])
     add_described(described(blocks_of(given)))
 
@@ -95,16 +94,10 @@ def further_rows(
         UsageError: If a metric refuses its arguments or the set, or its values are neither numbers nor one a class.
     """
     there = {_place(row) for row in known}
-    able = [
-        block
-        for block in blocks
-        if not _lacking(block, labelled.class_counts, has_val=val is not None)
-    ]
-    known_of_it = {
-        "num_classes": labelled.log_probs.shape[1],
-        "class_counts": labelled.class_counts,
-    }
-    rows = [row for block in able for row in _rows(_built(block, known_of_it), labelled, val)]
+    counts, k = labelled.class_counts, labelled.log_probs.shape[1]
+    able = [block for block in blocks if not _lacking(block, counts, has_val=val is not None)]
+    of_it = {"num_classes": k, "class_counts": counts}
+    rows = [row for block in able for row in _rows(_built(block, of_it), labelled, val)]
     return [row for row in rows if _place(row) not in there]
 
 
@@ -151,10 +144,10 @@ def unavailable_metrics(
 ) -> dict[str, str]:
     """The metrics that cannot score the set `test`, with the reason."""
     counts = sets["test"].metadata.get("class_counts") or []
-    reasons = {
-        block["class_path"]: _lacking(block, counts, has_val="val" in sets) for block in blocks
-    }
-    return {name: reason for name, reason in reasons.items() if reason}
+    lacking = (
+        (block["class_path"], _lacking(block, counts, has_val="val" in sets)) for block in blocks
+    )
+    return {name: reason for name, reason in lacking if reason}
 
 
 def _lacking(block: MetricBlock, class_counts: Sequence[int], *, has_val: bool) -> str:

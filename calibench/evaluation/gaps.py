@@ -32,9 +32,8 @@ def post_processing_gap(preds: Tensor, target: Tensor) -> float:
         to 10,000 distinct confidences; more are rounded to a grid of 10,000, which changes it by at most 2e-4. NaN
         without examples.
     """
-    confidence, correct = (
-        part.cpu().numpy().astype(np.float64) for part in checked_top_label(preds, target)
-    )
+    top = checked_top_label(preds, target)
+    confidence, correct = (part.cpu().numpy().astype(np.float64) for part in top)
     if len(confidence) == 0:
         return float("nan")
     if len(np.unique(confidence)) > _MOST_VALUES:
@@ -106,7 +105,5 @@ def temperature_gap(
     """
     fitted = fit_calibrator(TemperatureScaling(), val)
     before, after = (evaluate(test, one, n_bins=n_bins) for one in (None, fitted))
-    return {
-        row["metric"]: row["value"] - other["value"]
-        for row, other in zip(before, after, strict=True)
-    }
+    pairs = zip(before, after, strict=True)
+    return {row["metric"]: row["value"] - other["value"] for row, other in pairs}

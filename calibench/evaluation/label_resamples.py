@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.evaluation.resamples import Resamples
+from calibench.evaluation.resamples import Resamples, weighted_means
 from calibench.evaluation.scoring import scores_of_examples
 from calibench.evaluation.top_label_resamples import running_sums
 from calibench.ground.binning import equal_width_bin
@@ -24,7 +24,7 @@ _CHUNK = 16  # resamples at a time
 
 
 def label_replicates(
-    log_probs: Tensor, predictions: Predictions, resamples: Resamples, *, n_bins: Sequence[int]
+    log_probs: Tensor, predictions: Predictions, resamples: Resamples, n_bins: Sequence[int]
 ) -> dict[LabelPlace, Floats]:
     """Replicates (R,) of the rows of `labels.label_rows`: of all labels together, of each, and their mean.
 
@@ -102,14 +102,12 @@ class SortedRows:
             bins: np.searchsorted(equal_width_bin(probs, bins).numpy(), np.arange(bins), "right")
             for bins in n_bins
         }
-        self._values = {
-            (name, None): values.numpy()
-            for name, values in scores_of_examples(log_probs, target).items()
-        }
+        self._values = {n: v.numpy() for n, v in scores_of_examples(log_probs, target).items()}
 
     def scores(self, weights: Floats) -> dict[Place, Floats]:
         """NLL and Brier score, (R,) each, given weights of the rows in their original order (R, M)."""
-        return {place: _weighted_mean(weights, values) for place, values in self._values.items()}
+        means = weighted_means(weights, np.stack([*self._values.values()], axis=1))
+        return {(name, None): of for name, of in zip(self._values, means.T, strict=True)}
 
     def __call__(self, weights: Floats) -> dict[Place, Floats]:
         """AUROC, average precision and the errors of the sigmoid, (R,) each, given the same weights (R, M)."""
@@ -136,14 +134,6 @@ class SortedRows:
             ("auroc", None): _ratio(pairs.sum(axis=1), both * negative),
             ("average_precision", None): _ratio((present * precision).sum(axis=1), both),
         }
-
-
-def _weighted_mean(weights: Floats, values: Floats) -> Floats:
-    """Means (R,) of values (M,); infinite where an infinite value was drawn."""
-    infinite = np.isinf(values)
-    means = _ratio(weights @ np.where(infinite, 0, values), weights.sum(axis=1))
-    found: Floats = np.where(weights @ infinite > 0, np.inf, means)
-    return found
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:

@@ -46,6 +46,5 @@ class LabelledSet:
     @classmethod
     def of(cls, predictions: Predictions, log_probs: Tensor, target: Tensor) -> LabelledSet:
         """The set of a prediction file, with its log-probabilities raw or after a calibrator."""
-        numbered = [str(number) for number in range(log_probs.shape[1])]
-        names = predictions.metadata.get("class_names") or numbered
-        return cls(log_probs, target, names, predictions.metadata.get("class_counts") or [])
+        names = predictions.metadata.get("class_names") or map(str, range(log_probs.shape[1]))
+        return cls(log_probs, target, [*names], predictions.metadata.get("class_counts") or [])

@@ -39,9 +39,8 @@ def label_rows(log_probs: Tensor, predictions: Predictions, *, n_bins: Sequence[
     if predictions.labels is None:
         return []
     target = torch.from_numpy(predictions.target)
-    micro = [
-        row for row in _numbers(log_probs, target, n_bins) if row["metric"] in (*RANKED, *BINNED)
-    ]
+    every = _numbers(log_probs, target, n_bins)
+    micro = [row for row in every if row["metric"] in (*RANKED, *BINNED)]
     of_label = [_numbers(log_probs[own], target[own], n_bins) for own in predictions.labels.rows]
     named = [
         {**row, "label": name}
@@ -76,13 +75,8 @@ def _ranked(log_probs: Tensor, target: Tensor) -> dict[str, float]:
     if len(np.unique(target.numpy())) < 2:
         return dict.fromkeys(RANKED, np.nan)
     present, truth = rankdata((log_probs[:, 1] - log_probs[:, 0]).double()), target.numpy()
-    return dict(
-        zip(
-            RANKED,
-            (roc_auc_score(truth, present), average_precision_score(truth, present)),
-            strict=True,
-        )
-    )
+    scores = (roc_auc_score(truth, present), average_precision_score(truth, present))
+    return dict(zip(RANKED, scores, strict=True))
 
 
 def _mean(rows: Sequence[Row]) -> Row:
@@ -91,22 +85,18 @@ def _mean(rows: Sequence[Row]) -> Row:
     value = float(np.mean([row["value"] for row in known])) if known else np.nan
     place: Row = {key: rows[0][key] for key in ("metric", "n_bins") if key in rows[0]}
     verdicts = [Verdict.of(row) for row in known]
-    joint = _joint([verdict for verdict in verdicts if verdict])
+    judged = [verdict for verdict in verdicts if verdict]
+    # the labels' errors depend on each other like those of seeds
+    joint = verdict_over_seeds(judged)._asdict() if judged else {}
     return {**place, "metric": MACRO + place["metric"], "value": value, **joint}
-
-
-def _joint(verdicts: Sequence[Verdict]) -> dict[str, float]:
-    """Floor and p-value of a mean over labels, whose errors depend on each other like those of seeds."""
-    return verdict_over_seeds(verdicts)._asdict() if verdicts else {}
 
 
 def labels_without_rank(sets: Sequence[Predictions]) -> dict[str, str]:
     """Labels whose AUROC and average precision do not exist, with the reason."""
     found = {}
     for part in sets:
-        for name, own in zip(
-            part.label_names, part.labels.rows if part.labels else (), strict=True
-        ):
+        rows = part.labels.rows if part.labels else ()
+        for name, own in zip(part.label_names, rows, strict=True):
             values = np.unique(part.target[own])
             if len(values) < 2:
                 what = {0: "absent", 1: "present"}[int(values[0])] if len(values) else "unknown"

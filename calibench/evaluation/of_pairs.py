@@ -56,11 +56,10 @@ def evaluate_pairs(
         rows += pair_rows(probs[:, 0], correct, floors, blocks_of(metrics), known=rows)
     drawn = _replicates(rows, probs, target, bootstrap)
     label = {"split": "test", "calibrator": RAW}
-    found = [
-        {**label, **row, **({"replicates": drawn[place]} if place in drawn else {})}
-        for row in rows
-        for place in [(row["metric"], row.get("n_bins"))]
-    ]
+    for row in rows:
+        if (place := (row["metric"], row.get("n_bins"))) in drawn:
+            row["replicates"] = drawn[place]
+    found = [{**label, **row} for row in rows]
     computed = {row["metric"] for row in rows}
     lacking = [metric_info(name).title for name in TEST_METRICS if name not in computed]
     return Report(summarised(found), {}, dict.fromkeys(lacking, NEEDS_ALL))

@@ -181,7 +181,8 @@ def check(options: argparse.Namespace) -> None:
     for name in options.metrics:
         if name != "all":
             check_listed("metrics", name)
-    for path in [*options.val, *options.test, *_paths(options)]:
+    further = chain.from_iterable(paths for _, paths in further_sets(options).values())
+    for path in [*options.val, *options.test, *further]:
         check_file(path)
     if options.posterior and not Path(options.posterior).is_file():
         raise FileNotFoundError(f"there is no file {options.posterior}")
@@ -194,17 +195,15 @@ def _take_files(options: argparse.Namespace) -> None:
     sets: dict[str, list[Path]] = {}
     for text in options.runs:
         if Path(text).is_file():
-            raise UsageError(
-                f"`{text}` is a file, and a RUN is a folder: say --val FILE --test FILE."
-            )
+            advice = "say --val FILE --test FILE"
+            raise UsageError(f"`{text}` is a file, and a RUN is a folder: {advice}.")
         for name, path in files_of_run(text).items():
             sets.setdefault(name, []).append(path)
     for name, paths in sets.items():
         files = [str(path) for path in paths]
         kind = Predictions.load(paths[0]).kind or name
-        getattr(options, kind).extend(
-            files if kind in ("val", "test") else [f"{name}={','.join(files)}"]
-        )
+        given = files if kind in ("val", "test") else [f"{name}={','.join(files)}"]
+        getattr(options, kind).extend(given)
 
 
 def files_of_run(text: str) -> dict[str, Path]:
@@ -219,13 +218,11 @@ def _check_calibrators(options: argparse.Namespace) -> None:
     if of_members:
         check_listed("calibrators", of_members)
     if of_members and (len(options.test) < 2 or not options.val):
-        raise UsageError(
-            "`--calibrate-members` is for an ensemble: several --val and --test files."
-        )
+        several = "several --val and --test files"
+        raise UsageError(f"`--calibrate-members` is for an ensemble: {several}.")
     if not options.val and options.calibrators:
-        raise UsageError(
-            "calibrators are fitted on `--val FILE`: give it, or say `--calibrators none`."
-        )
+        advice = "give it, or say `--calibrators none`"
+        raise UsageError(f"calibrators are fitted on `--val FILE`: {advice}.")
 
 
 _GROUPS: dict[str, Callable[[], Iterable[str]]] = {
@@ -256,18 +253,17 @@ def _priors(text: str | None) -> str | list[float] | None:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(
-            f"`--priors` takes numbers with commas between them, got `{text}`."
-        ) from None
+        asked = "numbers with commas between them"
+        raise UsageError(f"`--priors` takes {asked}, got `{text}`.") from None
 
 
-def _paths(options: argparse.Namespace) -> list[str]:
-    """The files of the OOD and shift sets."""
-    sets = [("ood", text) for text in options.ood] + [("shift", text) for text in options.shift]
-    paths: list[str] = []
-    for kind, text in sets:
-        name, equals, files = text.partition("=")
-        if not (name and equals and files):
-            raise UsageError(f"`--{kind}` takes NAME=FILE with a new NAME each, got `{text}`.")
-        paths += files.split(",")
-    return paths
+def further_sets(options: argparse.Namespace) -> dict[str, tuple[str, list[str]]]:
+    """Kind and files of each OOD and shift set, by name; raises a UsageError unless names are new and files given."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for kind in ("ood", "shift"):
+        for text in getattr(options, kind):
+            name, equals, paths = text.partition("=")
+            if not (name and equals and paths) or name in (*found, "val", "test"):
+                raise UsageError(f"`--{kind}` takes NAME=FILE with a new NAME each, got `{text}`.")
+            found[name] = kind, paths.split(",")
+    return found

@@ -36,9 +36,8 @@ class ConfidencePairs:
     def __post_init__(self) -> None:
         confidence, correct = _column(self.confidence), _column(self.correct)
         if confidence.shape != correct.shape or confidence.ndim != 1:
-            raise ValueError(
-                f"`confidence` and `correct` must both be (N,), got {confidence.shape} and {correct.shape}."
-            )
+            shapes = f"{confidence.shape} and {correct.shape}"
+            raise ValueError(f"`confidence` and `correct` must both be (N,), got {shapes}.")
         object.__setattr__(self, CONFIDENCE, _confidences(confidence))
         object.__setattr__(self, CORRECT, _hits(correct))
 
@@ -54,9 +53,8 @@ class ConfidencePairs:
         both = np.stack([1 - self.confidence, self.confidence], axis=1)
         with np.errstate(divide="ignore"):
             logits = np.log(np.maximum(both, clip)).astype(np.float32)
-        return Predictions(
-            logits, self.correct.astype(np.int64), {"class_names": ["wrong", "right"]}
-        )
+        said = {"class_names": ["wrong", "right"]}
+        return Predictions(logits, self.correct.astype(np.int64), said)
 
 
 def pairs_of(arrays: Mapping[str, Array]) -> ConfidencePairs | None:

@@ -80,9 +80,8 @@ def corrected(
     if priors is None:
         return {}
     if test.label_names:
-        raise UsageError(
-            "`priors` are frequencies of classes: an example with several labels has none."
-        )
+        several = "an example with several labels has none"
+        raise UsageError(f"`priors` are frequencies of classes: {several}.")
     label, numbers = priors if isinstance(priors, str) else "given", _numbers(priors, test)
     return {
         f"{name}(priors={label})": Corrected(copy.deepcopy(calibrator), numbers, test)
@@ -93,13 +92,8 @@ def corrected(
 def _numbers(priors: str | Sequence[float], test: Predictions) -> Sequence[float] | None:
     k = test.logits.shape[1]
     own = np.bincount(test.target, minlength=k) / len(test.target)
-    words: dict[str, Sequence[float] | None] = {
-        UNIFORM: [1 / k] * k,
-        ESTIMATED: None,
-        ORACLE: own.tolist(),
-    }
     if isinstance(priors, str):
-        return words[priors]
+        return {UNIFORM: [1 / k] * k, ESTIMATED: None, ORACLE: own.tolist()}[priors]
     if len(priors) == k and np.allclose(priors, own, rtol=0, atol=1e-6) and np.ptp(own) > 0:
         raise UsageError(
             "`priors` are the label frequencies of the test set itself, which nobody knows: "

@@ -14,9 +14,8 @@ def refinement_of_examples(
 ) -> dict[str, Tensor]:
     """The values of each example whose means `refinement` gives, (N,) float64 each."""
     raw = scores_of_examples(log_probabilities(logits.double()), target)
-    left = scores_of_examples(
-        recalibrated(logits, target, folds=folds, in_sample=in_sample), target
-    )
+    again = recalibrated(logits, target, folds=folds, in_sample=in_sample)
+    left = scores_of_examples(again, target)
     return {f"{name}_refinement": left[name] for name in left} | {
         f"{name}_calibration": raw[name] - left[name] for name in left
     }

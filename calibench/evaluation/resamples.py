@@ -80,6 +80,15 @@ class Resamples:
         return mean
 
 
+def weighted_means(weights: Floats, values: Floats) -> Floats:
+    """Means (R, V) of values (M, V) by weights (R, M): infinite where an infinite value counts, NaN without weight."""
+    infinite = np.isinf(values)
+    with np.errstate(invalid="ignore"):
+        means: Floats = weights @ np.where(infinite, 0.0, values) / weights.sum(1, keepdims=True)
+    means[weights @ infinite > 0] = np.inf  # 0 x inf would be NaN
+    return means
+
+
 @lru_cache(maxsize=1)  # 4 bytes x examples x resamples: 40 MB for 10,000 examples
 def _counts(resamples: Resamples) -> Floats:
     random = np.random.default_rng([resamples.seed, 0])

@@ -65,12 +65,9 @@ def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrat
         ValueError: If they are a test, shift or out-of-distribution set: that would be a leak.
     """
     if predictions.kind not in ("", "val"):
-        raise ValueError(
-            f"a calibrator is fitted on validation predictions, got the {predictions.kind} set `{predictions.split}`."
-        )
-    return calibrator.fit(
-        torch.from_numpy(predictions.logits), torch.from_numpy(predictions.target)
-    )
+        given = f"the {predictions.kind} set `{predictions.split}`"
+        raise ValueError(f"a calibrator is fitted on validation predictions, got {given}.")
+    return calibrator.fit(*map(torch.from_numpy, (predictions.logits, predictions.target)))
 
 
 def evaluate(

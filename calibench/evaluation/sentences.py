@@ -10,9 +10,7 @@ from calibench.statistics import Verdict
 Row = Mapping[str, Any]
 
 _BY = "ece"  # the metric that sentences speak of
-_ONE_SIDED = (
-    0.5  # the share of its error from which a model is overconfident, or underconfident, as a whole
-)
+_ONE_SIDED = 0.5  # share of its error from which a model is over- or underconfident as a whole
 
 
 def sentences(rows: Iterable[Row], sizes: Mapping[str, int]) -> list[str]:

@@ -54,14 +54,14 @@ def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Settings:
         earlier: Arguments of `Evaluation`, spelled out.
         asked: The same of what is asked for.
     """
-    calibrators = _distinct([*earlier["calibrators"], *asked["calibrators"]])
-    bins = _distinct([*asked["n_bins"], *earlier["n_bins"]])
-    reference = bool(earlier["reference"] or asked["reference"])
-    metrics = _distinct([*(earlier.get("metrics") or []), *(asked.get("metrics") or [])]) or None
-    priors = earlier.get("priors") if asked["priors"] is None else asked["priors"]
+    metrics = [*(earlier.get("metrics") or []), *(asked.get("metrics") or [])]
     return {
-        "calibrators": calibrators, "n_bins": bins, "reference": reference, "metrics": metrics, "priors": priors
-    }  # fmt: skip
+        "calibrators": _distinct([*earlier["calibrators"], *asked["calibrators"]]),
+        "n_bins": _distinct([*asked["n_bins"], *earlier["n_bins"]]),
+        "reference": bool(earlier["reference"] or asked["reference"]),
+        "metrics": _distinct(metrics) or None,
+        "priors": earlier.get("priors") if asked["priors"] is None else asked["priors"],
+    }
 
 
 def built(content: Mapping[str, Any]) -> Evaluation:

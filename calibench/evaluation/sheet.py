@@ -67,22 +67,16 @@ def _leading(found: Sequence[str], asked: Collection[str]) -> list[str]:
 
 def _labels(split: str, rows: Sequence[Row]) -> list[str]:
     """The labels of a set that metrics are of."""
-    found = (
-        row["label"]
-        for row in rows
-        if row["split"] == split and row["metric"] == "auroc" and row.get("label")
-    )
-    return list(dict.fromkeys(found))
+    own = (row for row in rows if (row["split"], row["metric"]) == (split, "auroc"))
+    return list(dict.fromkeys(row["label"] for row in own if row.get("label")))
 
 
 def _sheet_of_labels(split: str, rows: Sequence[Row]) -> Grid:
     """A row for each model and label, before any calibrator."""
     scores, labels = Scores(rows), _labels(split, rows)
     models = list(dict.fromkeys(row["model"] for row in rows))
-    of_one = [
-        row["metric"] for row in rows if row["split"] == split and row.get("label") == labels[0]
-    ]
-    columns = measures(split, list(dict.fromkeys(of_one)))
+    of_one = [row for row in rows if (row["split"], row.get("label")) == (split, labels[0])]
+    columns = measures(split, list(dict.fromkeys(row["metric"] for row in of_one)))
     names = ["model", "label"] if len(models) > 1 else ["label"]
     table = [
         [
@@ -111,14 +105,10 @@ def _sheet(
     """A row for each model and calibrator; a single model is not named."""
     scores = Scores(rows)
     lines = list(dict.fromkeys((row["model"], row["calibrator"]) for row in rows))
-    several = len({model for model, _ in lines}) > 1
-    names = ["model", "calibrator"] if several else ["calibrator"]
-    labels = [Heading(name, label=True, left=True) for name in names]
+    named = 0 if len({model for model, _ in lines}) > 1 else 1
+    labels = [Heading(name, label=True, left=True) for name in ("model", "calibrator")[named:]]
     table = [
-        [
-            *(line if several else line[1:]),
-            *(scores.entry(column, *line[::-1]) for column in columns),
-        ]
+        [*line[named:], *(scores.entry(column, *line[::-1]) for column in columns)]
         for line in lines  # model and calibrator
     ]
     headings = [*labels, *(Heading(column.label) for column in columns)]

@@ -13,7 +13,6 @@ from calibench import __version__
 from calibench.evaluation.files import Reader, add_reader_arguments
 from calibench.ground.arguments import unit_interval
 from calibench.ground.bar import with_progress
-from calibench.ground.console import Terminal
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.output import loading, say
 from calibench.runs import run_folders
@@ -35,7 +34,7 @@ from calibench.runs.store import (
 from calibench.runs.store.index import listed
 from calibench.runs.store.moving import chosen
 from calibench.runs.store.places import is_url
-from calibench.tables.grid import Grid, Heading, Number
+from calibench.tables.grid import Grid, Heading, Number, headings
 from calibench.tables.scores import Scores, measures
 from calibench.tables.terminal import show
 
@@ -117,7 +116,7 @@ def _list(options: argparse.Namespace) -> int:
     text, *more = options.what or ["store"]
     if more:
         raise UsageError(f"`{more[0]}` is one argument too many")
-    show(_listing(_rows(text)), Terminal(), pipe_width=None)
+    show(_listing(_rows(text)))
     return 0
 
 
@@ -133,22 +132,14 @@ def _rows(text: str) -> list[Listed]:
 
 def _listing(rows: Iterable[Listed]) -> Grid:
     left = ("entry", "sets", "claimed", "of", "kept as", "verified by")
-    headings = [Heading(title, label=title == "entry", left=True) for title in left]
-    headings += [Heading("examples"), Heading("kB")]
+    columns = [Heading(title, label=title == "entry", left=True) for title in left]
+    columns += [Heading("examples"), Heading("kB")]
     lines = [
-        [
-            row.name,
-            " ".join(row.sets),
-            " ".join(row.claimed),
-            row.outputs,
-            row.precision,
-            row.verified,
-            str(row.examples),
-            f"{row.bytes / 1e3:.0f}",
-        ]
+        [row.name, " ".join(row.sets), " ".join(row.claimed), row.outputs, row.precision, row.verified,
+         str(row.examples), f"{row.bytes / 1e3:.0f}"]
         for row in rows
-    ]
-    return Grid("", headings, lines, [f"{len(lines)} entries"])
+    ]  # fmt: skip
+    return Grid("", columns, lines, [f"{len(lines)} entries"])
 
 
 def _add(options: argparse.Namespace) -> int:
@@ -224,7 +215,7 @@ def _verify(options: argparse.Namespace) -> int:
         lines.append(line)
         problems += found
         verdicts |= {digest: "" if found or line[1] != "yes" else __version__} if digest else {}
-    show(_verdict_table(lines), Terminal(), pipe_width=None)
+    show(_verdict_table(lines))
     for problem in problems:
         say(problem, to=sys.stderr)
     if verdicts:
@@ -257,24 +248,16 @@ def _verified(
         scores = Scores(found.rows)
         numbers = [scores.entry(measure, "raw") for measure in measures("test", _HEADLINE)]
         says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
-        yield (
-            [name, says, str(found.checked), str(found.claimed), *numbers],
-            [f"{name}: {difference}" for difference in found.wrong],
-            digest,
-        )
+        line = [name, says, str(found.checked), str(found.claimed), *numbers]
+        yield line, [f"{name}: {difference}" for difference in found.wrong], digest
 
 
 def _verdict_table(lines: Iterable[list[str | Number]]) -> Grid:
-    headings = [
-        Heading("entry", label=True, left=True),
-        *map(Heading, ("verified", "numbers", "claimed")),
-        *(Heading(measure.label) for measure in measures("test", _HEADLINE)),
-    ]
+    titles = (measure.label for measure in measures("test", _HEADLINE))
+    columns = headings("entry", "verified", "numbers", "claimed", *titles)
     rows = list(lines)
-    footer = [
-        f"{sum(row[1] == 'yes' for row in rows)} of {len(rows)} entries: every number follows from the logits"
-    ]
-    return Grid("", headings, rows, footer)
+    follow = f"{sum(row[1] == 'yes' for row in rows)} of {len(rows)} entries"
+    return Grid("", columns, rows, [f"{follow}: every number follows from the logits"])
 
 
 _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {

@@ -46,12 +46,8 @@ class TopLabelResamples:
     def weighted(self, counts: Floats) -> Weighted:
         """A chunk of resamples, counts (R, N) of the examples in their original order."""
         ordered = counts[:, self._order]
-        return Weighted(
-            running_sums(ordered),
-            running_sums(ordered * self._residual),
-            self._confidence,
-            self._tie_end,
-        )
+        sums = running_sums(ordered), running_sums(ordered * self._residual)
+        return Weighted(*sums, self._confidence, self._tie_end)
 
     @cached_property
     def _width(self) -> float:

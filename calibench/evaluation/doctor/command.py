@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from functools import partial
 
 from threadpoolctl import threadpool_limits
 
 from calibench.evaluation.calibrate import save_calibrator
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.command import labelled_as
-from calibench.evaluation.doctor.choice import Held
 from calibench.evaluation.doctor.diagnosis import Diagnosis, diagnose
 from calibench.evaluation.doctor.examples import Examples
 from calibench.evaluation.files import Reader
@@ -36,8 +35,9 @@ def diagnose_files(options: argparse.Namespace) -> int:
         val = _checked(found, options.val, options.clip)
         _check_together(examples, val)
     chosen = [calibrator_named(name) for name in options.calibrators]
+    watched = partial(with_progress, title="calibrators")
     with one_thread(), threadpool_limits(1):  # operations are small
-        diagnosis = diagnose(examples, val, chosen or None, jobs=options.jobs, watch=_watched)
+        diagnosis = diagnose(examples, val, chosen or None, jobs=options.jobs, watch=watched)
     say(*diagnosis.lines)
     if options.export:
         say(_exported(diagnosis, options))
@@ -61,22 +61,15 @@ def _checked(found: Predictions | ConfidencePairs, path: str, clip: float) -> Ex
 
 def _check_together(examples: Examples, val: Examples) -> None:
     """Raise a ValueError unless both are of one kind, with the same classes, and not the same."""
+    ours, theirs = examples.scores.shape[1], val.scores.shape[1]
     if examples.are_pairs != val.are_pairs:
-        raise ValueError(
-            "one of the files holds pairs of confidence and correct, and the other does not."
-        )
-    if examples.scores.shape[1] != val.scores.shape[1]:
-        raise ValueError(
-            f"`--val` has {val.scores.shape[1]} classes, and the file {examples.scores.shape[1]}."
-        )
+        pairs = "one of the files holds pairs of confidence and correct"
+        raise ValueError(f"{pairs}, and the other does not.")
+    if ours != theirs:
+        raise ValueError(f"`--val` has {theirs} classes, and the file {ours}.")
     if examples.scores.equal(val.scores):
-        raise ValueError(
-            "`--val` holds the same predictions as the file: give the file alone, and calibrators are cross-validated."
-        )
-
-
-def _watched(held: Iterator[Held], total: int) -> Iterator[Held]:
-    return with_progress(held, total, "calibrators")
+        advice = "give the file alone, and calibrators are cross-validated"
+        raise ValueError(f"`--val` holds the same predictions as the file: {advice}.")
 
 
 def _exported(diagnosis: Diagnosis, options: argparse.Namespace) -> str:

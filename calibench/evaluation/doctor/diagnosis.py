@@ -92,16 +92,15 @@ def _afterwards(choice: Choice, examples: Examples, fitted: Calibrator | None) -
     """
     if not choice.helps:
         return
-    before = examples if fitted is not None else examples.at(choice.rows)
-    after = before.calibrated(
-        choice.log_probs if fitted is None else fitted.log_prob(before.scores)
-    )
-    if fitted is not None:
+    if fitted is None:
+        before = examples.at(choice.rows)
+        after = before.calibrated(choice.log_probs)
+    else:
+        before, after = examples, examples.calibrated(fitted.log_prob(examples.scores))
         raw, now = (nll(log_probabilities(each.scores), each.target) for each in (before, after))
         yield f"measured: gain in NLL {Gain.of(raw, now)}"
-    accuracy = (
-        f"; accuracy {100 * before.accuracy:.1f} % before, {100 * after.accuracy:.1f} % after"
-    )
+    shares = [f"{100 * of.accuracy:.1f} %" for of in (before, after)]
+    accuracy = "; accuracy {} before, {} after".format(*shares)
     yield f"after it: {verdict(after)}{'' if examples.are_pairs else accuracy}"
 
 

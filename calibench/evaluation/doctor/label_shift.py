@@ -36,9 +36,8 @@ class LabelShift(NamedTuple):
         """The label shift between two sets of class indices, (M,) and (N,)."""
         counts = np.array([np.bincount(part, minlength=num_classes) for part in (first, second)])
         pooled = counts.sum(axis=0)
-        drawn = np.random.default_rng(0).multivariate_hypergeometric(
-            pooled, len(first), size=_DRAWS, method="marginals"
-        )
+        random, how = np.random.default_rng(0), "marginals"
+        drawn = random.multivariate_hypergeometric(pooled, len(first), size=_DRAWS, method=how)
         p = p_value(float(_chi_squared(counts[:1], pooled)[0]), _chi_squared(drawn, pooled))
         before, after = counts / counts.sum(axis=1, keepdims=True)
         return cls(before, after, p)
@@ -49,9 +48,8 @@ class LabelShift(NamedTuple):
         if self.p > LEVEL:
             return f"none: class frequencies of validation and test cannot be told apart (p = {self.p:.2f})"
         most = np.argsort(-np.abs(self.after - self.before), kind="stable")[:_NAMED]
-        each = ", ".join(
-            f"{names[k]} {100 * self.before[k]:.1f} to {100 * self.after[k]:.1f} %" for k in most
-        )
+        before, after = 100 * self.before, 100 * self.after
+        each = ", ".join(f"{names[k]} {before[k]:.1f} to {after[k]:.1f} %" for k in most)
         return (
             f"yes, {100 * moved:.1f} % of the labels have moved from validation to test (p = {self.p:.3f}): {each}; "
             "a calibrator is tuned to the frequencies that it was fitted on, see `calibench evaluate --priors`"
