@@ -11,7 +11,7 @@ import torch
 from calibench.calibrators import Calibrator
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.settings import calibrator_of
-from calibench.runs import Predictions, read_json
+from calibench.runs import Predictions, evaluated_calibrators, read_json
 
 
 def calibrator_of_run(folder: Path | str, name: str) -> Calibrator:
@@ -55,6 +55,5 @@ def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:
 
 def _unfitted(content: Mapping[str, Any], name: str) -> Calibrator:
     """The calibrator of that name in the run's evaluation, or else of that class with default arguments."""
-    blocks = (content.get("evaluation") or {}).get("calibrators") or []
-    evaluated = dict(zip(content.get("calibrators") or {}, blocks, strict=False))
-    return calibrator_of(evaluated[name]) if name in evaluated else calibrator_named(name)
+    block = evaluated_calibrators(content).get(name)
+    return calibrator_named(name) if block is None else calibrator_of(block)

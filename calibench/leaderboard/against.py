@@ -50,12 +50,8 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
     nothing = not any(measured.values())
     columns: list[Column] = []
     for column, numbers in measured.items():
-        if (
-            numbers
-            or shown is not None
-            or column == table.sort
-            or (nothing and _ours(table, column))
-        ):
+        ours = nothing and any(row.values[column].seeds for row in table.rows)
+        if numbers or ours or shown is not None or column == table.sort:
             columns.append(column)
         if numbers:
             theirs = column.by(paper)
@@ -67,10 +63,6 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
         table.notes.append(f"{paper} has no numbers for {table.title}")
     else:
         table.notes.append(f"{paper}: {PAPERS[paper].title}, {PAPERS[paper].source}, as printed")
-
-
-def _ours(table: Table, column: Column) -> bool:
-    return any(row.values[column].seeds for row in table.rows)
 
 
 def _numbers(table: Table, column: Column, paper: str) -> dict[int, Published]:
@@ -86,13 +78,10 @@ def _published(table: Table, row: Row, column: Column, paper: str) -> Published 
     where = f"{dataset}->{column.split}" if column.split else dataset
     losses, models = loss_names(row.loss), model_names(table.backbone)
     metric = column.metric.removesuffix("_reference")
-    for loss, model in product(losses, models):
-        number = published_number(
-            paper, dataset=where, model=model, loss=loss, metric=metric, stage=stage
-        )
-        if number:
-            return number
-    return None
+    how = {"dataset": where, "metric": metric, "stage": stage}
+    pairs = product(losses, models)
+    found = (published_number(paper, model=model, loss=loss, **how) for loss, model in pairs)
+    return next(filter(None, found), None)
 
 
 def _same_bins(table: Table, column: Column, paper: str) -> bool:

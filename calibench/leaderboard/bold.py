@@ -119,9 +119,7 @@ def _unseen(table: Table, said: _Said) -> Iterator[str]:
     """`with 3 seeds, differences below 0.012 of NLL and 1.4 % of Error cannot be seen`."""
     shown = [c for c in (table.sort, Column("error")) if c in said.compared] or [*said.compared][:1]
     seeds = min(said.compared[column][1].seeds for column in shown)
-    parts = [
-        _amount(column, said.compared[column][1].detectable) for column in dict.fromkeys(shown)
-    ]
+    parts = [_amount(of, said.compared[of][1].detectable) for of in dict.fromkeys(shown)]
     yield f"with {seeds} seeds, differences below {' and '.join(parts)} cannot be seen"
 
 

@@ -61,9 +61,7 @@ class Column:
             form = "metric[_bins][:score][/split][@calibrator], as in ece@TemperatureScaling"
             raise ValueError(f"a column is spelled {form}; got `{text}`.")
         metric, n_bins = match["metric"], match["n_bins"]
-        if (
-            n_bins and metric not in METRICS
-        ):  # a metric of someone else's, whose name ends in a number
+        if n_bins and metric not in METRICS:  # someone else's, whose name ends in a number
             metric, n_bins = f"{metric}_{n_bins}", None
         place = (match["split"], match["calibrator"] or RAW, match["score"])
         return cls(metric, *place, int(n_bins) if n_bins else None)

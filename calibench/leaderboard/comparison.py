@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
-from calibench.statistics import LEVEL, holm, wilcoxon_signed_rank
+from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
 from calibench.statistics.pairs import Beats, Runs, beats
 from calibench.statistics.ranks import RankComparison, cliques, compare_ranks
 
@@ -109,11 +109,10 @@ def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = Fa
         column,
         dense,
         [methods[i] for i in order],
-        RankComparison(
-            [ranks.mean_ranks[i] for i in order],
-            [ranks.intervals[i] for i in order],
-            ranks.friedman_p,
-            ranks.critical_difference,
+        replace(
+            ranks,
+            mean_ranks=[ranks.mean_ranks[i] for i in order],
+            intervals=[ranks.intervals[i] for i in order],
         ),
         [beats(runs[0], theirs) for theirs in runs[1:]],
         holm([_worse(means, order[0], other) for other in order[1:]]),
@@ -133,9 +132,7 @@ def _holes(table: Table, rows: dict[str, Row], methods: Sequence[str], column: C
 
 def _worse(means: Sequence[Sequence[float]], first: int, other: int) -> float:
     """The p-value of "the other is worse", over tables of means; two infinite means are equal."""
-    differences = (0.0 if of[other] == of[first] else of[other] - of[first] for of in means)
-    largest = 1e300  # an infinite difference has the largest rank
-    return wilcoxon_signed_rank([max(-largest, min(largest, d)) for d in differences])
+    return wilcoxon_signed_rank([rankable(of[other] - of[first]) for of in means])
 
 
 def _runs(row: Row, column: Column, sign: int) -> Runs:

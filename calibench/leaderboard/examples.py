@@ -69,9 +69,8 @@ class Examples:
         if found is None:
             return None
         values = np.array([row.values[column].mean for row in rows])
-        return best_by_replicates(
-            values, np.stack(found), higher_is_better=column.info.direction > 0
-        )
+        higher = column.info.direction > 0
+        return best_by_replicates(values, np.stack(found), higher_is_better=higher)
 
     def replicates(
         self, column: Column, place: Place, runs: Sequence[Record]
@@ -85,10 +84,8 @@ class Examples:
         if column.metric not in RESAMPLED:
             return None
         tests = [self._test_set(run) for run in runs]
-        first = tests[0]
-        if first is None or any(
-            test is None or not first.has_the_examples_of(test) for test in tests
-        ):
+        known = [test for test in tests if test is not None]
+        if len(known) < len(tests) or not all(map(known[0].has_the_examples_of, known)):
             return None
         found = (self._replicates(place, run) for run in runs)
         return list(with_progress(found, len(runs), f"resampling {place[0]}"))

@@ -60,14 +60,12 @@ def tables_csv(tables: Sequence[Table]) -> str:
     names the columns that a table would print bold.
     """
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
-    judged = {
-        c for table in tables for row in table.rows for c, v in row.values.items() if v.verdict
-    }
-    names = [
-        name
-        for column in columns
-        for name in (str(column), *(f"{column}_{end}" for end in _ends(column in judged)))
-    ]
+    values = [of for table in tables for row in table.rows for of in row.values.items()]
+    judged = {column for column, value in values if value.verdict}
+    names = []
+    for column in columns:
+        ends = ("std", *Verdict._fields) if column in judged else ("std",)
+        names += [str(column), *(f"{column}_{end}" for end in ends)]
     rows = [{**_place(table), **_numbers(row, columns)} for table in tables for row in table.rows]
     return csv_text([*_CSV_COLUMNS, *names], rows)
 
@@ -96,11 +94,6 @@ def _numbers(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
             for end, number in (value.verdict._asdict() if value.verdict else {}).items()
         },
     }
-
-
-def _ends(judged: bool) -> tuple[str, ...]:
-    """How the names of the columns after that of a mean end."""
-    return ("std", *Verdict._fields) if judged else ("std",)
 
 
 def tables_json(tables: Sequence[Table], lines: Lines) -> str:

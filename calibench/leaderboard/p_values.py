@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from calibench.ground.errors import near_matches
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
-from calibench.statistics import LEVEL, holm, wilcoxon_signed_rank
-from calibench.tables.grid import MISSING, Entry, Grid, Heading, Number
+from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
+from calibench.tables.grid import MISSING, Entry, Grid, Number, headings
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,12 @@ def p_values_of(table: Table, loss: str, column: Column) -> PValues | None:
         shared = sorted(own.keys() & theirs.keys())
         if shared and row is not row_of(table, loss):
             sign = column.info.direction or -1
-            differences[row.label] = [_clipped(sign * (own[s] - theirs[s])) for s in shared]
+            differences[row.label] = [rankable(sign * (own[s] - theirs[s])) for s in shared]
     if not differences:
         return None
     p_values = holm([wilcoxon_signed_rank(of) for of in differences.values()])
     fewest = min(len(of) for of in differences.values())
     return PValues(dict(zip(differences, p_values, strict=True)), fewest)
-
-
-def _clipped(difference: float) -> float:
-    """A difference that the test can rank: of two infinite values none, an infinite one as the largest."""
-    return 0.0 if math.isnan(difference) else max(-1e300, min(1e300, difference))
 
 
 def row_of(table: Table, loss: str) -> Row:
@@ -76,9 +71,8 @@ def row_of(table: Table, loss: str) -> Row:
     Raises:
         ValueError: If the table has no such row, or several; the message names them.
     """
-    found = [row for row in table.rows if loss == row.label] or [
-        row for row in table.rows if loss == row.loss
-    ]
+    of_loss = [row for row in table.rows if loss == row.loss]
+    found = [row for row in table.rows if loss == row.label] or of_loss
     labels = [row.label for row in table.rows]
     if not found:
         raise ValueError(f"{table.title} has no loss `{loss}`{near_matches(loss, labels)}.")
@@ -107,14 +101,14 @@ def _grid(table: Table, loss: str) -> Grid:
     qualities = [column for column in table.columns if column.info.direction and not column.paper]
     found = {column: p_values_of(table, loss, column) for column in qualities}
     known = {column: of for column, of in found.items() if of is not None}
-    headings = [Heading("against", label=True, left=True), *(Heading(c.title) for c in known)]
+    columns = headings("against", *(column.title for column in known))
     rows: list[list[Entry]] = [
         [row.label, *(_number(of.p_values.get(row.label)) for of in known.values())]
         for row in table.rows
         if row is not own
     ]
     title = f"{table.title}: p-values of {own.label} is better"
-    return Grid(title, headings, rows, list(_lines(list(known.values()))))
+    return Grid(title, columns, rows, list(_lines(list(known.values()))))
 
 
 def _number(p: float | None) -> Number:

@@ -12,7 +12,7 @@ from calibench.ground.arguments import non_negative
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.examples import Examples
 from calibench.leaderboard.table import Row, Table
-from calibench.tables.grid import Entry, Grid, Heading, Number
+from calibench.tables.grid import Entry, Grid, Number, headings
 
 if TYPE_CHECKING:
     from calibench.statistics.pairs import Beats, Runs
@@ -57,21 +57,12 @@ class Pairs:
         margin = f"within {_shown(self.column, self.margin)}"
         titles = ["P(A beats B)", "95 % interval", *([margin] if self.margin else [])]
         several = len(self.tables) > 1
-        headings = [
-            Heading("A", label=True, left=True),
-            Heading("B", label=True, left=True),
-            *map(Heading, [*titles, *(["tables"] if several else [])]),
-        ]
+        columns = [*headings("A"), *headings("B", *titles, *(["tables"] if several else []))]
         rows: list[list[Entry]] = [
-            [
-                pair.first,
-                pair.second,
-                *self._numbers(pair),
-                *([str(pair.tables)] if several else []),
-            ]
-            for pair in self.pairs
+            [of.first, of.second, *self._numbers(of), *([str(of.tables)] if several else [])]
+            for of in self.pairs
         ]
-        return Grid(f"{self.column.title}: pairs of methods", headings, rows, list(self._lines()))
+        return Grid(f"{self.column.title}: pairs of methods", columns, rows, list(self._lines()))
 
     def _numbers(self, pair: Pair) -> Iterator[Number]:
         of = pair.beats
@@ -105,9 +96,8 @@ def margins(texts: Sequence[str]) -> dict[str, float]:
         try:
             found[metric] = non_negative("--equivalent", float(value))
         except ValueError as error:
-            raise ValueError(
-                f"`--equivalent` takes METRIC=VALUE with a fraction >= 0, as in error=0.002; got `{text}`."
-            ) from error
+            form = "METRIC=VALUE with a fraction >= 0, as in error=0.002"
+            raise ValueError(f"`--equivalent` takes {form}; got `{text}`.") from error
     return found
 
 
@@ -147,9 +137,8 @@ def compare_pairs(
         raise ValueError(f"`--pairs` needs two methods with {column} in one table.")
     all_runs = [one for runs in known.values() for one in runs.values()]
     over_examples = all(one.replicates is not None for one in all_runs)
-    return Pairs(
-        column, margin, [title for title, runs in known.items() if runs], over_examples, pairs
-    )
+    titles = [title for title, runs in known.items() if runs]
+    return Pairs(column, margin, titles, over_examples, pairs)
 
 
 def _runs(table: Table, column: Column, examples: Examples | None) -> dict[str, Runs]:

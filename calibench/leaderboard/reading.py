@@ -131,17 +131,13 @@ class _Reader:
             return  # a process holds or held the folder, and has not begun to train
         check_format(status, "status.json")
         state = status.get("status")
-        if state == "trial":
-            self._leave_out(cell, folder, TRIAL)
-            return
-        if status.get("imported"):
-            self._leave_out(cell, folder, IMPORTED)
+        if state == "trial" or status.get("imported"):
+            self._leave_out(cell, folder, TRIAL if state == "trial" else IMPORTED)
             return
         if state != "done":
-            reason = (
-                f"{state or 'unknown state'}: {status['reason']}" if status.get("reason") else state
-            )
-            problem = Problem(cell, folder, str(reason), warn=state != "running")
+            why = status.get("reason")
+            reason = f"{state or 'unknown state'}: {why}" if why else str(state)
+            problem = Problem(cell, folder, reason, warn=state != "running")
             self.results.problems.append(problem)
             return
         content = _read_file(folder, "metrics.json")
@@ -150,9 +146,8 @@ class _Reader:
             return
         _check_cell(cell, content)
         try:
-            record = self._record(
-                cell, folder, with_present_calibrators(content), status.get("claimed") or ()
-            )
+            present = with_present_calibrators(content)
+            record = self._record(cell, folder, present, status.get("claimed") or ())
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"metrics.json lacks what a run holds ({type(error).__name__}: {error})"
             raise CorruptRun(text) from error
@@ -192,9 +187,8 @@ class _Reader:
             return _read_file(folder, "environment.json")
         except CorruptRun as why:
             if os.path.exists(f"{folder}/environment.json"):
-                self.results.warnings.append(
-                    f"{folder}: {why}; its seconds, memory and versions are unknown"
-                )
+                unknown = "its seconds, memory and versions are unknown"
+                self.results.warnings.append(f"{folder}: {why}; {unknown}")
             return {}
 
     def _values(
@@ -236,9 +230,8 @@ def _costs(environment: Mapping[str, Any]) -> dict[Key, float]:
     """Seconds and memory that a run took."""
     named = {name: environment.get(name) for name in COSTS}
     named["seconds"] = environment.get("wall_seconds")
-    return {
-        Key(n, calibrator=RAW): float(v) for n, v in named.items() if isinstance(v, int | float)
-    }
+    known = {name: value for name, value in named.items() if isinstance(value, int | float)}
+    return {Key(name, calibrator=RAW): float(value) for name, value in known.items()}
 
 
 def _read_file(folder: str, name: str) -> dict[str, Any]:
@@ -267,11 +260,8 @@ def without_other_data(results: Results) -> Results:
             data[id(settings)] = json.dumps(chosen, sort_keys=True)
         comparable[record.cell.benchmark, record.cell.seed, data[id(settings)]].append(record)
     reasons = {id(record): why for runs in comparable.values() for record, why in _odd_ones(runs)}
-    problems = [
-        Problem(record.cell, record.folder, reasons[id(record)])
-        for record in results.records
-        if id(record) in reasons
-    ]
+    odd = [record for record in results.records if id(record) in reasons]
+    problems = [Problem(record.cell, record.folder, reasons[id(record)]) for record in odd]
     kept = [record for record in results.records if id(record) not in reasons]
     return replace(results, records=kept, problems=results.problems + problems)
 

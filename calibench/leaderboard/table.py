@@ -356,12 +356,8 @@ def _left_out(records: Sequence[Record], implied: Mapping[str, Implied]) -> list
     groups = [of.groups for of in implied.values() if of.score]
     used = {split for of in groups for splits in of.values() for split in splits}
     shifted = sorted({split for of in groups for split in of[SHIFT]})
-    reasons = {
-        name: reason
-        for record in records
-        for name, reason in record.unavailable.items()
-        if name not in used
-    }
+    missing = (found for record in records for found in record.unavailable.items())
+    reasons = {name: reason for name, reason in missing if name not in used}
     seen = {key.split for record in records for key in record.values if key.score} - used
     lacking = [
         f"{n} is in no mean over sets: {without_folders(reasons.get(n, 'some runs lack it'))}"

@@ -15,7 +15,7 @@ from calibench.leaderboard.labels import row_labels
 from calibench.leaderboard.records import Record
 from calibench.leaderboard.table import implied_by, keys_of, value_at
 from calibench.plots.style import color, line, logarithmic, marker, tidied
-from calibench.runs import read_json
+from calibench.runs import evaluated_calibrators, read_json
 from calibench.runs.key import RAW
 from calibench.tables.titles import initials
 
@@ -95,8 +95,7 @@ def _values(
         return
     name, _, argument = key.removeprefix(_CALIBRATOR).partition(".")
     content = read_json(f"{record.folder}/metrics.json")
-    blocks = (content.get("evaluation") or {}).get("calibrators") or []
-    for fitted, block in zip(content.get("calibrators") or {}, blocks, strict=False):
+    for fitted, block in evaluated_calibrators(content).items():
         arguments = block.get("init_args") or {}
         if short_name(block["class_path"]) == name and argument in arguments:
             yield arguments[argument], (fitted,)

@@ -100,9 +100,8 @@ def _site(args: argparse.Namespace) -> int:
     positive_integer("bins", args.bins)
     folder, site = results_folder(args.results), Path(args.output)
     if site.is_file():
-        raise ValueError(
-            f"`--output {site}` is a file: name a folder, or a page that ends in .html."
-        )
+        advice = "name a folder, or a page that ends in .html"
+        raise ValueError(f"`--output {site}` is a file: {advice}.")
     with loading():
         from calibench.report.site import write_site
     title = args.title or f"calibench: {folder.resolve().name}"

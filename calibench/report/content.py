@@ -20,7 +20,7 @@ from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row, Table, Value, build_tables
 from calibench.report.pictures import curves, pictures, short, use_one_core
-from calibench.runs import CorruptRun, read_json
+from calibench.runs import json_or_nothing
 from calibench.runs.key import RAW, TEST, VAL
 from calibench.tables.titles import METRICS
 
@@ -91,17 +91,10 @@ def _pairs(tables: Sequence[Table], examples: Examples | None) -> Iterator[Json]
         held = [table for table in tables if column in table.columns]
         if not any(sum(bool(row.values[column].seeds) for row in t.rows) > 1 for t in held):
             continue
-        found = compare_pairs(held, column, examples=examples)
-        grid = found.grid()
-        entries = (
-            [entry if isinstance(entry, str) else entry.text for entry in row] for row in grid.rows
-        )
-        yield {
-            "metric": name,
-            "head": [heading.title for heading in grid.columns],
-            "rows": list(entries),
-            "lines": list(grid.footer),
-        }
+        grid = compare_pairs(held, column, examples=examples).grid()
+        head = [heading.title for heading in grid.columns]
+        rows = [[of if isinstance(of, str) else of.text for of in row] for row in grid.rows]
+        yield {"metric": name, "head": head, "rows": rows, "lines": list(grid.footer)}
 
 
 def _notes(of: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -147,13 +140,8 @@ def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int, processes: int) ->
     records = [list(row.records.values()) for _, row in numbered]
     # Curves need no torch, so they are read while the other processes import it.
     lines = list(with_progress(map(curves, records), len(records), "reading training curves"))
-    parts = spread(
-        partial(pictures, n_bins=n_bins),
-        records,
-        processes=processes,
-        imports=IMPORTS,
-        start=use_one_core,
-    )
+    how: Any = {"processes": processes, "imports": IMPORTS, "start": use_one_core}
+    parts = spread(partial(pictures, n_bins=n_bins), records, **how)
     shown = with_progress(parts, len(records), "reading logits")
     return [
         _row(*place) | {"curves": line} | part
@@ -204,16 +192,12 @@ def _shift(table: Table, row: Row) -> Json:
 
 
 def _run(row: int, record: Record, root: Path) -> Json:
-    try:
-        environment: Mapping[str, Any] = read_json(f"{record.folder}/environment.json")
-    except CorruptRun:
-        environment = {}
     return {
         "row": row,
         "seed": record.cell.seed,
         "folder": _within(record.folder, root),
         "settings": record.settings,
-        "environment": environment,
+        "environment": json_or_nothing(f"{record.folder}/environment.json"),
         "fingerprint": record.fingerprint,
     }
 

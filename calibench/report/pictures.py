@@ -98,17 +98,14 @@ def _diagram(scores: ExampleScores, n_bins: int) -> Json:
 
 def _pooled(parts: Sequence[ExampleScores]) -> ExampleScores | None:
     """Scores of the examples of several runs; None without runs, or if they have different classes."""
-    return (
-        ExampleScores.joined(parts) if len({len(part.class_names) for part in parts}) == 1 else None
-    )
+    sizes = {len(part.class_names) for part in parts}
+    return ExampleScores.joined(parts) if len(sizes) == 1 else None
 
 
 def _rocs(records: Sequence[Record], inside: ExampleScores) -> Iterator[tuple[str, Curve]]:
     for name in dict.fromkeys(key.split for r in records for key in r.values if key.score):
         try:
-            outside = np.concatenate(
-                [ExampleScores.load(record, name).entropy for record in records]
-            )
+            outside = np.concatenate([ExampleScores.load(r, name).entropy for r in records])
         except (CorruptRun, FileNotFoundError):
             continue
         if len(outside):

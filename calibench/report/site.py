@@ -15,7 +15,7 @@ from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import build_tables
 from calibench.report.content import content_of
 from calibench.report.page import filled, render_page
-from calibench.runs import CorruptRun, Run, read_json, write_output
+from calibench.runs import CorruptRun, Run, json_or_nothing, write_output
 from calibench.tables.grid import Entry
 from calibench.tables.run import run_table
 
@@ -74,10 +74,7 @@ class RunPage:
 
 
 def _json(record: Record, name: str) -> dict[str, Any]:
-    try:
-        return dict(read_json(Path(record.folder) / name))
-    except (CorruptRun, FileNotFoundError):
-        return {}
+    return json_or_nothing(Path(record.folder) / name)
 
 
 def _test_size(record: Record) -> int:
@@ -125,11 +122,8 @@ def _write(file: Path, page: str) -> None:
 def _benchmark(
     read: Results, name: str, pages: Sequence[RunPage], bins: int, processes: int
 ) -> str:
-    own = replace(
-        read,
-        records=[page.record for page in pages],
-        problems=[problem for problem in read.problems if problem.cell.benchmark == name],
-    )
+    problems = [problem for problem in read.problems if problem.cell.benchmark == name]
+    own = replace(read, records=[page.record for page in pages], problems=problems)
     content = content_of(own, title=name, n_bins=bins, processes=processes)
     links = {page.title: f"{page.path.partition('/')[2]}/index.html" for page in pages}
     return render_page(content, top=filled("top.html", facts=_summary(pages), links=links))
@@ -164,15 +158,9 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
         write_output(folder / "config.yaml", page.config.encode())
     metrics = _json(page.record, "metrics.json")
     grid = run_table(metrics["rows"], metrics["calibrators"])
-    html = filled(
-        "run.html",
-        page=page,
-        up="../" * (page.path.count("/") + 1),
-        grid=grid,
-        rows=[[_text(entry) for entry in row] for row in grid.rows],
-        pictures=drawn,
-    )
-    _write(folder / "index.html", html)
+    rows = [[_text(entry) for entry in row] for row in grid.rows]
+    shown = {"page": page, "up": "../" * (page.path.count("/") + 1), "pictures": drawn}
+    _write(folder / "index.html", filled("run.html", grid=grid, rows=rows, **shown))
 
 
 def _text(entry: Entry) -> str:

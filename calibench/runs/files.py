@@ -175,6 +175,13 @@ def parse_json(data: bytes) -> Any:
     return content
 
 
+def json_or_nothing(path: Path | str) -> dict[str, Any]:
+    """`read_json`; empty where the file is not there or cannot be read."""
+    with suppress(CorruptRun):
+        return read_json(path)
+    return {}
+
+
 def read_json(path: Path | str, *, called: str = "") -> dict[str, Any]:
     """Read a JSON object.
 

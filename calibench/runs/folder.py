@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 from calibench.config import Config, flatten, long_tail_seed, title
-from calibench.runs.files import CorruptRun, read_json, write_atomically, write_json
+from calibench.runs.files import json_or_nothing, write_atomically, write_json
 from calibench.runs.lock import held
 from calibench.runs.owner import Claim
 
@@ -68,18 +68,20 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def with_former_names(flat: Config) -> Config:
     """A flat configuration whose values have the names that keys are made of."""
-    renamed = {
-        key: former for (key, name), former in _FORMER_NAMES.items() if flat.get(key) == name
-    }
-    return flat | renamed
+    names = _FORMER_NAMES.items()
+    return flat | {key: former for (key, name), former in names if flat.get(key) == name}
 
 
 def with_present_names(flat: Config) -> Config:
     """A flat configuration, of a run made at any time, whose values have today's names."""
-    renamed = {
-        key: name for (key, name), former in _FORMER_NAMES.items() if flat.get(key) == former
-    }
-    return flat | renamed
+    names = _FORMER_NAMES.items()
+    return flat | {key: name for (key, name), former in names if flat.get(key) == former}
+
+
+def evaluated_calibrators(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The calibrators of a metrics.json by name, each as `{class_path, init_args}`."""
+    blocks = (content.get("evaluation") or {}).get("calibrators") or []
+    return dict(zip(content.get("calibrators") or {}, blocks, strict=False))
 
 
 def with_present_calibrators(content: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -87,22 +89,17 @@ def with_present_calibrators(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
     A name says how a calibrator differs from the defaults, so a changed default changes the names of earlier results.
     """
-    blocks = (content.get("evaluation") or {}).get("calibrators") or []
-    names = content.get("calibrators") or {}
-    renamed = {
-        name: _named_by_former_defaults(name, block)
-        for name, block in zip(names, blocks, strict=False)
-    }
+    evaluated = evaluated_calibrators(content).items()
+    renamed = {name: _named_by_former_defaults(name, block) for name, block in evaluated}
     if all(name == present for name, present in renamed.items()):
         return content
-    rows = content["rows"]
-    return {
-        **content,
-        "calibrators": {renamed.get(name, name): fitted for name, fitted in names.items()},
-        "rows": [
-            {**row, "calibrator": renamed.get(row["calibrator"], row["calibrator"])} for row in rows
-        ],
-    }
+
+    def present(name: str) -> str:
+        return renamed.get(name, name)
+
+    fitted = {present(name): parameters for name, parameters in content["calibrators"].items()}
+    rows = [{**row, "calibrator": present(row["calibrator"])} for row in content["rows"]]
+    return {**content, "calibrators": fitted, "rows": rows}
 
 
 def former_defaults(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,9 +157,7 @@ class Cell(NamedTuple):
 
     def folder(self, root: Path) -> Path:
         """`root/<benchmark>/<backbone>/<loss>/<key>/seed=<k>`."""
-        names = (
-            name.replace("/", "_") for name in (self.benchmark, self.backbone, self.loss, self.key)
-        )
+        names = (name.replace("/", "_") for name in self[:4])
         return root.joinpath(*names, f"seed={self.seed}")
 
 
@@ -215,10 +210,7 @@ class Run:
     @property
     def status(self) -> dict[str, Any]:
         """The content of status.json; empty if there is none or it cannot be read."""
-        try:
-            return read_json(self.folder / "status.json")
-        except CorruptRun:
-            return {}
+        return json_or_nothing(self.folder / "status.json")
 
     @property
     def done(self) -> bool:

@@ -66,9 +66,7 @@ class NumberedClaim(Claim):
             raise
         if self._is_highest(number):
             return True
-        path.unlink(
-            missing_ok=True
-        )  # this process had looked too early, and the number is outdated
+        path.unlink(missing_ok=True)  # this process had looked too early: the number is outdated
         return False
 
     @property
@@ -107,10 +105,8 @@ class NumberedClaim(Claim):
 
     def _is_highest(self, number: int) -> bool:
         claims = self._claims()
-        mine = self._file(number)
-        return mine in claims and all(
-            other < number for path, other in claims.items() if path != mine
-        )
+        mine = claims.pop(self._file(number), None)
+        return mine is not None and all(other < number for other in claims.values())
 
     def refuse_if_alive(self) -> None:
         """Raise Busy if the owner of the highest number is alive."""

@@ -48,15 +48,13 @@ class Predictions:
         if logits.ndim != 2 or logits.shape[1] < 2:
             raise ValueError(f"`logits` must have shape (N, K) with K >= 2, got {logits.shape}.")
         if target.shape != logits.shape[:1] or not np.issubdtype(target.dtype, np.integer):
-            raise ValueError(
-                f"`target` must be {len(logits)} integers, got {target.dtype} of shape {target.shape}."
-            )
+            given = f"{target.dtype} of shape {target.shape}"
+            raise ValueError(f"`target` must be {len(logits)} integers, got {given}.")
         if np.isnan(logits).any():
             raise ValueError("`logits` must not contain NaN.")
         if len(target) and (target.min() < -1 or target.max() >= logits.shape[1]):
-            raise ValueError(
-                f"`target` must lie in [0, {logits.shape[1]}), or be -1 where unknown."
-            )
+            k = logits.shape[1]
+            raise ValueError(f"`target` must lie in [0, {k}), or be -1 where unknown.")
         if self.ids is not None and len(self.ids) != self.examples:
             raise ValueError(f"`ids` must have {self.examples} entries, got {len(self.ids)}.")
         if self.posterior is not None:
@@ -146,9 +144,8 @@ class Predictions:
         metadata = {"format": FORMAT, "task": MULTICLASS, **self.metadata, **more}
         arrays: dict[str, Any] = {name: values, "target": self.target}
         if self.labels is not None:
-            of_present = [
-                part[:, 1] - (part[:, 0] if name == "logits" else 0) for part in (values, unknown)
-            ]
+            from_0 = name == "probs"
+            of_present = [p[:, 1] if from_0 else p[:, 1] - p[:, 0] for p in (values, unknown)]
             target = self.labels.table(self.target.astype(np.int8), UNKNOWN)
             arrays = {name: self.labels.table(*of_present), "target": target}
         optional = {"ids": self.ids, "posterior": self.posterior}

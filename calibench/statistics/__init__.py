@@ -10,6 +10,7 @@ from calibench.statistics.seeds import (
     average_ranks,
     holm,
     mean_std,
+    rankable,
     wilcoxon_signed_rank,
 )
 from calibench.statistics.verdicts import Verdict, verdict_of_mean, verdict_over_seeds
@@ -27,6 +28,7 @@ __all__ = [
     "comparison_with_best",
     "holm",
     "mean_std",
+    "rankable",
     "verdict_of_mean",
     "verdict_over_seeds",
     "wilcoxon_signed_rank",

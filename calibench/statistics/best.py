@@ -157,9 +157,8 @@ def _detectable(found: Spread, counts: Floats, level: float) -> float:
 
 def _behind(means: Floats) -> tuple[float, ...]:
     """How much worse each mean is than the best of the others; NaN where one of the two is missing."""
-    first, second = [*sorted(m for m in means.tolist() if not math.isnan(m)), math.nan, math.nan][
-        :2
-    ]
+    known = sorted(mean for mean in means.tolist() if not math.isnan(mean))
+    first, second, *_ = [*known, math.nan, math.nan]
     others = [second if mean == first else first for mean in means.tolist()]
     pairs = zip(means.tolist(), others, strict=True)
     return tuple(0.0 if mean == other else mean - other for mean, other in pairs)

@@ -78,10 +78,10 @@ def beats(
         raise ValueError("`ours` and `theirs` must have runs on the same data sets, at least one.")
     found, close, of_examples = [], [], []
     for mine, other in zip(ours, theirs, strict=True):
-        ahead = _ahead(mine.values[None], other.values[None])
-        found.append(float(_better(ahead)[0]))
+        ahead = ahead_by(mine.values[None], other.values[None])
+        found.append(float(share_ahead(ahead)[0]))
         close.append(float((np.abs(ahead) <= margin * (1 + _ROUNDING)).mean()))
-        of_examples.append(float(_better(_ahead(mine.resampled, other.resampled)).var()))
+        of_examples.append(float(share_ahead(ahead_by(mine.resampled, other.resampled)).var()))
     sets = len(found)
     counts = [(len(m.values), len(o.values)) for m, o in zip(ours, theirs, strict=True)]
 
@@ -113,7 +113,7 @@ def _end(share: float, end: float, reach: Callable[[float], float]) -> float:
     return inside
 
 
-def _ahead(mine: Floats, other: Floats) -> Floats:
+def ahead_by(mine: Floats, other: Floats) -> Floats:
     """By how much each of ours is ahead of each of theirs: (R, S), (R, T) -> (R, S, T)."""
     with np.errstate(invalid="ignore"):
         ahead = other[:, None, :] - mine[:, :, None]
@@ -121,7 +121,7 @@ def _ahead(mine: Floats, other: Floats) -> Floats:
     return equal
 
 
-def _better(ahead: Floats) -> Floats:
+def share_ahead(ahead: Floats) -> Floats:
     """Share of pairs that are ahead, ties by half: (R, S, T) -> (R,)."""
     shares: Floats = ((ahead > 0) + (ahead == 0) / 2).mean(axis=(1, 2))
     return shares

@@ -56,10 +56,8 @@ class PoissonBinomial:
     def _chunk(self, number: int, random: np.random.Generator) -> Floats:
         hits = np.zeros((number, self.groups))
         hits[:, self._small] = self._hits_of_few(number, random)
-        shape = (
-            len(self._large),
-            number,
-        )  # one group after the other: its numbers take one preparation
+        # one group after the other: its numbers take one preparation
+        shape = len(self._large), number
         misses = random.binomial(self._trials[:, None], self._miss[:, None], shape)
         hits[:, self._large] = (self._count[:, None] - misses).T
         return hits

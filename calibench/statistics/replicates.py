@@ -37,15 +37,14 @@ def best_by_replicates(
     sign = -1.0 if higher_is_better else 1.0
     ours, drawn = sign * np.asarray(values, float), sign * np.asarray(replicates, float)
     if ours.ndim != 1 or drawn.ndim != 2 or len(ours) != len(drawn):
-        raise ValueError(
-            f"`replicates` must be (K, R) with a row for each of the {len(ours)} values, got {drawn.shape}."
-        )
+        rows = f"a row for each of the {len(ours)} values"
+        raise ValueError(f"`replicates` must be (K, R) with {rows}, got {drawn.shape}.")
     found = np.zeros(len(ours), dtype=bool)
-    rows = np.flatnonzero(np.isfinite(ours) & np.isfinite(drawn).all(axis=1))
+    finite = np.flatnonzero(np.isfinite(ours) & np.isfinite(drawn).all(axis=1))
     if len(ours) > 1:
-        ours, drawn = ours[rows], drawn[rows]
+        ours, drawn = ours[finite], drawn[finite]
         centred = drawn - drawn.mean(axis=1, keepdims=True)
-        found[rows] = [_may_be_best(ours, centred, row, level) for row in range(len(rows))]
+        found[finite] = [_may_be_best(ours, centred, row, level) for row in range(len(ours))]
     return tuple(found.tolist())
 
 

@@ -45,11 +45,18 @@ def wilcoxon_signed_rank(differences: Sequence[float]) -> float:
     Raises:
         ValueError: If a difference is not finite.
     """
-    kept = [difference for difference in _finite(differences) if difference != 0]
+    if not all(map(math.isfinite, differences)):
+        raise ValueError(f"`differences` must be finite, got {list(differences)}.")
+    kept = [difference for difference in differences if difference != 0]
     ranks = average_ranks([abs(difference) for difference in kept])
     doubled = tuple(sorted(round(2 * rank) for rank in ranks))  # ties give half ranks
     positive = sum(round(2 * r) for r, d in zip(ranks, kept, strict=True) if d > 0)
     return sum(_rank_sums(doubled)[positive:]) / 2.0 ** len(kept)
+
+
+def rankable(difference: float) -> float:
+    """A difference that the signed-rank test takes: 0 of two infinite values, an infinite one as the largest."""
+    return 0.0 if math.isnan(difference) else max(-1e300, min(1e300, difference))
 
 
 @lru_cache(maxsize=1024)
@@ -86,9 +93,3 @@ def average_ranks(values: Sequence[float]) -> list[float]:
             ranks[index] = (start + 1 + stop) / 2
         start = stop
     return ranks
-
-
-def _finite(differences: Sequence[float]) -> Sequence[float]:
-    if not all(map(math.isfinite, differences)):
-        raise ValueError(f"`differences` must be finite, got {list(differences)}.")
-    return differences

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from calibench.statistics.pairs import ahead_by, share_ahead
 from calibench.statistics.seeds import LEVEL
 
 Floats = npt.NDArray[np.float64]
@@ -67,15 +68,9 @@ def probability_of_improvement(ours: Strata, theirs: Strata) -> Interval:
 
 
 def _share_of_pairs(ours: Strata, theirs: Strata) -> Floats:
-    shares = [_better(mine, other) for mine, other in zip(ours, theirs, strict=True)]
+    shares = [share_ahead(ahead_by(*runs)) for runs in zip(ours, theirs, strict=True)]
     mean: Floats = np.mean(shares, axis=0)
     return mean
-
-
-def _better(mine: Floats, other: Floats) -> Floats:
-    pair = mine[:, :, None], other[:, None, :]
-    share: Floats = (np.less(*pair) + np.equal(*pair) / 2).mean(axis=(1, 2))
-    return share
 
 
 def _checked(scores: Strata) -> list[Floats]:

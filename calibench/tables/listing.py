@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from calibench.config.catalogue import KINDS, entries
 from calibench.ground.console import Terminal
-from calibench.tables.grid import Grid, Heading
+from calibench.tables.grid import Grid, Heading, headings
 from calibench.tables.published.exhibits import answered_by, exhibits
 from calibench.tables.terminal import show
 
@@ -42,13 +42,13 @@ def run(options: argparse.Namespace) -> int:
     found = listed(options.kind)
     console = Terminal()
     title = options.kind or "KIND"
-    headings = [Heading(title, label=True, left=True), Heading("", left=True)]
+    columns = [*headings(title), Heading("", left=True)]
     room = console.width - max(map(len, (title, *found))) - 2
     rows = [
         [name, _wrapped(line, max(room, 20)) if console.is_terminal else line.replace("\n", "; ")]
         for name, line in found.items()
     ]
-    show(Grid("", headings, rows), console, pipe_width=None)
+    show(Grid("", columns, rows), console)
     return 0
 
 

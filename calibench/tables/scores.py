@@ -54,8 +54,8 @@ class Scores:
         ends = [row[end] for end in ("low", "high") if row.get(end) is not None]
         value, *interval = (_shown(number, measure.metric) for number in (row["value"], *ends))
         verdict = Verdict.of(row)
-        marked = verdict is not None and verdict.marked
-        return Number(value, interval=tuple(interval), best=bool(row.get("best")), marked=marked)
+        marks = {"best": bool(row.get("best")), "marked": bool(verdict and verdict.marked)}
+        return Number(value, interval=tuple(interval), **marks)
 
     def floor_note(
         self, columns: Iterable[Measure], of: Iterable[tuple[str, str | None]]
@@ -66,10 +66,9 @@ class Scores:
             columns: The table's metrics.
             of: The calibrators and models of its numbers.
         """
-        rows = [
-            (column, self._rows.get((*column[1:], *place))) for column in columns for place in of
-        ]
-        found = [(metric_info(column.metric), Verdict.of(row)) for column, row in rows if row]
+        places = ((column, (*column[1:], *place)) for column in columns for place in of)
+        rows = ((column.metric, self._rows.get(place)) for column, place in places)
+        found = [(metric_info(metric), Verdict.of(row)) for metric, row in rows if row]
         return list(note((i.title, v.floor, i.percent) for i, v in found if v and v.marked))
 
 

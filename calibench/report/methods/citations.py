@@ -38,9 +38,8 @@ def _first_lines(kind: str) -> dict[str, str]:
 @cache
 def _entries() -> dict[str, str]:
     text = files("calibench.report.methods").joinpath("references.bib").read_text(encoding="utf-8")
-    found = re.findall(r"^@\w+\{(\w+),.*?^\}", text, re.DOTALL | re.MULTILINE)
-    blocks = re.findall(r"^@\w+\{\w+,.*?^\}", text, re.DOTALL | re.MULTILINE)
-    return dict(zip(found, blocks, strict=True))
+    found = re.findall(r"^(@\w+\{(\w+),.*?^\})", text, re.DOTALL | re.MULTILINE)
+    return {key: block for block, key in found}
 
 
 def entries(text: str) -> str:

@@ -71,7 +71,7 @@ def _drawing(args: argparse.Namespace) -> list[str]:
 def _as_table(made: Reproduction) -> None:
     terminal = Terminal()
     for grid in grids(made.lines):
-        show(grid, terminal, pipe_width=None)
+        show(grid, terminal)
     for note in notes(made):
         terminal.print(note, soft_wrap=not terminal.is_terminal)
 

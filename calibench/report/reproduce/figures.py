@@ -35,9 +35,8 @@ def suite_of_figure(paper: str, figure: str) -> tuple[str, Suite]:
     known = figures(paper)
     if figure not in known:
         has = f"figures here: {', '.join(known)}" if known else "no figure of it is here"
-        raise ValueError(
-            f"{paper} has no figure {figure} here{near_matches(figure, known)} ({has})."
-        )
+        near = near_matches(figure, known)
+        raise ValueError(f"{paper} has no figure {figure} here{near} ({has}).")
     return known[figure], load_suite(known[figure])
 
 
@@ -63,10 +62,8 @@ def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
             "it trains them."
         )
     keys = list(dict.fromkeys(run.folder.parent.name for run in runs))
-    stands_for = {
-        "{results}": [str(results), "--key", *keys],
-        "{runs}": [str(run.folder) for run in runs],
-    }
+    folders = [str(run.folder) for run in runs]
+    stands_for = {"{results}": [str(results), "--key", *keys], "{runs}": folders}
     return [word for given in words for word in stands_for.get(given, [given])]
 
 

@@ -64,9 +64,5 @@ class Line:
     @property
     def inside(self) -> bool | None:
         """Whether the paper's value lies in our interval; None without one, or if theirs may be of something else."""
-        interval = self.ours.interval
-        return (
-            None
-            if interval is None or self.reading
-            else interval[0] <= self.number.value <= interval[1]
-        )
+        interval = None if self.reading else self.ours.interval
+        return interval and interval[0] <= self.number.value <= interval[1]

@@ -18,9 +18,8 @@ def machine(environment: Mapping[str, Any]) -> str:
     if device == "cpu":
         name = environment.get("processor") or f"cpu of {environment.get('platform', 'unknown')}"
         device = f"{name}, threads: {environment.get('threads', 'unknown')}"
-    return (
-        f"{processes} x {device}" if isinstance(processes, int) and processes > 1 else str(device)
-    )
+    several = isinstance(processes, int) and processes > 1
+    return f"{processes} x {device}" if several else str(device)
 
 
 def timed_on(environments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -39,9 +38,8 @@ def in_multiples(lines: Sequence[Line]) -> Iterator[str]:
         base = own.get(BASELINE)
         if base is None:
             continue
-        parts = [
-            f"{loss} {_multiples(line, base)}" for loss, line in own.items() if loss != BASELINE
-        ]
+        others = {loss: line for loss, line in own.items() if loss != BASELINE}
+        parts = [f"{loss} {_multiples(line, base)}" for loss, line in others.items()]
         yield f"{model}, multiples of cross-entropy's seconds (paper, ours): {'; '.join(parts)}"
 
 

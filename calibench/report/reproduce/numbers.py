@@ -12,7 +12,7 @@ from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.versions import counted
 from calibench.report.reproduce.lines import Line, Ours
 from calibench.report.reproduce.machines import in_multiples, machine, timed_on
-from calibench.runs import Run, former_defaults, read_json
+from calibench.runs import Run, evaluated_calibrators, former_defaults, read_json
 from calibench.runs.key import Key
 from calibench.runs.store import results_folder
 from calibench.sweep.plan import runs_of
@@ -75,9 +75,9 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
     def ours(number: Published, metric: str) -> Ours:
         dataset, _, outside = number.dataset.partition("->")
         for setting in settings:
-            if (setting.dataset, setting.loss) == (dataset, number.loss) and (
-                number.model in (setting.model, *model_names(setting.backbone))
-            ):
+            models = (setting.model, *model_names(setting.backbone))
+            same = (setting.dataset, setting.loss) == (dataset, number.loss)
+            if same and number.model in models:
                 split = setting.sets.get(outside, outside) or "test"
                 differs = suite.differences(dataset, outside, setting.model, setting.loss)
                 measured = _measured(number, metric, runs(setting), split, differs)
@@ -120,9 +120,10 @@ class _Runs:
         jobs = [setting.job(seed) for seed in setting.seeds]
         for run in runs_of(jobs, results).values():
             content = _finished(run)
-            reason = _why_unusable(content, setting)
-            contents += [] if reason else [content]
-            reasons += [reason] if reason else []
+            if reason := _why_unusable(content, setting):
+                reasons.append(reason)
+            else:
+                contents.append(content)
         return cls(setting, contents, reasons or ["no run"])
 
 
@@ -140,18 +141,11 @@ def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:
         return "no run"
     if content.get("fast_dev_run"):
         return "a trial (fast_dev_run)"
-    evaluated = [block for _, block in _evaluated(content)]
-    if not all(
-        any(_same_calibrator(block, done) for done in evaluated) for block in setting.calibrators
-    ):
-        return f"evaluated with other calibrators: {_AGAIN}"
+    evaluated = evaluated_calibrators(content).values()
+    for block in setting.calibrators:
+        if not any(_same_calibrator(block, done) for done in evaluated):
+            return f"evaluated with other calibrators: {_AGAIN}"
     return ""
-
-
-def _evaluated(content: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Names of the calibrators of a run and what they are; both are in the order of the evaluation."""
-    blocks = (content.get("evaluation") or {}).get("calibrators") or []
-    return list(zip(content["calibrators"], blocks, strict=False))
 
 
 def _same_calibrator(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
@@ -173,11 +167,10 @@ def _measured(number: Published, of: str, runs: _Runs, split: str, differs: Sequ
         value = _value(number, content, metric, split, calibrator)
         if value is not None:
             ours.values.append(value)
-            ours.machines += [
-                name for name in [machine(content["environment"])] if name not in ours.machines
-            ]
+            ours.machines.append(machine(content["environment"]))
         temperature = content["calibrators"].get(calibrator, {}).get("temperature")
         ours.temperatures += [temperature] if isinstance(temperature, int | float) else []
+    ours.machines = list(dict.fromkeys(ours.machines))
     if not ours.values:
         variant = f" as the papers' code computes it: {_AGAIN}" if metric != of else ""
         lacks = f"no {of} of {split}{variant}"
@@ -204,10 +197,8 @@ def _calibrator(number: Published, setting: Setting, content: Mapping[str, Any])
     blocks = [block for block in setting.calibrators if short_name(block["class_path"]) == name]
     if number.calibrator_bins:
         blocks = [{"class_path": name, "init_args": {"n_bins": number.calibrator_bins}}]
-    same = (
-        found for found, done in _evaluated(content) if blocks and _same_calibrator(blocks[0], done)
-    )
-    return next(same, name)
+    evaluated = evaluated_calibrators(content).items() if blocks else ()
+    return next((own for own, done in evaluated if _same_calibrator(blocks[0], done)), name)
 
 
 def _value(

@@ -17,6 +17,7 @@ from calibench.runs import (
     FORMAT,
     CorruptRun,
     Predictions,
+    Run,
     corrupt_if_it_fails,
     json_bytes,
     read_json,
@@ -194,10 +195,9 @@ def _keep(
         raise CorruptRun("it has no logits of the splits that are to be kept")
     check_together(sets)
     with staged(place) as folder:
+        inside = Run(folder)
         labels = {
-            save_packed(
-                part, folder / "predictions" / f"{split}.npz", store=place.path, exact=exact
-            )
+            save_packed(part, inside.predictions(split), store=place.path, exact=exact)
             for split, part in sets.items()
         }
         for file, content in files.items():

@@ -125,9 +125,8 @@ def find_run(text: str) -> Entry:
         store, name = "/".join(parts[:-depth]), "/".join(parts[-depth:])
         if store and parts[-1].startswith(SEED) and (depth == 4 or _is_store(store)):
             return find(name, store)
-    raise FileNotFoundError(
-        f"no run {text}: <results or store>/<benchmark>/<backbone>/<loss>/seed=<k> is expected"
-    )
+    expected = "<results or store>/<benchmark>/<backbone>/<loss>/seed=<k>"
+    raise FileNotFoundError(f"no run {text}: {expected} is expected")
 
 
 def _is_store(text: str) -> bool:

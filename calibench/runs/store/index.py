@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from calibench.runs import FORMAT, CorruptRun
@@ -75,14 +75,12 @@ def read_index(place: Place) -> list[Listed]:
         # in this thread alone: Arrow aborts programs that end while its own threads do (apache/arrow#34314)
         table = pq.ParquetFile(io.BytesIO(content), pre_buffer=False).read(use_threads=False)
     except pa.ArrowException as error:
-        raise StoreError(
-            f"{place}/{INDEX} cannot be read: {' '.join(str(error).split())}"
-        ) from error
+        reason = " ".join(str(error).split())
+        raise StoreError(f"{place}/{INDEX} cannot be read: {reason}") from error
     format = int((table.schema.metadata or {}).get(_FORMAT, b"1"))
     if format > FORMAT:
-        raise StoreError(
-            f"{place} is of format {format}, this calibench reads {FORMAT}: a newer one is needed."
-        )
+        known = f"this calibench reads {FORMAT}: a newer one is needed"
+        raise StoreError(f"{place} is of format {format}, {known}.")
     try:
         return [Listed(**row) for row in table.to_pylist()]
     except TypeError as error:
@@ -143,14 +141,8 @@ def mark_verified(place: Place, verdicts: Mapping[str, str]) -> None:
         place: The store.
         verdicts: The version that verified an entry by the entry's digest; empty if its numbers do not follow.
     """
-    rows = (asdict(row) for row in rebuild_index(place))
-    _write(
-        place,
-        [
-            Listed(**row | {"verified": verdicts.get(row["digest"], row["verified"])})
-            for row in rows
-        ],
-    )
+    rows = rebuild_index(place)
+    _write(place, [replace(r, verified=verdicts.get(r.digest, r.verified)) for r in rows])
 
 
 def _write(place: Place, rows: list[Listed]) -> None:

@@ -84,11 +84,8 @@ class Folder(Place):
     def names(self) -> list[str]:
         """The folders `seed=<k>` with a status.json."""
         found = (Path(folder) for folder in run_folders(self.path))
-        return sorted(
-            folder.relative_to(self.path).as_posix()
-            for folder in found
-            if (folder / STATUS).is_file()
-        )
+        entries = (folder for folder in found if (folder / STATUS).is_file())
+        return sorted(folder.relative_to(self.path).as_posix() for folder in entries)
 
     @contextmanager
     def writing(self) -> Iterator[Folder]:
@@ -99,9 +96,8 @@ class Folder(Place):
             with held(self.path / "store.lock"):
                 yield self
         except Busy as busy:
-            raise StoreError(
-                f"{self} is being written by {busy.owner}: try again when it is done."
-            ) from None
+            writer = f"{self} is being written by {busy.owner}"
+            raise StoreError(f"{writer}: try again when it is done.") from None
 
 
 class Remote(Place):

@@ -45,18 +45,15 @@ def answered_by(command: str) -> list[Exhibit]:
     """The figures and tables that a command answers, `plot bars` say, whatever its further arguments."""
     words = ["calibench", *command.split()]
     return [
-        one
-        for one in exhibits()
-        if any(text.split()[: len(words)] == words for text in one.commands)
+        one for one in exhibits() if any(c.split()[: len(words)] == words for c in one.commands)
     ]
 
 
 def _tables(paper: str) -> Iterator[Exhibit]:
     numbers = load(paper)
     written = {one.number for one in _others(paper) if one.kind == "table"}
-    for table in sorted(
-        {one.table for one in numbers} - written, key=lambda name: (len(name), name)
-    ):
+    tables = {one.table for one in numbers} - written
+    for table in sorted(tables, key=lambda name: (len(name), name)):
         own = [one for one in numbers if one.table == table]
         metrics = dict.fromkeys(one.measure for one in own)
         datasets = dict.fromkeys(one.dataset for one in own)
