@@ -11,12 +11,7 @@ from calibench.ground.errors import UsageError
 
 
 def add_losses_arguments(parser: argparse.ArgumentParser, default: Sequence[str] = ()) -> None:
-    """Add `LOSS...` and `--argument NAME=VALUE`.
-
-    Args:
-        parser: The parser of the analysis.
-        default: The losses if none is named; if empty, one must be.
-    """
+    """Add `LOSS...` and `--argument NAME=VALUE`; without default losses one must be named."""
     parser.add_argument(
         "losses",
         nargs="*" if default else "+",

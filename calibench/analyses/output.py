@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_output_argument(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add `--output FILE`, numbers or a picture.
-
-    Args:
-        parser: The parser of the analysis.
-        what: What the numbers are.
-    """
+    """Add `--output FILE`, numbers or a picture; `what` says what the numbers are."""
     parser.add_argument(
         "--output",
         "-o",

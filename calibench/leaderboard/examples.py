@@ -44,12 +44,7 @@ def _size(path: str) -> int:
 
 
 class Examples:
-    """The test examples of runs, resampled alike for all of them.
-
-    Args:
-        results: What was read; a file that is corrupt is a warning there.
-        n_resamples: Number of resampled test sets.
-    """
+    """The test examples of runs, resampled alike for all of them; a file that is corrupt is a warning in `results`."""
 
     def __init__(self, results: Results, *, n_resamples: int = 1000) -> None:
         self._results = results

@@ -70,14 +70,9 @@ class Problem:
 
 @dataclass
 class Results:
-    """The runs below a folder.
+    """The runs below a folder: the finished ones in the order of their folders, the others, what else is wrong.
 
-    Attributes:
-        records: The finished ones, in the order of their folders.
-        problems: The others.
-        warnings: What else is wrong, one line each.
-        metrics: What the runs say about metrics of a user's own: title, percent, higher_is_better.
-        folder: The folder.
+    `metrics` is what the runs say about metrics of a user's own: title, percent, higher_is_better.
     """
 
     records: list[Record] = field(default_factory=list)

@@ -182,12 +182,8 @@ def build_tables(
 ) -> list[Table]:
     """One table for each benchmark, backbone and variant of the data, in the order of their names.
 
-    Args:
-        results: The runs.
-        columns: The columns that are shown.
-        sort: The column that ranks the rows.
-        same_version: Leave out of each table the runs that other versions of calibench, torch or the data made than
-            most of it.
+    With `same_version` each leaves out the runs that other versions of calibench, torch or the data made than most of
+    it; `sort` is the column that ranks the rows.
     """
     runs: dict[tuple[str, str], list[Record | Problem]] = defaultdict(list)
     expected = [problem for problem in results.problems if problem.expected]

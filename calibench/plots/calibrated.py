@@ -44,13 +44,7 @@ def probabilities(record: Record, split: str, name: str) -> npt.NDArray[np.float
 def as_fitted(
     record: Record, predictions: Predictions, names: Sequence[str]
 ) -> dict[str, ExampleScores]:
-    """Scores after each of several calibrators, leaving out those whose parameters metrics.json lacks.
-
-    Args:
-        record: The run.
-        predictions: Its logits on a split.
-        names: The names of the calibrators in a leaderboard.
-    """
+    """Scores after several calibrators, by their names in a leaderboard; without those that metrics.json lacks."""
     content = read_json(f"{record.folder}/metrics.json")
     found = {name: fitted_from(content, name) for name in names}
     return {

@@ -28,14 +28,7 @@ def draw_heat_map(
 ) -> Axes:
     """Draw a number for each row and column on one scale of colours, with a frame around the smallest.
 
-    Args:
-        axes: Where to draw.
-        values: The numbers (rows, columns), NaN where there is none.
-        rows: Names of the rows, of losses say.
-        columns: Names of the columns, of calibrators say.
-        show: A number as text.
-        marks: Where a small circle follows the number (rows, columns).
-        title: Title of the panel.
+    The `values` are (rows, columns), NaN where there is none; `marks` says where a small circle follows one.
     """
     axes.imshow(values, cmap="cividis_r", aspect="auto")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
@@ -67,11 +60,7 @@ def draw_bars(
 ) -> Axes:
     """Draw bars with the standard deviations of seeds, a group of bars for each label.
 
-    Args:
-        axes: Where to draw.
-        groups: For each label the bars by name, each a mean and a deviation, which is NaN with one seed.
-        y: Title of the ordinate.
-        title: Title of the panel.
+    A bar is a mean and a deviation, which is NaN with one seed.
     """
     names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
     width = 0.8 / len(names)

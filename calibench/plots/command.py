@@ -154,11 +154,7 @@ def default_metric(kind: str) -> str:
 
 
 def request_of(args: argparse.Namespace, usual_metric: str) -> Request:
-    """What the options ask for.
-
-    Args:
-        args: The options of `add_choice_arguments`, and `results`.
-        usual_metric: The metric if none is named.
+    """What the options of `add_choice_arguments`, and `results`, ask for; a metric if none is named is given.
 
     Raises:
         FileNotFoundError: If the folder is missing.

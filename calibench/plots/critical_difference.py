@@ -21,15 +21,9 @@ def draw_critical_difference(
     title: str = "",
     note: str = "",
 ) -> Axes:
-    """Draw methods on the axis of mean ranks; a bar joins those that do not differ significantly.
+    """Draw methods on the axis of mean ranks, 1 is best; a bar joins those that do not differ significantly.
 
-    Args:
-        axes: Where to draw.
-        methods: Names.
-        mean_ranks: Their mean ranks, 1 is best.
-        difference: The critical difference.
-        title: Title of the diagram.
-        note: A line below it.
+    These are nearer each other than the critical `difference`; `note` is a line below the diagram.
     """
     k = len(methods)
     order = sorted(range(k), key=mean_ranks.__getitem__)

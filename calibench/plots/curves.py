@@ -46,8 +46,8 @@ def roc(inside: Floats, outside: Floats, *, points: int | None = None) -> Curve:
         ValueError: If one side is empty.
     """
     if not len(inside) or not len(outside):
-        sides = "of the test set and of an out-of-distribution set"
-        raise ValueError(f"a ROC curve needs examples {sides}.")
+        both = "of the test set and of an out-of-distribution set"
+        raise ValueError(f"a ROC curve needs examples {both}.")
     inside, outside = np.sort(inside), np.sort(outside)
     above = 1 - np.searchsorted(inside, outside, side="right") / len(inside)
     equal = (1 - np.searchsorted(inside, outside, side="left") / len(inside)) - above

@@ -89,7 +89,7 @@ class ExampleScores:
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """The examples of several seeds one after the other; equal targets mean the same examples."""
-        arrays = {
+        arrays: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in ("confidence", "metric_confidence", "entropy", "predicted", "target")
         }

@@ -54,11 +54,7 @@ class Drawn:
 
 
 def tasks(requests: Mapping[str, Request]) -> list[Task]:
-    """The pictures of a gallery, table by table.
-
-    Args:
-        requests: For each kind what it shows of all tables.
-    """
+    """The pictures of a gallery, table by table, given for each kind what it shows of all tables."""
     several = len(next(iter(requests.values())).tables) > 1
     found = []
     for kind, request in requests.items():
@@ -109,12 +105,7 @@ def write_page(
 ) -> Path:
     """Write index.html: the pictures, what each shows, its CSV, and what is left out.
 
-    Args:
-        folder: The gallery.
-        title: Title of the page.
-        pictures: What was drawn, and what was not.
-        said: One line on each kind.
-        elsewhere: Kinds with a command of their own, each with one line.
+    Kinds have one line each: in `said` those of the pictures, in `elsewhere` those with a command of their own.
     """
     from importlib.resources import files
 

@@ -39,12 +39,7 @@ def draw_learning_curves(
 ) -> Axes:
     """Draw the curve of each calibrator with its deviations, and the uncalibrated value as a dashed line.
 
-    Args:
-        axes: Where to draw.
-        found: The curves, in the printed unit.
-        raw: The value without calibrator.
-        y: Title of the ordinate.
-        title: Title of the panel.
+    All are in the printed unit.
     """
     low = min([raw, *(float(np.nanmin(of.mean)) for of in found.values())])
     high = raw + max(raw - low, _ROOM * raw)

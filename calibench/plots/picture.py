@@ -21,12 +21,7 @@ Numbers = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, and every number that it shows.
-
-    Attributes:
-        figure: The figure.
-        numbers: Its numbers, a row for each.
-    """
+    """A figure, and every number that it shows."""
 
     figure: Figure
     numbers: Numbers

@@ -63,11 +63,7 @@ _room: ContextVar[float] = ContextVar("room", default=math.inf)
 
 @contextmanager
 def room_of(width: str | None) -> Iterator[None]:
-    """Put as many panels beside each other as a column or a page has room for, while figures are made inside.
-
-    Args:
-        width: A name in `WIDTHS`; None for no limit.
-    """
+    """Put as many panels beside each other as a width of `WIDTHS` has room for, while figures are made inside."""
     token = _room.set(WIDTHS[width] if width else math.inf)
     try:
         yield
@@ -76,12 +72,7 @@ def room_of(width: str | None) -> Iterator[None]:
 
 
 def sized(figure: Figure, width: str) -> None:
-    """Scale a figure to the width of a column or a page; texts keep their size, and are broken where they must.
-
-    Args:
-        figure: The figure.
-        width: A name in `WIDTHS`.
-    """
+    """Scale a figure to a width of `WIDTHS`; texts keep their size, and are broken where they must."""
     across, down = figure.get_size_inches()
     scale = WIDTHS[width] / across
     rows = len({axes.get_position().y0 for axes in figure.axes})
@@ -116,10 +107,7 @@ def label_points(
 ) -> None:
     """Write the label of each point beside it, where it covers the fewest labels and points that are there.
 
-    Args:
-        axes: Where; its limits must be what they will be.
-        points: Labels with their places, in data coordinates.
-        size: Of the letters, in points.
+    The limits of the axes must be what they will be; places are in data coordinates, the letters' size in points.
     """
     scale = axes.figure.dpi / 72
     places = {name: axes.transData.transform(place) for name, place in points.items()}
@@ -159,14 +147,7 @@ def _overlap(one: Box, other: Box) -> float:
 def legend_below(
     figure: Figure, grid: Sequence[Axes], *, columns: int = 2, title: str | None = None
 ) -> None:
-    """Add a legend of all panels below the figure, which grows by its height.
-
-    Args:
-        figure: The figure.
-        grid: Its panels; a label has the same look in all of them.
-        columns: Number of labels in a line.
-        title: Title of the legend.
-    """
+    """Add a legend of all panels below the figure, which grows by its height; a label has the same look in all."""
     found: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

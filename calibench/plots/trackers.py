@@ -21,9 +21,7 @@ Keep = Callable[[Any, "Figure", str], None]
 def keep_artefacts(loggers: Sequence[Any], run: Run) -> None:
     """Give the diagram and the table of a run that is done to each of its loggers that can keep them.
 
-    Args:
-        loggers: Lightning's; one of another kind keeps what it was told while it trained.
-        run: The run.
+    A logger of another kind keeps what it was told while it trained.
     """
     kinds = [(logger, type(logger).__name__) for logger in loggers]
     keeping = [(logger, KEEP[kind]) for logger, kind in kinds if kind in KEEP]

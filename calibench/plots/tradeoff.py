@@ -19,12 +19,7 @@ def draw_tradeoff(
 ) -> Axes:
     """Draw the points of each group, one for each seed, and a larger one at their mean, which has the name.
 
-    Args:
-        axes: Where to draw.
-        groups: The points of each label, in the printed unit; a label without points still takes a colour.
-        x: Title of the abscissa.
-        y: Title of the ordinate.
-        title: Title of the panel.
+    Points are in the printed unit; a label without points still takes a colour.
     """
     means = {}
     for index, (name, points) in enumerate(groups.items()):
@@ -46,11 +41,7 @@ def draw_shift(
 ) -> Axes:
     """Draw a metric of each loss along sets, from the test split to the hardest shift: means and deviations of seeds.
 
-    Args:
-        axes: Where to draw.
-        series: For each label the values of each set, one for each seed, in the order of the sets.
-        y: Title of the ordinate.
-        title: Title of the panel.
+    The series has for each label the values of each set, one for each seed, in the order of the sets.
     """
     names = list(dict.fromkeys(name for values in series.values() for name in values))
     for index, (label, values) in enumerate(series.items()):

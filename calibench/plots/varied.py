@@ -137,12 +137,7 @@ def lines_of(points: Sequence[Point], metric: Column) -> Lines:
 def draw_lines(axes: Axes, lines: Lines, *, x: str, y: str, scale: float = 1.0) -> Axes:
     """Draw means over seeds with bands of one standard deviation, a line for each series and calibrator.
 
-    Args:
-        axes: Where to draw.
-        lines: The values.
-        x: Title of the abscissa.
-        y: Title of the ordinate.
-        scale: What values are multiplied with.
+    Values are multiplied with `scale`.
     """
     names = list(dict.fromkeys(series for series, _ in lines))
     ways = list(dict.fromkeys(calibrator for _, calibrator in lines))

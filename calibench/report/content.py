@@ -34,18 +34,7 @@ RUNS_A_PROCESS = 40  # with fewer, starting another process takes longer than it
 def report_content(
     results: Path | str, *, title: str, n_bins: int = 15, processes: int = 1
 ) -> Json:
-    """The content of the report of the runs below a folder.
-
-    Args:
-        results: Folder of runs, or a store.
-        title: Title of the page.
-        n_bins: Bins of the reliability diagrams.
-        processes: Number of processes that read logits, if there are many runs; see `spread`.
-
-    Raises:
-        FileNotFoundError: If there is no such folder.
-        ValueError: If it holds no run.
-    """
+    """The content of the report of the runs below a folder; arguments and errors are those of `write_report`."""
     return content_of(read_results(results), title=title, n_bins=n_bins, processes=processes)
 
 

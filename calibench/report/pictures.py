@@ -45,12 +45,7 @@ def use_one_core() -> None:
 
 
 def pictures(records: Sequence[Record], n_bins: int) -> Json:
-    """Pictures from the logits of all runs of a row; empty without logits.
-
-    Args:
-        records: The runs.
-        n_bins: Bins of the reliability diagrams.
-    """
+    """Pictures from the logits of all runs of a row; empty without logits."""
     try:
         runs = [_of_test_set(record) for record in records]
     except (CorruptRun, FileNotFoundError):

@@ -28,12 +28,7 @@ UNKNOWN = "not recorded"
 
 @dataclass(frozen=True)
 class RunPage:
-    """A run, as its page and the links to it show it.
-
-    Attributes:
-        record: The run.
-        path: Its page, below the site.
-    """
+    """A run, as its page and the links to it show it; the path of the page is below the site."""
 
     record: Record
     path: str
@@ -87,16 +82,7 @@ def _test_size(record: Record) -> int:
 def write_site(results: Path | str, site: Path, *, title: str, bins: int, processes: int) -> int:
     """Write the pages of a folder of runs below `site`. Returns how many there are.
 
-    Args:
-        results: Folder of runs, or a store.
-        site: The folder of the site; files of the same names are replaced, others stay.
-        title: Title of the index.
-        bins: Bins of the reliability diagrams.
-        processes: As for `write_report`.
-
-    Raises:
-        FileNotFoundError: If there is no such folder.
-        ValueError: If it holds no finished run.
+    Files of the same names are replaced, others stay; arguments and errors are those of `write_report`.
     """
     read = read_results(results)
     if not read.records:

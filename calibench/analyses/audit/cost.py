@@ -14,12 +14,7 @@ REPEATS, CALLS = 15, 10
 
 
 def cost(subject: Subject, *, batch_size: int = 128) -> float:
-    """CPU time of value and gradient, divided by cross-entropy's; the median of interleaved measurements.
-
-    Args:
-        subject: The loss.
-        batch_size: Rows of the batch, of as many classes as the audit's.
-    """
+    """CPU time of value and gradient, divided by cross-entropy's; the median of interleaved measurements."""
     plain = Subject("", {"class_path": "CrossEntropyLoss"}).live()
     loss = subject.live()
     return median(_seconds(loss, batch_size) / _seconds(plain, batch_size) for _ in range(REPEATS))

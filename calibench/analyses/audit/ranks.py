@@ -35,12 +35,7 @@ def shards(processes: int) -> list[list[int]]:
 
 
 def in_processes(subject: Subject, *, processes: int) -> Verdict:
-    """Whether gloo processes with unequal and empty shards give one process's loss and gradient.
-
-    Args:
-        subject: The loss.
-        processes: How many processes share a batch of 13 examples.
-    """
+    """Whether gloo processes with unequal and empty shards of 13 examples give one process's loss and gradient."""
     value, gradient = value_and_gradient(subject.live(), *batch(ROWS))
     expected = value.item(), gradient.tolist()
     with TemporaryDirectory() as folder:

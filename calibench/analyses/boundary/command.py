@@ -88,7 +88,9 @@ def table_of(found: Sequence[Found]) -> Grid:
 
     shown = [("error", 100, 2), ("ece", 100, 2), ("slope", 1, 3)]
     losses = dict.fromkeys(one.loss for one in found)
-    rows = [[loss, *(number(loss, *of) for of in shown)] for loss in losses]
+    rows: list[list[Number | str]] = [
+        [loss, *(number(loss, *of) for of in shown)] for loss in losses
+    ]
     columns = headings("loss", "error %", "ECE %", "slope at the boundary")
     seeds = len({one.seed for one in found})
     footer = [

@@ -57,13 +57,7 @@ def trained(
 ) -> Found:
     """Train an MLP with two layers of 10 by Adam, every epoch one step on all points, and measure it.
 
-    Args:
-        name: What the loss is called.
-        loss: The loss.
-        seed: Of the points and of the weights.
-        epochs: Number of epochs.
-        lr: Learning rate.
-        noise: Standard deviation of the noise.
+    The seed is that of the points and of the weights, `noise` the standard deviation of the points'.
     """
     points, target = moons(TRAIN, noise=noise, seed=seed)
     with torch.random.fork_rng(devices=[]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibench.analyses.boundary.moons import Found, field
 from calibench.plots.style import panels, tidied
@@ -25,8 +25,8 @@ def picture(found: Sequence[Found]) -> Figure:
         axes.contour(xs, ys, p.numpy(), levels=[0.5], colors="black", linewidths=1.2)
         for label, shape in enumerate("o^"):
             own = one.points[one.target == label]
-            look = {"color": "black", "edgecolors": "white", "linewidths": 0.2}
-            axes.scatter(*own.T, s=6, marker=shape, **look)
+            look: Any = {"color": "black", "edgecolors": "white", "linewidths": 0.2}
+            axes.scatter(own[:, 0], own[:, 1], s=6, marker=shape, **look)
         measured = f"ECE {100 * one.ece:.1f} %, slope at the boundary {one.slope:.2f}"
         axes.set_title(f"{one.loss.replace(':', chr(10))}\n{measured}")
         axes.set(xlim=(xs[0], xs[-1]), ylim=(ys[0], ys[-1]))

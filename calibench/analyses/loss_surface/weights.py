@@ -84,11 +84,7 @@ def falling_root(function: Callable[[float], float], values: Floats) -> float | 
 
     Of a gradient's weight less 1 this is Proposition 1 of Mukhoti et al. (2020): focal loss has larger gradients than
     cross-entropy below it, smaller ones above. Of phi it is the p at which training comes to rest: the true probability
-    for a proper loss, less for one that makes underconfident.
-
-    Args:
-        function: The function.
-        values: Its values on `GRID`.
+    for a proper loss, less for one that makes underconfident. The `values` are the function's on `GRID`.
     """
     starts = np.flatnonzero((values[:-1] > FLAT) & (values[1:] <= 0))
     if not len(starts):

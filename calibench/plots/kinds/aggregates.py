@@ -60,7 +60,7 @@ def improvement(request: Request) -> Picture:
     if not found:
         raise ValueError(f"there is no loss beside {baseline} to compare with it.")
     unit = f"probability that a run is better than {baseline}'s by {_title(request, column)}"
-    about = {"baseline": baseline, "metric": str(column)}
+    about: Any = {"baseline": baseline, "metric": str(column)}
     picture = _drawn(request, found, unit, title="probability of improvement", **about)
     axes = picture.figure.axes[0]
     axes.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")

@@ -68,13 +68,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Imported:
-    """Predictions of another program.
-
-    Attributes:
-        dataset: Name of the data set.
-        model: Name of the model.
-        read: Reads its predictions, by split; a ValueError says why it cannot.
-    """
+    """Predictions of another program; `read` reads them, by split, and raises a ValueError that says why it cannot."""
 
     dataset: str
     model: str
@@ -114,12 +108,9 @@ def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
 
 
 def add_imported(store: Path, found: Iterable[Imported], *, exact: bool = False) -> Added:
-    """Add predictions of other programs as `<dataset>/<model>/imported/<digest>/seed=1`.
+    """Add predictions of other programs as `<dataset>/<model>/imported/<digest>/seed=1`, as float16 unless `exact`.
 
-    Args:
-        store: Folder of the store; made if it is not there.
-        found: The predictions.
-        exact: Keep the logits as float32.
+    The folder of the store is made if it is not there.
 
     Raises:
         StoreError: If another process writes the store.

@@ -65,11 +65,7 @@ def rounded(predictions: Predictions) -> Arrays:
 def save_packed(predictions: Predictions, path: Path, *, store: Path, exact: bool) -> str:
     """Write a prediction file, and its labels into the store unless it has them. Returns the digest of the labels.
 
-    Args:
-        predictions: The predictions.
-        path: The file.
-        store: The folder of the store.
-        exact: Keep the logits as float32.
+    `exact` keeps the logits as float32.
 
     Raises:
         ValueError: If the logits cannot be packed.

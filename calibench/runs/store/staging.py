@@ -77,15 +77,7 @@ def staged(place: Folder, name: str = "") -> Iterator[Path]:
 
 
 def finish(place: Folder, folder: Path, name: str, status: Mapping[str, Any], added: Added) -> None:
-    """Give a whole entry its place, unless there is one with its name.
-
-    Args:
-        place: The store.
-        folder: Its files but for status.json, in the store.
-        name: Its name.
-        status: The content of its status.json.
-        added: Where to note what became of it.
-    """
+    """Give a whole entry, whose folder lacks status.json only, its place, unless there is one with its name."""
     target = place.path / check_name(name)
     there = place.status(name)
     if there is not None:
