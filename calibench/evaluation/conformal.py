@@ -44,9 +44,9 @@ def threshold(scores: Tensor, alpha: float) -> float:
     return math.inf if rank > len(scores) else float(scores.sort().values[rank - 1])
 
 
-def conformal_sets(
+def conformal_of_examples(
     val: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], *, alpha: float = 0.1
-) -> dict[str, float]:
+) -> dict[str, Tensor]:
     """Split-conformal prediction sets, with thresholds from a validation set (Angelopoulos and Bates 2021).
 
     LAC (Sadinle et al. 2019): classes of high enough probability. APS (Romano et al. 2020): the most probable classes
@@ -59,17 +59,9 @@ def conformal_sets(
         alpha: The sets are to miss the true class with at most this probability.
 
     Returns:
-        For each of `lac`, `aps`, `raps`: `_coverage`, the share of sets with the true class; `_size`, the mean number
-        of classes in a set; `_worst_class_coverage`, the smallest coverage of the test examples of one class.
+        For each of `lac`, `aps`, `raps`: `_coverage`, whether a set has the true class, (N,); `_size`, the number of
+        classes in it, (N,); `_worst_class_coverage`, the smallest coverage of the test examples of one class, a scalar.
     """
-    values = conformal_of_examples(val, test, alpha=alpha)
-    return {name: float(of.mean()) for name, of in values.items()}
-
-
-def conformal_of_examples(
-    val: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], *, alpha: float = 0.1
-) -> dict[str, Tensor]:
-    """The values of each test example whose means `conformal_sets` gives, (N,), but for the worst classes' scalars."""
     unit_interval("alpha", alpha)
     found: dict[str, Tensor] = {}
     for name, score in SCORES.items():

@@ -92,8 +92,9 @@ def corrected(
 def _numbers(priors: str | Sequence[float], test: Predictions) -> Sequence[float] | None:
     k = test.logits.shape[1]
     own = np.bincount(test.target, minlength=k) / len(test.target)
+    words = {UNIFORM: [1 / k] * k, ESTIMATED: None, ORACLE: [*map(float, own)]}
     if isinstance(priors, str):
-        return {UNIFORM: [1 / k] * k, ESTIMATED: None, ORACLE: own.tolist()}[priors]
+        return words[priors]
     if len(priors) == k and np.allclose(priors, own, rtol=0, atol=1e-6) and np.ptp(own) > 0:
         raise UsageError(
             "`priors` are the label frequencies of the test set itself, which nobody knows: "

@@ -12,19 +12,7 @@ from calibench.evaluation.scoring import log_probabilities, scores_of_examples
 def refinement_of_examples(
     logits: Tensor, target: Tensor, *, folds: int = 5, in_sample: bool = False
 ) -> dict[str, Tensor]:
-    """The values of each example whose means `refinement` gives, (N,) float64 each."""
-    raw = scores_of_examples(log_probabilities(logits.double()), target)
-    again = recalibrated(logits, target, folds=folds, in_sample=in_sample)
-    left = scores_of_examples(again, target)
-    return {f"{name}_refinement": left[name] for name in left} | {
-        f"{name}_calibration": raw[name] - left[name] for name in left
-    }
-
-
-def refinement(
-    logits: Tensor, target: Tensor, *, folds: int = 5, in_sample: bool = False
-) -> dict[str, float]:
-    """Refinement and calibration parts of the NLL and the Brier score.
+    """Refinement and calibration parts of the NLL and the Brier score of each example.
 
     The refinement is the score after recalibration by temperature scaling with a uniform mixture, each example by a
     temperature that was fitted on the other folds; the calibration part is the score less the refinement. It is
@@ -37,10 +25,14 @@ def refinement(
         in_sample: Fit and score on the same examples, as `probmetrics` does with its splits `all`.
 
     Returns:
-        `nll_refinement`, `nll_calibration`, `brier_refinement`, `brier_calibration`.
+        `nll_refinement`, `nll_calibration`, `brier_refinement`, `brier_calibration`, (N,) float64 each.
     """
-    values = refinement_of_examples(logits, target, folds=folds, in_sample=in_sample)
-    return {name: float(of.mean()) for name, of in values.items()}
+    raw = scores_of_examples(log_probabilities(logits.double()), target)
+    again = recalibrated(logits, target, folds=folds, in_sample=in_sample)
+    left = scores_of_examples(again, target)
+    return {f"{name}_refinement": left[name] for name in left} | {
+        f"{name}_calibration": raw[name] - left[name] for name in left
+    }
 
 
 def nll_after_temperature(logits: Tensor, target: Tensor) -> float:

@@ -35,24 +35,6 @@ def variational_terms(
     folds: int = 5,
     calibrator: Calibrator | None = None,
 ) -> dict[str, Tensor]:
-    """The values of each example whose means `variational_error` gives, (N,) float64 each."""
-    subgradient = one_of("p", p, _SUBGRADIENTS)
-    probs = log_probabilities(logits.double()).exp()
-    gap = recalibrated(logits, target, folds=folds, calibrator=calibrator).exp() - probs
-    residual = torch.zeros_like(probs).scatter_(1, target.unsqueeze(1), 1.0) - probs
-    terms = subgradient(gap) * residual
-    over, under = (terms.where(side, 0).sum(1) for side in (gap < 0, gap > 0))
-    return {"error": over + under, "over": over, "under": under}
-
-
-def variational_error(
-    logits: Tensor,
-    target: Tensor,
-    *,
-    p: Literal[1, 2] = 1,
-    folds: int = 5,
-    calibrator: Calibrator | None = None,
-) -> dict[str, float]:
     """Variational estimate of the L_p calibration error E |E[y | f] - f|_p of the predicted distribution f.
 
     The mean of <s(g(f) - f), y - f>, with s a sub-gradient of the norm and g a recalibration that has not seen the
@@ -67,7 +49,13 @@ def variational_error(
         calibrator: The recalibration; temperature scaling with a uniform mixture if None.
 
     Returns:
-        `error`, and its summands over the probabilities that g lowers, `over`, and raises, `under`.
+        Each example's term of the mean, `error`, (N,) float64, and its summands over the probabilities that g lowers,
+        `over`, and raises, `under`.
     """
-    terms = variational_terms(logits, target, p=p, folds=folds, calibrator=calibrator)
-    return {name: float(of.mean()) for name, of in terms.items()}
+    subgradient = one_of("p", p, _SUBGRADIENTS)
+    probs = log_probabilities(logits.double()).exp()
+    gap = recalibrated(logits, target, folds=folds, calibrator=calibrator).exp() - probs
+    residual = torch.zeros_like(probs).scatter_(1, target.unsqueeze(1), 1.0) - probs
+    terms = subgradient(gap) * residual
+    over, under = (terms.where(side, 0).sum(1) for side in (gap < 0, gap > 0))
+    return {"error": over + under, "over": over, "under": under}

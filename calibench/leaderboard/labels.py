@@ -37,12 +37,10 @@ def row_labels(rows: Sequence[tuple[str, str, Settings | None]]) -> list[str]:
     for loss, _, settings in rows:
         if settings is not None:
             same_loss[loss].append(settings)
-    labels = [
-        _label(loss, settings, differing(same_loss[loss]), usual)
-        if settings is not None
-        else (f"{loss} [{key}]" if same_loss[loss] else loss)
-        for loss, key, settings in rows
-    ]
+    labels = [f"{loss} [{key}]" if same_loss[loss] else loss for loss, key, _ in rows]
+    for place, (loss, _, settings) in enumerate(rows):
+        if settings is not None:
+            labels[place] = _label(loss, settings, differing(same_loss[loss]), usual)
     several = Counter(labels)
     return [
         f"{label} [{key}]" if several[label] > 1 else label

@@ -54,8 +54,8 @@ class Scores:
         ends = [row[end] for end in ("low", "high") if row.get(end) is not None]
         value, *interval = (_shown(number, measure.metric) for number in (row["value"], *ends))
         verdict = Verdict.of(row)
-        marks = {"best": bool(row.get("best")), "marked": bool(verdict and verdict.marked)}
-        return Number(value, interval=tuple(interval), **marks)
+        marked = verdict is not None and verdict.marked
+        return Number(value, interval=tuple(interval), best=bool(row.get("best")), marked=marked)
 
     def floor_note(
         self, columns: Iterable[Measure], of: Iterable[tuple[str, str | None]]

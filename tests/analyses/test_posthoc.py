@@ -311,20 +311,20 @@ def test_the_summary_by_hand() -> None:
     found = summarised(frame(rows_of(NLL, DATASETS), ["nll"]), ["nll"])
     assert found.sets == (5, 6)
     assert found.resampled == "data sets"
-    assert found.improvement["nll", RAW, "Good"].mean == pytest.approx(
+    assert found.improvement["nll", RAW, "Good"].value == pytest.approx(
         np.mean([0.2, 0.3, 0.6, 0.1, 0.2, 0.1])
     )
-    assert found.improvement["nll", TS, "Good"].mean == pytest.approx(
+    assert found.improvement["nll", TS, "Good"].value == pytest.approx(
         np.mean([0.1, 0.1, 0.1, 0, 0.1, 0.1])
     )
-    assert found.improvement["nll", RAW, RAW].mean == 0
-    assert found.improvement["nll", RAW, "Zeros"].mean == -np.inf
+    assert found.improvement["nll", RAW, RAW].value == 0
+    assert found.improvement["nll", RAW, "Zeros"].value == -np.inf
     assert found.infinite["Zeros"] == 1
     # Of three others: Good beats 2, 3, 3, 1 and two ties, 3, 3.
-    assert found.win_rate["Good"].mean == pytest.approx(np.mean([2, 3, 3, 2, 3, 3]) / 3)
+    assert found.win_rate["Good"].value == pytest.approx(np.mean([2, 3, 3, 2, 3, 3]) / 3)
     assert found.names[0] == "Good"
     estimate = found.improvement["nll", RAW, "Good"]
-    assert estimate.low < estimate.mean < estimate.high
+    assert estimate.low < estimate.value < estimate.high
     assert found.ranks is not None
     assert found.ranks.mean_ranks == sorted(found.ranks.mean_ranks)
     grid = found.grid()

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
 from calibench.runs import Predictions
+
+
+def means(of_examples: Callable[..., Mapping[str, Tensor]]) -> Callable[..., dict[str, float]]:
+    """A function that gives the means of the values that another one gives of each example."""
+    return lambda *given, **how: {n: float(v.mean()) for n, v in of_examples(*given, **how).items()}
 
 
 def predictions(

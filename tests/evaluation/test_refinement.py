@@ -11,11 +11,17 @@ from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
 from calibench.calibrators.folds import stratified_folds
-from calibench.evaluation.conformal import conformal_sets, threshold
+from calibench.evaluation.conformal import conformal_of_examples, threshold
 from calibench.evaluation.crossfit import recalibrated
-from calibench.evaluation.refinement import refinement
-from calibench.evaluation.variational import variational_error
+from calibench.evaluation.refinement import refinement_of_examples
+from calibench.evaluation.variational import variational_terms
 from tests.calibrators.test_real_logits import referenced_halves
+
+from .examples import means
+
+refinement = means(refinement_of_examples)
+variational_error = means(variational_terms)
+conformal_sets = means(conformal_of_examples)
 
 
 def drawn(n: int, k: int, *, seed: int = 0, sharper: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:

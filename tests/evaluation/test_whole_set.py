@@ -13,10 +13,10 @@ import torch
 from calibench.cli import main
 from calibench.config.catalogue import classes
 from calibench.evaluation import Evaluation
-from calibench.evaluation.conformal import conformal_sets
+from calibench.evaluation.conformal import conformal_of_examples
 from calibench.evaluation.further_metrics import blocks_named, blocks_of
-from calibench.evaluation.refinement import refinement
-from calibench.evaluation.variational import variational_error
+from calibench.evaluation.refinement import refinement_of_examples
+from calibench.evaluation.variational import variational_terms
 from calibench.evaluation.whole_set import (
     ConformalSets,
     Refinement,
@@ -25,8 +25,11 @@ from calibench.evaluation.whole_set import (
 from calibench.statistics import Verdict, verdict_of_mean
 from calibench.tables.titles import METRICS, TEST_METRICS
 
-from .examples import predictions, saved
+from .examples import means, predictions, saved
 
+refinement = means(refinement_of_examples)
+variational_error = means(variational_terms)
+conformal_sets = means(conformal_of_examples)
 SETS = {"val": predictions(split="val", seed=1), "test": predictions()}
 LOGITS, TARGET = (torch.from_numpy(part) for part in (SETS["test"].logits, SETS["test"].target))
 

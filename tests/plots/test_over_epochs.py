@@ -11,13 +11,15 @@ import torch
 
 from calibench.cli import main
 from calibench.evaluation.posterior import posterior_confidence
-from calibench.evaluation.variational import variational_error
+from calibench.evaluation.variational import variational_terms
 from calibench.leaderboard import read_results
 from calibench.plots.kinds.confidence import sides_of
 from calibench.plots.over_epochs import OverEpochs
 from calibench.runs import Predictions
+from tests.evaluation.examples import means
 from tests.run_folders import write_predictions, write_run
 
+variational_error = means(variational_terms)
 POINTS = [(0.0, 8.0), (1.0, 4.0), (2.0, 0.0), (3.0, 2.0)]
 
 

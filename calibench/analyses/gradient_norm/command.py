@@ -128,13 +128,11 @@ def table_of(entries: list[Entry]) -> Grid:
         )  # fmt: skip
         rows.append([of.label, str(of.epoch), *map(Number, shown)])
     coupled = dict.fromkeys(entry.label for entry in entries if entry.norms.coupled)
+    rows_of = "couples the examples of a batch: N times an example's row of the batch's gradient"
     footer = [
         f"{len(entries[0].norms.norm)} training examples; gradient of the last linear layer",
         f"std within bins: mean over {N_BINS} bins of [0, 2], those with two examples or more",
-        *(
-            f"{label} couples the examples of a batch: N times an example's row of the batch's gradient"
-            for label in coupled
-        ),
+        *(f"{label} {rows_of}" for label in coupled),
     ]
     return Grid("Gradient norm against uncertainty", columns, rows, footer)
 

@@ -48,7 +48,7 @@ def improvements(summary: Summary) -> Picture:
     numbers = []
     for (score, of), name in product(shown, names):
         e = summary.improvement[score, of, name]
-        phi = {"phi": e.mean, "low": e.low, "high": e.high}
+        phi = {"phi": e.value, "low": e.low, "high": e.high}
         numbers.append({"metric": score, "over": of, "calibrator": name, **phi})
     return Picture(figure, numbers)
 
@@ -58,11 +58,11 @@ def _draw_improvement(axes: Axes, summary: Summary, names: list[str], score: str
     top = max([e.high for e in estimates if isfinite(e.high)] + [1e-6])
     left = -_WORST * top
     for place, estimate in enumerate(estimates):
-        if not estimate.mean >= left:
+        if not estimate.value >= left:
             axes.plot(left, place, "<", color=PALETTE[1], markersize=4, clip_on=False)
             continue
         axes.hlines(place, max(estimate.low, left), estimate.high, color=PALETTE[0], linewidth=1)
-        axes.plot(estimate.mean, place, "o", color=PALETTE[0], markersize=3.5)
+        axes.plot(estimate.value, place, "o", color=PALETTE[0], markersize=3.5)
     axes.axvline(0, color=GREY, linewidth=0.7)
     axes.set(xlim=(left, 1.05 * top), ylim=(len(names) - 0.5, -0.5), yticks=[])
     axes.set_title(f"{metric_info(score).title} over {'raw' if of == RAW else 'TS'}")
@@ -90,7 +90,7 @@ def seconds(summary: Summary) -> Picture:
     figure, axes = panel(6.4, 4.2)
     numbers = []
     for name in (name for name in summary.names if name != RAW):
-        taken, rate = summary.seconds[name], summary.win_rate[name].mean
+        taken, rate = summary.seconds[name], summary.win_rate[name].value
         numbers.append({"calibrator": name, "seconds": taken, "win_rate": rate})
         spent, wins = max(taken, 1e-3), 100 * rate
         axes.plot(spent, wins, "o", color=PALETTE[0], markersize=3.5)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from calibench.runs.key import RAW
 from calibench.statistics.ranks import RankComparison, compare_ranks
+from calibench.statistics.stratified import Interval
 from calibench.tables.grid import Grid, Heading, Number, headings
 from calibench.tables.titles import metric_info
 
@@ -26,19 +27,10 @@ FEWEST_DATASETS = 5  # with fewer, models are resampled
 _SET = ["dataset", "model"]
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over sets with its 95 % bootstrap interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    def number(self, decimals: int, factor: float = 1.0) -> Number:
-        """As a table prints it."""
-        low, high = (f"{factor * end:.{decimals}f}" for end in (self.low, self.high))
-        interval = (f"{low} to {high}",) if isfinite(self.low) else ()
-        return Number(f"{factor * self.mean:.{decimals}f}", interval=interval)
+def _number(of: Interval, decimals: int, factor: float = 1.0) -> Number:
+    """A mean over sets with its interval, as a table prints it."""
+    value, low, high = (f"{factor * end:.{decimals}f}" for end in (of.value, of.low, of.high))
+    return Number(value, interval=(f"{low} to {high}",) if isfinite(of.low) else ())
 
 
 @dataclass(frozen=True)
@@ -63,8 +55,8 @@ class Summary:
     sets: tuple[int, int]
     left_out: int
     ranks: RankComparison | None
-    win_rate: Mapping[str, Estimate]
-    improvement: Mapping[tuple[str, str, str], Estimate]
+    win_rate: Mapping[str, Interval]
+    improvement: Mapping[tuple[str, str, str], Interval]
     means: Mapping[str, Mapping[str, float]]
     seconds: Mapping[str, float]
     infinite: Mapping[str, int]
@@ -94,8 +86,8 @@ class Summary:
     ) -> list[Number | str]:
         rank = f"{self.ranks.mean_ranks[place - 1]:.2f}" if self.ranks else str(place)
         return [
-            Number(str(place)), name, Number(rank), self.win_rate[name].number(0, 100),
-            *(self.improvement[score, of, name].number(4) for score in scores for of in (RAW, TS)),
+            Number(str(place)), name, Number(rank), _number(self.win_rate[name], 0, 100),
+            *(_number(self.improvement[score, of, name], 4) for score in scores for of in (RAW, TS)),
             *(Number(metric_info(other).show(self.means[other][name])) for other in others),
             Number(f"{self.seconds[name]:.2f}"),
         ]  # fmt: skip
@@ -199,12 +191,12 @@ def _draws(index: pd.MultiIndex) -> tuple[Floats, str]:
     return drawn[:, unit].astype(float), "data sets" if by_dataset else "models"
 
 
-def _estimate(values: Floats, draws: Floats) -> Estimate:
+def _estimate(values: Floats, draws: Floats) -> Interval:
     if not np.isfinite(values).all():
-        return Estimate(float(values.mean()), float("nan"), float("nan"))
+        return Interval(float(values.mean()), float("nan"), float("nan"))
     means = draws @ values / draws.sum(axis=1)
     low, high = np.quantile(means, [0.025, 0.975])
-    return Estimate(float(values.mean()), float(low), float(high))
+    return Interval(float(values.mean()), float(low), float(high))
 
 
 def curves(found: pd.DataFrame, metric: str) -> pd.DataFrame | None:

@@ -36,8 +36,8 @@ class LabelShift(NamedTuple):
         """The label shift between two sets of class indices, (M,) and (N,)."""
         counts = np.array([np.bincount(part, minlength=num_classes) for part in (first, second)])
         pooled = counts.sum(axis=0)
-        random, how = np.random.default_rng(0), "marginals"
-        drawn = random.multivariate_hypergeometric(pooled, len(first), size=_DRAWS, method=how)
+        draw = np.random.default_rng(0).multivariate_hypergeometric
+        drawn = draw(pooled, len(first), size=_DRAWS, method="marginals")
         p = p_value(float(_chi_squared(counts[:1], pooled)[0]), _chi_squared(drawn, pooled))
         before, after = counts / counts.sum(axis=1, keepdims=True)
         return cls(before, after, p)

@@ -52,7 +52,7 @@ def sides_of(record: Record, calibrator: str) -> Sides:
     from calibench.evaluation.of_run import calibrator_of_run
     from calibench.evaluation.posterior import posterior_confidence
     from calibench.evaluation.scoring import log_probabilities
-    from calibench.evaluation.variational import variational_error
+    from calibench.evaluation.variational import variational_terms
     from calibench.plots.example_scores import load_predictions
 
     test = load_predictions(record, TEST)
@@ -60,8 +60,8 @@ def sides_of(record: Record, calibrator: str) -> Sides:
     after_it = None if calibrator == RAW else calibrator_of_run(record.folder, calibrator)
     log_probs = log_probabilities(logits, after_it).double()
     if test.posterior is None:
-        found = variational_error(log_probs, target)
-        return Sides(found["over"], found["under"], None)
+        found = variational_terms(log_probs, target)
+        return Sides(float(found["over"].mean()), float(found["under"].mean()), None)
     probs, eta = log_probs.exp(), torch.from_numpy(test.posterior).double()
     against = posterior_confidence(probs, eta)
     return Sides(against.excess, against.shortfall, (probs.amax(1) - eta.amax(1)).numpy())

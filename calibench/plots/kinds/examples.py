@@ -105,12 +105,10 @@ def roc(request: Request) -> Picture:
     name = request.ood_set or next(iter(_ood_sets(request.rows[0])), None)
     if name is None:
         raise ValueError(f"{request.table.title} has no out-of-distribution set.")
-    curves = {
-        row_title(row): roc_curve(
-            request.scores(row).entropy, request.scores(row, name).entropy, points=POINTS
-        )
-        for row in request.rows
-    }
+    curves = {}
+    for row in request.rows:
+        inside, outside = (request.scores(row, split).entropy for split in (TEST, name))
+        curves[row_title(row)] = roc_curve(inside, outside, points=POINTS)
     figure, axes = panel(5, 4.2)
     title = f"{request.table.title}: {name}, by entropy{after(request.calibrator)}"
     draw_roc(axes, curves, title=title)

@@ -42,11 +42,7 @@ class Facts:
     def values(self, key: str) -> list[Any]:
         """The values of a setting, without repetition, in the order of the runs; of some runs it may have none."""
         found = [record.settings.get(key) for record in self.records]
-        kept: list[Any] = []
-        for value in found:
-            if value is not None and value not in kept:
-                kept.append(value)
-        return kept
+        return [v for place, v in enumerate(found) if v is not None and v not in found[:place]]
 
     def classes(self, key: str) -> list[tuple[str, Arguments]]:
         """The classes at a key, each with the arguments in which it was used; two settings of one are two."""
@@ -80,12 +76,10 @@ class Facts:
     @property
     def versions(self) -> dict[str, list[str]]:
         """Versions of the packages that made the runs."""
-        found: dict[str, list[str]] = {}
-        for record in self.records:
-            for package, version in record.versions:
-                if version not in found.setdefault(package, []):
-                    found[package].append(version)
-        return found
+        found: dict[str, dict[str, None]] = {}
+        for package, version in (part for record in self.records for part in record.versions):
+            found.setdefault(package, {})[version] = None
+        return {package: list(versions) for package, versions in found.items()}
 
     @property
     def fingerprints(self) -> list[str]:
