@@ -248,7 +248,7 @@ def _verified(
         scores = Scores(found.rows)
         numbers = [scores.entry(measure, "raw") for measure in measures("test", _HEADLINE)]
         says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
-        line = [name, says, str(found.checked), str(found.claimed), *numbers]
+        line: list[str | Number] = [name, says, str(found.checked), str(found.claimed), *numbers]
         yield line, [f"{name}: {difference}" for difference in found.wrong], digest
 
 
