@@ -22,7 +22,6 @@ import yaml
 
 from calibench.analyses.posthoc.summary import (
     TS,
-    Estimate,
     Summary,
     curves,
     frame,
@@ -30,6 +29,7 @@ from calibench.analyses.posthoc.summary import (
 )
 from calibench.runs.key import RAW
 from calibench.statistics.pairs import Runs, beats
+from calibench.statistics.stratified import Interval
 from calibench.tables.markdown import markdown
 
 BENCHMARKS = Path(__file__).parent.parent
@@ -226,10 +226,10 @@ def _spread(of_halves: pd.Series) -> str:
     return mean if mean == "-inf" else f"{mean} [{least} to {most}]"
 
 
-def _gain(found: Estimate) -> str:
+def _gain(found: Interval) -> str:
     """A mean with its interval; nothing against itself."""
     mean, low, high = (
-        f"{round(value, 4) + 0.0:.4f}" for value in (found.mean, found.low, found.high)
+        f"{round(value, 4) + 0.0:.4f}" for value in (found.value, found.low, found.high)
     )
     return "" if low == high == "0.0000" else f"{mean} [{low}, {high}]"
 
