@@ -42,13 +42,19 @@ def ends(cell: str) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def test_no_loss_is_said_to_be_ahead_and_two_to_be_behind(pages: ModuleType) -> None:
+def test_gce_is_said_to_be_ahead_and_four_losses_behind(pages: ModuleType) -> None:
     _, *rows = pages.TABLES["losses"]()
-    after = {row[0]: ends(row[-1]) for row in rows}
-    assert len(after) == 9
-    assert all(low <= 0.5 for low, _ in after.values())
-    behind = [loss for loss, (_, high) in after.items() if high <= 0.5]
-    assert behind == ["DualFocalLoss", "BSCEGRALoss"]
+    alone, together = ({row[0]: ends(row[place]) for row in rows} for place in (2, 3))
+    assert len(alone) == 9
+    assert {loss for loss, (low, _) in alone.items() if low > 0.5} == {
+        "GenerativeCrossEntropy",
+        "LogitAdjustedLoss",
+    }
+    behind = {loss for loss, (_, high) in alone.items() if high < 0.5}
+    assert behind == {"FLSDLoss", "DualFocalLoss", "BrierLoss", "BSCEGRALoss"}
+    assert [loss for loss, (low, _) in together.items() if low >= 0.5] == ["GenerativeCrossEntropy"]
+    behind = {loss for loss, (_, high) in together.items() if high < 0.5}
+    assert behind == {"BrierLoss", "BSCEGRALoss"}
 
 
 def test_the_structured_scalings_and_the_choice_improve_both_proper_scores(
@@ -72,6 +78,30 @@ def test_known_frequencies_cure_a_label_shift(pages: ModuleType) -> None:
     assert float(known["Error %"]) < float(estimated["Error %"]) < float(usual["Error %"])
     assert float(estimated["NLL"]) > float(found["uncalibrated"]["NLL"])
     assert "infinite" in found["BiasCorrectedTemperatureScaling tail_val"]["NLL"]
+
+
+def test_validation_wants_gamma_on_breast_cancer_and_none_on_the_digits(pages: ModuleType) -> None:
+    head, *rows = pages.TABLES["validated"]()
+    found = {(row[0], row[2]): dict(zip(head, row, strict=True)) for row in rows}
+    assert found["digits_lt", "gamma 0"]["chosen by seeds"] == "5"
+    assert found["breast_cancer", "gamma 0"]["chosen by seeds"] == "0"
+    assert found["digits_lt", "weight 2"]["chosen by seeds"] == "5"
+    assert found["breast_cancer", "weight 0"]["chosen by seeds"] == "1"
+    chosen = found["breast_cancer", "gamma by validation"]
+    assert ends(chosen["P(beats 0), NLL"])[0] > 0.5 > ends(chosen["P(beats 0), NLL +CVC"])[0]
+    assert ends(found["digits_lt", "weight by validation"]["P(beats 0), NLL +CVC"])[0] > 0.5
+
+
+def test_no_loss_is_ahead_of_cross_entropy_on_a_tenth_of_the_labels(pages: ModuleType) -> None:
+    _, *rows = pages.TABLES["few labels"]()
+    after = {row[0]: ends(row[-1]) for row in rows[1:]}
+    assert len(after) == 9
+    assert all(low <= 0.5 for low, _ in after.values())
+    assert {loss for loss, (_, high) in after.items() if high < 0.5} == {
+        "DualFocalLoss",
+        "FocalCalibrationLoss",
+        "WeightedMMCELoss",
+    }
 
 
 def test_the_suite_of_chosen_settings_has_those_of_the_lowest_validation_nll(
@@ -128,8 +158,12 @@ def test_what_is_said_of_single_sets(pages: ModuleType) -> None:
     assert found["long-tailed CIFAR-10"][0].startswith("1.223 to")
     assert found["long-tailed CIFAR-10"][-1].startswith("1.882 to")
     assert found["wine"][2].startswith("-0.052")
-    _, *rows = pages.TABLES["pairs by set"]()
-    lows = [ends(cell)[0] for row in rows for cell in row[1:]]
-    assert max(lows) <= 0.5
-    gce = next(row for row in rows if row[0] == "GenerativeCrossEntropy")
-    assert gce[-1] == "1.00 [0.50, 1.00]"
+    head, *rows = pages.TABLES["pairs by set"]()
+    assert len(head) == 9
+    gce = dict(
+        zip(head, next(row for row in rows if row[0] == "GenerativeCrossEntropy"), strict=True)
+    )
+    won = [name for name, cell in gce.items() if cell == "1.00 [0.50, 1.00]"]
+    assert won == ["long-tailed CIFAR-10", "long-tailed CIFAR-100", "20 Newsgroups"]
+    others = [ends(cell) for name, cell in gce.items() if name not in (*won, head[0])]
+    assert all(low < 0.5 < high for low, high in others)

@@ -9,7 +9,7 @@ them equal. Sentences are written by hand: read them again where a table changed
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import label_shift
 import numpy as np
 import pandas as pd
 import tuned
+import validated
 import yaml
 
 from calibench.analyses.posthoc.summary import (
@@ -28,6 +29,7 @@ from calibench.analyses.posthoc.summary import (
     summarised,
 )
 from calibench.runs.key import RAW
+from calibench.statistics import LEVEL
 from calibench.statistics.pairs import Runs, beats
 from calibench.statistics.stratified import Interval
 from calibench.tables.markdown import markdown
@@ -42,6 +44,7 @@ PAGES = (
     "benchmarks/results/posthoc_real.md",
     "benchmarks/results/learning_curves.md",
     "benchmarks/results/tuned.md",
+    "benchmarks/results/validated.md",
 )
 
 BASE, CVC = "CrossEntropyLoss", "CrossValidatedCalibration"
@@ -90,26 +93,37 @@ def values(data: str, loss: str, metric: str, calibrator: str) -> np.ndarray:
     return np.array([*numbers()[claims.Number(data, loss, calibrator, metric)].values()])
 
 
-def against_base(loss: str, calibrator: str, data: Sequence[str]) -> str:
-    """How likely a run of a loss has a lower NLL than one of cross-entropy."""
-    sides = [[Runs(values(one, name, "nll", calibrator)) for one in data] for name in (loss, BASE)]
-    found = beats(*sides)
+def against_base(
+    loss: str, calibrator: str, data: Sequence[str], metric: str = "nll", comparisons: int = 1
+) -> str:
+    """How likely a run of a loss has a lower NLL, or another score, than one of cross-entropy.
+
+    The interval is one of so many that all hold together with 95 % confidence (Bonferroni).
+    """
+    sides = [[Runs(values(one, name, metric, calibrator)) for one in data] for name in (loss, BASE)]
+    found = beats(*sides, level=LEVEL / comparisons)
     return f"{found.probability:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
-def pairs(calibrators: Mapping[str, str]) -> Iterator[list[str]]:
-    """Each loss against cross-entropy over data sets, best last calibrator first."""
-    yield ["loss", *calibrators.values()]
+def pairs() -> Iterator[list[str]]:
+    """Each loss against cross-entropy over data sets: raw, after CVC, and with an interval for all losses at once."""
+    others = losses()[1:]
     rows = [
-        [loss, *(against_base(loss, c, [*sets()]) for c in calibrators)] for loss in losses()[1:]
+        [
+            loss,
+            against_base(loss, "raw", [*sets()]),
+            against_base(loss, CVC, [*sets()]),
+            against_base(loss, CVC, [*sets()], comparisons=len(others)),
+        ]
+        for loss in others
     ]
-    yield from sorted(rows, key=lambda row: row[-1], reverse=True)
+    yield ["loss", "raw", "after CVC", "after CVC, all at once"]
+    yield from sorted(rows, key=lambda row: row[2], reverse=True)
 
 
 def readme_losses() -> Iterator[list[str]]:
     """The same, a column a loss."""
-    rows = [*pairs({"raw": "raw", CVC: "after CVC"})]
-    for head, *cells in zip(*rows, strict=True):
+    for head, *cells in zip(*pairs(), strict=True):
         first = "P(lower NLL than cross-entropy)" if head == "loss" else head
         yield [first, *(cell.removesuffix("Loss") for cell in cells)]
 
@@ -119,6 +133,22 @@ def pairs_by_set() -> Iterator[list[str]]:
     yield ["loss, NLL +CVC", *sets().values()]
     for loss in losses()[1:]:
         yield [loss, *(against_base(loss, CVC, [data]) for data in sets())]
+
+
+def few_labels() -> Iterator[list[str]]:
+    """Each loss on a tenth of the digits' labels, and how likely it has lower scores than cross-entropy."""
+    columns = {"Error %": ("error", "raw"), "NLL": ("nll", "raw"), "NLL +CVC": ("nll", CVC)}
+    yield ["loss", *columns, *(f"P(lower {title} than cross-entropy)" for title in columns)]
+    for loss in losses():
+        means = (
+            tuned.mean(pd.Series(values("digits_tenth", loss, *place), name=place[0]))
+            for place in columns.values()
+        )
+        pairs = (
+            against_base(loss, calibrator, ["digits_tenth"], metric)
+            for metric, calibrator in columns.values()
+        )
+        yield [loss, *means, *(pairs if loss != BASE else [""] * len(columns))]
 
 
 def spans() -> Iterator[list[str]]:
@@ -239,13 +269,13 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "calibrators": calibrators,
     "halves": halves,
     "losses, a column each": readme_losses,
-    "losses": lambda: pairs(
-        {"raw": "P(lower NLL than cross-entropy), raw", CVC: "the same, after CVC"}
-    ),
+    "losses": pairs,
     "pairs by set": pairs_by_set,
     "spans": spans,
     "claims": claims_table,
     "learning curves": learning_curves,
+    "few labels": few_labels,
+    "validated": lambda: validated.table(pd.read_csv(RESULTS / "validated.csv")),
     "tuned": lambda: tuned.table(pd.read_csv(RESULTS / "tuned.csv")),
     "label shift digits_lt": lambda: shifted("digits_lt"),
     "label shift cifar10_lt": lambda: shifted("cifar10_lt"),
