@@ -12,6 +12,7 @@ import pytest
 from calibench.sweep.suites import load_suite
 from tests import warm
 from tests.docs.pages import WRITTEN, blocks, code
+from tests.waiting import patience
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -66,7 +67,11 @@ def test_own_loss_by_the_console_script(with_own_loss: Path) -> None:
     if not executable.is_file():
         pytest.skip("the console script is not installed beside this Python")
     done = subprocess.run(
-        [executable, *OWN_LOSS], cwd=with_own_loss, capture_output=True, text=True, timeout=120
+        [executable, *OWN_LOSS],
+        cwd=with_own_loss,
+        capture_output=True,
+        text=True,
+        timeout=patience(120),
     )
     assert done.returncode == 0, done.stderr
     assert list((with_own_loss / "results").rglob("metrics.json"))
