@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,25 @@ def test_a_room_does_not_import_its_wing(wing: str) -> None:
         if (outside := sorted(file for file in files if not file.startswith(f"{folder}/")))
     }
     assert not up, up
+
+
+def test_files_import_in_no_circle() -> None:
+    """Not within a room either, nor by an import inside a function; the lazy faces of packages are left out."""
+    below = {
+        path: {
+            file
+            for name in imported(path)
+            if name.startswith("calibench.")
+            and (file := _file(name) or _file(name.rpartition(".")[0]))
+            if file.name != "__init__.py" and file != path
+        }
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    try:
+        TopologicalSorter(below).prepare()
+    except CycleError as circle:
+        pytest.fail(" <- ".join(str(path.relative_to(PACKAGE)) for path in circle.args[1]))
 
 
 def test_what_is_imported_is_there() -> None:

@@ -19,9 +19,8 @@ from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import Evaluation, Watch
-from calibench.evaluation.files import Reader, check_fittable
+from calibench.evaluation.files import Reader, check_fittable, further_sets
 from calibench.evaluation.of_pairs import evaluate_pairs
-from calibench.evaluation.options import further_sets
 from calibench.evaluation.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.evaluation.scoring import Row, fit_calibrator
 from calibench.evaluation.sentences import sentences

@@ -24,7 +24,7 @@ from calibench.evaluation.arrays import (
 )
 from calibench.evaluation.pairs import CONFIDENCE, CORRECT, PAIR_NAMES, ConfidencePairs, pairs_of
 from calibench.ground.delimited import checked_cells
-from calibench.ground.errors import near_matches
+from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.tasks import MULTICLASS, MULTILABEL
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.predictions import read_arrays
@@ -118,6 +118,18 @@ def add_reader_arguments(parser: argparse.ArgumentParser, *, clip: float = 0.0) 
         choices=(MULTICLASS, MULTILABEL),
         help="one class or several labels an example (default: what the files say, or the shape of the labels)",
     )
+
+
+def further_sets(options: argparse.Namespace) -> dict[str, tuple[str, list[str]]]:
+    """Kind and files of each OOD and shift set, by name; raises a UsageError unless names are new and files given."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for kind in ("ood", "shift"):
+        for text in getattr(options, kind):
+            name, equals, paths = text.partition("=")
+            if not (name and equals and paths) or name in (*found, "val", "test"):
+                raise UsageError(f"`--{kind}` takes NAME=FILE with a new NAME each, got `{text}`.")
+            found[name] = kind, paths.split(",")
+    return found
 
 
 def check_file(text: str) -> None:

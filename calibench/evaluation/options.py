@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from calibench.config.catalogue import check_listed, classes
-from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
+from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file, further_sets
 from calibench.ground.arguments import (
     integer_from,
     numbers_of_bins,
@@ -255,15 +255,3 @@ def _priors(text: str | None) -> str | list[float] | None:
     except ValueError:
         asked = "numbers with commas between them"
         raise UsageError(f"`--priors` takes {asked}, got `{text}`.") from None
-
-
-def further_sets(options: argparse.Namespace) -> dict[str, tuple[str, list[str]]]:
-    """Kind and files of each OOD and shift set, by name; raises a UsageError unless names are new and files given."""
-    found: dict[str, tuple[str, list[str]]] = {}
-    for kind in ("ood", "shift"):
-        for text in getattr(options, kind):
-            name, equals, paths = text.partition("=")
-            if not (name and equals and paths) or name in (*found, "val", "test"):
-                raise UsageError(f"`--{kind}` takes NAME=FILE with a new NAME each, got `{text}`.")
-            found[name] = kind, paths.split(",")
-    return found
