@@ -43,7 +43,7 @@ def _listed(path: Path, variable: str) -> list[str]:
 
 def panel() -> list[str]:
     """The metric classes that every run is evaluated by, in the order of a table."""
-    return _listed(_PACKAGE / "metrics" / "collection.py", "PANEL")
+    return _listed(_PACKAGE / "metrics" / "panel.py", "PANEL")
 
 
 @cache

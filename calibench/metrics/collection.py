@@ -9,34 +9,19 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
+from calibench import metrics
 from calibench.ground.arguments import numbers_of_bins, positive_integer
 from calibench.ground.tensors import at_least_float32
-from calibench.metrics.adaptive import AdaptiveCalibrationError
+from calibench.metrics import panel
 from calibench.metrics.base import CalibrationMetric
-from calibench.metrics.calibration_error import CalibrationError
-from calibench.metrics.classwise import ClasswiseCalibrationError
-from calibench.metrics.error_rate import ErrorRate
 from calibench.metrics.labelled import check_columns, check_probabilities, top_label
 from calibench.metrics.probabilities import log_softmax
-from calibench.metrics.proper_scores import (
-    BrierScore,
-    NegativeLogLikelihood,
-    check_logits_and_target,
-)
+from calibench.metrics.proper_scores import check_logits_and_target
 from calibench.metrics.row_block import RowBlock
-from calibench.metrics.smooth import SmoothCalibrationError
 from calibench.metrics.top_label import TopLabelMetric
 
-# What every run is evaluated by, in the order of a table.
-PANEL: tuple[type[CalibrationMetric], ...] = (
-    ErrorRate,
-    NegativeLogLikelihood,
-    BrierScore,
-    CalibrationError,
-    AdaptiveCalibrationError,
-    ClasswiseCalibrationError,
-    SmoothCalibrationError,
-)
+PANEL: tuple[type[CalibrationMetric], ...] = tuple(getattr(metrics, name) for name in panel.PANEL)
+"""What every run is evaluated by, in the order of a table."""
 
 _BLOCK_ELEMENTS = 1 << 20  # probabilities that are evaluated at once: 4 MB
 _PIECE = 1 << 17  # logits that are normalised at once

@@ -1,7 +1,7 @@
-"""The benchmark's calibration errors as formulas of a whole set: files are scored by them, without torchmetrics.
+"""The metrics of every run: their classes, by which streams of batches are scored, and their formulas of a whole set.
 
-To import torchmetrics takes several seconds. The names are those of the metrics of `PANEL` in
-`calibench.metrics.collection`, which streams of batches are scored by; a test holds the two to the same numbers.
+Files are scored by the formulas, since to import torchmetrics takes several seconds; a test holds the two to the same
+numbers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,16 @@ from calibench.metrics.equal_mass_error import CUTS, EqualMassError
 from calibench.metrics.equal_width_error import EqualWidthError
 from calibench.metrics.smooth_error import SmoothError
 
+# What every run is evaluated by, in the order of a table.
+PANEL = (
+    "ErrorRate",
+    "NegativeLogLikelihood",
+    "BrierScore",
+    "CalibrationError",
+    "AdaptiveCalibrationError",
+    "ClasswiseCalibrationError",
+    "SmoothCalibrationError",
+)
 BINNED = {"adaptive_ece": EqualMassError, "classwise_ece": ClasswiseError, "ece": EqualWidthError}
 
 Formula = tuple[str, int | None, ErrorOfCells]
