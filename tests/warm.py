@@ -106,6 +106,7 @@ def _calibench(
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which `nohup pytest` ignores
     for stream, name in ((sys.stdout, "out"), (sys.stderr, "error")):
         os.dup2(os.open(Path(printed, name), os.O_WRONLY | os.O_CREAT, 0o600), stream.fileno())
+    warm_context(["tests.few_draws"])  # for its own workers
     os.environ.update(environment)
     sys.path[:0] = environment.get("PYTHONPATH", "").split()
     rank_zero_only.rank = int(environment.get("RANK", 0))  # Lightning reads it when it is imported

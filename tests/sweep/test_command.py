@@ -30,6 +30,7 @@ from calibench.sweep.pool import Job, Pool
 from calibench.sweep.suites import CORE_LOSSES, parse_losses, parse_seeds
 from calibench.tables.terminal import Printed
 from calibench.training import fit as training
+from tests import warm
 from tests.waiting import patience, started, wait_for
 
 Swept = Callable[..., tuple[int, str, str]]
@@ -177,10 +178,10 @@ def test_a_sweep_goes_on_where_another_was_killed(
     tmp_path: Path, whole: Path, swept: Swept, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its workers end by themselves, and the next sweep waits for them where it has to."""
-    with sweep(tmp_path / "cut", *FOUR_CELLS, "--jobs", "2") as process:
+    with warm.started(command(tmp_path / "cut", *FOUR_CELLS, "--jobs", "2")) as killed:
         wait_for(lambda: results(tmp_path / "cut"))
-        process.kill()  # and not its workers
-        process.wait()
+        killed.process.kill()  # and not its workers
+        killed.process.join()
         goes_on_to_the_same(whole, tmp_path / "cut", swept, capsys)
 
 
