@@ -55,6 +55,8 @@ SETS = {
     "financial_phrasebank": "Financial PhraseBank",
     "cifar10_lt": "long-tailed CIFAR-10",
     "cifar100_lt": "long-tailed CIFAR-100",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
     "newsgroups": "20 Newsgroups",
     "ag_news": "AG News",
 }
@@ -70,22 +72,21 @@ def numbers() -> claims.Numbers:
 
 
 @cache
-def sets() -> dict[str, str]:
-    """The data sets on which all losses have been scored after CVC: the rows' name and the printed one."""
-    scored = {n.data for n in numbers() if n.calibrator == CVC and n.split == "test"}
-    names = {data: SETS.get(data.split()[0]) for data in scored}
+def sets(loss: str = BASE) -> dict[str, str]:
+    """The data sets on which a loss has been scored after CVC: the rows' name and the printed one."""
+    of_loss = (n for n in numbers() if (n.method, n.calibrator, n.split) == (loss, CVC, "test"))
+    names = {data: SETS.get(data.split()[0]) for data in {n.data for n in of_loss}}
     order = [*SETS.values()]
     kept = {data: title for data, title in names.items() if title}
     return dict(sorted(kept.items(), key=lambda item: order.index(item[1])))
 
 
 @cache
-def losses() -> list[str]:
-    """The losses that have runs on every set, cross-entropy first."""
-    of_sets = [
-        {n.method for n in numbers() if n.data == data and n.calibrator == CVC} for data in sets()
-    ]
-    return sorted(set.intersection(*of_sets), key=lambda name: (name != BASE, name))
+def losses(data: str = "") -> list[str]:
+    """The losses that have runs on a data set, or on any, cross-entropy first."""
+    known = {n.method for n in numbers()}
+    ran = {loss for loss in known if sets(loss) and (not data or data in sets(loss))}
+    return sorted(ran, key=lambda name: (name != BASE, name))
 
 
 def values(data: str, loss: str, metric: str, calibrator: str) -> np.ndarray:
@@ -111,14 +112,15 @@ def pairs() -> Iterator[list[str]]:
     rows = [
         [
             loss,
-            against_base(loss, "raw", [*sets()]),
-            against_base(loss, CVC, [*sets()]),
-            against_base(loss, CVC, [*sets()], comparisons=len(others)),
+            str(len(sets(loss))),
+            against_base(loss, "raw", [*sets(loss)]),
+            against_base(loss, CVC, [*sets(loss)]),
+            against_base(loss, CVC, [*sets(loss)], comparisons=len(others)),
         ]
         for loss in others
     ]
-    yield ["loss", "raw", "after CVC", "after CVC, all at once"]
-    yield from sorted(rows, key=lambda row: row[2], reverse=True)
+    yield ["loss", "data sets", "raw", "after CVC", "after CVC, all at once"]
+    yield from sorted(rows, key=lambda row: row[3], reverse=True)
 
 
 def readme_losses() -> Iterator[list[str]]:
@@ -132,7 +134,8 @@ def pairs_by_set() -> Iterator[list[str]]:
     """Each loss against cross-entropy on each data set, after CVC."""
     yield ["loss, NLL +CVC", *sets().values()]
     for loss in losses()[1:]:
-        yield [loss, *(against_base(loss, CVC, [data]) for data in sets())]
+        ran = sets(loss)
+        yield [loss, *(against_base(loss, CVC, [data]) if data in ran else "" for data in sets())]
 
 
 def few_labels() -> Iterator[list[str]]:
@@ -162,7 +165,7 @@ def spans() -> Iterator[list[str]]:
     yield ["data set", "runs a loss", *columns]
     for data, title in sets().items():
         means = {
-            name: [values(data, loss, *place).mean() for loss in losses()]
+            name: [values(data, loss, *place).mean() for loss in losses(data)]
             for name, place in columns.items()
         }
         runs = str(len(values(data, BASE, "nll", "raw")))
