@@ -123,6 +123,7 @@ def test_what_only_torch_or_lightning_finds_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CALIBENCH_DATA", raising=False)  # that data sets are not there is a mistake
     named = files(tmp_path) | more_files(tmp_path)
     wrong = {}
     for line, expected in table("with torch").items():

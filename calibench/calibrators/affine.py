@@ -9,8 +9,8 @@ from torch import Tensor
 
 from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import in_blocks
-from calibench.calibrators.likelihood import diagonal_nll, full_hessian, full_nll
-from calibench.calibrators.optimum import Hessian, lbfgs_minimum, newton_minimum
+from calibench.calibrators.likelihood import affine_scores, diagonal_nll, full_hessian, full_nll
+from calibench.calibrators.optimum import Hessian, ValueAndGradient, lbfgs_minimum, newton_minimum
 from calibench.calibrators.penalties import Penalty, published
 from calibench.calibrators.temperature import nll_temperature
 from calibench.ground.arguments import non_negative, positive_integer
@@ -21,6 +21,7 @@ VECTOR_ITERATIONS = 100
 MATRIX_ITERATIONS = 500
 # Added to a Hessian, so that it can be inverted where a class has no probability anywhere.
 FLOOR = 1e-8
+LARGEST_FACTORS = 1 << 26  # numbers in the factors of all classes: up to 405 classes
 
 
 class Affine(WeightedCalibrator):
@@ -123,30 +124,32 @@ class FullAffine(Affine):
         k = features.shape[1]
         penalty = self._penalty(*features.shape).to(features)
         start = torch.cat([torch.eye(k), torch.zeros(k, 1)], dim=1).to(features)
-        factor = _full_factor(features, penalty)
 
-        def objective(moved: Tensor) -> tuple[float, Tensor]:
-            matrix = start + moved @ factor.T
+        def objective(matrix: Tensor) -> tuple[float, Tensor]:
             value, gradient = full_nll(features, target, weight, matrix)
             more, more_gradient = penalty(matrix)
-            return value + more, (gradient + more_gradient) @ factor
+            return value + more, gradient + more_gradient
 
-        def hessian(moved: Tensor) -> Hessian:
-            of_likelihood = full_hessian(features, weight, start + moved @ factor.T)
+        def hessian(matrix: Tensor) -> Hessian:
+            of_likelihood = full_hessian(features, weight, matrix)
+            return lambda direction: of_likelihood(direction) + penalty.hessian_product(direction)
 
-            def product(direction: Tensor) -> Tensor:
-                direction = direction @ factor.T
-                return (of_likelihood(direction) + penalty.hessian_product(direction)) @ factor
+        def factors(matrix: Tensor) -> Tensor:
+            return _class_factors(features, weight, matrix, penalty)
 
-            return product
-
-        origin = torch.zeros_like(start)
         if penalty.factors.any():
-            found = newton_minimum(objective, hessian, origin)
+            fitted = newton_minimum(objective, hessian, factors, start)
         else:
-            found = lbfgs_minimum(objective, origin, max_iter=self.max_iter)
-        fitted = start + found @ factor.T
+            fitted = self._stopped_early(objective, start, _shared_factor(features))
         self.weight, self.bias = fitted[:, :-1].clone(), fitted[:, -1].clone()
+
+    def _stopped_early(self, objective: ValueAndGradient, start: Tensor, factor: Tensor) -> Tensor:
+        def of_moved(moved: Tensor) -> tuple[float, Tensor]:
+            value, gradient = objective(start + moved @ factor.T)
+            return value, gradient @ factor
+
+        found = lbfgs_minimum(of_moved, torch.zeros_like(start), max_iter=self.max_iter)
+        return start + found @ factor.T
 
 
 class MatrixScaling(FullAffine):
@@ -197,12 +200,33 @@ def _diagonal_factor(features: Tensor, scale: float, penalty: Penalty) -> Tensor
     return _inverse_factor(hessian.permute(2, 0, 1) + 2 * penalty.factors.squeeze(1).diag())
 
 
-def _full_factor(features: Tensor, penalty: Penalty) -> Tensor:
+def _shared_factor(features: Tensor) -> Tensor:
     """Inverse Cholesky factor of a Hessian that all rows share, (K + 1, K + 1)."""
-    probs = features.softmax(dim=1)
-    extended = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
-    moments = (probs * (1 - probs)).mean() * (extended.T @ extended) / len(features)
-    return _inverse_factor(moments + 2 * penalty.factors.mean(dim=0).diag())
+    probs, extended = features.softmax(dim=1), _with_ones(features)
+    return _inverse_factor((probs * (1 - probs)).mean() * (extended.T @ extended) / len(features))
+
+
+def _class_factors(features: Tensor, weight: Tensor, matrix: Tensor, penalty: Penalty) -> Tensor:
+    """Inverse Cholesky factors of the blocks of the Hessian at a matrix, one a class, (K, K + 1, K + 1).
+
+    Where so many numbers would fill the memory they are that of the blocks' mean, (1, K + 1, K + 1).
+    """
+    k, size = matrix.shape
+    number = k if k * size**2 <= LARGEST_FACTORS else 1
+    blocks = 2 * penalty.factors.view(number, -1, size).mean(dim=1).diag_embed()
+    for rows, shares in in_blocks(features, weight):
+        probs, extended = affine_scores(rows, matrix).softmax(dim=1), _with_ones(rows)
+        variance = (probs * (1 - probs) * shares.unsqueeze(1) / len(features)).T
+        for block, of_block in zip(
+            blocks, variance.view(number, -1, len(rows)).mean(dim=1), strict=True
+        ):
+            block += (extended.T * of_block) @ extended
+    return _inverse_factor(blocks)
+
+
+def _with_ones(features: Tensor) -> Tensor:
+    """Features (N, K) and a column of ones for the bias, (N, K + 1)."""
+    return torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
 
 
 def _inverse_factor(matrix: Tensor) -> Tensor:

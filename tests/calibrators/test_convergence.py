@@ -17,6 +17,7 @@ from calibench.calibrators import (
     MatrixScaling,
     PlattScaling,
     TemperatureScaling,
+    affine,
     logistic,
     optimum,
 )
@@ -139,8 +140,34 @@ def test_newton_solves_a_quadratic() -> None:
     def objective(x: Tensor) -> tuple[float, Tensor]:
         return float(x @ matrix @ x / 2 - right @ x), matrix @ x - right
 
-    found = newton_minimum(objective, lambda _: lambda v: matrix @ v, torch.zeros(5).double())
+    start, factor = torch.zeros(5).double(), torch.eye(5).double().unsqueeze(0)
+    found = newton_minimum(objective, lambda _: lambda v: matrix @ v, lambda _: factor, start)
     torch.testing.assert_close(found, torch.linalg.solve(matrix, right), rtol=1e-4, atol=1e-4)
+
+
+def test_factors_of_each_class_lead_to_the_same_optimum_in_fewer_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On 100 of CIFAR-100's examples the shared factor took minutes, those of the classes take seconds."""
+    logits, target = drawn(60, 20, 5.0)
+    found: list[float] = []
+    products = [0, 0]
+
+    def counted(*given: Tensor) -> optimum.Hessian:
+        product = full_hessian(*given)
+
+        def counted_product(direction: Tensor) -> Tensor:
+            products[len(found)] += 1
+            return product(direction)
+
+        return counted_product
+
+    monkeypatch.setattr(affine, "full_hessian", counted)
+    for largest in (affine.LARGEST_FACTORS, 0):
+        monkeypatch.setattr(affine, "LARGEST_FACTORS", largest)
+        found.append(nll(DirichletCalibration().fit(logits, target), logits, target))
+    assert found[0] == pytest.approx(found[1], abs=1e-7)
+    assert 2 * products[0] < products[1]
 
 
 def test_a_search_that_cannot_go_on_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +181,10 @@ def test_a_search_that_cannot_go_on_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(optimum, "NEWTON_ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match="norm of the gradient"):
         newton_minimum(
-            lambda x: (float(x.pow(4).sum()), 4 * x**3), lambda x: lambda v: 12 * x**2 * v, start
+            lambda x: (float(x.pow(4).sum()), 4 * x**3),
+            lambda x: lambda v: 12 * x**2 * v,
+            lambda _: torch.eye(3).double().unsqueeze(0),
+            start,
         )
     with pytest.warns(ConvergenceWarning, match="last relative step"):
         _increasing_root(lambda x: (x - 0.5, 1e6), 1e-4, 100.0)
