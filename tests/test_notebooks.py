@@ -17,8 +17,8 @@ NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
-def _run_cells(rank: int, n: int, path: Path, folder: Path) -> tuple[int, str]:
-    """The pictures and the errors of a notebook's code, run without a kernel."""
+def _run_cells(rank: int, n: int, path: Path, folder: Path) -> tuple[int, str, str]:
+    """The pictures, texts and errors of a notebook's code, run without a kernel."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -26,17 +26,18 @@ def _run_cells(rank: int, n: int, path: Path, folder: Path) -> tuple[int, str]:
 
     os.chdir(folder)
     variables: dict[str, object] = {}
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as errors:
+    with redirect_stdout(io.StringIO()) as texts, redirect_stderr(io.StringIO()) as errors:
         for cell in json.loads(path.read_text())["cells"]:
             if cell["cell_type"] == "code":
                 exec("".join(cell["source"]), variables)
-    return len(pyplot.get_fignums()), errors.getvalue()
+    return len(pyplot.get_fignums()), texts.getvalue(), errors.getvalue()
 
 
 def test_the_code_of_the_first_one_runs(tmp_path: Path) -> None:
     """Without a kernel, in seconds; the others take up to a minute, with a kernel."""
-    ((pictures, errors),) = run_processes(_run_cells, 1, NOTEBOOKS[0], tmp_path)
+    ((pictures, texts, errors),) = run_processes(_run_cells, 1, NOTEBOOKS[0], tmp_path)
     assert pictures
+    assert max(map(len, texts.splitlines())) <= 100  # 163 without a width
     assert errors == ""
 
 

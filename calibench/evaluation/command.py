@@ -179,10 +179,12 @@ def _evaluated(
     rows: list[Row] = []
     fitted: dict[str, Any] = {}
     lacking: dict[str, str] = {}
-    how: Any = {"bootstrap": options.bootstrap, "jobs": options.jobs}
     for model, sets in models.items():
         with _bars(model if len(models) > 1 else "", [*evaluation.fittings(sets), RAW]) as watch:
-            report = evaluation(sets, score_val=_every_number(options), watch=watch, **how)
+            report = evaluation(
+                sets, bootstrap=options.bootstrap, jobs=options.jobs,
+                score_val=_every_number(options), watch=watch,
+            )  # fmt: skip
         rows += [{"model": model, **row} for row in report.rows]
         fitted[model] = report.calibrators
         lacking |= report.unavailable
@@ -209,8 +211,9 @@ def _of_pairs(
     for option, given in {**asked, "an ensemble": more}.items():
         if given:
             raise UsageError(f"`--test {path}`: {NEEDS_ALL} for {option}.")
-    how: Any = {"n_bins": options.n_bins, "bootstrap": options.bootstrap}
-    report = evaluate_pairs(pairs, metrics=metrics, **how)
+    report = evaluate_pairs(
+        pairs, n_bins=options.n_bins, metrics=metrics, bootstrap=options.bootstrap
+    )
     rows = [{"model": "model", **row} for row in report.rows]
     sizes = {"test": len(pairs)}
     return Result(options, sizes, sizes, "", {}, rows, report.unavailable)
@@ -223,14 +226,14 @@ _STAGES = ("fit", "score", "resample", "done")
 def _bars(model: str, names: Sequence[str]) -> Iterator[Watch]:
     """A progress bar for each calibrator on stderr; none if stderr is no terminal."""
     console = Terminal(stderr=True)
-    title, stage = (
-        TextColumn("{task.description}", markup=False),
-        TextColumn("{task.fields[stage]}"),
-    )
-    columns = (title, BarColumn(), stage, TimeElapsedColumn())
+    title = TextColumn("{task.description}", markup=False)
+    columns = (title, BarColumn(), TextColumn("{task.fields[stage]}"), TimeElapsedColumn())
     bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    start: Any = {"start": False, "total": len(_STAGES) - 1, "stage": ""}
-    tasks = {name: bars.add_task(f"{model} {name}".strip(), **start) for name in names}
+    last = len(_STAGES) - 1
+    tasks = {
+        name: bars.add_task(f"{model} {name}".strip(), start=False, total=last, stage="")
+        for name in names
+    }
 
     def watch(name: str, stage: str) -> None:
         bars.start_task(tasks[name])

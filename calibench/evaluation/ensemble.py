@@ -40,8 +40,9 @@ def deep_ensemble(
                 f"member {number} of an ensemble has other {what} than the first: "
                 "all must predict the same examples in the same order."
             )
-    if calibrators is not None and len(calibrators) != (n := len(members)):
-        raise ValueError(f"{n} members need as many calibrators, got {len(calibrators)}.")
+    if calibrators is not None and len(calibrators) != len(members):
+        given = len(calibrators)
+        raise ValueError(f"{len(members)} members need as many calibrators, got {given}.")
     total = np.full(first.logits.shape, -np.inf)
     for member, calibrator in zip(members, calibrators or repeat(None), strict=False):
         log_probs = log_probabilities(torch.from_numpy(member.logits).double(), calibrator)

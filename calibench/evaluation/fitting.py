@@ -73,8 +73,9 @@ class PerLabel:
     def fit(self, val: Predictions) -> Self:
         """Fit on validation predictions; raises as `fit_calibrator` does."""
         for name, part in zip(val.label_names, val.by_label(), strict=True):
-            one = copy.deepcopy(self._unfitted) if len(np.unique(part.target)) == 2 else None
-            self.calibrators[name] = one and fit_calibrator(one, part)
+            self.calibrators[name] = None
+            if len(np.unique(part.target)) == 2:
+                self.calibrators[name] = fit_calibrator(copy.deepcopy(self._unfitted), part)
         return self
 
     def log_probabilities(self, predictions: Predictions) -> Tensor:

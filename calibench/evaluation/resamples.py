@@ -85,7 +85,8 @@ def weighted_means(weights: Floats, values: Floats) -> Floats:
     infinite = np.isinf(values)
     with np.errstate(invalid="ignore"):
         means: Floats = weights @ np.where(infinite, 0.0, values) / weights.sum(1, keepdims=True)
-    means[weights @ infinite > 0] = np.inf  # 0 x inf would be NaN
+    if infinite.any():  # 0 x inf would be NaN
+        means[weights @ infinite > 0] = np.inf
     return means
 
 

@@ -67,7 +67,8 @@ def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrat
     if predictions.kind not in ("", "val"):
         given = f"the {predictions.kind} set `{predictions.split}`"
         raise ValueError(f"a calibrator is fitted on validation predictions, got {given}.")
-    return calibrator.fit(*map(torch.from_numpy, (predictions.logits, predictions.target)))
+    logits, target = torch.from_numpy(predictions.logits), torch.from_numpy(predictions.target)
+    return calibrator.fit(logits, target)
 
 
 def evaluate(

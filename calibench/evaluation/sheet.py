@@ -105,11 +105,15 @@ def _sheet(
     """A row for each model and calibrator; a single model is not named."""
     scores = Scores(rows)
     lines = list(dict.fromkeys((row["model"], row["calibrator"]) for row in rows))
-    named = 0 if len({model for model, _ in lines}) > 1 else 1
-    labels = [Heading(name, label=True, left=True) for name in ("model", "calibrator")[named:]]
+    several = len({model for model, _ in lines}) > 1
+    names = ["model", "calibrator"] if several else ["calibrator"]
+    labels = [Heading(name, label=True, left=True) for name in names]
     table = [
-        [*line[named:], *(scores.entry(column, *line[::-1]) for column in columns)]
-        for line in lines  # model and calibrator
+        [
+            *([model, calibrator] if several else [calibrator]),
+            *(scores.entry(column, calibrator, model) for column in columns),
+        ]
+        for model, calibrator in lines
     ]
     headings = [*labels, *(Heading(column.label) for column in columns)]
     marks = scores.floor_note(columns, [line[::-1] for line in lines])

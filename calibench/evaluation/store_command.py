@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from calibench.ground.arguments import unit_interval
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.output import loading, say
-from calibench.runs import run_folders
+from calibench.runs import Predictions, run_folders
 from calibench.runs.store import (
     Added,
     Entry,
@@ -152,10 +152,11 @@ def _add(options: argparse.Namespace) -> int:
     return max([told(one, options.to) for one in added])
 
 
-def _wrong_numbers(*run: Any) -> Sequence[object]:
-    with loading():  # torch; what is not there is refused without it
+def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> Sequence[object]:
+    """`verify.wrong_numbers`; torch is imported by the first run that there is."""
+    with loading():
         from calibench.evaluation.verify import wrong_numbers
-    return wrong_numbers(*run)
+    return wrong_numbers(metrics, sets)
 
 
 def _added(text: str, options: argparse.Namespace, kept: Kept, reader: Reader) -> Added:

@@ -154,7 +154,7 @@ def default_metric(kind: str) -> str:
 
 
 def request_of(args: argparse.Namespace, usual_metric: str) -> Request:
-    """What the options of `add_choice_arguments`, and `results`, ask for; a metric if none is named is given.
+    """What the options of `add_choice_arguments`, and `results`, ask for; of `usual_metric` if they name none.
 
     Raises:
         FileNotFoundError: If the folder is missing.
@@ -172,8 +172,11 @@ def request_of(args: argparse.Namespace, usual_metric: str) -> Request:
     tables = [_with_rows(table, args.losses, words) for table in tables]
     if not any(row.records for table in tables for row in table.rows):
         raise ValueError(f"{args.results} holds no finished run.")
-    shown = args.calibrator, args.bins, args.set, args.allow_missing, args.metric is not None
-    return Request(tables, metric, *shown, args.baseline, over_epochs.OverEpochs.of(args))
+    return Request(
+        tables, metric, args.calibrator, n_bins=args.bins, ood_set=args.set,
+        allow_missing=args.allow_missing, metric_given=args.metric is not None,
+        baseline=args.baseline, over_epochs=over_epochs.OverEpochs.of(args),
+    )  # fmt: skip
 
 
 def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:

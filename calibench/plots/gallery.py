@@ -114,7 +114,8 @@ def write_page(
     text = files(__package__).joinpath("gallery.html").read_text(encoding="utf-8")
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
     titles = list(dict.fromkeys(one.title for one in pictures if one.file))
-    about = {"said": said, "elsewhere": elsewhere}
-    rendered = page.render(title=title, titles=titles, pictures=pictures, **about)
+    rendered = page.render(
+        title=title, titles=titles, pictures=pictures, said=said, elsewhere=elsewhere
+    )
     write_output(folder / "index.html", rendered.encode())
     return folder / "index.html"

@@ -63,7 +63,7 @@ _room: ContextVar[float] = ContextVar("room", default=math.inf)
 
 @contextmanager
 def room_of(width: str | None) -> Iterator[None]:
-    """Put as many panels beside each other as a width of `WIDTHS` has room for, while figures are made inside."""
+    """Put as many panels beside each other as a width of `WIDTHS` (None: no limit) allows, in figures made inside."""
     token = _room.set(WIDTHS[width] if width else math.inf)
     try:
         yield
@@ -127,8 +127,10 @@ def label_points(
         _, dx, dy, box = min(options, key=lambda option: option[0])
         taken.append(box)
         offset = (dx / scale, dy / scale)
-        middle: Any = {"ha": "center", "va": "center", "textcoords": "offset points"}
-        axes.annotate(name, points[name], offset, fontsize=size, **middle)
+        axes.annotate(
+            name, points[name], offset, textcoords="offset points", fontsize=size,
+            ha="center", va="center",
+        )  # fmt: skip
 
 
 Box = tuple[float, float, float, float]

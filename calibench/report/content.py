@@ -129,8 +129,8 @@ def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int, processes: int) ->
     records = [list(row.records.values()) for _, row in numbered]
     # Curves need no torch, so they are read while the other processes import it.
     lines = list(with_progress(map(curves, records), len(records), "reading training curves"))
-    how: Any = {"processes": processes, "imports": IMPORTS, "start": use_one_core}
-    parts = spread(partial(pictures, n_bins=n_bins), records, **how)
+    of_row = partial(pictures, n_bins=n_bins)
+    parts = spread(of_row, records, processes=processes, imports=IMPORTS, start=use_one_core)
     shown = with_progress(parts, len(records), "reading logits")
     return [
         _row(*place) | {"curves": line} | part

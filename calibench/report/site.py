@@ -145,8 +145,9 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
     metrics = _json(page.record, "metrics.json")
     grid = run_table(metrics["rows"], metrics["calibrators"])
     rows = [[_text(entry) for entry in row] for row in grid.rows]
-    shown = {"page": page, "up": "../" * (page.path.count("/") + 1), "pictures": drawn}
-    _write(folder / "index.html", filled("run.html", grid=grid, rows=rows, **shown))
+    up = "../" * (page.path.count("/") + 1)
+    html = filled("run.html", page=page, up=up, grid=grid, rows=rows, pictures=drawn)
+    _write(folder / "index.html", html)
 
 
 def _text(entry: Entry) -> str:

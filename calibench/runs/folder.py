@@ -157,8 +157,9 @@ class Cell(NamedTuple):
 
     def folder(self, root: Path) -> Path:
         """`root/<benchmark>/<backbone>/<loss>/<key>/seed=<k>`."""
-        names = (name.replace("/", "_") for name in self[:4])
-        return root.joinpath(*names, f"seed={self.seed}")
+        names = (self.benchmark, self.backbone, self.loss, self.key)
+        parts = (name.replace("/", "_") for name in names)
+        return root.joinpath(*parts, f"seed={self.seed}")
 
 
 SEED = "seed="

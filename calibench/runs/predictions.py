@@ -144,8 +144,8 @@ class Predictions:
         metadata = {"format": FORMAT, "task": MULTICLASS, **self.metadata, **more}
         arrays: dict[str, Any] = {name: values, "target": self.target}
         if self.labels is not None:
-            from_0 = name == "probs"
-            of_present = [p[:, 1] if from_0 else p[:, 1] - p[:, 0] for p in (values, unknown)]
+            both = (values, unknown)
+            of_present = [p[:, 1] - p[:, 0] if name == "logits" else p[:, 1] for p in both]
             target = self.labels.table(self.target.astype(np.int8), UNKNOWN)
             arrays = {name: self.labels.table(*of_present), "target": target}
         optional = {"ids": self.ids, "posterior": self.posterior}

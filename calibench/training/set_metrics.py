@@ -28,11 +28,10 @@ class SetMetrics(MovedNotCast):
     ) -> None:
         super().__init__()
         self.name = name
-        prefixes = [f"{name}/"] if kind in ("test", "shift") else []
-        self.labelled = [
-            calibration_metrics(num_classes, n_bins, prefix=prefix, validate_args=False)
-            for prefix in prefixes
-        ]
+        self.labelled = []
+        if kind in ("test", "shift"):
+            own = calibration_metrics(num_classes, n_bins, prefix=f"{name}/", validate_args=False)
+            self.labelled = [own]
         scores = OOD_SCORES if kind in ("ood", "shift") else ()
         self.outside = {score: OutOfDistribution(score, validate_args=False) for score in scores}
         self.known = [] if posterior is None else [PosteriorScores()]

@@ -12,7 +12,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from calibench.analyses.audit import checks
+from calibench.analyses.audit import checks, command
+from calibench.analyses.audit.page import Audit
 from calibench.analyses.audit.questions import CHECKS, answer
 from calibench.analyses.audit.ranks import in_processes
 from calibench.analyses.audit.subject import Subject
@@ -137,6 +138,14 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["answers"]["batch"]["holds"]
     assert found["cost"] > 0
     assert "does adding a constant to a row change nothing?       no (!)" in capsys.readouterr().out
+
+
+def test_a_page_in_markdown_makes_no_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {check: (True, "") for check in CHECKS}
+    monkeypatch.setattr(command, "_audit", lambda subject: Audit(subject.name, answers, 1.0))
+    monkeypatch.delattr(Audit, "as_json")
+    assert main(["audit", "CrossEntropyLoss", "-o", str(tmp_path / "audit.md")]) == 0
+    assert "Audit of CrossEntropyLoss" in (tmp_path / "audit.md").read_text()
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibench.evaluation.resamples import Resamples
+from calibench.evaluation.resamples import Resamples, weighted_means
 
 
 def means(resamples: Resamples, values: np.ndarray) -> np.ndarray:
@@ -45,3 +45,24 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     other = Resamples(50, 20, seed=8).counts.copy()  # also empties the cache of one
     assert (Resamples(50, 20, seed=7).counts == first).all()
     assert (other != first).any()
+
+
+def test_weighted_means() -> None:
+    weights = np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 3.0], [0.0, 0.0, 0.0]])
+    values = np.array([[1.0, np.inf], [4.0, 2.0], [0.0, 6.0]])
+    expected = [[2.0, np.inf], [1.0, 5.0], [np.nan, np.nan]]
+    assert weighted_means(weights, values) == pytest.approx(np.array(expected), nan_ok=True)
+
+
+def test_finite_values_are_weighted_once() -> None:
+    """A second product, which looks for infinite ones, takes as long as the first."""
+
+    class Weights(np.ndarray):
+        products = 0
+
+        def __matmul__(self, other: np.ndarray) -> np.ndarray:
+            Weights.products += 1
+            return np.asarray(self) @ other
+
+    weighted_means(np.ones((3, 4)).view(Weights), np.arange(8.0).reshape(4, 2))
+    assert Weights.products == 1

@@ -59,9 +59,11 @@ def run(options: argparse.Namespace) -> int:
     page = page_of_one(found[0]) if len(found) == 1 else page_of_many(found)
     show(page)
     if options.output is not None:
-        as_json = json_bytes([audit.as_json() for audit in found])
-        of_suffix = {".json": as_json, ".md": markdown(page).encode()}
-        write_output(options.output, of_suffix[options.output.suffix])
+        if options.output.suffix == ".json":
+            content = json_bytes([audit.as_json() for audit in found])
+        else:
+            content = markdown(page).encode()
+        write_output(options.output, content)
     return int(any(audit.faults for audit in found))
 
 

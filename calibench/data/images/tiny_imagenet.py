@@ -81,9 +81,13 @@ class TinyImageNetDataModule(ImageDataModule):
 
         cache = self.root / ".calibench" / "tiny-imagenet-200.npz"
         arrays = cached(cache, [*halves["train"], *halves["val"]], decode)
-        pixels = (torch.from_numpy(arrays[f"{half}_pixels"]).permute(0, 3, 1, 2) for half in halves)
-        targets = (torch.tensor([*files.values()]) for files in halves.values())
-        train, test = map(Examples, pixels, targets)
+        train, test = (
+            Examples(
+                torch.from_numpy(arrays[f"{half}_pixels"]).permute(0, 3, 1, 2),
+                torch.tensor([*files.values()]),
+            )
+            for half, files in halves.items()
+        )
         return names, train, test
 
 

@@ -106,8 +106,9 @@ class TextDataModule(ClassificationDataModule, ABC):
         for name, part in zip(("training", "validation", "test"), tokens, strict=True):
             self._count_empty(part, name)
         self._prepare_inputs(tokens[0])
-        matrices = (part.padded(self.max_length) for part in tokens)
-        return Splits(*map(Examples, matrices, (part.target for part in corpus)))
+        pairs = zip(tokens, corpus, strict=True)
+        parts = (Examples(part.padded(self.max_length), texts.target) for part, texts in pairs)
+        return Splits(*parts)
 
     def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
         """The texts of another corpus, in this one's vocabulary."""

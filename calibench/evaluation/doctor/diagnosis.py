@@ -99,8 +99,8 @@ def _afterwards(choice: Choice, examples: Examples, fitted: Calibrator | None) -
         before, after = examples, examples.calibrated(fitted.log_prob(examples.scores))
         raw, now = (nll(log_probabilities(each.scores), each.target) for each in (before, after))
         yield f"measured: gain in NLL {Gain.of(raw, now)}"
-    shares = [f"{100 * of.accuracy:.1f} %" for of in (before, after)]
-    accuracy = "; accuracy {} before, {} after".format(*shares)
+    was, now_is = (f"{100 * of.accuracy:.1f} %" for of in (before, after))
+    accuracy = f"; accuracy {was} before, {now_is} after"
     yield f"after it: {verdict(after)}{'' if examples.are_pairs else accuracy}"
 
 

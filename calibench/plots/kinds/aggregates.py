@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +41,10 @@ def interquartile_means(request: Request) -> Picture:
         runs, scale = _relative(runs), 1.0
         unit = f"{unit}, relative to each table's mean over losses"
     found = {loss: interquartile_mean(of) for loss, of in runs.items()}
-    how: Any = {"scale": scale, "direction": column.info.direction, "metric": str(column)}
-    return _drawn(request, found, unit, title="interquartile mean", **how)
+    return _drawn(
+        request, found, unit, title="interquartile mean", scale=scale,
+        direction=column.info.direction, about={"metric": str(column)},
+    )  # fmt: skip
 
 
 def improvement(request: Request) -> Picture:
@@ -60,8 +62,8 @@ def improvement(request: Request) -> Picture:
     if not found:
         raise ValueError(f"there is no loss beside {baseline} to compare with it.")
     unit = f"probability that a run is better than {baseline}'s by {_title(request, column)}"
-    about: Any = {"baseline": baseline, "metric": str(column)}
-    picture = _drawn(request, found, unit, title="probability of improvement", **about)
+    about = {"baseline": baseline, "metric": str(column)}
+    picture = _drawn(request, found, unit, title="probability of improvement", about=about)
     axes = picture.figure.axes[0]
     axes.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
     axes.set_xlim(-0.02, 1.02)
@@ -132,7 +134,7 @@ def _relative(runs: Runs) -> Runs:
 
 def _drawn(
     request: Request, found: Mapping[str, Interval], unit: str, *, title: str,
-    scale: float = 1.0, direction: int = 1, **about: str,
+    about: Mapping[str, str], scale: float = 1.0, direction: int = 1,
 ) -> Picture:  # fmt: skip
     """A point with its interval for each loss, best on top; `about` is in each row of the numbers."""
     order = sorted(found, key=lambda loss: -direction * found[loss].value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -102,8 +102,10 @@ def _draw_sides(axes: Axes, found: Mapping[str, Mapping[int, Sides]], *, title: 
     for place, of in enumerate(found.values()):
         for number, (side, sign) in enumerate({"over": 1, "under": -1}.items()):
             mean, std = mean_std([100 * getattr(sides, side) for sides in of.values()])
-            look: Any = {"color": color(number), "error_kw": {"elinewidth": 0.8}}
-            axes.barh(place, sign * mean, xerr=np.nan_to_num(std), **look)
+            axes.barh(
+                place, sign * mean, xerr=np.nan_to_num(std), color=color(number),
+                error_kw={"elinewidth": 0.8},
+            )  # fmt: skip
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set_yticks(range(len(found)), list(found))
     axes.invert_yaxis()
@@ -118,8 +120,9 @@ def _draw_gaps(axes: Axes, gaps: Mapping[str, npt.NDArray[np.float64]]) -> None:
     edges = np.linspace(-top, top, BINS + 1)
     for index, (label, gap) in enumerate(gaps.items()):
         shares = np.histogram(gap, edges)[0] / len(gap)
-        look: Any = {"color": color(index), "linestyle": line(index), "label": label}
-        axes.stairs(100 * shares, 100 * edges, **look)
+        axes.stairs(
+            100 * shares, 100 * edges, color=color(index), linestyle=line(index), label=label
+        )
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set(yscale="log", xlabel="max p - max eta in points", ylabel="examples %", title="")
     logarithmic(axes.yaxis)

@@ -41,8 +41,12 @@ class Facts:
 
     def values(self, key: str) -> list[Any]:
         """The values of a setting, without repetition, in the order of the runs; of some runs it may have none."""
-        found = [record.settings.get(key) for record in self.records]
-        return [v for place, v in enumerate(found) if v is not None and v not in found[:place]]
+        kept: list[Any] = []
+        for record in self.records:
+            value = record.settings.get(key)
+            if value is not None and value not in kept:
+                kept.append(value)
+        return kept
 
     def classes(self, key: str) -> list[tuple[str, Arguments]]:
         """The classes at a key, each with the arguments in which it was used; two settings of one are two."""

@@ -64,5 +64,7 @@ class Line:
     @property
     def inside(self) -> bool | None:
         """Whether the paper's value lies in our interval; None without one, or if theirs may be of something else."""
-        interval = None if self.reading else self.ours.interval
-        return interval and interval[0] <= self.number.value <= interval[1]
+        if self.ours.interval is None or self.reading:
+            return None
+        low, high = self.ours.interval
+        return low <= self.number.value <= high

@@ -126,8 +126,13 @@ class Slurm:
         folder = self._folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         folder.mkdir(parents=True)
         logs = self.root.absolute() / "logs"
-        how = (self.at_a_time, self.cells_per_gpu, self.minutes_per_cell)
-        works = [Bundle(jobs, logs, folder / f"{n}.jsonl", *how) for n, jobs in enumerate(bundles)]
+        works = [
+            Bundle(
+                jobs, logs, folder / f"{number}.jsonl", self.at_a_time, self.cells_per_gpu,
+                self.minutes_per_cell,
+            )
+            for number, jobs in enumerate(bundles)
+        ]  # fmt: skip
         array = self._array(folder).submit(works)
         tasks = [Task(array, n, work.events, work.jobs) for n, work in enumerate(works)]
         record(folder, array, tasks)

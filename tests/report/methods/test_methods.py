@@ -56,6 +56,26 @@ def test_other_runs_have_another_paragraph(facts: Facts) -> None:
     assert "split seed 1" not in text
 
 
+def test_values_are_compared_with_the_different_ones_only(facts: Facts) -> None:
+    """Not with those of all runs: 10,000 of two losses would take minutes."""
+
+    class Value:
+        compared = 0
+
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def __eq__(self, other: object) -> bool:
+            Value.compared += 1
+            return isinstance(other, Value) and self.number == other.number
+
+    numbers = [1] * 50 + [2] * 50
+    records = [replace(facts.records[0], settings={"x": Value(number)}) for number in numbers]
+    found = replace(facts, records=records).values("x")
+    assert [value.number for value in found] == [1, 2]
+    assert Value.compared <= 2 * len(numbers)
+
+
 def test_latex_cites_and_escapes(facts: Facts) -> None:
     text = paragraph([facts], "latex")
     assert text.startswith(r"digits\_lt. Data")
