@@ -83,9 +83,10 @@ class Resamples:
 def weighted_means(weights: Floats, values: Floats) -> Floats:
     """Means (R, V) of values (M, V) by weights (R, M): infinite where an infinite value counts, NaN without weight."""
     infinite = np.isinf(values)
+    finite = np.where(infinite, 0.0, values) if infinite.any() else values  # 0 x inf would be NaN
     with np.errstate(invalid="ignore"):
-        means: Floats = weights @ np.where(infinite, 0.0, values) / weights.sum(1, keepdims=True)
-    if infinite.any():  # 0 x inf would be NaN
+        means: Floats = weights @ finite / weights.sum(1, keepdims=True)
+    if finite is not values:
         means[weights @ infinite > 0] = np.inf
     return means
 
