@@ -6,8 +6,10 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
+from calibench.statistics.ranks import compare_ranks
 from calibench.sweep.suites import load_suite
 
 ROOT = Path(__file__).parent.parent
@@ -43,18 +45,55 @@ def ends(cell: str) -> tuple[float, float]:
 
 
 def test_gce_is_said_to_be_ahead_and_four_losses_behind(pages: ModuleType) -> None:
-    _, *rows = pages.TABLES["losses"]()
-    alone, together = ({row[0]: ends(row[place]) for row in rows} for place in (2, 3))
-    assert len(alone) == 9
-    assert {loss for loss, (low, _) in alone.items() if low > 0.5} == {
-        "GenerativeCrossEntropy",
-        "LogitAdjustedLoss",
+    head, *rows = pages.TABLES["losses"]()
+    found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    alone, together = (
+        {loss: ends(cells[title]) for loss, cells in found.items()} for title in head[-2:]
+    )
+    on_ten = {"GenerativeCrossEntropy", "FocalCalibrationLoss", "FLSDLoss", *BEHIND}
+    assert {loss: cells["data sets"] for loss, cells in found.items()} == {
+        loss: "10" if loss in on_ten else "8" for loss in pages.losses()[1:]
     }
-    behind = {loss for loss, (_, high) in alone.items() if high < 0.5}
-    assert behind == {"FLSDLoss", "DualFocalLoss", "BrierLoss", "BSCEGRALoss"}
-    assert [loss for loss, (low, _) in together.items() if low >= 0.5] == ["GenerativeCrossEntropy"]
-    behind = {loss for loss, (_, high) in together.items() if high < 0.5}
-    assert behind == {"BrierLoss", "BSCEGRALoss"}
+    assert len(found) == 9
+    ahead = {loss for loss, (low, _) in alone.items() if low > 0.5}
+    assert ahead == {"GenerativeCrossEntropy", "LogitAdjustedLoss"}
+    assert {loss for loss, (_, high) in alone.items() if high < 0.5} == {"FLSDLoss", *BEHIND}
+    assert [loss for loss, (low, _) in together.items() if low > 0.5] == ["GenerativeCrossEntropy"]
+    assert {loss for loss, (_, high) in together.items() if high < 0.5} == BEHIND
+
+
+BEHIND = {"DualFocalLoss", "BrierLoss", "BSCEGRALoss"}
+
+
+def test_which_of_the_seven_losses_can_be_told_apart(pages: ModuleType) -> None:
+    seven = pages.losses("cifar10")
+    table = [
+        [pages.values(data, loss, "nll", pages.CVC).mean() for loss in seven]
+        for data in pages.sets()
+    ]
+    found = compare_ranks(table)
+    assert len(table) == 10
+    assert round(found.friedman_p, 4) == 0.0002
+    rank = dict(zip(seven, found.mean_ranks, strict=True))
+    apart = {
+        (one, other)
+        for one in seven
+        for other in seven
+        if rank[other] - rank[one] > found.critical_difference
+    }
+    assert apart == {
+        ("GenerativeCrossEntropy", "BrierLoss"),
+        ("GenerativeCrossEntropy", "BSCEGRALoss"),
+        ("FocalCalibrationLoss", "BSCEGRALoss"),
+    }
+    said = {
+        "CrossEntropyLoss": 3.0,
+        "GenerativeCrossEntropy": 2.1,
+        "BrierLoss": 5.4,
+        "BSCEGRALoss": 5.7,
+    }
+    assert {loss: round(rank[loss], 1) for loss in said} == said
+    assert round(rank["FocalCalibrationLoss"], 1) == 2.6
 
 
 def test_the_structured_scalings_and_the_choice_improve_both_proper_scores(
@@ -123,12 +162,38 @@ def test_the_suite_of_chosen_settings_has_those_of_the_lowest_validation_nll(
 def test_what_is_said_of_the_learning_curves(pages: ModuleType) -> None:
     _, *rows = pages.TABLES["learning curves"]()
     found = {name: [float(gain) for gain in gains] for name, *gains in rows}
-    assert min(found["StructuredMatrixScaling"]) > 0
-    assert found["EnsembleTemperatureScaling"][1:] == [
-        max(gains) for gains in [*zip(*found.values(), strict=True)][1:]
-    ]
-    assert max(found["VectorScaling"][:3] + found["BetaCalibration"][:3]) < -0.1
-    assert min(found["VectorScaling"][-1], found["BetaCalibration"][-1]) > 0
+    assert len(found) == 24
+    helpful = {name for name, gains in found.items() if min(gains) > 0}
+    assert helpful == {
+        "CrossValidatedCalibration",
+        "EnsembleTemperatureScaling",
+        "StructuredMatrixScaling",
+        "StructuredVectorScaling",
+    }
+    best = [max(found, key=lambda name: found[name][place]) for place in range(4)]
+    assert best == ["StructuredVectorScaling", *["CrossValidatedCalibration"] * 3]
+    infinite = {name for name, gains in found.items() if np.isinf(gains).all()}
+    assert infinite == {
+        "HistogramBinning",
+        "IsotonicCalibration",
+        "CentredIsotonicCalibration",
+        "IsotonicTopLabel",
+        "SplineCalibration",
+    }
+    late = {name for name, gains in found.items() if gains[1] < 0 < gains[3]} - infinite
+    assert late == {
+        "AdaptiveTemperatureScaling",
+        "BBQ",
+        "BetaCalibration",
+        "BiasCorrectedTemperatureScaling",
+        "DirichletCalibration",
+        "PlattScaling",
+        "QuadraticScaling",
+        "VectorScaling",
+        "VennAbers",
+    }
+    never = {name for name, gains in found.items() if max(gains) < 0} - infinite
+    assert never == {"MatrixScaling", "MeanReplacement", "ParameterizedTemperatureScaling"}
 
 
 def test_what_is_said_of_tuning_and_of_label_shift(pages: ModuleType) -> None:
@@ -159,11 +224,12 @@ def test_what_is_said_of_single_sets(pages: ModuleType) -> None:
     assert found["long-tailed CIFAR-10"][-1].startswith("1.882 to")
     assert found["wine"][2].startswith("-0.052")
     head, *rows = pages.TABLES["pairs by set"]()
-    assert len(head) == 9
+    assert len(head) == 11
+    assert all(row.count("") in (0, 2) for row in rows)
     gce = dict(
         zip(head, next(row for row in rows if row[0] == "GenerativeCrossEntropy"), strict=True)
     )
     won = [name for name, cell in gce.items() if cell == "1.00 [0.50, 1.00]"]
-    assert won == ["long-tailed CIFAR-10", "long-tailed CIFAR-100", "20 Newsgroups"]
+    assert won == ["long-tailed CIFAR-10", "long-tailed CIFAR-100", "CIFAR-100", "20 Newsgroups"]
     others = [ends(cell) for name, cell in gce.items() if name not in (*won, head[0])]
     assert all(low < 0.5 < high for low, high in others)

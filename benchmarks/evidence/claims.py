@@ -160,7 +160,8 @@ def rows(claims: Mapping[str, Mapping[str, Any]], numbers: Numbers) -> Iterator[
         compare = of_calibrators if claim.get("of") == "calibrators" else of_losses
         found = compare(claim, numbers)
         shown = "; ".join(f"{each.other}: {each.text}" for each in found) or "no runs"
-        sets = str(max((each.sets for each in found), default=0))
+        fewest, most = (of((each.sets for each in found), default=0) for of in (min, max))
+        sets = str(most) if fewest == most else f"{fewest} to {most}"
         yield [claim["paper"], claim["says"], shown, sets, verdict(found, len(claim["than"]))]
 
 

@@ -124,10 +124,10 @@ def pairs() -> Iterator[list[str]]:
 
 
 def readme_losses() -> Iterator[list[str]]:
-    """The same, a column a loss."""
-    for head, *cells in zip(*pairs(), strict=True):
-        first = "P(lower NLL than cross-entropy)" if head == "loss" else head
-        yield [first, *(cell.removesuffix("Loss") for cell in cells)]
+    """The same, a column a loss and without the numbers of sets."""
+    (_, *names), _, *rows = zip(*pairs(), strict=True)
+    yield ["P(lower NLL than cross-entropy)", *(name.removesuffix("Loss") for name in names)]
+    yield from rows
 
 
 def pairs_by_set() -> Iterator[list[str]]:
@@ -176,7 +176,9 @@ def learning_curves() -> Iterator[list[str]]:
     """How much lower than raw the NLL is after each calibrator, by examples that it was fitted on."""
     gains = curves(posthoc("posthoc_sizes.csv")[0], "nll")
     yield ["calibrator", *(f"{size:g} examples" for size in gains.columns)]
-    for name in sorted(set(gains.index) - {RAW}, key=lambda name: -gains.loc[name].iloc[-1]):
+    for name in sorted(
+        set(gains.index) - {RAW}, key=lambda name: (-gains.loc[name].iloc[-1], name)
+    ):
         yield [name, *(f"{round(gain, 4) + 0.0:.4f}" for gain in gains.loc[name])]
 
 

@@ -68,7 +68,7 @@ def newton_minimum(
         point, found = _newton_stage(objective, hessian, factors(point), point)
         if found.nit < STAGE:
             break
-    warn_unless_converged("the norm of the gradient", float(np.linalg.norm(found.jac)))
+    warn_unless_converged("the norm of the gradient", float(objective(point)[1].norm()))
     return point
 
 

@@ -1,0 +1,57 @@
+"""The runs behind the evidence without their logits: numbers, settings and digests, in one archive.
+
+    calibench store add RESULTS --to STORE          builds the full store from runs
+    python benchmarks/evidence/runs.py STORE        packs it into benchmarks/results/runs.tar.xz; of tuned.py's and
+                                                    validated.py's runs: --to benchmarks/results/tuning.tar.xz
+
+`mkdir -p results && tar -xf benchmarks/results/runs.tar.xz -C results` brings the runs back: `calibench leaderboard
+results` shows them, and a sweep of `suites/evidence_cpu` goes on from them. `content` in a run's status.json is the
+digest of its logits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from calibench.ground.bar import with_progress
+from calibench.runs import run_folders
+
+ARCHIVE = Path(__file__).parent.parent / "results" / "runs.tar.xz"
+FILES = ("config.yaml", "environment.json", "metrics.json", "status.json")
+
+
+def pack(store: Path, archive: Path = ARCHIVE) -> None:
+    """Pack the entries of a store; the same entries make the same bytes."""
+    found = sorted(Path(run) for run in run_folders(store.resolve()))
+    with tarfile.open(archive, "w:xz", preset=9) as tar:
+        for folder in with_progress(iter(found), len(found), "packing"):
+            for name in FILES:
+                content = (folder / name).read_bytes()
+                member = tarfile.TarInfo("/".join((*folder.parts[-5:], name)))
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+
+
+def packed(archive: Path = ARCHIVE) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The metrics.json of each run, by its folder."""
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            path = PurePosixPath(member.name)
+            if path.name == "metrics.json":
+                yield str(path.parent), json.load(tar.extractfile(member) or io.BytesIO())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--to", type=Path, default=ARCHIVE)
+    given = parser.parse_args()
+    pack(given.store, given.to)

@@ -1,0 +1,85 @@
+"""The committed runs are those behind the committed rows, and a sweep goes on from them."""
+
+from __future__ import annotations
+
+import csv
+import runpy
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from calibench.cli import main
+from calibench.config import read_yaml
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+RUNS = runpy.run_path(str(BENCHMARKS / "evidence" / "runs.py"))
+ROWS = (
+    "evidence", "evidence_cifar10", "evidence_cifar100", "evidence_cifar10_lt", "evidence_cifar100_lt",
+    "evidence_newsgroups", "evidence_ag_news", "financial_phrasebank_cpu", "digits_tenth",
+)  # fmt: skip
+UNMEASURED = {"seconds", "seconds_per_epoch", "peak_memory_mb", "temperature", "chosen"}
+KEY = ("metric", "split", "calibrator", "score", "n_bins")
+
+
+@pytest.fixture(scope="module")
+def values() -> dict[tuple[str, ...], float]:
+    """Every value of every run (an infinite one is a word), by benchmark, key of the settings, seed and place."""
+    found = {}
+    for _, run in RUNS["packed"]():
+        of_run = (run["benchmark"], run["key"], str(run["seed"]))
+        for row in run["rows"]:
+            if "label" not in row:
+                found[*of_run, *(str(row.get(name) or "") for name in KEY)] = float(row["value"])
+    return found
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_numbers_of_the_committed_runs(
+    name: str, values: dict[tuple[str, ...], float]
+) -> None:
+    checked = 0
+    with (BENCHMARKS / "results" / f"{name}.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            place = (row["benchmark"], row["key"], row["seed"], *(row[part] for part in KEY))
+            if place in values:  # not seconds, temperatures and what CVC chose: no metrics
+                assert float(row["value"]) == pytest.approx(values[place], rel=1e-6, abs=1e-8)
+                checked += 1
+            else:
+                assert row["metric"] in UNMEASURED
+    assert checked > 400
+
+
+@pytest.mark.parametrize("name", ["tuned", "validated"])
+def test_tuned_rows_are_numbers_of_the_committed_runs(name: str) -> None:
+    found = {
+        (run["benchmark"], run["loss"], str(run["seed"]), f"{row['value']:.6g}")
+        for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name("tuning.tar.xz"))
+        for row in run["rows"]
+        if (row["metric"], row["split"], row["calibrator"]) == ("nll", "test", "raw")
+    }
+    with (BENCHMARKS / "results" / f"{name}.csv").open(newline="") as file:
+        rows = {
+            tuple(row[k] for k in ("benchmark", "loss", "seed", "nll"))
+            for row in csv.DictReader(file)
+        }
+    assert len(rows) > 90
+    assert rows <= found
+
+
+def test_a_sweep_goes_on_from_the_committed_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tarfile.open(RUNS["ARCHIVE"]) as tar:
+        tar.extractall(
+            tmp_path, (m for m in tar if m.name.startswith("breast_cancer")), filter="data"
+        )
+    assert main(["leaderboard", str(tmp_path), "--metrics", "nll", "--format", "csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 11
+    suite = read_yaml((BENCHMARKS / "suites" / "evidence_cpu.yaml").read_text())
+    (tmp_path / "part.yaml").write_text(yaml.safe_dump({**suite, "parts": suite["parts"][:1]}))
+    root = ["--trainer.default_root_dir", str(tmp_path)]
+    assert main(["sweep", str(tmp_path / "part.yaml"), "--dry-run", *root]) == 0
+    done = [line for line in capsys.readouterr().out.splitlines() if line.endswith("(done)")]
+    assert len(done) == 50
