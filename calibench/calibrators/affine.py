@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.base import WeightedCalibrator
-from calibench.calibrators.confidence import in_blocks
-from calibench.calibrators.likelihood import affine_scores, diagonal_nll, full_hessian, full_nll
+from calibench.calibrators.curvature import class_factors, diagonal_factors, shared_factor
+from calibench.calibrators.likelihood import diagonal_nll, full_hessian, full_nll
 from calibench.calibrators.optimum import Hessian, ValueAndGradient, lbfgs_minimum, newton_minimum
 from calibench.calibrators.penalties import Penalty, published
 from calibench.calibrators.temperature import nll_temperature
@@ -19,9 +19,6 @@ from calibench.ground.arguments import non_negative, positive_integer
 # further iterations only over-fit. On 14 real sets it converges in 12 to 87.
 VECTOR_ITERATIONS = 100
 MATRIX_ITERATIONS = 500
-# Added to a Hessian, so that it can be inverted where a class has no probability anywhere.
-FLOOR = 1e-8
-LARGEST_FACTORS = 1 << 26  # numbers in the factors of all classes: up to 405 classes
 
 
 class Affine(WeightedCalibrator):
@@ -70,7 +67,7 @@ class DiagonalAffine(Affine):
             [features.new_full(features.shape[1:], scale), torch.zeros_like(features[0])]
         )
         penalty = self._penalty(*features.shape).to(features)
-        factor = _diagonal_factor(features, scale, penalty)
+        factor = diagonal_factors(features, scale, penalty)
 
         def moved(parameters: Tensor) -> Tensor:
             return start + torch.einsum("kij,jk->ik", factor, parameters)
@@ -135,12 +132,12 @@ class FullAffine(Affine):
             return lambda direction: of_likelihood(direction) + penalty.hessian_product(direction)
 
         def factors(matrix: Tensor) -> Tensor:
-            return _class_factors(features, weight, matrix, penalty)
+            return class_factors(features, weight, matrix, penalty)
 
         if penalty.factors.any():
             fitted = newton_minimum(objective, hessian, factors, start)
         else:
-            fitted = self._stopped_early(objective, start, _shared_factor(features))
+            fitted = self._stopped_early(objective, start, shared_factor(features))
         self.weight, self.bias = fitted[:, :-1].clone(), fitted[:, -1].clone()
 
     def _stopped_early(self, objective: ValueAndGradient, start: Tensor, factor: Tensor) -> Tensor:
@@ -185,54 +182,3 @@ class MatrixScaling(FullAffine):
 
     def _penalty(self, n: int, k: int) -> Penalty:
         return published(k, self.reg_lambda, self.reg_mu)
-
-
-def _diagonal_factor(features: Tensor, scale: float, penalty: Penalty) -> Tensor:
-    """Inverse Cholesky factors of the 2 x 2 blocks of the Hessian at w = scale, (K, 2, 2)."""
-    moments = features.new_zeros(3, features.shape[1])
-    for (rows,) in in_blocks(features):
-        probs = (rows * scale).softmax(dim=1)
-        variance = probs * (1 - probs)
-        first = variance * rows
-        moments += torch.stack([variance.sum(0), first.sum(0), (first * rows).sum(0)])
-    zeroth, first, second = moments / len(features)
-    hessian = torch.stack([torch.stack([second, first]), torch.stack([first, zeroth])])
-    return _inverse_factor(hessian.permute(2, 0, 1) + 2 * penalty.factors.squeeze(1).diag())
-
-
-def _shared_factor(features: Tensor) -> Tensor:
-    """Inverse Cholesky factor of a Hessian that all rows share, (K + 1, K + 1)."""
-    probs, extended = features.softmax(dim=1), _with_ones(features)
-    return _inverse_factor((probs * (1 - probs)).mean() * (extended.T @ extended) / len(features))
-
-
-def _class_factors(features: Tensor, weight: Tensor, matrix: Tensor, penalty: Penalty) -> Tensor:
-    """Inverse Cholesky factors of the blocks of the Hessian at a matrix, one a class, (K, K + 1, K + 1).
-
-    Where so many numbers would fill the memory they are that of the blocks' mean, (1, K + 1, K + 1).
-    """
-    k, size = matrix.shape
-    number = k if k * size**2 <= LARGEST_FACTORS else 1
-    blocks = 2 * penalty.factors.view(number, -1, size).mean(dim=1).diag_embed()
-    for rows, shares in in_blocks(features, weight):
-        probs, extended = affine_scores(rows, matrix).softmax(dim=1), _with_ones(rows)
-        variance = (probs * (1 - probs) * shares.unsqueeze(1) / len(features)).T
-        for block, of_block in zip(
-            blocks, variance.view(number, -1, len(rows)).mean(dim=1), strict=True
-        ):
-            block += (extended.T * of_block) @ extended
-    return _inverse_factor(blocks)
-
-
-def _with_ones(features: Tensor) -> Tensor:
-    """Features (N, K) and a column of ones for the bias, (N, K + 1)."""
-    return torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
-
-
-def _inverse_factor(matrix: Tensor) -> Tensor:
-    size = matrix.shape[-1]
-    trace = matrix.diagonal(dim1=-2, dim2=-1).mean(dim=-1)[..., None, None]
-    unit = torch.eye(size, dtype=matrix.dtype, device=matrix.device)
-    factor = torch.linalg.cholesky(matrix + FLOOR * (1 + trace) * unit)
-    inverse: Tensor = torch.linalg.solve_triangular(factor.mT, unit.expand_as(matrix), upper=True)
-    return inverse

@@ -18,6 +18,7 @@ from calibench.calibrators import (
     PlattScaling,
     TemperatureScaling,
     affine,
+    curvature,
     logistic,
     optimum,
 )
@@ -163,8 +164,8 @@ def test_factors_of_each_class_lead_to_the_same_optimum_in_fewer_steps(
         return counted_product
 
     monkeypatch.setattr(affine, "full_hessian", counted)
-    for largest in (affine.LARGEST_FACTORS, 0):
-        monkeypatch.setattr(affine, "LARGEST_FACTORS", largest)
+    for largest in (curvature.LARGEST, 0):
+        monkeypatch.setattr(curvature, "LARGEST", largest)
         found.append(nll(DirichletCalibration().fit(logits, target), logits, target))
     assert found[0] == pytest.approx(found[1], abs=1e-7)
     assert 2 * products[0] < products[1]
