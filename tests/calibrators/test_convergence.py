@@ -150,7 +150,7 @@ def test_factors_of_each_class_lead_to_the_same_optimum_in_fewer_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On 100 of CIFAR-100's examples the shared factor took minutes, those of the classes take seconds."""
-    logits, target = drawn(60, 20, 5.0)
+    logits, target = drawn(40, 10, 5.0)
     found: list[float] = []
     products = [0, 0]
 
