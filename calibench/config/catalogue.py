@@ -143,8 +143,6 @@ def _literals(name: str, defined: Mapping[str, ast.ClassDef]) -> dict[str, Any]:
     for node in defined[name].body if name in defined else []:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         value = getattr(node, "value", None)
-        if isinstance(value, ast.Call) and value.args:  # MappingProxyType({...})
-            value = value.args[0]
         if isinstance(targets[0], ast.Name) and value is not None:
             with suppress(ValueError):
                 found[targets[0].id] = ast.literal_eval(value)

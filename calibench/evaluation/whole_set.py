@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -93,20 +92,18 @@ class Refinement(WholeSetMetric):
 
     name = "refinement"
     title = "refinement"
-    parts = MappingProxyType(
-        {
-            "nll_refinement": {"name": "nll_refinement", "title": "NLL refinement"},
-            "nll_calibration": {"name": "nll_calibration", "title": "NLL calibration"},
-            "brier_refinement": {
-                "name": "brier_refinement_crossfit",
-                "title": "Brier refinement, cross-fitted",
-            },
-            "brier_calibration": {
-                "name": "brier_calibration_crossfit",
-                "title": "Brier calibration, cross-fitted",
-            },
-        }
-    )
+    parts: Mapping[str, Mapping[str, str | bool]] = {
+        "nll_refinement": {"name": "nll_refinement", "title": "NLL refinement"},
+        "nll_calibration": {"name": "nll_calibration", "title": "NLL calibration"},
+        "brier_refinement": {
+            "name": "brier_refinement_crossfit",
+            "title": "Brier refinement, cross-fitted",
+        },
+        "brier_calibration": {
+            "name": "brier_calibration_crossfit",
+            "title": "Brier calibration, cross-fitted",
+        },
+    }
     calibration_errors = ("nll_calibration", "brier_calibration")
 
     def __init__(self, scores: list[Literal["nll", "brier"]] | None = None, folds: int = 5) -> None:
@@ -141,20 +138,16 @@ class VariationalCalibrationError(WholeSetMetric):
     title = "variational L1"
     percent = True
     plot_upper_bound = 2.0
-    parts = MappingProxyType(
-        {
-            "error": {"name": "variational_error", "title": "variational L1"},
-            "over": {"name": "variational_over", "title": "variational L1 over"},
-            "under": {"name": "variational_under", "title": "variational L1 under"},
-        }
-    )
-    variants = MappingProxyType(
-        {
-            "error": {"name": "variational_error_l2", "title": "variational L2"},
-            "over": {"name": "variational_over_l2", "title": "variational L2 over"},
-            "under": {"name": "variational_under_l2", "title": "variational L2 under"},
-        }
-    )
+    parts: Mapping[str, Mapping[str, str | bool]] = {
+        "error": {"name": "variational_error", "title": "variational L1"},
+        "over": {"name": "variational_over", "title": "variational L1 over"},
+        "under": {"name": "variational_under", "title": "variational L1 under"},
+    }
+    variants: ClassVar = {
+        "error": {"name": "variational_error_l2", "title": "variational L2"},
+        "over": {"name": "variational_over_l2", "title": "variational L2 over"},
+        "under": {"name": "variational_under_l2", "title": "variational L2 under"},
+    }
     calibration_errors = ("error", "over", "under")
 
     def __init__(self, p: Literal[1, 2] = 1, folds: int = 5) -> None:
@@ -185,19 +178,17 @@ class ConformalSets(WholeSetMetric):
     name = "conformal"
     title = "conformal"
     higher_is_better = None  # small sets are good at the same coverage only
-    parts = MappingProxyType(
-        {
-            "lac_coverage": {"name": "lac_coverage", "title": "LAC coverage"},
-            "lac_size": {"name": "lac_size", "title": "LAC size"},
-            "lac_worst_class_coverage": {"name": "lac_worst_class", "title": "LAC worst class"},
-            "aps_coverage": {"name": "aps_coverage", "title": "APS coverage"},
-            "aps_size": {"name": "aps_size", "title": "APS size"},
-            "aps_worst_class_coverage": {"name": "aps_worst_class", "title": "APS worst class"},
-            "raps_coverage": {"name": "raps_coverage", "title": "RAPS coverage"},
-            "raps_size": {"name": "raps_size", "title": "RAPS size"},
-            "raps_worst_class_coverage": {"name": "raps_worst_class", "title": "RAPS worst class"},
-        }
-    )
+    parts: Mapping[str, Mapping[str, str | bool]] = {
+        "lac_coverage": {"name": "lac_coverage", "title": "LAC coverage"},
+        "lac_size": {"name": "lac_size", "title": "LAC size"},
+        "lac_worst_class_coverage": {"name": "lac_worst_class", "title": "LAC worst class"},
+        "aps_coverage": {"name": "aps_coverage", "title": "APS coverage"},
+        "aps_size": {"name": "aps_size", "title": "APS size"},
+        "aps_worst_class_coverage": {"name": "aps_worst_class", "title": "APS worst class"},
+        "raps_coverage": {"name": "raps_coverage", "title": "RAPS coverage"},
+        "raps_size": {"name": "raps_size", "title": "RAPS size"},
+        "raps_worst_class_coverage": {"name": "raps_worst_class", "title": "RAPS worst class"},
+    }
     needs_val = True
 
     def __init__(self, alpha: float = 0.1) -> None:
