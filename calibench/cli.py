@@ -273,7 +273,7 @@ ROOMS = {
     "data": "calibench.data.command",
     "evaluate": "calibench.evaluation.options",
     "calibrate": "calibench.evaluation.calibrate_options",
-    "doctor": "calibench.evaluation.doctor.options",
+    "doctor": "calibench.doctor.options",
     "posthoc": "calibench.analyses.posthoc.options",
     "export": "calibench.training.export_options",
     "audit": "calibench.analyses.audit.command",

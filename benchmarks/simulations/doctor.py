@@ -33,9 +33,9 @@ from calibench.calibrators import (
     VennAbers,
 )
 from calibench.calibrators.cross_validated import candidates, refitted
+from calibench.doctor.choice import choose
+from calibench.doctor.gain import nll
 from calibench.evaluation.calibrator_names import unique_names
-from calibench.evaluation.doctor.choice import choose
-from calibench.evaluation.doctor.gain import nll
 from calibench.evaluation.files import Reader
 from calibench.runs.key import RAW
 

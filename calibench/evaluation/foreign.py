@@ -15,7 +15,7 @@ from calibench.ground.errors import UsageError
 from calibench.ground.extras import pip_install
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.predictions import read_arrays
-from calibench.runs.store import Imported
+from calibench.store import Imported
 
 HDF5 = (".h5", ".hdf5")
 SPLITS = {"cal": "val", "val": "val", "valid": "val", "validation": "val", "test": "test"}

@@ -19,7 +19,7 @@ from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.ground.processes import cores
 from calibench.runs import Predictions, Run
-from calibench.runs.store import find_run
+from calibench.store import find_run
 
 DEFAULT = (
     "TemperatureScaling",

@@ -16,7 +16,7 @@ from calibench.ground.bar import with_progress
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.output import loading, say
 from calibench.runs import Predictions, run_folders
-from calibench.runs.store import (
+from calibench.store import (
     Added,
     Entry,
     Folder,
@@ -31,9 +31,9 @@ from calibench.runs.store import (
     read_index,
     results_folder,
 )
-from calibench.runs.store.index import listed
-from calibench.runs.store.moving import chosen
-from calibench.runs.store.places import is_url
+from calibench.store.index import listed
+from calibench.store.moving import chosen
+from calibench.store.places import is_url
 from calibench.tables.grid import Grid, Heading, Number, headings
 from calibench.tables.scores import Scores, measures
 from calibench.tables.terminal import show

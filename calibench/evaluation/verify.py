@@ -17,8 +17,8 @@ from calibench.evaluation.settings import built
 from calibench.ground.lazily import load
 from calibench.runs import CorruptRun, Predictions, with_present_calibrators
 from calibench.runs.key import RAW, Key
-from calibench.runs.store import Entry
-from calibench.runs.store.packing import ROUNDING
+from calibench.store import Entry
+from calibench.store.packing import ROUNDING
 
 _OTHER_MACHINE = 1e-5  # relative: another order of summation, fits that stop at 1e-6 or so
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +23,10 @@ class _LazyPackage(ModuleType):
         if name not in self._modules:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         # as `from module import name` does, which finds modules of a package too
-        value = getattr(__import__(self._modules[name], fromlist=[name]), name)
+        if (module := self._modules[name]) == self.__name__:
+            value: Any = import_module(f"{module}.{name}")
+        else:
+            value = getattr(__import__(module, fromlist=[name]), name)
         setattr(self, name, value)
         return value
 

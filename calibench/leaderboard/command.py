@@ -26,7 +26,7 @@ from calibench.leaderboard.records import Results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.runs import write_output
 from calibench.runs.key import VAL, Key
-from calibench.runs.store import add_results_argument
+from calibench.store import add_results_argument
 from calibench.tables.published import PAPERS
 from calibench.tables.titles import METRICS
 

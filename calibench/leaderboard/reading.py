@@ -29,8 +29,8 @@ from calibench.runs import (
 )
 from calibench.runs.folder import SEED
 from calibench.runs.key import RAW, Key
-from calibench.runs.store import results_folder
 from calibench.statistics import Verdict
+from calibench.store import results_folder
 from calibench.tables.titles import add_described
 
 RUNS_A_PROCESS = 1000  # with fewer, starting another process takes longer than it saves
@@ -67,7 +67,7 @@ def read_results(
     """Read every run folder below `results`.
 
     Args:
-        results: A folder of run folders, or a store; see `calibench.runs.store`.
+        results: A folder of run folders, or a store; see `calibench.store`.
         wanted: Which numbers to keep.
         processes: How many read at a time, if there are runs enough; see `spread`.
 

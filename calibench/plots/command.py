@@ -21,7 +21,7 @@ from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.request import Request
 from calibench.plots.style import WIDTHS, room_of
 from calibench.runs.key import RAW
-from calibench.runs.store import add_results_argument
+from calibench.store import add_results_argument
 
 DESCRIPTION = """\
 Draws one picture of a folder of runs. Seeds of a row are pooled where examples are drawn

@@ -12,7 +12,7 @@ from calibench.ground.output import loading, say
 from calibench.plots.command import add_choice_arguments, default_metric, request_of
 from calibench.plots.kinds import KINDS
 from calibench.plots.output import FORMATS
-from calibench.runs.store import add_results_argument, results_folder
+from calibench.store import add_results_argument, results_folder
 
 DESCRIPTION = """\
 Draws every kind of picture that a results folder can feed into a folder, for each benchmark and backbone, each with its

@@ -9,7 +9,7 @@ from calibench.ground.arguments import positive_integer
 from calibench.ground.output import loading, say
 from calibench.ground.processes import cores
 from calibench.runs import write_output
-from calibench.runs.store import add_results_argument, results_folder
+from calibench.store import add_results_argument, results_folder
 
 DESCRIPTION = """\
 Writes one self-contained HTML page of a folder of runs: sortable and filterable tables, reliability

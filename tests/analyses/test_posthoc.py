@@ -22,7 +22,7 @@ from calibench.evaluation.files import Reader
 from calibench.ground.processes import spread
 from calibench.runs import Predictions
 from calibench.runs.key import RAW
-from calibench.runs.store import add
+from calibench.store import add
 from tests.evaluation.examples import predictions
 
 METRICS = ("nll", "brier", "ece", "error")

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from calibench import store
 from calibench.cli import main
 from calibench.evaluation import Evaluation, verify
 from calibench.evaluation.settings import spelled_out
-from calibench.runs import Predictions, store
-from calibench.runs.store import Entry
+from calibench.runs import Predictions
+from calibench.store import Entry
 from tests.run_folders import write_predictions, write_run
-from tests.runs.store.conftest import spoil
+from tests.store.conftest import spoil
 
 ENTRY = "digits_lt/SmallCNN/CrossEntropyLoss"
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "evidence" / "shipped_store.py"

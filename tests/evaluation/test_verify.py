@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from calibench import store
 from calibench.calibrators import (
     AdaptiveTemperatureScaling,
     HistogramBinning,
@@ -19,9 +20,9 @@ from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import blocks_named
 from calibench.evaluation.settings import spelled_out
 from calibench.evaluation.verify import tolerance, verify
-from calibench.runs import Predictions, read_json, store, write_json
+from calibench.runs import Predictions, read_json, write_json
 from calibench.runs.key import Key
-from calibench.runs.store.packing import rounded
+from calibench.store.packing import rounded
 from tests.run_folders import write_run
 
 NAME = "digits_lt/SmallCNN/CrossEntropyLoss/seed=1"

@@ -14,8 +14,8 @@ import numpy as np
 from calibench.evaluation.files import Reader
 from calibench.ground.errors import ExpectedFailure
 from calibench.runs import CorruptRun, Predictions, Run, run_folders
-from calibench.runs.store import Entry, results_folder
-from calibench.runs.store.places import is_url
+from calibench.store import Entry, results_folder
+from calibench.store.places import is_url
 
 _SUFFIXES = (".npz", ".pt", ".csv", ".parquet")
 _WHOLE = "whole"  # the name of the only split of a single file

@@ -11,7 +11,7 @@ from calibench.report.methods.citations import entries
 from calibench.report.methods.facts import facts_of
 from calibench.report.methods.paragraph import FORMATS, paragraph
 from calibench.runs import write_output
-from calibench.runs.store import add_results_argument
+from calibench.store import add_results_argument
 
 EPILOG = """\
 examples:

@@ -12,7 +12,7 @@ from calibench.ground.output import say
 from calibench.report.reproduce.figures import drawing_command, suite_of_figure
 from calibench.report.reproduce.numbers import Reproduction, reproduction
 from calibench.report.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
-from calibench.runs.store import add_results_argument
+from calibench.store import add_results_argument
 from calibench.tables.csv_text import csv_text
 from calibench.tables.published import PAPERS
 from calibench.tables.terminal import show

@@ -13,7 +13,7 @@ from pathlib import Path
 from calibench.config import available
 from calibench.ground.errors import near_matches
 from calibench.runs import Run
-from calibench.runs.store import results_folder
+from calibench.store import results_folder
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Suite, load_suite
 

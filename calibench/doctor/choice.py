@@ -1,0 +1,164 @@
+"""Choice of a calibrator by nested cross-validation, with the gain that it can be expected to bring."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibench.calibrators import Calibrator
+from calibench.calibrators.convergence import ConvergenceWarning
+from calibench.calibrators.cross_validated import FEWEST, refitted
+from calibench.calibrators.folds import stratified_folds
+from calibench.doctor.gain import Gain, nll
+from calibench.evaluation.calibrator_names import unique_names
+from calibench.evaluation.scoring import log_probabilities
+from calibench.evaluation.threads import in_threads
+from calibench.runs.key import RAW
+
+_VALUES = 500_000  # log-probabilities that are fitted on; of more examples some are drawn, at least so many:
+_ROWS = 2000
+# Log-probabilities up to which there are five folds, 15 fits of each; else three, and 6.
+_SMALL = 40_000
+
+
+class Held(NamedTuple):
+    """What a calibrator says of examples that it was not fitted on.
+
+    Attributes:
+        log_probs: Log-probabilities by a fit without the example's own fold, (N, K).
+        nll: NLL, (N, folds): in column j by a fit without its own fold and fold j.
+    """
+
+    log_probs: Tensor
+    nll: Tensor
+
+
+Watch = Callable[[Iterator[Held], int], Iterator[Held]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What nested cross-validation says of some calibrators.
+
+    Attributes:
+        nll: Cross-validated NLL of each calibrator by name, the best one first; `raw` is among them.
+        chosen: Position of the best one among the calibrators, from 1; 0 if that is raw.
+        gain: What the choice takes from the NLL of raw, where it is made anew without each fold.
+        agreeing: Folds without which the choice was the same.
+        folds: Number of folds.
+        rows: The examples that were used, (n,).
+        log_probs: What the best one says of them, by fits without an example's fold, (n, K).
+    """
+
+    nll: dict[str, float]
+    chosen: int
+    gain: Gain
+    agreeing: int
+    folds: int
+    rows: Tensor
+    log_probs: Tensor
+
+    @property
+    def name(self) -> str:
+        """The name of the calibrator with the lowest cross-validated NLL, `raw` if that is best."""
+        return next(iter(self.nll))
+
+    @property
+    def helps(self) -> bool:
+        """Whether the choice beats raw beyond noise."""
+        return self.gain.low > 0 and self.chosen > 0
+
+
+def choose(
+    scores: Tensor,
+    target: Tensor,
+    calibrators: Sequence[Calibrator],
+    *,
+    jobs: int = 1,
+    watch: Watch = lambda held, total: held,
+) -> Choice:
+    """Choose a calibrator by its NLL on examples that it was not fitted on.
+
+    Each is mixed with the uniform probabilities, as `CrossValidatedCalibration` does with its choice.
+    Each pair of folds is left out of a fit once. So for each fold the choice is made on the other folds, by fits
+    that have not seen what they are scored on, nor that fold, and the gain is that of these choices on their folds.
+
+    Args:
+        scores: Finite logits or log-probabilities, (N, K) float64.
+        target: Class indices, (N,).
+        calibrators: What there is to choose from.
+        jobs: Calibrators that are fitted at a time.
+        watch: Given the results as they come and their number; for a progress bar.
+
+    Raises:
+        ValueError: If there are fewer than 20 examples.
+    """
+    if len(target) < FEWEST:
+        raise ValueError(f"to compare calibrators takes {FEWEST} examples, got {len(target)}.")
+    rows = _drawn(*scores.shape)
+    scores, target = scores[rows], target[rows]
+    fold = stratified_folds(target, 5 if scores.numel() <= _SMALL else 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # such a fit is scored as it is
+        held = in_threads(partial(_held, scores, target, fold), calibrators, jobs)
+        found = [_raw(scores, target, fold), *watch(held, len(calibrators))]
+    return _chosen(calibrators, found, fold, rows)
+
+
+def _drawn(rows: int, classes: int) -> Tensor:
+    """The examples that are used: all, or some drawn at random."""
+    most = max(_ROWS, _VALUES // classes)
+    if rows <= most:
+        return torch.arange(rows)
+    return torch.from_numpy(np.random.default_rng(0).permutation(rows)[:most])
+
+
+def _raw(scores: Tensor, target: Tensor, fold: Tensor) -> Held:
+    log_probs = log_probabilities(scores)
+    return Held(log_probs, nll(log_probs, target).unsqueeze(1).expand(-1, int(fold.max()) + 1))
+
+
+def _held(scores: Tensor, target: Tensor, fold: Tensor, calibrator: Calibrator) -> Held:
+    folds = int(fold.max()) + 1
+    found = Held(torch.empty_like(scores), scores.new_empty(len(scores), folds))
+    model = copy.deepcopy(calibrator)
+    for one, other in combinations_with_replacement(range(folds), 2):
+        out = (fold == one) | (fold == other)
+        log_probs = refitted(model, scores[~out], target[~out], scores[out])
+        found.nll[out.nonzero().squeeze(1), one + other - fold[out]] = nll(log_probs, target[out])
+        if one == other:
+            found.log_probs[out] = log_probs
+    return found
+
+
+def _chosen(
+    calibrators: Sequence[Calibrator], held: Sequence[Held], fold: Tensor, rows: Tensor
+) -> Choice:
+    """The choice among raw, the first of what is held, and the calibrators."""
+    losses = torch.stack([each.nll for each in held])
+    folds = losses.shape[2]
+    own = fold.unsqueeze(1) == torch.arange(folds)
+    elsewhere = torch.stack([losses[:, ~own[:, j], j].mean(1) for j in range(folds)], dim=1)
+    picked = elsewhere.argmin(0)  # without each fold
+    of_fold = losses[:, own]
+    nested = of_fold.gather(0, picked[fold].unsqueeze(0)).squeeze(0)
+    order = of_fold.mean(1).argsort(stable=True).tolist()
+    best, names = order[0], [RAW, *unique_names(calibrators)]
+    return Choice(
+        nll={names[which]: float(of_fold[which].mean()) for which in order},
+        chosen=best,
+        gain=Gain.of(of_fold[0], nested),
+        agreeing=int((picked == best).sum()),
+        folds=folds,
+        rows=rows,
+        log_probs=held[best].log_probs,
+    )

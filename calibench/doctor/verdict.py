@@ -1,0 +1,33 @@
+"""The verdict: overconfident, underconfident, or not to be told from calibrated, by the Kuiper calibration error."""
+
+from __future__ import annotations
+
+from calibench.doctor.examples import Examples
+from calibench.evaluation.floors import Floors, Numbers
+from calibench.evaluation.sentences import sentence
+from calibench.metrics.cells import TopLabelError
+from calibench.metrics.equal_width_error import EqualWidthError
+from calibench.metrics.kuiper_error import KuiperError
+
+_N_BINS = 15  # of the ECE that is named beside the verdict
+
+
+def verdict(examples: Examples) -> str:
+    """The verdict in one sentence, by the Kuiper calibration error: it sees a gap with fewer examples than ECE does."""
+    return sentence(_measured(examples, KuiperError()), len(examples))
+
+
+def numbers(examples: Examples) -> str:
+    """What there is, mean confidence, accuracy and ECE in one sentence."""
+    ece = _measured(examples, EqualWidthError(_N_BINS))
+    return (
+        f"{examples.shape}; mean confidence {100 * float(examples.confidence.mean()):.1f} %, "
+        f"accuracy {100 * examples.accuracy:.1f} %, ECE {100 * (ece['value'] or 0):.1f} points "
+        f"({_N_BINS} bins; floor {100 * (ece['floor'] or 0):.1f})"
+    )
+
+
+def _measured(examples: Examples, error: TopLabelError) -> Numbers:
+    # A single column is the largest one, and right where its number, 0, is the target.
+    column = examples.confidence.clamp(0, 1).float().unsqueeze(1)
+    return Floors(column, (~examples.correct).long()).measured(error)

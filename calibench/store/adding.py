@@ -1,0 +1,223 @@
+"""Adding to a store: runs, entries of other stores, and predictions of other programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from calibench.config import read_yaml
+from calibench.ground.bar import with_progress
+from calibench.ground.output import without_folders
+from calibench.runs import (
+    FORMAT,
+    CorruptRun,
+    Predictions,
+    Run,
+    corrupt_if_it_fails,
+    json_bytes,
+    read_json,
+    run_folders,
+    write_atomically,
+)
+from calibench.runs.folder import SEED
+from calibench.store.entry import Entry, described, entry_digest
+from calibench.store.moving import copied
+from calibench.store.packing import content_digest, rounded, save_packed
+from calibench.store.places import Folder
+from calibench.store.staging import Added, changing, finish, noted, staged
+
+# What may name folders of the machine and decides no number.
+_PRIVATE = ("command",)  # of environment.json
+_PATHS = (
+    "trainer.default_root_dir", "trainer.logger", "trainer.profiler", "data.init_args.root", "ckpt_path",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a run.
+
+    Attributes:
+        exact: Logits as float32 instead of float16.
+        sets: The OOD and shift sets whose logits are kept beside those of val and test, all if None; numbers of the
+            others are claimed.
+        wrong: Says which numbers of a run's metrics.json do not follow from given logits. Where some follow from the
+            run's and not from their rounding to float16, the run is kept exactly. None for no such check.
+    """
+
+    exact: bool = False
+    sets: Collection[str] | None = None
+    wrong: Callable[[Mapping[str, Any], Mapping[str, Predictions]], Sequence[object]] | None = None
+
+    def keeps(self, split: str) -> bool:
+        """Whether the logits of a split or set are kept."""
+        return self.sets is None or split in ("val", "test", *self.sets)
+
+    def exactly(self, metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> bool:
+        """Whether the logits of a run must be kept as float32."""
+        if self.exact or self.wrong is None:
+            return self.exact
+        halves = {name: Predictions.of(rounded(part)) for name, part in sets.items()}
+        return bool(self.wrong(metrics, halves)) and not self.wrong(metrics, sets)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Predictions of another program; `read` reads them, by split, and raises a ValueError that says why it cannot."""
+
+    dataset: str
+    model: str
+    read: Callable[[], Mapping[str, Predictions]]
+
+
+def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
+    """Add every finished run below a folder, or every entry of another store, to a store.
+
+    Args:
+        store: Folder of the store; made if it is not there.
+        source: A run folder, a folder of them, or another store or a part of one.
+        kept: What is kept of a run. Entries of a store are taken as they are.
+
+    Raises:
+        FileNotFoundError: If there is no such source.
+        ValueError: If it holds no run.
+        StoreError: If another process writes the store.
+    """
+    if not source.is_dir():
+        raise FileNotFoundError(f"no folder {source}")
+    folders = [Path(folder) for folder in run_folders(source.resolve())]
+    if not folders:
+        raise ValueError(f"{source} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
+    added = Added()
+    place = Folder(store)
+    with changing(place):
+        for folder in with_progress(iter(folders), len(folders), "adding runs"):
+            with noted(added, folder):
+                entry = Entry.read(folder)
+                if entry.digest:
+                    entry.check()
+                    copied(Folder(folder.parents[4]), place, entry.name, added)
+                else:
+                    _add_run(place, entry, kept, added)
+    return added
+
+
+def add_imported(store: Path, found: Iterable[Imported], *, exact: bool = False) -> Added:
+    """Add predictions of other programs as `<dataset>/<model>/imported/<digest>/seed=1`, as float16 unless `exact`.
+
+    The folder of the store is made if it is not there.
+
+    Raises:
+        StoreError: If another process writes the store.
+    """
+    added, place, every = Added(), Folder(store), list(found)
+    with changing(place):
+        for one in with_progress(iter(every), len(every), "importing predictions"):
+            names = [part.strip(". ").replace("/", "_") for part in (one.dataset, one.model)]
+            with noted(added, "/".join(names)):
+                sets = one.read()
+                name = "/".join([*names, "imported", content_digest(sets)[:10], f"{SEED}1"])
+                _keep(place, name, sets, {}, added, exact=exact, imported=True)
+    return added
+
+
+def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
+    state = run.status.get("status")
+    if state != "done":
+        raise CorruptRun(f"it is no finished run but {state}")
+    sets, metrics = run.predictions(), run.metrics()
+    if any(str(metrics[name]) != str(said) for name, said in run.cell._asdict().items()):
+        raise CorruptRun("metrics.json is of another run")
+    missing = {name: without_folders(why) for name, why in metrics.get("unavailable", {}).items()}
+    public = {**metrics, "unavailable": missing} if missing else metrics
+    files = {"metrics.json": json_bytes(public, compact=True)}  # its digest is in status.json
+    config = run.folder / "config.yaml"
+    if config.is_file():
+        files["config.yaml"] = _public_config(config)
+    environment = run.folder / "environment.json"
+    if environment.is_file():
+        its = {k: v for k, v in read_json(environment).items() if k not in _PRIVATE}
+        files["environment.json"] = json_bytes(its)
+    chosen = {name: part for name, part in sets.items() if kept.keeps(name)}
+    claimed = sorted({row["split"] for row in metrics["rows"]} - set(chosen))
+    exact = kept.exact if place.status(run.name) else kept.exactly(metrics, chosen)
+    _keep(place, run.name, chosen, files, added, exact=exact, claimed=claimed)
+    if exact and not kept.exact:
+        added.exact.append(run.name)
+
+
+def _public_config(path: Path) -> bytes:
+    """The content of config.yaml without paths of the machine: as it is where it has none."""
+    content = path.read_bytes()
+    with corrupt_if_it_fails(f"{path} cannot be read"):
+        config = read_yaml(content.decode())
+        named = [key for key in _PATHS if os.sep in str(_blank(config, key.split(".")))]
+    return yaml.safe_dump(config, sort_keys=False).encode() if named else content
+
+
+def _blank(block: Any, keys: Sequence[str]) -> Any:
+    """Set a value of a nested configuration to null. Returns what it was, None if there is no such key."""
+    for key in keys[:-1]:
+        block = block.get(key) if isinstance(block, dict) else None
+    if not isinstance(block, dict) or os.sep not in str(block.get(keys[-1])):
+        return None
+    value, block[keys[-1]] = block[keys[-1]], None
+    return value
+
+
+def _keep(
+    place: Folder,
+    name: str,
+    sets: Mapping[str, Predictions],
+    files: Mapping[str, bytes],
+    added: Added,
+    *,
+    exact: bool,
+    claimed: Sequence[str] = (),
+    imported: bool = False,
+) -> None:
+    """Write an entry to the side, and give it its place when it is whole."""
+    if not sets:
+        raise CorruptRun("it has no logits of the splits that are to be kept")
+    check_together(sets)
+    with staged(place) as folder:
+        inside = Run(folder)
+        labels = {
+            save_packed(part, inside.predictions(split), store=place.path, exact=exact)
+            for split, part in sets.items()
+        }
+        for file, content in files.items():
+            write_atomically(folder / file, content)
+        status = {
+            "status": "done",
+            "format": FORMAT,
+            "imported": imported,
+            "precision": "float32" if exact else "float16",
+            "examples": {split: part.examples for split, part in sets.items()},
+            "outputs": next(iter(sets.values())).outputs,
+            "claimed": list(claimed),
+            "labels": sorted(labels),
+            "content": content_digest(sets),
+            "files": {
+                path.relative_to(folder).as_posix(): described(path.read_bytes())
+                for path in sorted(folder.rglob("*"))
+                if path.is_file()
+            },
+        }
+        finish(place, folder, name, status | {"digest": entry_digest(status)}, added)
+
+
+def check_together(sets: Mapping[str, Predictions]) -> None:
+    """Raise a ValueError unless all sets have examples and the same classes."""
+    outputs = {split: part.outputs for split, part in sets.items()}
+    if len(set(outputs.values())) > 1:
+        said = ", ".join(f"{split} has {what}" for split, what in outputs.items())
+        raise ValueError(f"its sets do not belong together: {said}")
+    empty = [split for split, part in sets.items() if not part.examples]
+    if empty:
+        raise ValueError(f"its set {empty[0]} has no examples")

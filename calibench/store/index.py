@@ -1,0 +1,159 @@
+"""Index of a store: one parquet file with a row for each entry, derived from them and rebuilt when one is added."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from calibench.runs import FORMAT, CorruptRun
+from calibench.store.places import INDEX, Folder, Place, StoreError
+
+_FORMAT = b"calibench.format"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What the index says of an entry.
+
+    Attributes:
+        name: `<benchmark>/<backbone>/<loss>/<key>/seed=<k>`.
+        sets: The splits and sets of which it has logits.
+        claimed: Those of which it has numbers only.
+        examples: Examples of its test set, or of its first set.
+        outputs: What each example has scores of: `10 classes`, `14 labels`.
+        precision: `float16` or `float32`.
+        bytes: Size of its files.
+        content: Digest of what was predicted for which labels.
+        digest: Digest over all its files.
+        verified: The version of calibench by which its numbers followed from its logits; empty if that was not tried
+            with these files.
+    """
+
+    name: str
+    sets: list[str]
+    claimed: list[str]
+    examples: int
+    outputs: str
+    precision: str
+    bytes: int
+    content: str
+    digest: str
+    verified: str = ""
+
+    @classmethod
+    def of(cls, name: str, status: Mapping[str, Any], verified: str = "") -> Listed:
+        """The row of an entry, from its status.json."""
+        examples: Mapping[str, int] = status["examples"]
+        return cls(
+            name,
+            list(examples),
+            list(status["claimed"]),
+            examples.get("test", next(iter(examples.values()))),
+            status["outputs"],
+            status["precision"],
+            sum(file["bytes"] for file in status["files"].values()),
+            status["content"],
+            status["digest"],
+            verified,
+        )
+
+
+def read_index(place: Place) -> list[Listed]:
+    """The entries of a store, from its index alone.
+
+    Raises:
+        FileNotFoundError: If it has none.
+        StoreError: If it cannot be read, or is of a newer format.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    content = place.read(INDEX)
+    try:
+        # in this thread alone: Arrow aborts programs that end while its own threads do (apache/arrow#34314)
+        table = pq.ParquetFile(io.BytesIO(content), pre_buffer=False).read(use_threads=False)
+    except pa.ArrowException as error:
+        reason = " ".join(str(error).split())
+        raise StoreError(f"{place}/{INDEX} cannot be read: {reason}") from error
+    format = int((table.schema.metadata or {}).get(_FORMAT, b"1"))
+    if format > FORMAT:
+        known = f"this calibench reads {FORMAT}: a newer one is needed"
+        raise StoreError(f"{place} is of format {format}, {known}.")
+    try:
+        return [Listed(**row) for row in table.to_pylist()]
+    except TypeError as error:
+        raise StoreError(f"{place}/{INDEX} is no index of a store.") from error
+
+
+def entry_names(place: Place) -> list[str]:
+    """The names of the entries of a store: by its index where it is far away.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        StoreError: If a URL does not answer, or is no store.
+    """
+    if isinstance(place, Folder):
+        if not place.path.is_dir():
+            raise FileNotFoundError(f"no folder {place}")
+        return place.names()
+    try:
+        return [row.name for row in read_index(place)]
+    except FileNotFoundError:
+        raise StoreError(f"{place} is no store: it has no {INDEX}.") from None
+
+
+def rebuild_index(place: Place) -> list[Listed]:
+    """List all entries anew; what was verified stays so where no file has changed. Returns the rows.
+
+    Nothing may hold a place that is far away: another writer may add an entry meanwhile, and list it before this list
+    is written over its own. So entries are looked for once more after the list is written.
+    """
+    names: list[str] | None = None
+    while names != (names := place.names()):
+        rows = listed(place, names)
+        _write(place, rows)
+    return rows
+
+
+def listed(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
+    """A row for each entry, or for those of some names, from their status.json; damaged ones are left out."""
+    try:
+        verified = {row.digest: row.verified for row in read_index(place)}
+    except (FileNotFoundError, StoreError):
+        verified = {}
+    rows = []
+    for name in place.names() if names is None else names:
+        try:
+            status = place.status(name)
+            if status is not None:
+                rows.append(Listed.of(name, status, verified.get(status["digest"], "")))
+        except (CorruptRun, KeyError):
+            continue  # `verify` names it
+    return rows
+
+
+def mark_verified(place: Place, verdicts: Mapping[str, str]) -> None:
+    """Write into the index which entries were verified.
+
+    Args:
+        place: The store.
+        verdicts: The version that verified an entry by the entry's digest; empty if its numbers do not follow.
+    """
+    rows = rebuild_index(place)
+    _write(place, [replace(r, verified=verdicts.get(r.digest, r.verified)) for r in rows])
+
+
+def _write(place: Place, rows: list[Listed]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {"str": pa.string(), "int": pa.int64(), "list[str]": pa.list_(pa.string())}
+    schema = pa.schema(
+        [(field.name, kinds[str(field.type)]) for field in fields(Listed)],
+        metadata={_FORMAT: str(FORMAT)},
+    )
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([*map(asdict, rows)], schema), buffer)
+    place.write(INDEX, buffer.getvalue())

@@ -1,0 +1,64 @@
+"""The choice in hindsight: the script behind the figures of benchmarks/simulations/README.md, in small."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from .examples import predictions
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "simulations" / "doctor.py"
+
+
+@pytest.fixture
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("hindsight", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    sys.modules["hindsight"] = script
+    spec.loader.exec_module(script)
+    return script
+
+
+def test_the_committed_table_is_that_of_the_committed_rows(
+    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = SCRIPT.with_suffix(".csv")
+    for name in {half.dataset for half in script.read(rows).values()}:
+        predictions(2).save(tmp_path / f"{name}.npz")  # of which no half is lacking
+    script.main([str(tmp_path), "--output", str(rows)])
+    page = (SCRIPT.parent / "README.md").read_text()
+    assert f"<!-- doctor -->\n{capsys.readouterr().out}<!-- /doctor -->" in page
+
+
+def test_the_script_prints_a_line_for_each_set_and_one_for_all(
+    script: ModuleType,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    predictions(400, sharpness=3).save(tmp_path / "sharp.npz")
+    command = [
+        str(tmp_path),
+        "--halves",
+        "1",
+        "--rows",
+        "160",
+        "--output",
+        f"{tmp_path}/halves.csv",
+    ]
+    script.main(command)
+    said = capsys.readouterr().out
+    _, _, line, total = said.splitlines()
+    assert line.startswith("| sharp | ")
+    assert total.startswith("| all | ")
+    raw, chosen, best = map(float, line.split("|")[5:8])
+    assert raw > chosen >= best
+    monkeypatch.delattr(script, "one_half")  # what the file holds is not made again
+    script.main(command)
+    assert capsys.readouterr().out == said

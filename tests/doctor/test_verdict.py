@@ -1,0 +1,54 @@
+"""The verdict and its power on models whose calibration is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from calibench.doctor.examples import Examples
+from calibench.doctor.power import Power
+from calibench.doctor.verdict import numbers, verdict
+from calibench.evaluation.pairs import ConfidencePairs
+
+from .examples import examples
+
+pytestmark = pytest.mark.usefixtures("all_draws")
+
+
+@pytest.mark.parametrize(
+    ("sharpness", "begins"), [(2.0, "overconfident by "), (0.5, "underconfident by ")]
+)
+def test_the_direction_is_found(sharpness: float, begins: str) -> None:
+    assert verdict(examples(400, sharpness=sharpness)).startswith(begins)
+
+
+def test_few_calibrated_models_are_told_from_calibrated() -> None:
+    said = [verdict(examples(200, seed=seed)) for seed in range(100)]
+    told = sum(not line.startswith("cannot be told from calibrated at n = 200") for line in said)
+    assert told <= 12  # 5 are expected; more than 12 in 2 of 1,000 such tests
+
+
+def test_the_power_is_that_of_the_verdict() -> None:
+    """Hits with the confidences' log-odds shifted so that they are 6 points fewer."""
+    base = examples(2000)
+    needed = round(Power(base).examples_for(0.06))
+    assert Power(base).gap_seen_by(needed) == pytest.approx(0.06, rel=0.01)
+    variance = base.confidence * (1 - base.confidence)
+    chance = base.confidence - 0.06 * variance / variance.mean()
+    random, told = np.random.default_rng(0), 0
+    for _ in range(100):
+        rows = torch.from_numpy(random.integers(len(base), size=needed))
+        hits = torch.from_numpy(random.random(needed)) < chance[rows]
+        told += verdict(replace(base.at(rows), correct=hits)).startswith("overconfident")
+    assert 0.68 <= told / 100 <= 0.92  # 0.8, give or take three standard errors
+
+
+def test_pairs_are_judged_by_their_confidence_not_by_the_larger_probability() -> None:
+    confidence = np.repeat([0.1, 0.3], 500)
+    correct = np.tile(np.arange(500) < 200, 2)  # 40 % are right
+    pairs = Examples.of(ConfidencePairs(confidence, correct), 0.0)
+    assert verdict(pairs).startswith("underconfident by 20.0 points")
+    assert "mean confidence 20.0 %, accuracy 40.0 %, ECE 20.0 points" in numbers(pairs)
