@@ -21,7 +21,7 @@ cli
 report > sweep | analyses
 plots
 training | leaderboard | doctor | templates
-evaluation > store > runs | data | tables
+evaluation > predictions > store > runs | data | tables
 losses | metrics | calibrators | backbones | statistics | config
 ground
 """

@@ -36,7 +36,7 @@ from calibench.calibrators.cross_validated import candidates, refitted
 from calibench.doctor.choice import choose
 from calibench.doctor.gain import nll
 from calibench.evaluation.calibrator_names import unique_names
-from calibench.evaluation.files import Reader
+from calibench.predictions.files import Reader
 from calibench.runs.key import RAW
 
 torch.set_num_threads(1)

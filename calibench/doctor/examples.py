@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from calibench.evaluation.pairs import ConfidencePairs
 from calibench.evaluation.scoring import log_probabilities
 from calibench.metrics.labelled import first_largest, top_label
+from calibench.predictions.pairs import ConfidencePairs
 from calibench.runs import Predictions
 
 

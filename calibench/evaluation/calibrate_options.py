@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 
 from calibench.config.catalogue import check_listed
-from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file
 from calibench.ground.arguments import unit_interval
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
+from calibench.predictions.files import FILES_HELP, add_reader_arguments, check_file
 
 DESCRIPTION = """\
 Fits a calibrator on validation logits and writes it to a file, or applies such a file to logits."""

@@ -19,14 +19,15 @@ from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import Evaluation, Watch
-from calibench.evaluation.files import Reader, check_fittable, further_sets
+from calibench.evaluation.fitting import check_fittable
 from calibench.evaluation.of_pairs import evaluate_pairs
-from calibench.evaluation.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.evaluation.scoring import Row, fit_calibrator
 from calibench.evaluation.sentences import sentences
 from calibench.evaluation.sheet import CSV_COLUMNS, sheets
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
+from calibench.predictions.files import Reader, further_sets
+from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.runs import FORMAT, Predictions, corrupt_if_it_fails, json_bytes, write_output
 from calibench.runs.key import RAW
 from calibench.tables.csv_text import csv_text

@@ -17,6 +17,15 @@ from calibench.runs import Predictions
 PER_LABEL = "(per label)"  # ends the names of those that are fitted on each label alone
 
 
+def check_fittable(val: Predictions) -> None:
+    """Raise a ValueError unless calibrators can be fitted on these predictions; it names the option that helps."""
+    if not np.isfinite(val.logits).all():
+        raise ValueError(
+            "calibrators need finite logits, and `--val` holds a probability of exactly 0: "
+            "say with `--clip`, 1e-12 say, what it counts as."
+        )
+
+
 class LabelProbabilities(nn.Module):
     """Calibrated probabilities of several labels: a sigmoid and a calibrator of each (this package).
 

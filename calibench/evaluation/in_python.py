@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibench.calibrators import Calibrator
-from calibench.evaluation.arrays import LOGITS, TARGET, as_array, predictions_of
 from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.evaluation import Evaluation, Report
-from calibench.evaluation.files import check_fittable
+from calibench.evaluation.fitting import check_fittable
 from calibench.evaluation.of_pairs import evaluate_pairs
 from calibench.evaluation.options import unfolded
-from calibench.evaluation.pairs import NEEDS_ALL, ConfidencePairs
+from calibench.predictions.arrays import LOGITS, TARGET, as_array, predictions_of
+from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.runs import Predictions
 
 

@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 
 from calibench.config.catalogue import check_listed, classes
-from calibench.evaluation.files import FILES_HELP, add_reader_arguments, check_file, further_sets
 from calibench.ground.arguments import (
     integer_from,
     numbers_of_bins,
@@ -18,6 +17,7 @@ from calibench.ground.arguments import (
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.ground.processes import cores
+from calibench.predictions.files import FILES_HELP, add_reader_arguments, check_file, further_sets
 from calibench.runs import Predictions, Run
 from calibench.store import find_run
 

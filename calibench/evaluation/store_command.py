@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from calibench import __version__
-from calibench.evaluation.files import Reader, add_reader_arguments
 from calibench.ground.arguments import unit_interval
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.output import loading, say
+from calibench.predictions.files import Reader, add_reader_arguments
 from calibench.runs import Predictions, run_folders
 from calibench.store import (
     Added,
@@ -167,7 +167,7 @@ def _added(text: str, options: argparse.Namespace, kept: Kept, reader: Reader) -
     path = Path(text)
     if not path.is_file():
         raise FileNotFoundError(f"there is no folder or file {path}")
-    from calibench.evaluation.foreign import imported
+    from calibench.predictions.foreign import imported
 
     return add_imported(options.to, imported(path, reader, options.name), exact=kept.exact)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -190,6 +190,15 @@ class Predictions:
         if metadata.get("task") == MULTILABEL:
             return cls.of_labels(logits, target, metadata, ids)
         return cls(logits, target, dict(metadata), ids, posterior)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Predictions of another program; `read` reads them, by split, and raises a ValueError that says why it cannot."""
+
+    dataset: str
+    model: str
+    read: Callable[[], Mapping[str, Predictions]]
 
 
 def metadata_of(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
-    from calibench.store.adding import Imported, Kept, add, add_imported
+    from calibench.runs.predictions import Imported
+    from calibench.store.adding import Kept, add, add_imported
     from calibench.store.entry import Entry
     from calibench.store.finding import (
         add_results_argument,

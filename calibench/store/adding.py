@@ -25,6 +25,7 @@ from calibench.runs import (
     write_atomically,
 )
 from calibench.runs.folder import SEED
+from calibench.runs.predictions import Imported
 from calibench.store.entry import Entry, described, entry_digest
 from calibench.store.moving import copied
 from calibench.store.packing import content_digest, rounded, save_packed
@@ -64,15 +65,6 @@ class Kept:
             return self.exact
         halves = {name: Predictions.of(rounded(part)) for name, part in sets.items()}
         return bool(self.wrong(metrics, halves)) and not self.wrong(metrics, sets)
-
-
-@dataclass(frozen=True)
-class Imported:
-    """Predictions of another program; `read` reads them, by split, and raises a ValueError that says why it cannot."""
-
-    dataset: str
-    model: str
-    read: Callable[[], Mapping[str, Predictions]]
 
 
 def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:

@@ -18,8 +18,8 @@ from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, su
 from calibench.calibrators import HistogramBinning, TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation import Evaluation, evaluate
-from calibench.evaluation.files import Reader
 from calibench.ground.processes import spread
+from calibench.predictions.files import Reader
 from calibench.runs import Predictions
 from calibench.runs.key import RAW
 from calibench.store import add

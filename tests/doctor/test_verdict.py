@@ -11,7 +11,7 @@ import torch
 from calibench.doctor.examples import Examples
 from calibench.doctor.power import Power
 from calibench.doctor.verdict import numbers, verdict
-from calibench.evaluation.pairs import ConfidencePairs
+from calibench.predictions.pairs import ConfidencePairs
 
 from .examples import examples
 

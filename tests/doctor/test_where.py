@@ -10,7 +10,7 @@ import torch
 
 from calibench.doctor.examples import Examples
 from calibench.doctor.where import groups, kinds, ranges
-from calibench.evaluation.pairs import ConfidencePairs
+from calibench.predictions.pairs import ConfidencePairs
 from calibench.runs import Predictions
 
 from .examples import examples

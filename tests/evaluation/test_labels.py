@@ -15,11 +15,11 @@ import calibench
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation.evaluation import Evaluation
-from calibench.evaluation.files import Reader
 from calibench.evaluation.fitting import PerLabel, Shared
 from calibench.evaluation.label_resamples import label_replicates
 from calibench.evaluation.labels import label_rows
 from calibench.evaluation.resamples import Resamples
+from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions
 
 NAMES = ["Edema", "Mass", "Nodule"]

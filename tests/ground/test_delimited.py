@@ -10,8 +10,8 @@ import pytest
 from calibench.data.images.label_table import ImageLabelsDataModule
 from calibench.data.source import DataError
 from calibench.data.tabular.columns import read_columns
-from calibench.evaluation.files import Reader
 from calibench.ground.delimited import checked_cells
+from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun
 
 

@@ -16,10 +16,10 @@ from calibench.analyses.posthoc.sources import Source, load
 from calibench.calibrators import Calibrator
 from calibench.calibrators.convergence import ConvergenceWarning
 from calibench.config.catalogue import load_plugins
-from calibench.evaluation.files import Reader
 from calibench.evaluation.labelled_set import LabelledSet
 from calibench.evaluation.scoring import log_probabilities, values
 from calibench.evaluation.settings import calibrator_of
+from calibench.predictions.files import Reader
 from calibench.runs import Predictions
 from calibench.runs.key import RAW
 

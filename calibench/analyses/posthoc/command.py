@@ -15,13 +15,13 @@ from calibench.analyses.posthoc.sources import sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, summarised
 from calibench.config.catalogue import class_called, load_plugins, panel, value_names
 from calibench.evaluation.calibrator_names import unique_names
-from calibench.evaluation.files import Reader
 from calibench.evaluation.settings import calibrator_of
 from calibench.evaluation.threads import one_thread
 from calibench.ground.bar import with_progress
 from calibench.ground.console import Terminal
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.processes import spread
+from calibench.predictions.files import Reader
 from calibench.runs import write_output
 from calibench.runs.key import RAW
 from calibench.runs.lock import held

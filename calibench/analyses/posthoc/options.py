@@ -9,12 +9,12 @@ from typing import Any
 from calibench.analyses.posthoc.sources import check_sources
 from calibench.config import read_yaml
 from calibench.config.catalogue import check_listed
-from calibench.evaluation.files import FILES_HELP, add_reader_arguments
 from calibench.evaluation.options import listed_calibrators
 from calibench.ground.arguments import positive_integer, unit_interval
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.ground.processes import cores
+from calibench.predictions.files import FILES_HELP, add_reader_arguments
 from calibench.tables.titles import TEST_METRICS
 
 DESCRIPTION = """\

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from calibench.evaluation.files import Reader
 from calibench.ground.errors import ExpectedFailure
+from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions, Run, run_folders
 from calibench.store import Entry, results_folder
 from calibench.store.places import is_url

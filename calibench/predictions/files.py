@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibench.evaluation.arrays import (
+from calibench.ground.delimited import checked_cells
+from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.tasks import MULTICLASS, MULTILABEL
+from calibench.predictions.arrays import (
     CLASS_NAMES,
     LOGITS,
     PROBS,
@@ -22,10 +25,7 @@ from calibench.evaluation.arrays import (
     as_array,
     predictions_of,
 )
-from calibench.evaluation.pairs import CONFIDENCE, CORRECT, PAIR_NAMES, ConfidencePairs, pairs_of
-from calibench.ground.delimited import checked_cells
-from calibench.ground.errors import UsageError, near_matches
-from calibench.ground.tasks import MULTICLASS, MULTILABEL
+from calibench.predictions.pairs import CONFIDENCE, CORRECT, PAIR_NAMES, ConfidencePairs, pairs_of
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.predictions import read_arrays
 
@@ -147,15 +147,6 @@ def check_file(text: str) -> None:
             )
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}")
-
-
-def check_fittable(val: Predictions) -> None:
-    """Raise a ValueError unless calibrators can be fitted on these predictions; it names the option that helps."""
-    if not np.isfinite(val.logits).all():
-        raise ValueError(
-            "calibrators need finite logits, and `--val` holds a probability of exactly 0: "
-            "say with `--clip`, 1e-12 say, what it counts as."
-        )
 
 
 def _paths(text: str) -> list[Path]:

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 import torch
 
-from calibench.evaluation.files import Reader
+from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun
 
-from .examples import predictions
+from ..evaluation.examples import predictions
 
 MADE = predictions(20, 3)
 PROBS = np.exp(MADE.logits) / np.exp(MADE.logits).sum(1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Predictions of other programs for a store: .npz and other files, HDF5 with a group for each data set and model."""
+"""Predictions of other programs: .npz and other files, HDF5 with a group for each data set and model."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from calibench.evaluation.arrays import NAMES, PROBS, Array, predictions_of
-from calibench.evaluation.files import Reader
 from calibench.ground.errors import UsageError
 from calibench.ground.extras import pip_install
+from calibench.predictions.arrays import NAMES, PROBS, Array, predictions_of
+from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
-from calibench.runs.predictions import read_arrays
-from calibench.store import Imported
+from calibench.runs.predictions import Imported, read_arrays
 
 HDF5 = (".h5", ".hdf5")
 SPLITS = {"cal": "val", "val": "val", "valid": "val", "validation": "val", "test": "test"}

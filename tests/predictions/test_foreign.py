@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibench.evaluation.files import Reader
-from calibench.evaluation.foreign import imported
 from calibench.ground.errors import UsageError
+from calibench.predictions.files import Reader
+from calibench.predictions.foreign import imported
 from calibench.runs import CorruptRun
 
 NOISE = np.random.default_rng(0)
