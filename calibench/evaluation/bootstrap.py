@@ -7,8 +7,7 @@ each example was drawn, so every metric is computed from counts and per-example 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +15,15 @@ import torch
 from torch import Tensor
 
 from calibench.evaluation.best import with_best
-from calibench.evaluation.classwise_resamples import ClasswiseResamples
 from calibench.evaluation.posterior import posterior_values
+from calibench.evaluation.resampled_cells import ResampledCells
 from calibench.evaluation.resamples import Resamples, weighted_means
 from calibench.evaluation.scoring import OOD_SCORES, Row, scores_of_examples
-from calibench.evaluation.top_label_resamples import TopLabelResamples, Weighted
+from calibench.evaluation.threads import one_thread
+from calibench.metrics.cells import ErrorOfCells
 from calibench.metrics.detection import SCORES
-from calibench.metrics.labelled import first_largest
+from calibench.metrics.labelled import first_largest, top_label
+from calibench.metrics.panel import errors
 from calibench.runs import Predictions
 from calibench.statistics import LEVEL
 from calibench.tables.titles import metric_info
@@ -30,15 +31,12 @@ from calibench.tables.titles import metric_info
 Floats = npt.NDArray[np.float64]
 Ends = tuple[float, float] | tuple[None, None]
 Place = tuple[str, int | None]  # a metric of one labelled set, and its number of bins
-Scorer = Callable[[Floats], Iterable[tuple[Place, Floats]]]
 
 MEANS = ("error", "nll", "brier")
-BINNED = {"ece": Weighted.equal_width, "adaptive_ece": Weighted.equal_mass}
-SMOOTH: Place = ("smooth_ece", None)
-RESAMPLED = (*MEANS, *BINNED, "classwise_ece", "smooth_ece")
+RESAMPLED = (*MEANS, *dict.fromkeys(name for name, _, _ in errors([1])))
 _IN_CACHE = 1 << 16  # counts at a time, so that their running sums stay in the cache
 _FEWEST = 16  # resamples at a time, of many examples
-_WIDE_CHUNK = 100  # of classwise errors, which bounds the memory of their bins
+_CELLS_CHUNK = 128  # of what cells hold, which bounds its memory
 
 
 def replicates(
@@ -50,8 +48,8 @@ def replicates(
 ) -> dict[Place, Floats]:
     """Replicates: the metrics of every resampled test set.
 
-    Each is the metric of the resampled set itself, equal-mass bins included, but for `smooth_ece`, which keeps the
-    kernel width of the whole set (see `TopLabelResamples`).
+    Each calibration error has the cells of the whole set, re-weighted: the bins of equal mass and the kernel of
+    `smooth_ece` are those of the set itself.
 
     Args:
         log_probs: Log-probabilities (N, K).
@@ -66,48 +64,32 @@ def replicates(
     """
     places = [place for place in dict.fromkeys(wanted) if place[0] in RESAMPLED]
     probs = log_probs.exp() if probs is None else probs
-    parts: dict[Place, list[Floats]] = {place: [] for place in places}
-    scorers = [make(log_probs, probs, target, places) for make in (_means, _of_top_labels)]
-    for counts in _chunks(resamples) if {place[0] for place in places} - {"classwise_ece"} else ():
-        for place, values in chain.from_iterable(score(counts) for score in scorers):
-            parts[place].append(values)
-    found = {place: np.concatenate(values) for place, values in parts.items() if values}
-    numbers = [n_bins or 0 for name, n_bins in places if name == "classwise_ece"]
-    if numbers:
-        classwise = ClasswiseResamples(probs, target, numbers)
-        errors = [classwise(counts) for counts in resamples.chunks(_WIDE_CHUNK)]
-        of_bins = map(np.concatenate, zip(*errors, strict=True))
-        found |= {("classwise_ece", n): e for n, e in zip(numbers, of_bins, strict=True)}
-    return found
+    wrong = (first_largest(probs) != target).double()
+    values = {"error": wrong, **scores_of_examples(log_probs, target)}
+    means = {place: values[place[0]] for place in places if place[0] in values}
+    n_bins = sorted({number for _, number in places if number is not None})
+    formulas = {(name, number): error for name, number, error in errors(n_bins)}
+    asked = {place: formulas[place] for place in places if place in formulas}
+    return mean_replicates(means, resamples) | error_replicates(asked, probs, target, resamples)
 
 
-def _means(log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[Place]) -> Scorer:
-    asked: list[Place] = [place for place in places if place[0] in MEANS]
-    if not asked:
-        return lambda counts: ()
-    values = scores_of_examples(log_probs, target)
-    values["error"] = (first_largest(probs) != target).double()
-    columns = _columns([values[name] for name, _ in asked])
-    return lambda counts: zip(asked, weighted_means(counts, columns).T, strict=True)
-
-
-def _of_top_labels(
-    log_probs: Tensor, probs: Tensor, target: Tensor, places: Sequence[Place]
-) -> Scorer:
-    asked = [(name, n_bins or 0) for name, n_bins in places if name in BINNED]
-    smooth = SMOOTH in places
-    if not asked and not smooth:
-        return lambda counts: ()
-    top = TopLabelResamples(probs, target)
-
-    def scores(counts: Floats) -> Iterator[tuple[Place, Floats]]:
-        if asked:
-            weighted = top.weighted(counts)
-            yield from (((name, n), BINNED[name](weighted, n)) for name, n in asked)
-        if smooth:
-            yield SMOOTH, top.smooth(counts)
-
-    return scores
+def error_replicates(
+    formulas: Mapping[Place, ErrorOfCells], probs: Tensor, target: Tensor, resamples: Resamples
+) -> dict[Place, Floats]:
+    """Replicates (R,) of calibration errors of probabilities (N, K), by place."""
+    correct, labels = top_label(probs, target)[1], torch.arange(probs.shape[1])
+    resampled: dict[Place, ResampledCells] = {}
+    for place, error in formulas.items():
+        if cells := error.cells(probs):
+            hit = correct if cells.value.ndim == 1 else target.unsqueeze(1) == labels
+            resampled[place] = ResampledCells(cells, hit)
+    parts: dict[Place, list[Floats]] = {place: [] for place in resampled}
+    with one_thread():
+        for counts in resamples.chunks(_CELLS_CHUNK) if resampled else ():
+            by_example = np.ascontiguousarray(counts.T, dtype=np.float64)
+            for place, cells_of_set in resampled.items():
+                parts[place].append(cells_of_set.errors(formulas[place], by_example))
+    return {place: np.concatenate(values) for place, values in parts.items()}
 
 
 def _columns(values: Iterable[Tensor]) -> Floats:

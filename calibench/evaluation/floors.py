@@ -63,8 +63,8 @@ class Floors:
         return self._value(error, self._known_cells(error))
 
     def _value(self, error: ErrorOfCells, cells: Cells) -> float:
-        hits = cells.hits(self._hit(cells)).unsqueeze(0)
-        return float(error.of_cells(cells.count, cells.total, hits))
+        count, total, hits = cells.sums(self._hit(cells))
+        return float(error.of_cells(count, total, hits.unsqueeze(0)))
 
     def numbers(self, metric: object, value: float) -> Numbers:
         """The numbers of a row: the value, and what a calibration error has beside it.

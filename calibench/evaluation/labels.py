@@ -60,11 +60,19 @@ def _numbers(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[R
     rows: list[Row] = [{"metric": name, "value": float(value)} for name, value in found.items()]
     floors = Floors.of_pairs(probs[:, 1], target)
     rows += [
-        {"metric": name, "n_bins": bins, **floors.measured(EqualWidthError(bins, NORMS[norm]))}
+        {"metric": name, "n_bins": bins, **floors.measured(error)}
+        for (name, bins), error in sigmoid_errors(n_bins)
+    ]
+    return rows
+
+
+def sigmoid_errors(n_bins: Sequence[int]) -> list[tuple[tuple[str, int], EqualWidthError]]:
+    """Calibration errors of the sigmoid, with their names and numbers of bins."""
+    return [
+        ((name, bins), EqualWidthError(bins, NORMS[norm]))
         for bins in n_bins
         for name, norm in BINNED.items()
     ]
-    return rows
 
 
 def _ranked(log_probs: Tensor, target: Tensor) -> dict[str, float]:

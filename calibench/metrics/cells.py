@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
+
+
+class Sums(NamedTuple):
+    """What the cells of a set hold, float64 and of the cells' shape; of several sets, with the sets in front.
+
+    Attributes:
+        counts: Probabilities in each cell.
+        totals: What they sum to: the hits that a calibrated model expects.
+        hits: Hits among them.
+    """
+
+    counts: Tensor
+    totals: Tensor
+    hits: Tensor
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,10 @@ class Cells:
     def hits(self, hit: Tensor) -> Tensor:
         """How many of them are hits, `shape` float64, given whether each one is (bool, the shape of `value`)."""
         return self._summed(hit.double())
+
+    def sums(self, hit: Tensor) -> Sums:
+        """What they hold, given whether each probability is a hit."""
+        return Sums(self.count, self.total, self.hits(hit))
 
     def _summed(self, values: Tensor) -> Tensor:
         sums = torch.bincount(self.index.flatten(), values.flatten(), minlength=self.size)
@@ -91,14 +109,23 @@ class ErrorOfCells:
         """The error, given what `Cells` sum to.
 
         Args:
-            count: Probabilities in each cell, of the cells' shape.
-            total: What they sum to.
+            count: Probabilities in each cell, of the cells' shape, or with the sets in front.
+            total: What they sum to, of the same shape.
             hits: Hits in each cell, with the sets in front: (R, cells) or (R, K, cells).
 
         Returns:
             The error of each set, (R,) float64.
         """
         raise NotImplementedError
+
+    def of_resamples(self, resampled: Sums, whole: Sums) -> Tensor:
+        """The error of resampled sets, (R,) float64: the cells are those of the whole set, re-weighted.
+
+        Args:
+            resampled: What the cells hold in each resampled set.
+            whole: What they hold in the set itself.
+        """
+        return self.of_cells(*resampled)
 
 
 class TopLabelError(ErrorOfCells):
@@ -116,8 +143,8 @@ class TopLabelError(ErrorOfCells):
         """The error of confidences (N,) and whether each was right (N,), a float64 scalar; NaN without examples."""
         if len(confidence) == 0:
             return torch.full((), torch.nan, dtype=torch.float64, device=confidence.device)
-        cells = self.cells_of(confidence.detach())
-        return self.of_cells(cells.count, cells.total, cells.hits(correct).unsqueeze(0)).squeeze(0)
+        count, total, hits = self.cells_of(confidence.detach()).sums(correct)
+        return self.of_cells(count, total, hits.unsqueeze(0)).squeeze(0)
 
 
 class ErrorByFormula(ErrorOfCells):
@@ -132,3 +159,7 @@ class ErrorByFormula(ErrorOfCells):
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """That of the formula."""
         return self.formula.of_cells(count, total, hits)
+
+    def of_resamples(self, resampled: Sums, whole: Sums) -> Tensor:
+        """Those of the formula."""
+        return self.formula.of_resamples(resampled, whole)

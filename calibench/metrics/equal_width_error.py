@@ -28,7 +28,7 @@ def _l2(share: Tensor, gap: Tensor) -> Tensor:
 
 
 def _max(share: Tensor, gap: Tensor) -> Tensor:
-    return gap.amax(-1) + 0 * share.sum()  # NaN without examples, like the other norms
+    return gap.amax(-1) + 0 * share.sum(-1)  # NaN without examples, like the other norms
 
 
 NORMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"l1": _l1, "l2": _l2, "max": _max}
@@ -37,8 +37,9 @@ NORMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"l1": _l1, "l2": _l2, "m
 def gap_norm(
     count: Tensor, confidence: Tensor, correct: Tensor, norm: Callable[[Tensor, Tensor], Tensor]
 ) -> Tensor:
-    """The norm of |confidence - accuracy| over the bins of `bin_sums`; NaN without examples."""
-    return norm(count / count.sum(), (confidence - correct).abs() / count.clamp(min=1))
+    """The norm of |confidence - accuracy| over the bins of `bin_sums`, the last dimension; NaN without examples."""
+    share, gap = count / count.sum(-1, keepdim=True), (confidence - correct).abs()
+    return norm(share, gap / count.clamp(min=torch.finfo(count.dtype).tiny))
 
 
 def equal_width_cells(confidence: Tensor, n_bins: int) -> Cells:

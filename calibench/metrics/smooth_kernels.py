@@ -16,22 +16,23 @@ _PIECE = 1 << 14  # examples rounded at once, so that temporaries stay in the ca
 
 
 class Residuals:
-    """Residuals of sets and their common masses at points of a coordinate, rounded to grids on demand.
+    """Residuals of sets and their masses at points of a coordinate, rounded to grids on demand.
 
     Args:
         position: Coordinates in [0, 1], shape (N,) float64.
-        weight: Residuals confidence - correct of each set, and the masses last, shape (sets + 1, N) float64.
+        weight: Residuals confidence - correct of each set, and the masses last, shape (sets + masses, N) float64.
+        masses: 1 where all sets have the same masses, otherwise the number of sets.
     """
 
-    def __init__(self, position: Tensor, weight: Tensor) -> None:
-        self.position, self.weight = position, weight
+    def __init__(self, position: Tensor, weight: Tensor, masses: int = 1) -> None:
+        self.position, self.weight, self._masses = position, weight, masses
         self._spectrum: Tensor | None = None  # on the coarsest grid
 
     def __len__(self) -> int:
-        return len(self.weight) - 1
+        return len(self.weight) - self._masses
 
     def of(self, sets: Tensor) -> Residuals:
-        """The residuals of some of the sets, given their numbers, each once."""
+        """The residuals of some of the sets, which share their masses, given their numbers, each once."""
         if len(sets) == len(self):
             return self
         rows = torch.cat([sets, torch.tensor([len(self)], device=sets.device)])
@@ -68,34 +69,12 @@ class ReflectedKernel:
     def error(self, residuals: Residuals, width: float) -> Tensor:
         """See `SmoothingKernel`."""
         at_points = self.smoothed(residuals, width)
-        return at_points[:-1].abs().sum(1) / (at_points[-1] + SOFTENING).sum()
-
-    def errors(
-        self, position: Tensor, residual: Tensor, mass: Tensor, width: float, share: Tensor
-    ) -> Tensor:
-        """The error of sets with masses of their own, residuals and masses (sets, N) at positions (N,).
-
-        Args:
-            position: See `Residuals`.
-            residual: Of each set.
-            mass: Of each set.
-            width: Of the kernel.
-            share: What `shares` gives of these positions and this width.
-        """
-        at_points = self.smoothed(Residuals(position, residual), width)
-        return at_points.abs().sum(1) / (mass @ share + at_points.shape[1] * SOFTENING)
-
-    def shares(self, position: Tensor, width: float) -> Tensor:
-        """What a mass of 1 at each position adds to the sum of the smoothed mass, (N,): the gradient of that sum."""
-        with torch.enable_grad():
-            mass = position.new_zeros(1, len(position), requires_grad=True)
-            total = self.smoothed(Residuals(position, mass), width).sum()
-            (share,) = torch.autograd.grad(total, mass)
-        return share.squeeze(0)
+        sets = len(residuals)
+        return at_points[:sets].abs().sum(1) / (at_points[sets:] + SOFTENING).sum(1)
 
     @staticmethod
     def smoothed(residuals: Residuals, width: float, at: Tensor | None = None) -> Tensor:
-        """The weights, smoothed, (sets + 1, T), at confidences (T,); by default where the error is evaluated."""
+        """The weights, smoothed, (sets + masses, T), at confidences (T,); by default where the error is evaluated."""
         points = _grid_points(width)
         smoothed = smooth_even(residuals.even_spectrum(points), points, width)
         return interpolate_rows(smoothed, _evaluation_points(width, smoothed) if at is None else at)
@@ -112,7 +91,8 @@ class LogitKernel:
         """See `SmoothingKernel`; the mass is that of the logits, divided by t (1 - t)."""
         position, weight = residuals.position, residuals.weight
         inner = _evaluation_points(width, position)[1:-1]
-        filled = position[weight[-1] > 0]
+        sets = len(residuals)
+        filled = position[(weight[sets:] > 0).any(0)]
         logits = torch.stack([filled.min(), filled.max()]).sub(0.5).mul(2 * self._reach())
         low = float(torch.minimum(logits[0], inner[0].logit()))
         high = float(torch.maximum(logits[1], inner[-1].logit()))
@@ -124,8 +104,8 @@ class LogitKernel:
         ends = torch.ones_like(inner)
         ends[0] = ends[-1] = 2  # 0 and 1 themselves take the values of their neighbours
         ends /= inner * (1 - inner)
-        mass = ((at_points[-1] + SOFTENING) * ends).sum()
-        return (at_points[:-1].abs() * ends).sum(1) / mass
+        mass = ((at_points[sets:] + SOFTENING) * ends).sum(1)
+        return (at_points[:sets].abs() * ends).sum(1) / mass
 
     @staticmethod
     def _reach() -> float:

@@ -10,11 +10,16 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from calibench.evaluation.bootstrap import interval, ood_replicates, replicates, summarised
-from calibench.evaluation.classwise_resamples import ClasswiseResamples
+from calibench.evaluation.bootstrap import (
+    error_replicates,
+    interval,
+    ood_replicates,
+    replicates,
+    summarised,
+)
 from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import labelled_rows
-from calibench.evaluation.top_label_resamples import TopLabelResamples
+from calibench.metrics.cells import Cells, TopLabelError
 from calibench.metrics.detection import log_entropy
 from calibench.metrics.smooth_kernels import KERNELS, Residuals
 
@@ -28,75 +33,112 @@ def log_probs_and_target(n: int = 203, k: int = 4) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(made.logits).log_softmax(1), torch.from_numpy(made.target)
 
 
+def rows_of(probs: Tensor, target: Tensor) -> dict[tuple[str, int | None], float]:
+    rows = labelled_rows(probs.log(), target, n_bins=N_BINS)
+    return {(row["metric"], row.get("n_bins")): row["value"] for row in rows}
+
+
 @pytest.mark.parametrize(("n", "k"), [(203, 4), (203, 2), (7, 3), (1, 2)])
 def test_replicates_are_the_metrics_of_the_resampled_set(n: int, k: int) -> None:
+    """Where the cells depend on no example; those of AdaECE and smECE are the whole set's, see below."""
     log_probs, target = log_probs_and_target(n, k)
-    resamples = Resamples(n, 120)  # more than a chunk
-    wanted = [
-        (row["metric"], row.get("n_bins"))
-        for row in labelled_rows(log_probs, target, n_bins=N_BINS)
-    ]
-    found = replicates(log_probs, target, wanted, resamples)
-    for number in (0, 49, 119):
+    resamples = Resamples(n, 150)  # more than a chunk
+    found = replicates(log_probs, target, rows_of(log_probs.exp(), target), resamples)
+    for number in (0, 49, 149):
         drawn = np.repeat(np.arange(n), resamples.counts[number].astype(int))
-        rows = labelled_rows(log_probs[drawn], target[drawn], n_bins=N_BINS)
-        assert {(row["metric"], row.get("n_bins")) for row in rows} == set(found)
-        for row in rows:
-            if row["metric"] != "smooth_ece":
-                assert found[row["metric"], row.get("n_bins")][number] == pytest.approx(
-                    row["value"], abs=2e-6
-                ), row["metric"]
+        expected = rows_of(log_probs[drawn].exp(), target[drawn])
+        assert set(expected) == set(found)
+        for place, value in expected.items():
+            if place[0] not in ("smooth_ece", "adaptive_ece"):
+                assert found[place][number] == pytest.approx(value, abs=2e-6), place
+
+
+def test_adaptive_ece_is_resampled_in_the_bins_of_the_set() -> None:
+    log_probs, target = log_probs_and_target()
+    probs = log_probs.exp()
+    resamples = Resamples(len(target), 4)
+    found = replicates(log_probs, target, [("adaptive_ece", 15)], resamples)["adaptive_ece", 15]
+    confidence, predicted = probs.max(1)
+    bins = np.empty(len(target), dtype=int)
+    for number, members in enumerate(np.array_split(np.argsort(confidence.numpy()), 15)):
+        bins[members] = number
+    residual = (confidence.double() - (predicted == target).double()).numpy()
+    for value, counts in zip(found, resamples.counts, strict=True):
+        sums = np.bincount(bins, counts * residual)
+        assert value == pytest.approx(np.abs(sums).sum() / len(target), abs=1e-9)
 
 
 def test_smooth_ece_is_resampled_at_the_width_of_the_set() -> None:
     log_probs, target = log_probs_and_target()
-    counts = Resamples(len(target), 3).counts.astype(np.float64)
-    top = TopLabelResamples(log_probs.exp(), target)
-    value = next(
-        row["value"]
-        for row in labelled_rows(log_probs, target, n_bins=(15,))
-        if row["metric"] == "smooth_ece"
-    )
-    (itself,) = top.smooth(np.ones((1, len(target))))
-    assert itself == pytest.approx(value, abs=1e-4)  # the width is that of the bisection, to 1/1024
+    resamples = Resamples(len(target), 3)
+    place = ("smooth_ece", None)
+    found = replicates(log_probs, target, [place], resamples)[place]
+    value = rows_of(log_probs.exp(), target)[place]
     width = math.ceil(value * 1024) / 1024
-    for row, found in zip(counts, top.smooth(counts), strict=True):
+    kernel = KERNELS["reflected"]
+    for row, replicate in zip(resamples.counts, found, strict=True):
         drawn = np.repeat(np.arange(len(target)), row.astype(int))
-        probs = log_probs.exp()[drawn]
-        confidence, hit = (
-            probs.max(1).values.double(),
-            (probs.numpy().argmax(1) == target[drawn].numpy()),
-        )
-        residual = confidence - torch.from_numpy(hit).double()
-        kernel = KERNELS["reflected"]
-        expected = kernel.error(
-            Residuals(
-                kernel.coordinate(confidence), torch.stack([residual, torch.ones_like(residual)])
-            ),
-            width,
-        )
-        assert found == pytest.approx(expected, abs=1e-9)
+        confidence, predicted = log_probs.exp()[drawn].double().max(1)
+        residual = confidence - (predicted == target[drawn]).double()
+        weight = torch.stack([residual, torch.ones_like(residual)])
+        expected = kernel.error(Residuals(kernel.coordinate(confidence), weight), width)
+        assert replicate == pytest.approx(float(expected), abs=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_sets_with_masses_of_their_own_have_the_smooth_errors_that_each_has_alone(
+    kernel: str,
+) -> None:
+    position = torch.linspace(0.05, 0.95, 40, dtype=torch.float64)
+    mass = 1 + torch.rand(3, 40, dtype=torch.float64)
+    residual = torch.randn(3, 40, dtype=torch.float64)
+    together = KERNELS[kernel].error(
+        Residuals(position, torch.cat([residual, mass]), masses=3), 0.1
+    )
+    alone = [
+        KERNELS[kernel].error(Residuals(position, torch.stack(pair)), 0.1)
+        for pair in zip(residual, mass, strict=True)
+    ]
+    assert together.tolist() == pytest.approx(torch.cat(alone).tolist(), abs=1e-12)
+
+
+class ConfidentMistakes(TopLabelError):
+    """A calibration error that nobody has resampled before: the share of wrong predictions in sure cells."""
+
+    def cells_of(self, confidence: Tensor) -> Cells:
+        return Cells(confidence, (confidence > 0.5).long(), (2,))
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        return (count - hits)[..., 1] / count.sum(-1)
+
+
+def test_a_new_calibration_error_needs_no_resampled_form() -> None:
+    log_probs, target = log_probs_and_target()
+    resamples = Resamples(len(target), 20)
+    place = ("confident_mistakes", None)
+    found = error_replicates({place: ConfidentMistakes()}, log_probs.exp(), target, resamples)
+    confidence, predicted = log_probs.exp().max(1)
+    mistaken = ((confidence > 0.5) & (predicted != target)).double().numpy()
+    expected = resamples.counts @ mistaken / len(target)
+    assert found[place] == pytest.approx(expected, abs=1e-7)
 
 
 def test_threads_are_given_back() -> None:
     threads = torch.get_num_threads()
     log_probs, target = log_probs_and_target(20)
-    TopLabelResamples(log_probs.exp(), target).smooth(np.ones((2, 20)))
+    replicates(log_probs, target, [("smooth_ece", None)], Resamples(20, 2))
     assert torch.get_num_threads() == threads
 
 
 def test_classwise_cells_on_the_edge_of_the_first_bin() -> None:
     probs = torch.tensor([[1 / 15, 14 / 15], [0.0665, 0.9335], [0.0, 1.0], [0.5, 0.5]])
     target = torch.tensor([0, 0, 1, 0])
-    counts = np.array([[1, 1, 1, 1], [0, 3, 0, 1]], dtype=np.float32)
-    for value, weights in zip(
-        ClasswiseResamples(probs, target, [15])(counts)[0], counts, strict=True
-    ):
-        drawn = np.repeat(np.arange(4), weights.astype(int))
-        rows = labelled_rows(probs[drawn].log(), target[drawn], n_bins=(15,))
-        assert value == pytest.approx(
-            next(r["value"] for r in rows if r["metric"] == "classwise_ece"), abs=1e-6
-        )
+    resamples = Resamples(4, 20)
+    place = ("classwise_ece", 15)
+    found = replicates(probs.log(), target, [place], resamples)[place]
+    for value, counts in zip(found, resamples.counts, strict=True):
+        drawn = np.repeat(np.arange(4), counts.astype(int))
+        assert value == pytest.approx(rows_of(probs[drawn], target[drawn])[place], abs=1e-6)
 
 
 def test_auroc_agrees_with_scikit_learn() -> None:
