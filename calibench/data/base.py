@@ -13,8 +13,13 @@ from torch import Tensor
 
 from calibench.config import Seed
 from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
-from calibench.data.images.augment import Augmentation
-from calibench.data.resident import ResidentLoader, ShuffledLoader, Transform, identity
+from calibench.data.resident import (
+    Augmentation,
+    ResidentLoader,
+    ShuffledLoader,
+    Transform,
+    identity,
+)
 from calibench.data.seeds import number_of, run_seed
 from calibench.data.source import DataError
 from calibench.data.splits import fingerprint, stratified_fraction

@@ -79,9 +79,9 @@ def _fake(names: Sequence[str]) -> int:
 
 # What writes a few files in the official format of a dataset below a folder.
 _FAKES = {
-    "av1451": "calibench.data.tabular.fake_scans.write_scans",
-    "chestxray14": "calibench.data.images.fake_chest_xrays.write_chest_xrays",
-    "finsen": "calibench.data.text.fake_finsen.write_finsen",
+    "av1451": "calibench.data.fakes.scans.write_scans",
+    "chestxray14": "calibench.data.fakes.chest_xrays.write_chest_xrays",
+    "finsen": "calibench.data.fakes.finsen.write_finsen",
 }
 
 

@@ -11,17 +11,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from calibench.data.batch import Batch, Examples
-from calibench.data.images.augment import Augmentation
 from calibench.data.resumable import ResumableLoader
 from calibench.data.seeds import mixed
 from calibench.ground.distributed import world
 
 Transform = Callable[[Tensor], Tensor]
+
+
+class Augmentation(Protocol):
+    """A random change of training inputs."""
+
+    def draw(self, n: int, generator: torch.Generator) -> Tensor:
+        """Random numbers for `n` examples, one row each, on the CPU."""
+
+    def prepare(self, inputs: Tensor) -> Tensor:
+        """The inputs of a split (N, ...) as `__call__` reads them, made once."""
+
+    def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
+        """Changed inputs (B, ...) of the rows `index` of prepared inputs, by their draws (B, d)."""
 
 
 def identity(inputs: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from calibench.data.images.fake_chest_xrays import write_chest_xrays
+from calibench.data.fakes.chest_xrays import write_chest_xrays
 from calibench.runs.owner import Owner
 from tests import warm
 from tests.waiting import patience, started, wait_for

@@ -18,7 +18,7 @@ from calibench.backbones import MLP
 from calibench.calibrators import PlattScaling
 from calibench.cli import configuration_of, main
 from calibench.data import Batch
-from calibench.data.images.fake_chest_xrays import write_chest_xrays
+from calibench.data.fakes.chest_xrays import write_chest_xrays
 from calibench.data.task import Multiclass, Multilabel
 from calibench.evaluation.fitting import PerLabel
 from calibench.losses.labels import LabelLoss

@@ -8,26 +8,13 @@ epoch, index) and of nothing else, neither of the batch it is in nor of the proc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.ground.arguments import integer_from
-
-
-class Augmentation(Protocol):
-    """A random change of training inputs."""
-
-    def draw(self, n: int, generator: torch.Generator) -> Tensor:
-        """Random numbers for `n` examples, one row each, on the CPU."""
-
-    def prepare(self, inputs: Tensor) -> Tensor:
-        """The inputs of a split (N, ...) as `__call__` reads them, made once."""
-
-    def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
-        """Changed inputs (B, ...) of the rows `index` of prepared inputs, by their draws (B, d)."""
 
 
 class RandomCropFlip:

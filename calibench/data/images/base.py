@@ -10,9 +10,10 @@ from calibench.config import data_root
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images import sets
-from calibench.data.images.augment import Augmentation, Normalize, RandomCropFlip
+from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.corruptions import EvaluationContext
 from calibench.data.images.hub_files import HubImages, HubName
+from calibench.data.resident import Augmentation
 from calibench.data.source import Checksum, DataError, Source, sources
 from calibench.data.splits import hold_out_reference
 from calibench.ground.evaluation_sets import image_sets_named

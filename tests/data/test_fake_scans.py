@@ -11,7 +11,7 @@ import torch
 from calibench.cli import configuration_of
 from calibench.config import load
 from calibench.data import TableDataModule
-from calibench.data.tabular.fake_scans import COLUMNS, make_scans, posterior, write_scans
+from calibench.data.fakes.scans import COLUMNS, make_scans, posterior, write_scans
 from calibench.training import fit as training
 
 
