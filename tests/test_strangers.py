@@ -16,7 +16,6 @@ import torch
 from calibench.backbones import HuggingFaceBackbone
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import configuration_of, main
-from calibench.config import foreign_class
 from calibench.data import DataError
 from calibench.data.cache import cached_by_key
 from calibench.data.images.pickled import read_pickle
@@ -233,13 +232,6 @@ def test_export_builds_a_strangers_class_only_when_told_to(
             "config.yaml names stranger.Cal, whose code would be run; add `--trust`"
             in capsys.readouterr().err
         )
-
-
-def test_names_that_could_be_imported_are_seen_wherever_they_stand() -> None:
-    assert foreign_class({"a": [{"class_path": "tests.x.Y", "init_args": {}}]}) == "tests.x.Y"
-    assert foreign_class({"a": {"b": ["subprocess.Popen"]}}) == "subprocess.Popen"
-    mine = {"class_path": "torch.optim.SGD", "init_args": {"file": "train.csv", "x": [1.5, None]}}
-    assert foreign_class({"model": {"optimizer": mine}, "loss": "FocalLoss"}) is None
 
 
 def test_a_language_model_brings_no_code(tmp_path: Path, mark: Path) -> None:

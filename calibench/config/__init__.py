@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     )
     from calibench.config.merging import Config, flatten, merge, same_class, short_name, title
     from calibench.config.seeds import LONG_TAIL_SEED, Seed, long_tail_seed
-    from calibench.config.trust import KNOWN_PACKAGES, foreign_class
 
 __all__ = [
-    "KNOWN_PACKAGES",
     "LONG_TAIL_SEED",
     "SUITE_KEYS",
     "Config",
@@ -37,7 +35,6 @@ __all__ = [
     "data_root",
     "find",
     "flatten",
-    "foreign_class",
     "load",
     "long_tail_seed",
     "merge",

@@ -11,13 +11,15 @@ import lightning.pytorch as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 
-from calibench.config import KNOWN_PACKAGES
 from calibench.config.mistakes import given_checkpoint
 from calibench.ground.errors import ExpectedFailure, UsageError, near_matches
 from calibench.runs import CorruptRun, Run
 from calibench.training.checkpoints import read_checkpoint
 from calibench.training.experiment import Experiment
 from calibench.training.messages import one_line
+
+# Packages whose callbacks watch nothing but what a run of ours logs.
+_OF_OURS = ("calibench", "lightning", "pytorch_lightning")
 
 # Smallest values of options that nothing else checks: a run would end in the middle, or train on nonsense.
 _AT_LEAST = {
@@ -53,7 +55,7 @@ def check_options(config: Any) -> None:
 def check_monitors(trainer: L.Trainer, logged: Collection[str]) -> None:
     """Raise a UsageError for a callback that watches what no run logs; callbacks of others may log more."""
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
-    known = [type(one).__module__.partition(".")[0] in KNOWN_PACKAGES for one in callbacks]
+    known = [type(one).__module__.partition(".")[0] in _OF_OURS for one in callbacks]
     for callback in callbacks if all(known) else ():
         name = getattr(callback, "monitor", None)
         if name is not None and name not in logged:

@@ -20,7 +20,7 @@ from lightning.pytorch.loggers import Logger
 
 from calibench import data
 from calibench.config import Config
-from calibench.config.catalogue import reach_own_classes
+from calibench.config.catalogue import load_plugins, reach_own_classes
 from calibench.config.devices import WHAT_THERE_IS
 from calibench.config.keys import KEYS
 from calibench.config.mistakes import unknown_option
@@ -88,6 +88,7 @@ class Experiment(LightningCLI):
     Args:
         config: Merged files and options, as `calibench.config.configuration` gives them.
         questions: Options that the parser answers and then exits (`--print_config`, `--model.loss.help FocalLoss`).
+        trusted: Whether the configuration may name classes of the current folder; one of strangers may not.
 
     Raises:
         TypeError: If the configuration is no mapping.
@@ -95,13 +96,15 @@ class Experiment(LightningCLI):
         SystemExit: After the answer to a question.
     """
 
-    def __init__(self, config: Config, questions: Sequence[str] = ()) -> None:
+    def __init__(
+        self, config: Config, questions: Sequence[str] = (), *, trusted: bool = True
+    ) -> None:
         if not isinstance(config, dict):
             raise TypeError(
                 f"`config` must be a dict, as calibench.config.configuration gives it, got {type(config).__name__}."
             )
         load(data)  # a class is found by its name once it is imported
-        reach_own_classes()
+        (reach_own_classes if trusted else load_plugins)()
         _quiet()
         self.merged = config = wrapped(config)
         super().__init__(

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from calibench.config import configuration, foreign_class, load, read_yaml
+from calibench.config import configuration
 from calibench.data import ClassificationDataModule
 from calibench.ground.errors import UsageError
 from calibench.losses import CalibrationLoss
@@ -17,6 +17,7 @@ from calibench.losses.labels import LabelLoss
 from calibench.runs import Run, corrupt_if_it_fails
 from calibench.training.checkpoints import read_checkpoint
 from calibench.training.experiment import Experiment
+from calibench.training.trust import check_known
 
 
 @dataclass
@@ -62,11 +63,8 @@ def trained_network(source: Run, *, trusted: bool = False) -> Trained:
     """
     file = source.folder / "config.yaml"
     if not trusted:
-        _check_known(file, load(str(file)))  # before anything is imported
-    experiment = Experiment(configuration([str(file)]))
-    if not trusted:
-        # now with the files that it includes, and with what `Imported...` classes call; nothing is built yet
-        _check_known(file, read_yaml(experiment.yaml()))
+        check_known(file)
+    experiment = Experiment(configuration([str(file)]), trusted=trusted)
     which = "last" if experiment.config.evaluated_checkpoint == "last" else "best"
     path = source.checkpoints / f"{which}.ckpt"
     if not path.is_file():
@@ -86,10 +84,3 @@ def trained_network(source: Run, *, trusted: bool = False) -> Trained:
 def _below(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
     """The part of a state whose names begin with a prefix, without it."""
     return {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
-
-
-def _check_known(file: Path, config: object) -> None:
-    if (name := foreign_class(config)) is not None:
-        raise UsageError(
-            f"{file} names {name}, whose code would be run; add `--trust` if you trust it."
-        )

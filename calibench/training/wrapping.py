@@ -32,6 +32,8 @@ _CONTRACTS = (
     _Contract(("model", "loss"), losses, CalibrationLoss, ImportedLoss),
 )
 
+STAND_INS = tuple(contract.stand_in for contract in _CONTRACTS)
+
 
 def wrapped(config: Config) -> Config:
     """A configuration in which a class or function of another kind stands as an argument of an `Imported...` class.

@@ -10,12 +10,13 @@ import torch
 import torch.nn.functional as F
 
 from calibench.cli import configuration_of, main
-from calibench.config import foreign_class, read_yaml
+from calibench.config import read_yaml
 from calibench.ground.errors import UsageError
 from calibench.losses import MDCALoss, WeightedSum
 from calibench.runs import Predictions, Run
 from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
+from calibench.training.trust import foreign_names
 from calibench.training.wrapping import wrapped
 
 QUICK = [
@@ -89,7 +90,7 @@ def test_parts_of_a_loss_may_be_anybodys(tmp_path: Path) -> None:
     terms = [part(logits, target) for part in whole.parts]
     assert float(terms[0]) == pytest.approx(float(F.cross_entropy(logits, target)))
     assert float(whole(logits, target)) == pytest.approx(float(sum(terms)))
-    assert foreign_class(read_yaml(run.yaml())) == "tests.own_classes.poly_loss"
+    assert list(foreign_names(read_yaml(run.yaml()))) == ["tests.own_classes.poly_loss"]
     assert Experiment(read_yaml(run.yaml())).cell == run.cell
 
 
@@ -167,7 +168,7 @@ def test_a_configuration_of_a_strangers_calls_nothing_that_it_may_not(
         "torch.nn.functional.nll_loss",
         "torchvision.models.resnet18",
     ):
-        assert foreign_class({"init_args": {"name": path}}) is None
+        assert list(foreign_names({"model": {"loss": path}})) == []
 
 
 def test_own_data_train_and_give_the_same_numbers_again(tmp_path: Path) -> None:
