@@ -8,6 +8,10 @@ from types import ModuleType
 
 import pytest
 
+from tests.committed import agree
+
+pytestmark = pytest.mark.committed
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -25,7 +29,7 @@ def script() -> ModuleType:
 )
 def test_committed_tables_have_the_bold_of_their_numbers(file: Path) -> None:
     text = file.read_text()
-    assert script().rewritten(text) == text
+    agree(script().rewritten(text), text)
 
 
 def test_bold_follows_the_numbers() -> None:

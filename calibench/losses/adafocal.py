@@ -83,8 +83,13 @@ class AdaptiveGamma(nn.Module):
         """Take new bins and new gammas from the validation set's logits (N, K) and targets (N,)."""
         device = self.edges.device  # a module may collect a large validation set on the CPU
         confidence, correct = confidence_and_correctness(
-            log_probabilities(logits.to(device)), target.to(device)
+            log_probabilities(logits.to(device, torch.float64)), target.to(device)
         )
+        # Rounded from float64, confidences tie where float32 ones do, and are the same on every processor.
+        self.rebin(confidence.float(), correct)
+
+    def rebin(self, confidence: Tensor, correct: Tensor) -> None:
+        """Take new bins and new gammas from top-label confidences and whether they are right, both (N,)."""
         self.edges = reference_mass_edges(confidence.sort().values, len(self.gamma))
         self.step(bin_gaps(confidence, correct, self.edges))
 

@@ -22,6 +22,8 @@ from calibench.calibrators import (
 
 from .conftest import REFERENCE, drawn
 
+pytestmark = pytest.mark.committed
+
 
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, Tensor]:

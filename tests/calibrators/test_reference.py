@@ -34,6 +34,8 @@ from calibench.calibrators import (
 )
 from calibench.calibrators.bbq import _binning, _ends, _Sums
 
+pytestmark = pytest.mark.committed
+
 TopLabelData = tuple[Tensor, Tensor, Tensor]
 
 
@@ -171,8 +173,13 @@ def test_platt_targets_are_smoothed(top_label: TopLabelData) -> None:
 )
 def test_spline_is_guptas(ph10: dict[str, Tensor], variant: Any, name: str) -> None:
     model = SplineCalibration(variant=variant).fit(ph10["val_logits"], ph10["val_target"])
-    confidence = ph10["test_logits"].double().softmax(1).amax(1)
-    equal(model.calibrated(confidence)[:500], ph10[name], 1e-12)
+    confidence = ph10["test_logits"].double().softmax(1).amax(1)[:500]
+    difference = (model.calibrated(confidence) - ph10[name]).abs()
+    # Between scores of the calibration set that are close the map is steep, up to 12,600-fold, and carries
+    # the rounding of a softmax, a few units of float64, with it.
+    right = torch.bucketize(confidence, model.knots).clamp(1, len(model.knots) - 1)
+    steepness = (model.values.diff() / model.knots.diff()).abs()[right - 1]
+    assert (difference <= 2e-14 + 16 * torch.finfo(torch.float64).eps * steepness).all()
 
 
 def test_swapped_weights_give_the_point_before(ph10: dict[str, Tensor]) -> None:

@@ -20,6 +20,8 @@ from calibench.calibrators import (
 from .conftest import REFERENCE, drawn
 from .test_real_logits import referenced_halves
 
+pytestmark = pytest.mark.committed
+
 METHODS: dict[str, Calibrator] = {
     "temp-scaling": TemperatureScaling(),
     "ts-mix": TemperatureScaling(mixture=True),

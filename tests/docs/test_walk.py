@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.committed import agree
 from tests.docs.pages import ROOT, WRITTEN, Block, blocks, name
 
 _SHELL = f'set -e\ncalibench() {{ "{sys.executable}" -m calibench "$@"; }}\npython() {{ "{sys.executable}" "$@"; }}\n'
@@ -45,7 +46,8 @@ def run(command: list[str], folder: Path) -> str:
 def compare(printed: str, after: Block | None) -> None:
     """What a page shows below a piece of Python is what that prints."""
     if after is not None and after.language == "text":
-        assert printed.endswith(after.text), printed
+        lines = printed.splitlines()[-len(after.text.splitlines()) :]
+        agree("\n".join(lines), after.text.rstrip("\n"))
 
 
 @pytest.mark.slow

@@ -12,6 +12,8 @@ import torch
 from calibench.losses import CrossEntropyLoss, ECEWeightedLoss
 from tests.losses.examples import batch
 
+pytestmark = pytest.mark.committed
+
 REFERENCE = Path(__file__).parent.parent / "reference"
 ECE_CE = json.loads((REFERENCE / "losses_state.json").read_text())["ece_ce"]
 

@@ -18,6 +18,8 @@ from calibench.losses.adafocal import signed_focal_loss
 from calibench.losses.mmce import REFERENCE as REFERENCE_NORM
 from tests.examples import for_each
 
+pytestmark = pytest.mark.committed
+
 REFERENCE = Path(__file__).parent.parent / "reference"
 Loss = Callable[[Tensor, Tensor], Tensor]
 

@@ -14,6 +14,8 @@ import torch
 from calibench import metrics as M
 from tests.examples import for_each
 
+pytestmark = pytest.mark.committed
+
 REFERENCE = Path(__file__).parent.parent / "reference"
 ORACLES = json.loads((REFERENCE / "metrics_oracles.json").read_text())
 FUNCTIONS = {
