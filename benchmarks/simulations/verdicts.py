@@ -24,7 +24,6 @@ from torch import Tensor
 
 from calibench.evaluation.bootstrap import interval, replicates
 from calibench.evaluation.floors import Floors
-from calibench.evaluation.resamples import Resamples
 from calibench.metrics import (
     AdaptiveCalibrationError,
     CalibrationError,
@@ -35,6 +34,7 @@ from calibench.metrics import (
     calibration_metrics,
 )
 from calibench.statistics import Verdict
+from calibench.statistics.resamples import Resamples
 
 torch.set_num_threads(1)
 

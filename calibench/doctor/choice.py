@@ -21,7 +21,7 @@ from calibench.calibrators.folds import stratified_folds
 from calibench.doctor.gain import Gain, nll
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.scoring import log_probabilities
-from calibench.evaluation.threads import in_threads
+from calibench.ground.threads import in_threads
 from calibench.runs.key import RAW
 
 _VALUES = 500_000  # log-probabilities that are fitted on; of more examples some are drawn, at least so many:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from torch import Tensor
 
 from calibench.evaluation.bootstrap import interval
-from calibench.evaluation.resamples import Resamples
 from calibench.metrics.score_sums import true_class
+from calibench.statistics.resamples import Resamples
 
 
 def nll(log_probs: Tensor, target: Tensor) -> Tensor:

@@ -5,14 +5,9 @@ from typing import TYPE_CHECKING
 from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
+    from calibench.evaluation.crossfit import temperature_gap
     from calibench.evaluation.ensemble import deep_ensemble
     from calibench.evaluation.evaluation import Evaluation, Report, default_calibrators
-    from calibench.evaluation.gaps import post_processing_gap, temperature_gap
-    from calibench.evaluation.posterior import (
-        PosteriorConfidence,
-        posterior_confidence,
-        posterior_values,
-    )
     from calibench.evaluation.posterior_scores import PosteriorScores
     from calibench.evaluation.scoring import (
         OOD_SCORES,
@@ -22,6 +17,12 @@ if TYPE_CHECKING:
         fit_calibrator,
         log_probabilities,
         update_metrics,
+    )
+    from calibench.metrics.post_processing_gap import post_processing_gap
+    from calibench.metrics.posterior import (
+        PosteriorConfidence,
+        posterior_confidence,
+        posterior_values,
     )
     from calibench.runs.key import RAW
 

@@ -15,17 +15,17 @@ import torch
 from torch import Tensor
 
 from calibench.evaluation.best import with_best
-from calibench.evaluation.posterior import posterior_values
-from calibench.evaluation.resampled_cells import ResampledCells
-from calibench.evaluation.resamples import Resamples, weighted_means
 from calibench.evaluation.scoring import OOD_SCORES, Row, scores_of_examples
-from calibench.evaluation.threads import one_thread
+from calibench.ground.threads import one_thread
 from calibench.metrics.cells import ErrorOfCells
 from calibench.metrics.detection import SCORES
 from calibench.metrics.labelled import first_largest, top_label
 from calibench.metrics.panel import errors
+from calibench.metrics.posterior import posterior_values
+from calibench.metrics.resampled_cells import ResampledCells
 from calibench.runs import Predictions
 from calibench.statistics import LEVEL
+from calibench.statistics.resamples import Resamples, weighted_means
 from calibench.tables.titles import metric_info
 
 Floats = npt.NDArray[np.float64]

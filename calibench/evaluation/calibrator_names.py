@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from calibench.calibrators import Calibrator
 from calibench.config.catalogue import unlisted
-from calibench.evaluation.loaded import loaded_class
 from calibench.ground.errors import UsageError
+from calibench.ground.imports import loaded_class
 
 
 def calibrator_named(name: str) -> Calibrator:

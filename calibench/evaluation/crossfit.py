@@ -1,16 +1,28 @@
-"""Cross-fitting: recalibrate each fold of a set by a calibrator that was fitted on the other folds."""
+"""Errors that need a fit: what recalibration takes away, by cross-fitting or by a validation set.
+
+Each fold of a set is recalibrated by a calibrator that was fitted on the other folds. Refinement is the proper score
+that is left (Berta et al. 2025); the variational error is a lower bound on the L_p error of the whole distribution
+(Berta et al. 2026).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.calibrators.folds import stratified_folds
-from calibench.evaluation.scoring import log_probabilities
-from calibench.ground.arguments import integer_from
+from calibench.evaluation.scoring import (
+    evaluate,
+    fit_calibrator,
+    log_probabilities,
+    scores_of_examples,
+)
+from calibench.ground.arguments import integer_from, one_of
+from calibench.runs import Predictions
 
 # A calibrator may have given exact zeros, which no other one can be fitted on.
 _LOWEST = torch.log(torch.tensor(torch.finfo(torch.float64).tiny, dtype=torch.float64))
@@ -56,3 +68,114 @@ def _parts(target: Tensor, folds: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Whether each example is fitted on, and whether it is scored, for each fold."""
     fold = stratified_folds(target, folds).to(target.device)
     return ((fold != which, fold == which) for which in range(folds))
+
+
+def refinement_of_examples(
+    logits: Tensor, target: Tensor, *, folds: int = 5, in_sample: bool = False
+) -> dict[str, Tensor]:
+    """Refinement and calibration parts of the NLL and the Brier score of each example.
+
+    The refinement is the score after recalibration by temperature scaling with a uniform mixture, each example by a
+    temperature that was fitted on the other folds; the calibration part is the score less the refinement. It is
+    negative where the recalibration does harm.
+
+    Args:
+        logits: Logits or log-probabilities, shape (N, K), N >= 2.
+        target: Class indices, shape (N,).
+        folds: Number of stratified folds.
+        in_sample: Fit and score on the same examples, as `probmetrics` does with its splits `all`.
+
+    Returns:
+        `nll_refinement`, `nll_calibration`, `brier_refinement`, `brier_calibration`, (N,) float64 each.
+    """
+    raw = scores_of_examples(log_probabilities(logits.double()), target)
+    again = recalibrated(logits, target, folds=folds, in_sample=in_sample)
+    left = scores_of_examples(again, target)
+    return {f"{name}_refinement": left[name] for name in left} | {
+        f"{name}_calibration": raw[name] - left[name] for name in left
+    }
+
+
+def nll_after_temperature(logits: Tensor, target: Tensor) -> float:
+    """Mean NLL after temperature scaling whose exact temperature is cross-fitted over five folds.
+
+    What `evaluated_checkpoint: best_refinement` selects an epoch by (Berta et al. 2025: refinement early stopping).
+
+    Args:
+        logits: Logits, shape (N, K).
+        target: Class indices, shape (N,).
+
+    Returns:
+        The NLL; NaN below two examples, or where a logit is not finite.
+    """
+    if len(target) < 2 or not bool(logits.isfinite().all()):
+        return float("nan")
+    log_probs = recalibrated(logits, target, calibrator=TemperatureScaling())
+    return float(scores_of_examples(log_probs, target)["nll"].mean())
+
+
+def _sign(gap: Tensor) -> Tensor:
+    return gap.sign()
+
+
+def _direction(gap: Tensor) -> Tensor:
+    size = torch.linalg.vector_norm(gap, dim=1, keepdim=True)
+    direction: Tensor = gap / size.clamp(min=torch.finfo(gap.dtype).tiny)
+    return direction
+
+
+# Sub-gradients of the L_p norm of each row.
+_SUBGRADIENTS = {1: _sign, 2: _direction}
+
+
+def variational_terms(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    p: Literal[1, 2] = 1,
+    folds: int = 5,
+    calibrator: Calibrator | None = None,
+) -> dict[str, Tensor]:
+    """Variational estimate of the L_p calibration error E |E[y | f] - f|_p of the predicted distribution f.
+
+    The mean of <s(g(f) - f), y - f>, with s a sub-gradient of the norm and g a recalibration that has not seen the
+    example. Its expectation is at most the error, whatever g is, and equal to it for the best one; so an estimate can
+    be negative.
+
+    Args:
+        logits: Logits or log-probabilities, shape (N, K), N >= 2.
+        target: Class indices, shape (N,).
+        p: 1 or 2.
+        folds: Number of stratified folds.
+        calibrator: The recalibration; temperature scaling with a uniform mixture if None.
+
+    Returns:
+        Each example's term of the mean, `error`, (N,) float64, and its summands over the probabilities that g lowers,
+        `over`, and raises, `under`.
+    """
+    subgradient = one_of("p", p, _SUBGRADIENTS)
+    probs = log_probabilities(logits.double()).exp()
+    gap = recalibrated(logits, target, folds=folds, calibrator=calibrator).exp() - probs
+    residual = torch.zeros_like(probs).scatter_(1, target.unsqueeze(1), 1.0) - probs
+    terms = subgradient(gap) * residual
+    over, under = (terms.where(side, 0).sum(1) for side in (gap < 0, gap > 0))
+    return {"error": over + under, "over": over, "under": under}
+
+
+def temperature_gap(
+    val: Predictions, test: Predictions, *, n_bins: tuple[int, ...] = (15,)
+) -> dict[str, float]:
+    """Temperature gap: each metric before minus after the best temperature (the FCL paper's Definition 2.3, measured).
+
+    Args:
+        val: The set on which the temperature is fitted, by NLL.
+        test: The set that is scored.
+        n_bins: As in `evaluate`.
+
+    Returns:
+        The difference of each of the benchmark's metrics on the test set; positive where the temperature helps.
+    """
+    fitted = fit_calibrator(TemperatureScaling(), val)
+    before, after = (evaluate(test, one, n_bins=n_bins) for one in (None, fitted))
+    pairs = zip(before, after, strict=True)
+    return {row["metric"]: row["value"] - other["value"] for row, other in pairs}

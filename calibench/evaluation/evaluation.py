@@ -25,7 +25,6 @@ from calibench.evaluation.label_resamples import label_replicates
 from calibench.evaluation.labelled_set import LabelledSet, blocks_of
 from calibench.evaluation.labels import label_rows, labels_without_rank
 from calibench.evaluation.priors import check_priors, corrected
-from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import (
     Row,
     labelled_rows,
@@ -35,11 +34,12 @@ from calibench.evaluation.scoring import (
     reference_rows,
 )
 from calibench.evaluation.sheet import sheets
-from calibench.evaluation.threads import in_threads
 from calibench.evaluation.whole_set import Refinement, Scored
 from calibench.ground.arguments import numbers_of_bins
+from calibench.ground.threads import in_threads
 from calibench.runs import Predictions
 from calibench.runs.key import RAW, Key
+from calibench.statistics.resamples import Resamples
 from calibench.tables.markdown import markdown
 
 LABELLED = ("", "val", "test", "shift")

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.evaluation.threads import one_thread
+from calibench.ground.threads import one_thread
 from calibench.metrics.cells import Cells, ErrorOfCells
 from calibench.metrics.labelled import top_label
 from calibench.statistics.poisson_binomial import PoissonBinomial

@@ -14,10 +14,10 @@ from calibench import metrics
 from calibench.config.catalogue import attributes, classes
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.labelled_set import LabelledSet, MetricBlock, blocks_of
-from calibench.evaluation.loaded import loaded_class
 from calibench.evaluation.scoring import Row, name_and_bins, unsynchronised, update_metrics
 from calibench.evaluation.whole_set import Scored, WholeSetMetric
 from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.imports import loaded_class
 from calibench.ground.lazily import load
 from calibench.metrics import CalibrationMetric
 from calibench.metrics.top_label import PairMetric

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.evaluation.labels import sigmoid_errors
-from calibench.evaluation.resampled_cells import ResampledCells
-from calibench.evaluation.resamples import Resamples, weighted_means
 from calibench.evaluation.scoring import scores_of_examples
+from calibench.metrics.resampled_cells import ResampledCells
 from calibench.runs import Predictions
+from calibench.statistics.resamples import Resamples, weighted_means
 
 Floats = npt.NDArray[np.float64]
 Place = tuple[str, int | None]  # a metric, and its number of bins

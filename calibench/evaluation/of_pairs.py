@@ -12,13 +12,13 @@ from calibench.evaluation.bootstrap import Floats, Place, replicates, summarised
 from calibench.evaluation.evaluation import Report
 from calibench.evaluation.floors import Floors, as_two_columns
 from calibench.evaluation.labelled_set import blocks_of
-from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import Row, error_rows
 from calibench.ground.arguments import numbers_of_bins
 from calibench.metrics.cells import TopLabelError
 from calibench.metrics.panel import errors
 from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.runs.key import RAW
+from calibench.statistics.resamples import Resamples
 from calibench.tables.titles import TEST_METRICS, metric_info
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibench.evaluation.posterior import posterior_values
 from calibench.metrics.base import CalibrationMetric
+from calibench.metrics.posterior import posterior_values
 from calibench.tables.titles import POSTERIOR_METRICS
 
 

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from calibench.calibrators import Calibrator
 from calibench.evaluation.floors import Floors
-from calibench.evaluation.posterior import posterior_values
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.labelled import top_label
 from calibench.metrics.panel import Formula, errors, errors_as_coded
+from calibench.metrics.posterior import posterior_values
 from calibench.metrics.probabilities import log_softmax
 from calibench.metrics.score_sums import brier_sum, true_class
 from calibench.runs import Predictions

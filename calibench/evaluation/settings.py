@@ -15,8 +15,8 @@ from typing import Any
 from calibench.calibrators import Calibrator
 from calibench.evaluation.evaluation import Evaluation, default_calibrators
 from calibench.evaluation.labelled_set import blocks_of
-from calibench.evaluation.loaded import import_path, loaded_class
 from calibench.ground.errors import UsageError
+from calibench.ground.imports import import_path, loaded_class
 
 Settings = dict[str, Any]
 

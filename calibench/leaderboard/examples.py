@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from calibench.evaluation.bootstrap import Place
-    from calibench.evaluation.resamples import Floats
     from calibench.runs.labels import LabelTable
+    from calibench.statistics.resamples import Floats
 
 AUTOMATIC_BYTES = 100_000_000  # prediction files that a leaderboard reads without being asked
 
@@ -87,7 +87,7 @@ class Examples:
 
     def _replicates(self, place: Place, record: Record) -> Floats:
         from calibench.evaluation.bootstrap import replicates
-        from calibench.evaluation.resamples import Resamples
+        from calibench.statistics.resamples import Resamples
 
         if (record.folder, place) not in self._found:
             test = self._test_set(record)

@@ -18,7 +18,7 @@ from calibench.backbones import Backbone
 from calibench.data import Batch
 from calibench.data.task import Multiclass, Task
 from calibench.evaluation import log_probabilities
-from calibench.evaluation.refinement import nll_after_temperature
+from calibench.evaluation.crossfit import nll_after_temperature
 from calibench.ground.arguments import numbers_of_bins
 from calibench.ground.distributed import gather_batch, gather_rows, slice_sizes, world
 from calibench.ground.errors import ExpectedFailure, UsageError

@@ -17,11 +17,11 @@ from calibench.evaluation.bootstrap import (
     replicates,
     summarised,
 )
-from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import labelled_rows
 from calibench.metrics.cells import Cells, TopLabelError
 from calibench.metrics.detection import log_entropy
 from calibench.metrics.smooth_kernels import KERNELS, Residuals
+from calibench.statistics.resamples import Resamples
 
 from .examples import predictions
 

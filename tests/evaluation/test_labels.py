@@ -18,9 +18,9 @@ from calibench.evaluation.evaluation import Evaluation
 from calibench.evaluation.fitting import PerLabel, Shared
 from calibench.evaluation.label_resamples import label_replicates
 from calibench.evaluation.labels import label_rows
-from calibench.evaluation.resamples import Resamples
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions
+from calibench.statistics.resamples import Resamples
 
 NAMES = ["Edema", "Mass", "Nodule"]
 BASE = np.array([-2.0, -0.5, 1.0])

@@ -8,12 +8,12 @@ import torch
 
 from calibench.evaluation import evaluate
 from calibench.evaluation.bootstrap import replicates
-from calibench.evaluation.resamples import Resamples
 from calibench.evaluation.scoring import predicted_log_probabilities
 from calibench.plots.example_scores import ExampleScores
 from calibench.plots.reliability import reliability
 from calibench.runs import Predictions
 from calibench.runs.key import Key
+from calibench.statistics.resamples import Resamples
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,8 @@ from calibench.evaluation import (
     posterior_values,
 )
 from calibench.evaluation.bootstrap import posterior_replicates, summarised
-from calibench.evaluation.resamples import Resamples
 from calibench.runs import CorruptRun, Predictions
+from calibench.statistics.resamples import Resamples
 from calibench.tables.titles import POSTERIOR_METRICS
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment

@@ -13,14 +13,13 @@ import torch
 from calibench.cli import main
 from calibench.config.catalogue import classes
 from calibench.evaluation import Evaluation
-from calibench.evaluation.conformal import conformal_of_examples
+from calibench.evaluation.crossfit import refinement_of_examples, variational_terms
 from calibench.evaluation.further_metrics import blocks_named, blocks_of
-from calibench.evaluation.refinement import refinement_of_examples
-from calibench.evaluation.variational import variational_terms
 from calibench.evaluation.whole_set import (
     ConformalSets,
     Refinement,
     VariationalCalibrationError,
+    conformal_of_examples,
 )
 from calibench.statistics import Verdict, verdict_of_mean
 from calibench.tables.titles import METRICS, TEST_METRICS

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from calibench.cli import main
-from calibench.evaluation.posterior import posterior_confidence
-from calibench.evaluation.variational import variational_terms
+from calibench.evaluation.crossfit import variational_terms
 from calibench.leaderboard import read_results
+from calibench.metrics.posterior import posterior_confidence
 from calibench.plots.kinds.confidence import sides_of
 from calibench.plots.over_epochs import OverEpochs
 from calibench.runs import Predictions

@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 
 from calibench.cli import configuration_of, main
-from calibench.evaluation.refinement import nll_after_temperature
+from calibench.evaluation.crossfit import nll_after_temperature
 from calibench.ground.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.runs.key import Key

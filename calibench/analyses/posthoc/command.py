@@ -16,11 +16,11 @@ from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, su
 from calibench.config.catalogue import class_called, load_plugins, panel, value_names
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.settings import calibrator_of
-from calibench.evaluation.threads import one_thread
 from calibench.ground.bar import with_progress
 from calibench.ground.console import Terminal
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.processes import spread
+from calibench.ground.threads import one_thread
 from calibench.predictions.files import Reader
 from calibench.runs import write_output
 from calibench.runs.key import RAW

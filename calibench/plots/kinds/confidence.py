@@ -49,10 +49,10 @@ def sides_of(record: Record, calibrator: str) -> Sides:
     """
     import torch
 
+    from calibench.evaluation.crossfit import variational_terms
     from calibench.evaluation.of_run import calibrator_of_run
-    from calibench.evaluation.posterior import posterior_confidence
     from calibench.evaluation.scoring import log_probabilities
-    from calibench.evaluation.variational import variational_terms
+    from calibench.metrics.posterior import posterior_confidence
     from calibench.plots.example_scores import load_predictions
 
     test = load_predictions(record, TEST)

@@ -19,10 +19,10 @@ from calibench.evaluation import (
     posterior_values,
     temperature_gap,
 )
-from calibench.evaluation.gaps import best_lipschitz_map
 from calibench.metrics import lipschitz_calibration_error
+from calibench.metrics.post_processing_gap import best_lipschitz_map
 
-from .examples import predictions
+from ..evaluation.examples import predictions
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 40])
@@ -71,7 +71,7 @@ def test_many_values_on_a_grid_are_close_to_the_exact_program(
     noise = 1e-3 * np.random.default_rng(0).normal(size=made.logits.shape)
     probs, target = torch.from_numpy(made.logits + noise).softmax(1), torch.from_numpy(made.target)
     exact = post_processing_gap(probs, target)
-    monkeypatch.setattr("calibench.evaluation.gaps._MOST_VALUES", 1000)
+    monkeypatch.setattr("calibench.metrics.post_processing_gap._MOST_VALUES", 1000)
     assert post_processing_gap(probs, target) == pytest.approx(exact, abs=2 / 999)
 
 

@@ -15,9 +15,17 @@ from typing import Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from calibench.runs.labels import LabelTable
-
 Floats = npt.NDArray[np.floating]
+
+
+class _Labels(Protocol):
+    """Of which example each row of a set is, (M,), and which labels of each example are known, (N, L)."""
+
+    @property
+    def example(self) -> npt.NDArray[np.int64]: ...
+
+    @property
+    def known(self) -> Sized: ...
 
 
 class _Predictions(Protocol):
@@ -27,7 +35,7 @@ class _Predictions(Protocol):
     def target(self) -> Sized: ...
 
     @property
-    def labels(self) -> LabelTable | None: ...
+    def labels(self) -> _Labels | None: ...
 
 
 @dataclass(frozen=True)

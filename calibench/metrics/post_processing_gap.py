@@ -1,4 +1,4 @@
-"""Post-processing gaps: the gain of the best Lipschitz map, and of the best temperature."""
+"""Post-processing gap: what the best Lipschitz map of confidences gains."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from calibench.calibrators import TemperatureScaling
-from calibench.evaluation.scoring import evaluate, fit_calibrator
 from calibench.metrics.labelled import checked_top_label
-from calibench.runs import Predictions
 
 Floats = npt.NDArray[np.float64]
 
@@ -88,22 +85,3 @@ def _window_minimum(at: Floats, slope: Floats, lowest: float, step: float) -> tu
 def _root(at: Floats, slope: Floats) -> float:
     """Where an increasing piecewise linear function is 0; its ends have different signs or are 0."""
     return float(np.interp(0.0, slope, at))
-
-
-def temperature_gap(
-    val: Predictions, test: Predictions, *, n_bins: tuple[int, ...] = (15,)
-) -> dict[str, float]:
-    """Temperature gap: each metric before minus after the best temperature (the FCL paper's Definition 2.3, measured).
-
-    Args:
-        val: The set on which the temperature is fitted, by NLL.
-        test: The set that is scored.
-        n_bins: As in `evaluate`.
-
-    Returns:
-        The difference of each of the benchmark's metrics on the test set; positive where the temperature helps.
-    """
-    fitted = fit_calibrator(TemperatureScaling(), val)
-    before, after = (evaluate(test, one, n_bins=n_bins) for one in (None, fitted))
-    pairs = zip(before, after, strict=True)
-    return {row["metric"]: row["value"] - other["value"] for row, other in pairs}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibench.evaluation.resamples import Resamples, weighted_means
+from calibench.statistics.resamples import Resamples, weighted_means
 
 
 def means(resamples: Resamples, values: np.ndarray) -> np.ndarray:

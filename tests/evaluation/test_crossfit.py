@@ -11,10 +11,8 @@ from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
 from calibench.calibrators.folds import stratified_folds
-from calibench.evaluation.conformal import conformal_of_examples, threshold
-from calibench.evaluation.crossfit import recalibrated
-from calibench.evaluation.refinement import refinement_of_examples
-from calibench.evaluation.variational import variational_terms
+from calibench.evaluation.crossfit import recalibrated, refinement_of_examples, variational_terms
+from calibench.evaluation.whole_set import conformal_of_examples, threshold
 from tests.calibrators.test_real_logits import referenced_halves
 
 from .examples import means
