@@ -14,19 +14,22 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibench.leaderboard.bold import PROMISE, WELCH, apart_line
+from calibench.leaderboard.bold import NOISY, PROMISE, WELCH, apart_lines
 from calibench.statistics import BestComparison, comparison_of_means
+from calibench.tables.grid import SCATTER
 from calibench.tables.titles import METRICS
 
 UNPAIRED = f"- bold: {PROMISE} (unpaired: from means and deviations)"
-_LINES = re.compile(rf"- with \d+ seeds, differences below .* cannot be seen\n|- {WELCH}: .*\n")
+_LINES = re.compile(
+    rf"- with \d+ seeds, differences below .* cannot be seen\n|- {WELCH}: .*\n|- {NOISY}\n"
+)
 _COSTS = ("s/run", "s/epoch", "peak MB")
 _DIRECTIONS = {info.title: info.direction for info in METRICS.values()}
 _TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
-_CELL = re.compile(r"\*{0,2}([\d.]+) ± ([\d.]+)\*{0,2}")
+_CELL = re.compile(rf"\*{{0,2}}([\d.]+) ± ([\d.]+)\*{{0,2}}{SCATTER}?")
 
 
-Seen = dict[str, tuple[BestComparison, list[str]]]
+Seen = dict[str, BestComparison]
 
 
 def rewritten(text: str) -> str:
@@ -39,14 +42,10 @@ def _part(part: str) -> str:
     seen: Seen = {}
     part = _TABLE.sub(lambda table: _table(table[0], seen), _LINES.sub("", part))
     shown = [title for title in ("NLL", "Error %") if title in seen]
-    amounts = " and ".join(_amount(title, seen[title][0].detectable) for title in shown)
-    seeds = min(found.seeds for found, _ in seen.values())
+    amounts = " and ".join(_amount(title, seen[title].detectable) for title in shown)
+    seeds = min(found.seeds for found in seen.values())
     lines = [UNPAIRED, f"- with {seeds} seeds, differences below {amounts} cannot be seen"]
-    apart: dict[str, list[str]] = {}
-    for title, (found, labels) in seen.items():
-        for row in found.apart:
-            apart.setdefault(labels[row], []).append(title)
-    lines += [f"- {line}" for line in apart_line(apart)]
+    lines += [f"- {line}" for line in apart_lines([*seen.values()])]
     return part.replace(UNPAIRED, "\n".join(lines))
 
 
@@ -56,7 +55,7 @@ def _amount(title: str, value: float) -> str:
 
 
 def _table(text: str, seen: Seen) -> str:
-    """One table; the comparisons of its columns are added to `seen`, with the labels of the rows."""
+    """One table; the comparisons of its columns are added to `seen`."""
     head, rule, *rows = (
         [cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines()
     )
@@ -66,10 +65,11 @@ def _table(text: str, seen: Seen) -> str:
     for place, title in enumerate(head):
         found = _compared(title, [row[place] for row in rows], seeds)
         if found is not None:
-            seen.setdefault(title, (found, [row[head.index("loss")] for row in rows]))
-        for row, bold in zip(rows, found.bold if found else [False] * len(rows), strict=True):
-            plain = row[place].strip("*")
-            row[place] = f"**{plain}**" if bold else plain
+            seen.setdefault(title, found)
+        for number, row in enumerate(rows):
+            plain = row[place].removesuffix(SCATTER).strip("*")
+            noisy = SCATTER if found and number in found.noisy else ""
+            row[place] = f"**{plain}**{noisy}" if found and found.bold[number] else plain
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, rule, *rows))
 
 

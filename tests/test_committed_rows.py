@@ -63,12 +63,12 @@ def shown(title: str, of_labels: dict[str, dict[int, dict[str, str]]]) -> dict[s
             [[*value.seeds.values()] for value in values.values()],
             higher_is_better=column.info.direction > 0,
         )
-        for value, bold in zip(values.values(), best.bold, strict=True):
-            value.tied = bold
+        for place, value in enumerate(values.values()):
+            value.tied, value.noisy = best.bold[place], place in best.noisy
     cells = {}
     for label, value in values.items():
         text = f"{column.show(value.mean)} ± {column.show(value.std)}"
-        cells[label] = (f"**{text}**" if value.tied else text) + ("°" if value.marked else "")
+        cells[label] = (f"**{text}**" if value.tied else text) + value.mark
     return cells
 
 

@@ -2,8 +2,10 @@
 
     python benchmarks/simulations/best_method.py [--tables 4000] [--rows 2 10 27] [--seeds 3 5 10]
 
-Seeds move all methods alike; beyond that a method's values have the deviation 1, but where one method has 4. Prints a
-Markdown table of percentages (README.md beside it has it).
+    python benchmarks/simulations/best_method.py --spreads [--tables 4000] [--rows 2 5 10 27] [--seeds 3 5 10]
+
+Seeds move all methods alike; beyond that a method's values have the deviation 1, but where one method has 4, or with
+`--spreads` all have log-normal ones. Prints a Markdown table of percentages (README.md beside it has it).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ def bold(
     tables: int,
     worse_by: float = 0.0,
     uneven: float = 1.0,
+    log_deviation: float = 0.0,
     seed: int = 0,
 ) -> npt.NDArray[np.bool_]:
     """Bold of each row in simulated tables, (tables, rows).
@@ -37,6 +40,7 @@ def bold(
         tables: Number of tables.
         worse_by: By how much the other methods are worse, in residual deviations.
         uneven: The deviation of the first method; the others have 1.
+        log_deviation: Standard deviation of the logarithms of the methods' deviations, which are drawn for each table.
         seed: Of the random numbers.
     """
     random = np.random.default_rng([seed, rows, seeds])
@@ -45,7 +49,8 @@ def bold(
     found = []
     for _ in range(tables):
         shared = random.normal(scale=3.0, size=seeds)
-        values = means + shared + deviations * random.normal(size=(rows, seeds))
+        scatter = deviations * np.exp(log_deviation * random.normal(size=(rows, 1)))
+        values = means + shared + scatter * random.normal(size=(rows, seeds))
         found.append(comparison_with_best(values).bold)
     return np.array(found)
 
@@ -76,6 +81,25 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
             yield f"| {rows} x {seeds} | {d:.2f} | {percents} |"
 
 
+def lines_of_spreads(options: argparse.Namespace) -> Iterator[str]:
+    """The table of methods whose deviations differ: how often a given best method is not bold."""
+    spreads = (0.0, 0.7, 1.0)
+    yield (
+        f"| rows x seeds | {' | '.join(f'log deviations N(0, {of:g})' for of in spreads)} |"
+        " equal ones, worse by 4 sd: not bold |"
+    )
+    yield "|---|---|---|---|---|"
+    for rows in options.rows:
+        for seeds in options.seeds:
+            shares = [
+                (~bold(rows, seeds, tables=options.tables, log_deviation=of)[:, -1]).mean()
+                for of in spreads
+            ]
+            worse = bold(rows, seeds, tables=options.tables, worse_by=4.0, seed=2)[:, :-1]
+            percents = " | ".join(f"{100 * share:.1f} %" for share in (*shares, (~worse).mean()))
+            yield f"| {rows} x {seeds} | {percents} |"
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
@@ -84,7 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tables", type=int, default=4000)
     parser.add_argument("--rows", type=int, nargs="+", default=[2, 10, 27])
     parser.add_argument("--seeds", type=int, nargs="+", default=[3, 5, 10])
-    for line in lines(parser.parse_args(arguments)):
+    parser.add_argument("--spreads", action="store_true")
+    options = parser.parse_args(arguments)
+    for line in lines_of_spreads(options) if options.spreads else lines(options):
         print(line, flush=True)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from calibench.leaderboard.columns import COSTS, Column
 from calibench.leaderboard.table import Row, Table
 from calibench.statistics import FEWEST_SEEDS
+from calibench.tables.grid import SCATTER
 
 if TYPE_CHECKING:
     from calibench.statistics import BestComparison
@@ -20,8 +21,8 @@ OF_NETWORKS = (
     "(one seed; paired bootstrap over test examples)"
 )
 
-WELCH = "more than twice the others' deviation, so compared by Welch's form"
-NAMED = 2  # columns that the line on Welch's form names
+WELCH = "more than 1.25 times the others' deviation, so compared by Welch's test with Bonferroni"
+NOISY = f"{SCATTER} bold for its own scatter alone: with the others' deviation it would not be"
 
 ByExamples = Callable[[Column, Sequence[Row]], Sequence[bool] | None]
 """Tells which of several runs, one a row, may be the best on the test examples; None if it cannot."""
@@ -65,8 +66,10 @@ def _mark(column: Column, rows: Sequence[Row], by_examples: ByExamples, said: _S
     enough = [row for row, count in zip(rows, counts, strict=True) if count >= FEWEST_SEEDS]
     if len(enough) > 1:
         found = over_seeds(column, enough)
-        for row, bold, behind in zip(enough, found.bold, found.differences, strict=True):
-            row.values[column].tied, row.values[column].behind = bold, behind
+        for place, row in enumerate(enough):
+            value = row.values[column]
+            value.tied, value.behind = found.bold[place], found.differences[place]
+            value.noisy = place in found.noisy
         if found.seeds >= FEWEST_SEEDS:
             said.compared[column] = enough, found
         else:
@@ -96,7 +99,7 @@ def _lines(table: Table, said: _Said) -> Iterator[str]:
         yield f"bold: {PROMISE}"
         yield from _unseen(table, said)
         yield from _seeds(table, said)
-        yield from _apart(said)
+        yield from apart_lines([found for _, found in said.compared.values()])
     if said.by_examples:
         yield f"bold: {OF_NETWORKS}"
     yield from _too_few(said)
@@ -148,20 +151,12 @@ def _seeds(table: Table, said: _Said) -> Iterator[str]:
         yield f"compared over the {seeds} of {most} seeds that all rows share: {', '.join(titles)}"
 
 
-def _apart(said: _Said) -> Iterator[str]:
-    """The rows with Welch's form."""
-    named: dict[str, list[str]] = {}
-    for column, (rows, found) in said.compared.items():
-        for place in found.apart:
-            named.setdefault(rows[place].label, []).append(column.title)
-    yield from apart_line(named)
-
-
-def apart_line(named: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The line that names rows with Welch's form, each with its columns, or their number if they are many; if any."""
-    parts = (
-        f"{label} ({', '.join(titles) if len(titles) <= NAMED else f'{len(titles)} columns'})"
-        for label, titles in named.items()
+def apart_lines(compared: Sequence[BestComparison]) -> Iterator[str]:
+    """How many values have Welch's test, and what the mark of noisy ones means, if there are any."""
+    apart, values = (
+        sum(map(len, of)) for of in zip(*((c.apart, c.bold) for c in compared), strict=True)
     )
-    if named:
-        yield f"{WELCH}: {', '.join(parts)}"
+    if apart:
+        yield f"{WELCH}: {apart} of {values} values"
+    if any(found.noisy for found in compared):
+        yield NOISY

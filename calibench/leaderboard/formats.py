@@ -45,7 +45,7 @@ def _number(column: Column, value: Value) -> Number:
     if math.isnan(value.mean):
         return MISSING
     std = "" if math.isnan(value.std) else column.show(value.std)
-    return Number(column.show(value.mean), std, best=value.tied, marked=value.marked)
+    return Number(column.show(value.mean), std, best=value.tied, mark=value.mark)
 
 
 _CSV_COLUMNS = (
@@ -120,7 +120,14 @@ def _seeds(value: Value) -> dict[str, Any]:
     seeds = {str(seed): of_seed for seed, of_seed in value.seeds.items()}
     spread = {"mean": value.mean, "std": value.std}
     verdict = value.verdict._asdict() if value.verdict else {}
-    return {**spread, **verdict, "tied": value.tied, "behind": value.behind, "seeds": seeds}
+    return {
+        **spread,
+        **verdict,
+        "tied": value.tied,
+        "noisy": value.noisy,
+        "behind": value.behind,
+        "seeds": seeds,
+    }
 
 
 _TIDY_COLUMNS = (

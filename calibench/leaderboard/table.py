@@ -18,6 +18,8 @@ from calibench.leaderboard.records import Problem, Record, Results, Settings
 from calibench.leaderboard.variants import row_variants
 from calibench.runs.key import RAW, TEST, Key
 from calibench.statistics import Verdict, mean_std, verdict_over_seeds
+from calibench.tables.floors import MARK
+from calibench.tables.grid import SCATTER
 
 
 class Implied(NamedTuple):
@@ -53,6 +55,7 @@ class Value:
         behind: How much worse it is than the best of the others, over the seeds that all share; None if it was not
             compared.
         verdict: Floor and p-value of a calibration error, over all its seeds; None if some seed has none.
+        noisy: Whether it is bold for its own scatter alone (see `BestComparison`).
     """
 
     seeds: Mapping[int, float]
@@ -61,11 +64,17 @@ class Value:
     n_bins: int | None = None
     behind: float | None = None
     verdict: Verdict | None = None
+    noisy: bool = False
 
     @property
     def marked(self) -> bool:
         """Whether it is marked by a small circle: a calibration error not above its floor at 5 %."""
         return self.verdict is not None and self.verdict.marked
+
+    @property
+    def mark(self) -> str:
+        """What follows it in a table."""
+        return f"{MARK if self.marked else ''}{SCATTER if self.noisy else ''}"
 
     @cached_property
     def _mean_std(self) -> tuple[float, float]:

@@ -157,7 +157,7 @@ def _numbers(value: Value) -> list[Any] | None:
         return None
     known = [short(value.mean), short(value.std), int(value.tied), len(value.seeds)]
     verdict = [short(value.verdict.floor), short(value.verdict.p)] if value.verdict else None
-    return [*known, verdict, int(value.marked)] if verdict else known
+    return [*known, verdict, value.mark] if verdict or value.mark else known
 
 
 def _shift(table: Table, row: Row) -> Json:

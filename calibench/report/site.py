@@ -151,9 +151,7 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
 
 
 def _text(entry: Entry) -> str:
-    if isinstance(entry, str):
-        return entry
-    return f"{entry.text}{'°' if entry.marked else ''}"
+    return entry if isinstance(entry, str) else f"{entry.text}{entry.mark}"
 
 
 def _picture(record: Record, kind: str, bins: int) -> bytes:

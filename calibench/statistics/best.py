@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,17 +26,19 @@ class BestComparison:
         bold: Whether a row may be the best.
         differences: How much worse a row's mean is than the best of the others', negative if it is ahead; NaN for a row
             that was not compared, inf for one that is infinitely worse.
-        detectable: The true difference from the best with which a row loses its bold in 80 % of such tables; NaN if
-            nothing was compared.
+        detectable: The true difference from the best with which a row loses its bold in 80 % of tables of such spreads:
+            the median of the rows; NaN if nothing was compared.
         seeds: How many seeds all compared rows share.
-        apart: Rows with a residual deviation of more than twice the others', which have the Welch form.
+        apart: Rows with a residual deviation of more than `spread.TRIGGER` times the others', which have Welch's form.
+        noisy: Those of them that are bold for their own scatter alone: with the others' deviation they would not be.
     """
 
     bold: tuple[bool, ...]
     differences: tuple[float, ...]
     detectable: float
     seeds: int
-    apart: tuple[int, ...]
+    apart: tuple[int, ...] = ()
+    noisy: tuple[int, ...] = ()
 
 
 def comparison_with_best(
@@ -48,9 +50,10 @@ def comparison_with_best(
     """Compare each row of a table with the best of the others.
 
     Two-way layout, seed = block: s^2 is the residual mean square with (K - 1)(S - 1) degrees of freedom, and row i is
-    bold unless mean_i - (best mean of the others) > d s sqrt(2 / S), d Dunnett's one-sided value. Rows with
-    more than twice the others' residual deviation have Welch's form (see `spread`). The best method is bold with
-    probability 1 - level, wherever it was looked for; that others are not bold is not promised.
+    bold unless mean_i - (best mean of the others) > d s sqrt(2 / S), d Dunnett's one-sided value. Rows with more than
+    1.25 times the others' residual deviation are compared one by one: Welch's t-test (1947), Bonferroni over the
+    K - 1 comparisons (see `spread`). The best method is bold with probability 1 - level, wherever it was looked for;
+    that others are not bold is not promised.
 
     Args:
         values: (rows, seeds); a missing run is NaN. Compared are the seeds that all rows share which have any.
@@ -126,33 +129,51 @@ def _compared(
     bold = np.zeros(len(means), dtype=bool)
     detectable = math.nan
     apart: tuple[int, ...] = ()
+    noisy: tuple[int, ...] = ()
     if layout is not None and len(layout[1]) == 1:
         bold[layout[1]] = True  # the others are infinitely worse
     elif layout is not None:
         of, rows = layout
         found = spread(of, len(rows))
-        bold[rows] = _may_be_best(means[rows], found, of.counts, level)
-        detectable = _detectable(found, of.counts, level)
+        pooled = replace(found, variances=np.full(len(rows), found.pooled), apart=())
+        test, others = (_Test.of(each, of.counts, level) for each in (found, pooled))
+        bold[rows], steady = test.may_be_best(means[rows]), others.may_be_best(means[rows])
+        detectable = test.detectable(int(means[rows].argmin()))
         apart = tuple(int(rows[row]) for row in found.apart)
-    return BestComparison(tuple(bold.tolist()), _behind(means), detectable, seeds, apart)
+        noisy = tuple(int(rows[row]) for row in found.apart if bold[rows[row]] > steady[row])
+    return BestComparison(tuple(bold.tolist()), _behind(means), detectable, seeds, apart, noisy)
 
 
-def _may_be_best(
-    means: Floats, found: Spread, counts: Floats, level: float
-) -> npt.NDArray[np.bool_]:
-    variances, degrees = found.of_differences(counts)
-    limit = np.empty_like(degrees)
-    for nu in np.unique(degrees):
-        limit[degrees == nu] = critical_value(len(means) - 1, float(nu), level=level)
-    margins = limit * np.sqrt(variances) + _EQUAL * np.abs(means).max()
-    return np.asarray((np.subtract.outer(means, means) <= margins).all(axis=1))
+@dataclass(frozen=True)
+class _Test:
+    """The tests of all pairs of rows, (K, K) each: standard errors, their degrees of freedom, limits in them."""
 
+    errors: Floats
+    degrees: Floats
+    limits: Floats
 
-def _detectable(found: Spread, counts: Floats, level: float) -> float:
-    """For two pooled rows with the usual number of seeds."""
-    critical = critical_value(len(counts) - 1, found.pooled_degrees, level=level)
-    shift = visible_shift(critical, found.pooled_degrees)
-    return shift * math.sqrt(2 * found.pooled / float(np.median(counts)))
+    @classmethod
+    def of(cls, found: Spread, counts: Floats, level: float) -> _Test:
+        """Dunnett's limits for pairs of pooled rows, Student's with Bonferroni for the others."""
+        from scipy.special import stdtrit
+
+        variances, own = found.of_differences(counts)
+        pooled, others = np.isnan(own), len(counts) - 1
+        limit = critical_value(others, found.pooled_degrees, level=level)
+        limits = np.where(pooled, limit, stdtrit(own, 1 - level / others))
+        return cls(np.sqrt(variances), np.where(pooled, found.pooled_degrees, own), limits)
+
+    def may_be_best(self, means: Floats) -> npt.NDArray[np.bool_]:
+        margins = self.limits * self.errors + _EQUAL * np.abs(means).max()
+        return np.asarray((np.subtract.outer(means, means) <= margins).all(axis=1))
+
+    def detectable(self, best: int) -> float:
+        """Of the row in the middle, by how far behind the best one it may be."""
+        reach = self.limits[best] * self.errors[best]
+        reach[best] = -math.inf
+        middle = int(reach.argsort()[(len(reach) + 1) // 2])
+        shift = visible_shift(float(self.limits[best, middle]), float(self.degrees[best, middle]))
+        return shift * float(self.errors[best, middle])
 
 
 def _behind(means: Floats) -> tuple[float, ...]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 HOLE = "—"
+SCATTER = "~"
+"""The mark of a value that is bold for its own scatter alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Number:
         interval: The ends of its interval, empty if there is none.
         best: Whether it is among the best of its column: bold.
         lacking: Whether something of it is missing: yellow in a terminal.
-        marked: Whether it is a calibration error that is not above its floor: a small circle follows it.
+        mark: What follows it: a small circle (`floors.MARK`), `SCATTER`, both or nothing.
     """
 
     text: str
@@ -27,7 +29,7 @@ class Number:
     interval: tuple[str, ...] = ()
     best: bool = False
     lacking: bool = False
-    marked: bool = False
+    mark: str = ""
 
 
 MISSING = Number(HOLE, lacking=True)

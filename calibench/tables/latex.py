@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from calibench.ground.output import printable
-from calibench.tables.floors import MARK
 from calibench.tables.grid import Entry, Grid, Heading, Number, grouped, stacked
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
@@ -94,7 +93,7 @@ def _number_width(number: Number, narrow: bool) -> float:
     std = f"±{number.std}" if narrow else f" ± {number.std}"
     interval = f" [{', '.join(number.interval)}]" if number.interval else ""
     spread = _points(std) * (_SCRIPT if narrow else 1) if number.std else 0
-    return _points(f"{number.text}{interval}") + spread + 4 * number.marked
+    return _points(f"{number.text}{interval}") + spread + 4 * len(number.mark)
 
 
 _BOLD = 1.15  # how much wider bold letters are
@@ -139,7 +138,7 @@ def _entry(entry: Entry, *, narrow: bool) -> str:
     text = escaped(entry.text) + (rf"{{\scriptsize {std}}}" if std and narrow else std)
     interval = f" [{', '.join(entry.interval)}]" if entry.interval else ""
     bold = rf"\textbf{{{text}}}" if entry.best else text
-    return f"{bold}{escaped(MARK) if entry.marked else ''}{interval}"
+    return f"{bold}{escaped(entry.mark)}{interval}"
 
 
 def escaped(text: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from calibench.ground.output import printable
-from calibench.tables.floors import MARK
 from calibench.tables.grid import Entry, Grid
 
 
@@ -30,8 +29,7 @@ def _entry(entry: Entry) -> str:
         return _escaped(entry)
     text = f"{entry.text} ± {entry.std}" if entry.std else entry.text
     interval = f" [{', '.join(entry.interval)}]" if entry.interval else ""
-    mark = MARK if entry.marked else ""
-    return f"{f'**{text}**' if entry.best else text}{mark}{interval}"
+    return f"{f'**{text}**' if entry.best else text}{entry.mark}{interval}"
 
 
 def _escaped(text: str) -> str:

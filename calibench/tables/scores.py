@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from calibench.statistics import Verdict
-from calibench.tables.floors import note
+from calibench.tables.floors import MARK, note
 from calibench.tables.grid import Number
 from calibench.tables.titles import metric_info
 
@@ -54,8 +54,8 @@ class Scores:
         ends = [row[end] for end in ("low", "high") if row.get(end) is not None]
         value, *interval = (_shown(number, measure.metric) for number in (row["value"], *ends))
         verdict = Verdict.of(row)
-        marked = verdict is not None and verdict.marked
-        return Number(value, interval=tuple(interval), best=bool(row.get("best")), marked=marked)
+        mark = MARK if verdict is not None and verdict.marked else ""
+        return Number(value, interval=tuple(interval), best=bool(row.get("best")), mark=mark)
 
     def floor_note(
         self, columns: Iterable[Measure], of: Iterable[tuple[str, str | None]]

@@ -15,7 +15,6 @@ from rich.segment import Segment, Segments
 
 from calibench.ground.console import Terminal
 from calibench.ground.output import printable
-from calibench.tables.floors import MARK
 from calibench.tables.grid import Entry, Grid, Heading, Number, grouped, stacked
 
 PIPE_WIDTH = 100
@@ -177,17 +176,17 @@ class _Ends(NamedTuple):
     """What may follow the numbers of a column: where one has it, the others have a space."""
 
     star: str
-    circle: str
+    marks: int
 
     def of(self, number: Number) -> str:
         """What follows a number."""
-        last = ((self.star, number.best), (self.circle, number.marked))
-        return "".join(sign if has else " " * len(sign) for sign, has in last)
+        star = self.star if number.best else " " * len(self.star)
+        return star + number.mark.ljust(self.marks)
 
 
 def _ends(column: Sequence[Entry], starred: bool) -> _Ends:
-    marked = any(isinstance(entry, Number) and entry.marked for entry in column)
-    return _Ends("*" if starred else "", MARK if marked else "")
+    marks = max((len(entry.mark) for entry in column if isinstance(entry, Number)), default=0)
+    return _Ends("*" if starred else "", marks)
 
 
 def _printed(column: Heading, entry: Entry, ends: _Ends, narrow: bool) -> list[_Line]:

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from calibench.leaderboard import Column, leaderboard
-from calibench.leaderboard.bold import PROMISE, mark_best
+from calibench.leaderboard.bold import NOISY, PROMISE, mark_best
+from calibench.leaderboard.formats import grid as as_grid
 from calibench.leaderboard.table import Row, Table, Value
 from calibench.statistics import Verdict, comparison_with_best
+from calibench.tables.markdown import markdown
 from tests.leaderboard.test_table import write
 from tests.run_folders import write_run
 
@@ -94,10 +96,26 @@ def test_a_row_with_more_deviation_has_welchs_form_and_is_named(tmp_path: Path) 
         write(tmp_path, loss, *[at + seed for seed in jitter])
     write(tmp_path, "E", 0.1, 0.4, 0.7)
     assert tied(tmp_path) == {"A": True, "B": False, "C": False, "D": False, "E": True}
-    assert (
-        "more than twice the others' deviation, so compared by Welch's form: E (3 columns)"
-        in said(tmp_path)
+    welch = (
+        "more than 1.25 times the others' deviation, so compared by Welch's test with Bonferroni"
     )
+    assert f"{welch}: 3 of 60 values" in said(tmp_path)
+
+
+def test_what_is_bold_for_its_own_scatter_alone_is_marked(tmp_path: Path) -> None:
+    """With the others' deviation of .001, E would be .3 behind; A is ahead and so has no mark."""
+    for loss, at in (("A", 0.1), ("B", 0.2), ("C", 0.3), ("D", 0.4)):
+        jitter = (0.001, -0.001, 0.0) if loss in "AC" else (-0.001, 0.0, 0.001)
+        write(tmp_path, loss, *[at + seed for seed in jitter])
+    write(tmp_path, "E", 0.1, 0.4, 0.7)
+    (table,) = leaderboard(tmp_path).tables
+    assert {row.loss: row.values[NLL].mark for row in table.rows} == dict.fromkeys("ABCD", "") | {
+        "E": "~"
+    }
+    assert NOISY in said(tmp_path).splitlines()
+    grid = markdown(as_grid(table, []))
+    assert "**0.400 ± 0.300**~ |" in grid
+    assert "**0.100 ± 0.001** |" in grid
 
 
 def test_an_infinite_loss_is_worse(tmp_path: Path) -> None:

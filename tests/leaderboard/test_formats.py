@@ -75,7 +75,7 @@ def test_json_holds_every_seed(results: Path, capsys: pytest.CaptureFixture[str]
     assert behind == [pytest.approx(-0.02), pytest.approx(0.02), None, None]
     assert 0 < table["detectable"]["nll"] < 0.02
     assert infinite["cells"]["nll"] == {
-        "mean": "inf", "std": None, "tied": False, "behind": None, "seeds": {"1": "inf"},
+        "mean": "inf", "std": None, "tied": False, "noisy": False, "behind": None, "seeds": {"1": "inf"},
     }  # fmt: skip
     assert infinite["missing"] == {"2": "no run", "3": "no run"}
 

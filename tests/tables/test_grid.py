@@ -175,7 +175,7 @@ def test_csv_is_read_back() -> None:
 
 def test_values_at_their_floor_have_a_small_circle_and_stay_aligned() -> None:
     columns = [Heading("loss", label=True, left=True), Heading("ECE %"), Heading("NLL")]
-    rows = [["a", Number("1.10", marked=True), "0.3"], ["b", Number("12.00", best=True), "0.2"]]
+    rows = [["a", Number("1.10", mark="°"), "0.3"], ["b", Number("12.00", best=True), "0.2"]]
     grid = Grid("t", columns, rows)
     assert "| a | 1.10° | 0.3 |" in markdown(grid)
     assert r"a & 1.10$^\circ$ & 0.3" in latex(grid)

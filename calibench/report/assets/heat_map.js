@@ -24,7 +24,7 @@ function heatTable(rows, metric, calibrators) {
     const share = Number.isFinite(badness(row, c)) ? (badness(row, c) - low) / (high - low || 1) : 1;
     const classes = ["heat", badness(row, c) === low ? "least" : ""].join(" ");
     const spread = cell[1] == null ? "" : ` ±${show(metric, cell[1])}`;
-    return el("td", { class: classes, style: `--share: ${(100 * share).toFixed(0)}%`, title: `${row.label}, ${c}: ${show(metric, cell[0])}${spread}` }, show(metric, cell[0]), cell[5] ? "°" : null);
+    return el("td", { class: classes, style: `--share: ${(100 * share).toFixed(0)}%`, title: `${row.label}, ${c}: ${show(metric, cell[0])}${spread}` }, show(metric, cell[0]), cell[5] || null);
   };
   const table = document.getElementById("heat-map");
   table.tHead.replaceChildren(el("tr", {}, el("th", { class: "text name", scope: "col" }, "loss"), ...calibrators.map((c) => el("th", { scope: "col", title: c }, short(c)))));
