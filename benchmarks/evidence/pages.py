@@ -28,8 +28,8 @@ from calibench.analyses.posthoc.summary import (
     frame,
     summarised,
 )
-from calibench.runs.key import RAW
 from calibench.statistics import LEVEL
+from calibench.statistics.number import RAW
 from calibench.statistics.pairs import Runs, beats
 from calibench.statistics.stratified import Interval
 from calibench.tables.markdown import markdown

@@ -37,7 +37,7 @@ from calibench.doctor.choice import choose
 from calibench.doctor.gain import nll
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.predictions.files import Reader
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 
 torch.set_num_threads(1)
 

@@ -22,7 +22,7 @@ from calibench.doctor.gain import Gain, nll
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.scoring import log_probabilities
 from calibench.ground.threads import in_threads
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 
 _VALUES = 500_000  # log-probabilities that are fitted on; of more examples some are drawn, at least so many:
 _ROWS = 2000

@@ -11,12 +11,12 @@ from calibench.doctor.diagnosis import Diagnosis, diagnose
 from calibench.doctor.examples import Examples
 from calibench.evaluation.calibrate import save_calibrator
 from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.evaluation.command import labelled_as
 from calibench.ground.bar import with_progress
 from calibench.ground.output import say
 from calibench.ground.threads import one_thread
 from calibench.predictions.files import Reader
 from calibench.predictions.pairs import ConfidencePairs
+from calibench.predictions.together import labelled_as
 from calibench.runs import Predictions
 
 

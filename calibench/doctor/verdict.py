@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from calibench.doctor.examples import Examples
 from calibench.evaluation.floors import Floors, Numbers
-from calibench.evaluation.sentences import sentence
 from calibench.metrics.cells import TopLabelError
 from calibench.metrics.equal_width_error import EqualWidthError
 from calibench.metrics.kuiper_error import KuiperError
+from calibench.tables.sentences import sentence
 
 _N_BINS = 15  # of the ECE that is named beside the verdict
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         posterior_confidence,
         posterior_values,
     )
-    from calibench.runs.key import RAW
+    from calibench.statistics.number import RAW
 
 __all__ = [
     "OOD_SCORES",

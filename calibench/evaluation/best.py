@@ -11,8 +11,8 @@ import numpy as np
 
 from calibench.evaluation.labels import MACRO
 from calibench.evaluation.scoring import Row
-from calibench.runs.key import RAW, Key
 from calibench.statistics import Verdict
+from calibench.statistics.number import RAW, Key
 from calibench.statistics.replicates import best_by_replicates
 from calibench.tables.titles import direction
 

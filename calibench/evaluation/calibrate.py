@@ -16,12 +16,12 @@ from calibench import calibrators
 from calibench.calibrators import Calibrator
 from calibench.config.catalogue import classes
 from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.evaluation.command import labelled_as
 from calibench.evaluation.fitting import check_fittable
 from calibench.evaluation.scoring import fit_calibrator
 from calibench.ground.errors import near_matches
 from calibench.ground.output import say
 from calibench.predictions.files import Reader
+from calibench.predictions.together import labelled_as
 from calibench.runs import FORMAT, Predictions, check_archive, corrupt_if_it_fails, write_output
 
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.

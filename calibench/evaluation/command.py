@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from calibench.calibrators import Calibrator
@@ -22,17 +20,18 @@ from calibench.evaluation.evaluation import Evaluation, Watch
 from calibench.evaluation.fitting import check_fittable
 from calibench.evaluation.of_pairs import evaluate_pairs
 from calibench.evaluation.scoring import Row, fit_calibrator
-from calibench.evaluation.sentences import sentences
-from calibench.evaluation.sheet import CSV_COLUMNS, sheets
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
 from calibench.predictions.files import Reader, further_sets
 from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
-from calibench.runs import FORMAT, Predictions, corrupt_if_it_fails, json_bytes, write_output
-from calibench.runs.key import RAW
+from calibench.predictions.together import check_together, labelled_as, short_names, with_posterior
+from calibench.runs import FORMAT, Predictions, json_bytes, write_output
+from calibench.statistics.number import RAW
 from calibench.tables.csv_text import csv_text
+from calibench.tables.evaluation import CSV_COLUMNS, sheets
 from calibench.tables.grid import Grid
 from calibench.tables.markdown import markdown
+from calibench.tables.sentences import sentences
 from calibench.tables.terminal import show
 
 
@@ -258,12 +257,12 @@ def models(
         for name, (kind, paths) in (own | further_sets(options)).items()
         if paths
     }
-    _check_together(sets)
+    check_together(sets)
     if options.posterior:
         sets["test"] = [with_posterior(part, options.posterior) for part in sets["test"]]
     members = {
         name: {which: parts[position] for which, parts in sets.items()}
-        for position, name in enumerate(_names(options.test))
+        for position, name in enumerate(short_names(options.test))
     }
     if len(members) == 1:
         return {"model": next(iter(members.values()))}
@@ -280,63 +279,3 @@ def _fitted_on_members(name: str | None, val: Sequence[Predictions]) -> list[Cal
     for part in val:
         check_fittable(part)
     return [fit_calibrator(calibrator_named(name), part) for part in val]
-
-
-def labelled_as(predictions: Predictions, split: str, kind: str, path: str) -> Predictions:
-    """Predictions with the split and kind that the command line gives them.
-
-    Raises:
-        ValueError: If the file itself names another kind, or lacks labels that are needed.
-    """
-    if kind in ("val", "test") and predictions.kind not in ("", kind):
-        said = f"the {predictions.kind} set `{predictions.split}`"
-        raise ValueError(f"{path} says it is {said}: it cannot be `--{kind}`.")
-    if kind != "ood" and len(predictions.target) and predictions.target.min() < 0:
-        raise ValueError(f"{path} has examples without a label, which `--{kind}` needs.")
-    return replace(predictions, metadata={**predictions.metadata, "split": split, "kind": kind})
-
-
-def with_posterior(predictions: Predictions, path: str) -> Predictions:
-    """Predictions with the class distributions of a file.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        CorruptRun: If it holds something else than a distribution for each example.
-    """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    with corrupt_if_it_fails(f"`--posterior {path}`"):
-        posterior = np.load(path, allow_pickle=False)
-        metadata = {**predictions.metadata, "posterior": Path(path).name}
-        return replace(predictions, posterior=posterior, metadata=metadata)
-
-
-def _check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
-    """Raise a ValueError unless all sets have the same members and classes, and validation is not the test set."""
-    first = sets["test"][0]
-    for name, parts in sets.items():
-        if len(parts) != len(sets["test"]):
-            counts = f"`{name}` has {len(parts)} files and `test` {len(sets['test'])}"
-            raise ValueError(f"{counts}: one a member is needed.")
-        for part in parts:
-            if part.outputs != first.outputs:
-                raise ValueError(f"`{name}` has {part.outputs}, `test` {first.outputs}.")
-            if len(part.target) == 0:
-                raise ValueError(f"`{name}` holds no examples.")
-    for val, test in zip(sets.get("val", []), sets["test"], strict=False):
-        if np.array_equal(val.logits, test.logits):
-            same = "`--val` and `--test` hold the same predictions"
-            raise ValueError(f"{same}: that would fit on the test set.")
-
-
-def _names(paths: Sequence[str]) -> list[str]:
-    """A short name of each file: the part of its path that differs from the others', without the suffix."""
-    parts = [Path(path).with_suffix("").parts for path in paths]
-    first, last = _shared(parts), _shared([part[::-1] for part in parts])
-    names = ["/".join(part[first : len(part) - last]) for part in parts]
-    return names if len(set(names)) == len(paths) else [f"{i}" for i in range(1, len(paths) + 1)]
-
-
-def _shared(parts: Sequence[Sequence[str]]) -> int:
-    """The number of leading parts that all paths share."""
-    return len(list(takewhile(lambda column: len(set(column)) == 1, zip(*parts, strict=False))))

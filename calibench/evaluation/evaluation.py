@@ -33,13 +33,13 @@ from calibench.evaluation.scoring import (
     predicted_log_probabilities,
     reference_rows,
 )
-from calibench.evaluation.sheet import sheets
 from calibench.evaluation.whole_set import Refinement, Scored
 from calibench.ground.arguments import numbers_of_bins
 from calibench.ground.threads import in_threads
 from calibench.runs import Predictions
-from calibench.runs.key import RAW, Key
+from calibench.statistics.number import RAW, Key
 from calibench.statistics.resamples import Resamples
+from calibench.tables.evaluation import sheets
 from calibench.tables.markdown import markdown
 
 LABELLED = ("", "val", "test", "shift")

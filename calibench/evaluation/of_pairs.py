@@ -17,7 +17,7 @@ from calibench.ground.arguments import numbers_of_bins
 from calibench.metrics.cells import TopLabelError
 from calibench.metrics.panel import errors
 from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.statistics.resamples import Resamples
 from calibench.tables.titles import TEST_METRICS, metric_info
 

@@ -18,7 +18,7 @@ from calibench.metrics.posterior import posterior_values
 from calibench.metrics.probabilities import log_softmax
 from calibench.metrics.score_sums import brier_sum, true_class
 from calibench.runs import Predictions
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.tables.titles import POSTERIOR_METRICS
 
 if TYPE_CHECKING:  # five seconds of imports, which files of logits do without

@@ -21,20 +21,17 @@ from calibench.store import (
     Entry,
     Folder,
     Kept,
-    Listed,
     add,
     add_imported,
     mark_verified,
-    place_of,
     pull,
     push,
-    read_index,
     results_folder,
 )
-from calibench.store.index import listed
+from calibench.store.listing import entries_of, listing
 from calibench.store.moving import chosen
 from calibench.store.places import is_url
-from calibench.tables.grid import Grid, Heading, Number, headings
+from calibench.tables.grid import Grid, Number, headings
 from calibench.tables.scores import Scores, measures
 from calibench.tables.terminal import show
 
@@ -116,30 +113,8 @@ def _list(options: argparse.Namespace) -> int:
     text, *more = options.what or ["store"]
     if more:
         raise UsageError(f"`{more[0]}` is one argument too many")
-    show(_listing(_rows(text)))
+    show(listing(entries_of(text)))
     return 0
-
-
-def _rows(text: str) -> list[Listed]:
-    place = place_of(text) if is_url(text) else Folder(results_folder(text))
-    try:
-        return read_index(place)
-    except FileNotFoundError:
-        if is_url(text):
-            raise UsageError(f"{text} is no store: it has no index.parquet.") from None
-        return listed(place)
-
-
-def _listing(rows: Iterable[Listed]) -> Grid:
-    left = ("entry", "sets", "claimed", "of", "kept as", "verified by")
-    columns = [Heading(title, label=title == "entry", left=True) for title in left]
-    columns += [Heading("examples"), Heading("kB")]
-    lines = [
-        [row.name, " ".join(row.sets), " ".join(row.claimed), row.outputs, row.precision, row.verified,
-         str(row.examples), f"{row.bytes / 1e3:.0f}"]
-        for row in rows
-    ]  # fmt: skip
-    return Grid("", columns, lines, [f"{len(lines)} entries"])
 
 
 def _add(options: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from calibench.evaluation.scoring import Row
 from calibench.evaluation.settings import built
 from calibench.ground.lazily import load
 from calibench.runs import CorruptRun, Predictions, with_present_calibrators
-from calibench.runs.key import RAW, Key
+from calibench.statistics.number import RAW, Key
 from calibench.store import Entry
 from calibench.store.packing import ROUNDING
 

@@ -8,7 +8,7 @@ from itertools import product
 
 from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.table import Row, Table, Value
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.tables.published import (
     PAPERS,
     Published,

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Self
 
-from calibench.runs.key import RAW, Key
+from calibench.statistics.number import RAW, Key
 from calibench.tables.titles import METRICS, TEST_METRICS, Metric, initials, metric_info
 
 ANY = "*"  # stands for every calibrator

@@ -25,7 +25,7 @@ from calibench.leaderboard.reading import Wanted, read_results
 from calibench.leaderboard.records import Results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.runs import write_output
-from calibench.runs.key import VAL, Key
+from calibench.statistics.number import VAL, Key
 from calibench.store import add_results_argument
 from calibench.tables.published import PAPERS
 from calibench.tables.titles import METRICS

@@ -13,7 +13,7 @@ from calibench.ground.output import loading
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row
-from calibench.runs.key import RAW, TEST
+from calibench.statistics.number import RAW, TEST
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calibench.leaderboard.table import Table
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.tables.floors import note
 from calibench.tables.titles import initials
 

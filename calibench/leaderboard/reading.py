@@ -28,8 +28,8 @@ from calibench.runs import (
     with_present_names,
 )
 from calibench.runs.folder import SEED
-from calibench.runs.key import RAW, Key
 from calibench.statistics import Verdict
+from calibench.statistics.number import RAW, Key
 from calibench.store import results_folder
 from calibench.tables.titles import add_described
 

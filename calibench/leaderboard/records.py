@@ -9,8 +9,8 @@ from typing import Any
 
 from calibench.leaderboard.columns import FAR, NEAR, SHIFT
 from calibench.runs import Cell
-from calibench.runs.key import Key
 from calibench.statistics import Verdict
+from calibench.statistics.number import Key
 
 Settings = Mapping[str, Any]
 

@@ -16,8 +16,8 @@ from calibench.leaderboard.columns import ANY, FAR, GROUPS, NEAR, SHIFT, Column
 from calibench.leaderboard.labels import row_labels
 from calibench.leaderboard.records import Problem, Record, Results, Settings
 from calibench.leaderboard.variants import row_variants
-from calibench.runs.key import RAW, TEST, Key
 from calibench.statistics import Verdict, mean_std, verdict_over_seeds
+from calibench.statistics.number import RAW, TEST, Key
 from calibench.tables.floors import MARK
 from calibench.tables.grid import SCATTER
 

@@ -13,7 +13,7 @@ from calibench.evaluation.scoring import log_probabilities
 from calibench.leaderboard.records import Record
 from calibench.plots.example_scores import ExampleScores, load_predictions
 from calibench.runs import Predictions, read_json
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 
 
 def calibrated(record: Record, split: str, name: str) -> ExampleScores:

@@ -20,7 +20,7 @@ from calibench.plots.kinds import KINDS
 from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.request import Request
 from calibench.plots.style import WIDTHS, room_of
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.store import add_results_argument
 
 DESCRIPTION = """\

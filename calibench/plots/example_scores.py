@@ -16,7 +16,7 @@ from calibench.leaderboard.records import Record
 from calibench.plots.reliability import Reliability, reliability
 from calibench.plots.smooth_reliability import SmoothReliability, smooth_reliability
 from calibench.runs import Predictions
-from calibench.runs.key import TEST
+from calibench.statistics.number import TEST
 
 Floats = npt.NDArray[np.floating]
 

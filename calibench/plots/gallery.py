@@ -12,7 +12,7 @@ from calibench.plots.picture import Picture
 from calibench.plots.request import Request
 from calibench.plots.style import room_of
 from calibench.runs import CorruptRun, write_output
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 
 TS = "TemperatureScaling"
 

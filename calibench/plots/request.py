@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
 from calibench.plots.over_epochs import OverEpochs
-from calibench.runs.key import RAW, TEST
+from calibench.statistics.number import RAW, TEST
 
 if TYPE_CHECKING:
     from calibench.plots.example_scores import ExampleScores

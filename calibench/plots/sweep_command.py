@@ -13,7 +13,7 @@ from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.picture import Picture
 from calibench.plots.style import WIDTHS, legend_below, panels
 from calibench.plots.varied import draw_lines, lines_of, points
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.store import add_results_argument
 
 METRICS = ("nll", "ece", "adaptive_ece", "classwise_ece", "error")

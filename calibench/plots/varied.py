@@ -16,7 +16,7 @@ from calibench.leaderboard.records import Record
 from calibench.leaderboard.table import implied_by, keys_of, value_at
 from calibench.plots.style import color, line, logarithmic, marker, tidied
 from calibench.runs import evaluated_calibrators, read_json
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.tables.titles import initials
 
 if TYPE_CHECKING:

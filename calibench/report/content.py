@@ -21,7 +21,7 @@ from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row, Table, Value, build_tables
 from calibench.report.pictures import curves, pictures, short, use_one_core
 from calibench.runs import json_or_nothing
-from calibench.runs.key import RAW, TEST, VAL
+from calibench.statistics.number import RAW, TEST, VAL
 from calibench.tables.titles import METRICS
 
 Json = dict[str, Any]

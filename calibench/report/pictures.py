@@ -15,7 +15,7 @@ from calibench.plots.curves import Curve, risk_coverage_curve, roc
 from calibench.plots.example_scores import ExampleScores, load_predictions
 from calibench.plots.training import training_curves
 from calibench.runs import CorruptRun
-from calibench.runs.key import RAW, TEST
+from calibench.statistics.number import RAW, TEST
 
 Json = dict[str, Any]
 Pair = list[Sequence[float | str | None]]

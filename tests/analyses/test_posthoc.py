@@ -22,7 +22,7 @@ from calibench.evaluation import Evaluation, evaluate
 from calibench.ground.processes import spread
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.store import add
 from tests.evaluation.examples import predictions
 

@@ -15,7 +15,7 @@ from calibench.doctor import choice as of_doctor
 from calibench.doctor.choice import choose
 from calibench.doctor.diagnosis import diagnose
 from calibench.doctor.gain import Gain, nll
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 
 from .examples import examples
 

@@ -18,7 +18,7 @@ from calibench.evaluation.bootstrap import RESAMPLED
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.options import DEFAULT, unfolded
 from calibench.runs import Predictions
-from calibench.runs.key import Key
+from calibench.statistics.number import Key
 
 from .examples import predictions, saved
 

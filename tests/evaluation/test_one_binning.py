@@ -12,7 +12,7 @@ from calibench.evaluation.scoring import predicted_log_probabilities
 from calibench.plots.example_scores import ExampleScores
 from calibench.plots.reliability import reliability
 from calibench.runs import Predictions
-from calibench.runs.key import Key
+from calibench.statistics.number import Key
 from calibench.statistics.resamples import Resamples
 
 

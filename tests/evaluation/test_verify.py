@@ -21,7 +21,7 @@ from calibench.evaluation.further_metrics import blocks_named
 from calibench.evaluation.settings import spelled_out
 from calibench.evaluation.verify import tolerance, verify
 from calibench.runs import Predictions, read_json, write_json
-from calibench.runs.key import Key
+from calibench.statistics.number import Key
 from calibench.store.packing import rounded
 from tests.run_folders import write_run
 

@@ -4,7 +4,7 @@ import pytest
 
 from calibench.leaderboard import Column
 from calibench.leaderboard.table import keys_of
-from calibench.runs.key import Key
+from calibench.statistics.number import Key
 from calibench.tables.titles import initials, metric_info
 
 

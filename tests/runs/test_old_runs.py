@@ -11,7 +11,7 @@ import pytest
 from calibench.cli import configuration_of, main
 from calibench.leaderboard import leaderboard
 from calibench.runs import Predictions, Run, with_present_calibrators
-from calibench.runs.key import Key
+from calibench.statistics.number import Key
 from calibench.training.fit import fit
 
 OLD = Path(__file__).parents[1] / "reference" / "run_of_0.1.0"

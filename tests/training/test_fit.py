@@ -19,7 +19,7 @@ from calibench.cli import configuration_of, main
 from calibench.evaluation.crossfit import nll_after_temperature
 from calibench.ground.errors import UsageError
 from calibench.runs import Predictions, Run
-from calibench.runs.key import Key
+from calibench.statistics.number import Key
 from calibench.training import fit as training
 from calibench.training.environment import environment
 from calibench.training.experiment import Experiment

@@ -21,7 +21,7 @@ from calibench.evaluation.scoring import log_probabilities, values
 from calibench.evaluation.settings import calibrator_of
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 
 BINS = 15
 

@@ -23,8 +23,8 @@ from calibench.ground.processes import spread
 from calibench.ground.threads import one_thread
 from calibench.predictions.files import Reader
 from calibench.runs import write_output
-from calibench.runs.key import RAW
 from calibench.runs.lock import held
+from calibench.statistics.number import RAW
 from calibench.tables.markdown import markdown
 from calibench.tables.terminal import show
 from calibench.tables.titles import direction

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from calibench.ground.errors import UsageError, near_matches
 from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.style import WIDTHS
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.tables.titles import initials, metric_info
 
 if TYPE_CHECKING:

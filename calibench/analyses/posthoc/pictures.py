@@ -14,7 +14,7 @@ from calibench.analyses.posthoc.summary import SCORES, TS, Summary
 from calibench.plots.critical_difference import draw_critical_difference
 from calibench.plots.picture import Picture
 from calibench.plots.style import GREY, PALETTE, color, legend_below, line, panel, panels, tidied
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.tables.titles import metric_info
 
 if TYPE_CHECKING:

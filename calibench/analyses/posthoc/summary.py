@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.statistics.ranks import RankComparison, compare_ranks
 from calibench.statistics.stratified import Interval
 from calibench.tables.grid import Grid, Heading, Number, headings

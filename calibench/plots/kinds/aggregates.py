@@ -16,7 +16,7 @@ from calibench.plots.kinds.naming import after, scale_of, with_bins
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request
 from calibench.plots.style import GREY, PALETTE, panel, tidied
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.statistics.stratified import Interval, interquartile_mean, probability_of_improvement
 
 if TYPE_CHECKING:

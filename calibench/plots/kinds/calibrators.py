@@ -15,7 +15,7 @@ from calibench.plots.kinds.naming import place_of, scale_of, short, with_bins
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request
 from calibench.plots.style import legend_below, panels
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 
 
 def heat_map(request: Request) -> Picture:

@@ -13,8 +13,8 @@ from calibench.plots.kinds.naming import after
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request
 from calibench.plots.style import GREY, color, legend_below, line, logarithmic, panels, tidied
-from calibench.runs.key import RAW, TEST
 from calibench.statistics import mean_std
+from calibench.statistics.number import RAW, TEST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

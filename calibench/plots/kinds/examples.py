@@ -13,7 +13,7 @@ from calibench.plots.kinds.naming import after, row_title
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request
 from calibench.plots.style import label_outer, legend_below, panel, panels
-from calibench.runs.key import RAW, TEST
+from calibench.statistics.number import RAW, TEST
 
 POINTS = 500  # of a curve
 

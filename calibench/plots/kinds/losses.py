@@ -15,7 +15,7 @@ from calibench.plots.request import Request
 from calibench.plots.style import legend_below, panel, panels
 from calibench.plots.tradeoff import draw_shift, draw_tradeoff
 from calibench.plots.training import draw_curves, training_curves
-from calibench.runs.key import TEST, VAL
+from calibench.statistics.number import TEST, VAL
 
 
 def curves(request: Request) -> Picture:

@@ -8,7 +8,7 @@ from typing import Any
 
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.tables.titles import initials
 
 

@@ -13,7 +13,7 @@ from calibench.leaderboard.versions import counted
 from calibench.report.reproduce.lines import Line, Ours
 from calibench.report.reproduce.machines import in_multiples, machine, timed_on
 from calibench.runs import Run, evaluated_calibrators, former_defaults, read_json
-from calibench.runs.key import Key
+from calibench.statistics.number import Key
 from calibench.store import results_folder
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Setting, Suite, load_suite

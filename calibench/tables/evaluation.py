@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from calibench.config.catalogue import class_called, value_names
-from calibench.evaluation.scoring import Row
-from calibench.runs.key import RAW
+from calibench.statistics.number import RAW
 from calibench.tables.grid import Entry, Grid, Heading, Number
 from calibench.tables.scores import Measure, Scores, detection, measures
 from calibench.tables.titles import (
@@ -17,6 +17,8 @@ from calibench.tables.titles import (
     metric_info,
     metrics_of_set,
 )
+
+Row = Mapping[str, Any]
 
 CSV_COLUMNS = (
     "model", "split", "calibrator", "metric", "score", "n_bins", "value", "low", "high", "best", "floor", "p",

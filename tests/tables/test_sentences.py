@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
-from calibench.evaluation.sentences import sentence, sentences
 from calibench.runs import Predictions
+from calibench.tables.sentences import sentence, sentences
 
 pytestmark = pytest.mark.usefixtures("all_draws")
 
