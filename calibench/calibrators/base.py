@@ -23,6 +23,9 @@ Array = npt.NDArray[Any]
 class Calibrator(TakesSavedShapes, ABC):
     """A map from logits to probabilities, fitted on held-out logits.
 
+    A class that is masked, whose logit is -inf, has the probability 0 after any calibrator; a row with NaN or inf, or
+    in which every class is masked, becomes NaN.
+
     A subclass implements `_fit` and `_log_prob`, which get float64 logits; every class can be built
     without arguments and never owns a network or a loader. What is fitted lives in buffers, which are
     None before: they are filled by `fit` or by `load_state_dict`, whatever their shape, they
@@ -121,7 +124,7 @@ class Calibrator(TakesSavedShapes, ABC):
 
     @abstractmethod
     def _log_prob(self, logits: Tensor) -> Tensor:
-        """Calibrated log-probabilities of float64 logits, (N, K) -> (N, K)."""
+        """Calibrated log-probabilities of finite float64 logits, (N, K) -> (N, K)."""
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         """As `_fit`, with weights (N,) whose mean is 1."""
@@ -135,7 +138,8 @@ class Calibrator(TakesSavedShapes, ABC):
                 f"{type(self).__name__} has not been fitted: call `fit(logits, target)` first."
             )
         check_scores(logits)
-        return self._log_prob(logits.double())
+        wide = logits.double()
+        return _without_masked(self._log_prob(_unmasked(wide)), wide)
 
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
         values = values.to(logits.dtype)
@@ -151,6 +155,31 @@ class WeightedCalibrator(Calibrator, ABC):
     @abstractmethod
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         """Fill the buffers from checked float64 logits (N, K), targets (N,) and weights (N,) whose mean is 1."""
+
+
+_NEGLIGIBLE = 30.0
+"""Distance from the largest logit at which a class counts less than rounding: its probability is 1e-13."""
+
+
+def _unmasked(logits: Tensor) -> Tensor:
+    """Logits in which masked classes have a finite one, below all others, and rows that hold NaN or inf are 0."""
+    top = logits.amax(dim=1, keepdim=True)
+    finite = torch.where(logits.isneginf(), torch.inf, logits)
+    lowest = torch.minimum(finite.amin(dim=1, keepdim=True), top - _NEGLIGIBLE)
+    return torch.where(top.isfinite(), torch.where(logits.isneginf(), lowest, logits), 0.0)
+
+
+def _without_masked(log_prob: Tensor, logits: Tensor) -> Tensor:
+    """Log-probabilities with 0 for the masked classes, the others renormalised; NaN in rows with NaN or inf.
+
+    Where a calibrator leaves nothing to the other classes, they get what the logits say.
+    """
+    masked = logits.isneginf()
+    rest = log_prob.masked_fill(masked, -torch.inf)
+    total = rest.logsumexp(dim=1, keepdim=True)
+    renormalised = torch.where(total.isneginf(), logits.log_softmax(dim=1), rest - total)
+    found = torch.where(masked.any(dim=1, keepdim=True), renormalised, log_prob)
+    return torch.where(logits.amax(dim=1, keepdim=True).isfinite(), found, torch.nan)
 
 
 def _with_mean_one(weight: Tensor, target: Tensor) -> Tensor:
@@ -191,4 +220,6 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
         raise ValueError(
             "`logits` must be finite, got nan or inf (clip probabilities before taking their log)."
         )
+    if (largest := float(logits.abs().max())) > torch.finfo(torch.float32).max:
+        raise ValueError(f"`logits` must be finite in float32, got {largest:.3g}.")
     check_class_indices(target, logits.shape[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -63,6 +64,8 @@ def predictions_of(
             f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}."
         )
     names = found.pop(CLASS_NAMES, None)
+    if names is not None:
+        check_distinct([str(name) for name in names])
     labels = as_array(found.get(TARGET, np.full(len(values), UNKNOWN)))
     if are_labels(values, labels, metadata_of(found), task):
         labels = labels if TARGET in found else np.full(values.shape, UNKNOWN)
@@ -78,6 +81,15 @@ def predictions_of(
     if names is not None:
         found["metadata"] = np.array(json.dumps({CLASS_NAMES: [str(name) for name in names]}))
     return Predictions.of({**found, LOGITS: logits, TARGET: known})
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Raise a ValueError if two classes or labels have one name, by which their columns could not be told apart."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"more than one class is called `{twice[0]}`: each needs a name of its own."
+        )
 
 
 def _renamed(arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -23,6 +23,7 @@ from calibench.predictions.arrays import (
     TARGET,
     Array,
     as_array,
+    check_distinct,
     predictions_of,
 )
 from calibench.predictions.pairs import CONFIDENCE, CORRECT, PAIR_NAMES, ConfidencePairs, pairs_of
@@ -182,7 +183,12 @@ def _csv(path: Path) -> dict[str, Array]:
 
     columns = range(checked_cells(path))  # what follows them in a row is empty
     reading = {"encoding": "utf-8-sig", "skipinitialspace": True}
-    return _table(pd.read_csv(path, index_col=False, usecols=columns, **reading))
+    table = pd.read_csv(path, index_col=False, usecols=columns, **reading)
+    header = pd.read_csv(path, header=None, nrows=1, usecols=columns, dtype=str, **reading)
+    # as they are written: pandas tells two of one name apart by a number
+    written = zip(header.iloc[0], table.columns, strict=True)
+    table.columns = pd.Index([made if pd.isna(name) else name for name, made in written])
+    return _table(table)
 
 
 def _parquet(path: Path) -> dict[str, Array]:
@@ -232,6 +238,7 @@ LABEL_COLUMN = "label:"
 
 def _table_of_labels(frame: pd.DataFrame, names: list[str]) -> dict[str, Array]:
     """Of several labels an example: the columns `NAME` as one array of probabilities, those `label:NAME` as labels."""
+    check_distinct(names)
     place = {name: number for number, name in enumerate(names)}
     labels = [name for name in names if name.startswith(LABEL_COLUMN)]
     wanted = [name.removeprefix(LABEL_COLUMN).strip() for name in labels]

@@ -15,6 +15,7 @@ from calibench.ground.tasks import MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.runs.files import FORMAT, atomic_file, corrupt_if_it_fails, plain
 from calibench.runs.label_files import arrays_of, read_labels, store_of
 from calibench.runs.labels import LabelTable, label_metadata, two_class
+from calibench.runs.logits import in_single_precision
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Predictions:
     `LabelTable`); in files they are logits and targets (N, L). Whoever reads them need not know.
 
     Attributes:
-        logits: (N, K) float32.
+        logits: (N, K) float32; of wider numbers, up to a constant of each row (see `in_single_precision`).
         target: (N,) int64 class indices; -1 where an out-of-distribution set has no labels.
         metadata: Format version, split name, kind (`val`, `test`, `ood`, `shift`), `distance` (`near` or `far`, of an
             `ood` set), class names, training class counts, data fingerprint, caveats; with these no reader needs the
@@ -50,8 +51,6 @@ class Predictions:
         if target.shape != logits.shape[:1] or not np.issubdtype(target.dtype, np.integer):
             given = f"{target.dtype} of shape {target.shape}"
             raise ValueError(f"`target` must be {len(logits)} integers, got {given}.")
-        if np.isnan(logits).any():
-            raise ValueError("`logits` must not contain NaN.")
         if len(target) and (target.min() < -1 or target.max() >= logits.shape[1]):
             k = logits.shape[1]
             raise ValueError(f"`target` must lie in [0, {k}), or be -1 where unknown.")
@@ -59,7 +58,7 @@ class Predictions:
             raise ValueError(f"`ids` must have {self.examples} entries, got {len(self.ids)}.")
         if self.posterior is not None:
             object.__setattr__(self, "posterior", _distributions(self.posterior, logits.shape))
-        object.__setattr__(self, "logits", np.ascontiguousarray(logits, dtype=np.float32))
+        object.__setattr__(self, "logits", in_single_precision(logits))
         object.__setattr__(self, "target", target.astype(np.int64))
 
     @classmethod
@@ -173,7 +172,7 @@ class Predictions:
         """
         logits, offset = arrays["logits"], arrays.get("offset")
         if offset is not None:
-            logits = logits.astype(np.float32) + offset[:, None]
+            logits = logits.astype(np.float64) + offset[:, None]
         optional = (arrays.get("ids"), arrays.get("posterior"))
         return cls.of_outputs(logits, arrays["target"], metadata_of(arrays), *optional)
 

@@ -112,6 +112,39 @@ def test_gives_distributions_in_the_dtype_of_the_logits(
 
 
 @every_calibrator
+def test_a_masked_class_stays_at_0_and_nan_is_never_a_probability(
+    calibrator: type[Calibrator],
+) -> None:
+    one, logits = fitted(calibrator), over_confident(n=6)[0].double()
+    plain = one(logits)
+    logits[1, 2] = logits[2, :2] = -torch.inf
+    logits[3, 1], logits[4, 0], logits[5] = torch.nan, torch.inf, -torch.inf
+    for dtype in (torch.float64, torch.float32):
+        probs, log_probs = one(logits.to(dtype)), one.log_prob(logits.to(dtype))
+        assert torch.equal(probs[0].double(), plain[0]) or dtype != torch.float64
+        assert (probs[[1, 2, 2], [2, 0, 1]] == 0).all()
+        assert torch.allclose(probs[1:3].sum(1), torch.ones(2, dtype=dtype))
+        assert torch.isneginf(log_probs[[1, 2, 2], [2, 0, 1]]).all()
+        assert probs[3:].isnan().all()
+        assert log_probs[3:].isnan().all()
+
+
+@every_calibrator
+def test_logits_beyond_float32_are_refused_in_one_line(calibrator: type[Calibrator]) -> None:
+    logits, target = over_confident(n=20)
+    with pytest.raises(ValueError, match="must be finite in float32"):
+        calibrator().fit(1e300 * logits.double(), target)
+
+
+def test_a_masked_class_leaves_the_temperature_of_the_others() -> None:
+    one, logits = fitted(calibrators.TemperatureScaling), over_confident(n=5)[0].double()
+    masked = logits.clone()
+    masked[:, 3] = -torch.inf
+    expected = (logits[:, :3] / one.parameters_dict()["temperature"]).softmax(dim=1)
+    assert torch.allclose(one(masked)[:, :3], expected, atol=1e-12)
+
+
+@every_calibrator
 def test_improves_the_nll_of_an_over_confident_model_or_its_confidence(
     calibrator: type[Calibrator],
 ) -> None:

@@ -81,6 +81,9 @@ def test_an_exact_zero_stays_unless_it_is_clipped(dtype: str, tmp_path: Path) ->
         ("a.csv", "x,label\nb,c\n", "a.csv: "),
         ("a.csv", "x,y,label\n0.5,0.4,0\n", "off by 0.1"),
         ("a.csv", "x,y,label\n0.5,0.5,0.5\n", "class indices"),
+        ("a.csv", "x,y,y,z,label\n0.5,0.2,0.2,0.1,y\n", "more than one class is called `y`"),
+        ("a.csv", "x, x ,label\n0.5,0.5,0\n", "more than one class is called `x`"),
+        ("a.csv", "x,x,label:x\n0.5,0.5,0\n", "more than one class is called `x`"),
         ("a.csv", "label,y,target\n0,0.5,0\n", "more than one column"),
         ("a.csv", "x,y,label\n0.5,0.5,z\n", "got 'z', none of the columns x, y"),
         ("a.csv", "x,y,label\n0.5,0.5,1\n0.5,0.5,2\n", "indices start at 0, so subtract 1"),
@@ -167,6 +170,14 @@ def test_arrays_that_are_something_else(
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(CorruptRun, match=message):
         Reader()(str(tmp_path / "a.npz"))
+
+
+def test_class_names_of_an_array_file_are_each_one_class(tmp_path: Path) -> None:
+    path = tmp_path / "t.npz"
+    names = np.array(["a", "b", "b", "c"])
+    np.savez(path, logits=np.eye(4), target=np.array(["a", "b", "b", "c"]), class_names=names)
+    with pytest.raises(CorruptRun, match=r"t\.npz: more than one class is called `b`"):
+        Reader()(str(path))
 
 
 def test_logits_that_look_like_probabilities_are_pointed_out(tmp_path: Path) -> None:
