@@ -26,6 +26,12 @@ warm_context(["calibench.training.fit", "sklearn.datasets", "tests.few_draws"])
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--rule`: only some rules of the contract tests."""
+    parser.addoption("--rule", default="", help="only rules of a contract that contain these words")
+
+
 REPOSITORY = Path(__file__).parent.parent
 SHARED = REPOSITORY.parent / "shared"
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 TESTS = Path(__file__).parent
 
@@ -46,3 +47,52 @@ def for_each(items: Iterable[Any]) -> Callable[[Callable[[Any], None]], Callable
         return test
 
     return decorate
+
+
+class Contract:
+    """What every class of a family promises: one test a class, which names each rule that the class breaks.
+
+        CONTRACT = Contract({"FocalLoss": ["FocalLoss", "FocalLoss gamma=2"], ...})
+
+        @CONTRACT.rule()
+        def a_rule_in_words(example: str) -> None: ...
+
+        test_contract = CONTRACT.test()
+
+    `pytest -k FocalLoss` runs the whole contract of that class, `--rule words` the rules whose name contains these.
+    """
+
+    def __init__(self, examples_of: Mapping[str, Collection[Any]]) -> None:
+        self.examples_of = examples_of  # by name of the class
+        self.rules: list[tuple[Callable[[Any], None], Collection[str]]] = []
+
+    def rule(self, but: Collection[str] = ()) -> Callable[[Callable[[Any], None]], None]:
+        """Add a check of one example as a rule, which these classes break on purpose."""
+
+        def add(check: Callable[[Any], None]) -> None:
+            assert set(but) <= self.examples_of.keys(), set(but) - self.examples_of.keys()
+            self.rules.append((check, but))
+
+        return add
+
+    def test(self) -> Callable[[str, pytest.FixtureRequest], None]:
+        """The test of a class: all its rules on all its examples."""
+
+        @pytest.mark.parametrize("name", sorted(self.examples_of))
+        def test(name: str, request: pytest.FixtureRequest) -> None:
+            words = request.config.getoption("rule")
+            errors, broken = [], {}
+            for check, but in self.rules:
+                rule = check.__name__.replace("_", " ")
+                for example in self.examples_of[name] if name not in but and words in rule else ():
+                    torch.manual_seed(0)
+                    try:
+                        check(example)
+                    except (Exception, pytest.fail.Exception) as error:
+                        error.add_note(f"rule: {rule}, checking {example}")
+                        errors.append(error)
+                        broken[rule] = True
+            if errors:
+                raise BaseExceptionGroup(f"{name} breaks: {'; '.join(broken)}", errors)
+
+        return test

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import itertools
 import pickle
 from abc import ABC
 from functools import cache
@@ -16,7 +15,7 @@ from torch import Tensor
 from calibench import calibrators
 from calibench.calibrators import Calibrator
 from calibench.config.catalogue import classes
-from tests.examples import for_each
+from tests.examples import Contract
 
 EXPORTED = [getattr(calibrators, name) for name in calibrators.__all__]
 # A class with ABC among its bases is no calibrator itself: it wraps others, which have no defaults.
@@ -38,7 +37,7 @@ GO_BY_ROWS = {
 }
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-every_calibrator = for_each(CALIBRATORS)
+CONTRACT = Contract({calibrator.__name__: [calibrator] for calibrator in CALIBRATORS})
 
 
 def over_confident(n: int = 400, k: int = 4) -> tuple[Tensor, Tensor]:
@@ -64,23 +63,23 @@ def test_all_names_each_calibrator_once() -> None:
     assert {c.__name__ for c in CALIBRATORS} == set(classes("calibrators"))
 
 
-@every_calibrator
-def test_first_line_names_the_source(calibrator: type[Calibrator]) -> None:
+@CONTRACT.rule()
+def first_line_names_the_source(calibrator: type[Calibrator]) -> None:
     first = inspect.getdoc(calibrator).splitlines()[0]
     assert len(first) <= 95
     assert first.endswith(").")
 
 
-@every_calibrator
-def test_arguments_are_keywords_with_defaults_and_types(calibrator: type[Calibrator]) -> None:
+@CONTRACT.rule()
+def arguments_are_keywords_with_defaults_and_types(calibrator: type[Calibrator]) -> None:
     for parameter in inspect.signature(calibrator).parameters.values():
         assert parameter.kind is parameter.KEYWORD_ONLY
         assert parameter.default is not parameter.empty
         assert parameter.annotation is not parameter.empty
 
 
-@every_calibrator
-def test_use_before_fit_says_so(calibrator: type[Calibrator]) -> None:
+@CONTRACT.rule()
+def use_before_fit_says_so(calibrator: type[Calibrator]) -> None:
     logits, target = over_confident()
     model = calibrator()
     assert not model.fitted
@@ -92,27 +91,23 @@ def test_use_before_fit_says_so(calibrator: type[Calibrator]) -> None:
     assert model.fitted
 
 
-@for_each(itertools.product(CALIBRATORS, DTYPES))
-def test_gives_distributions_in_the_dtype_of_the_logits(
-    case: tuple[type[Calibrator], torch.dtype],
-) -> None:
-    (logits, target), (calibrator, dtype) = over_confident(), case
-    model = calibrator().fit(logits.to(dtype), target.int())
-    probs, log_probs = model(logits.to(dtype)), model.log_prob(logits.to(dtype))
-    assert probs.dtype == log_probs.dtype == dtype
-    assert probs.shape == log_probs.shape == logits.shape
-    assert (probs >= 0).all()
-    eps = torch.finfo(dtype).eps
-    torch.testing.assert_close(
-        probs.double().sum(1), torch.ones(len(probs)).double(), atol=8 * eps, rtol=0
-    )
-    torch.testing.assert_close(
-        log_probs.double().exp(), probs.double(), atol=8 * eps, rtol=16 * eps
-    )
+@CONTRACT.rule()
+def gives_distributions_in_the_dtype_of_the_logits(calibrator: type[Calibrator]) -> None:
+    logits, target = over_confident()
+    for dtype in DTYPES:
+        model = calibrator().fit(logits.to(dtype), target.int())
+        probs, log_probs = model(logits.to(dtype)), model.log_prob(logits.to(dtype))
+        assert probs.dtype == log_probs.dtype == dtype
+        assert probs.shape == log_probs.shape == logits.shape
+        assert (probs >= 0).all()
+        eps, ones = torch.finfo(dtype).eps, torch.ones(len(probs)).double()
+        torch.testing.assert_close(probs.double().sum(1), ones, atol=8 * eps, rtol=0)
+        close = {"atol": 8 * eps, "rtol": 16 * eps}
+        torch.testing.assert_close(log_probs.double().exp(), probs.double(), **close)
 
 
-@every_calibrator
-def test_a_masked_class_stays_at_0_and_nan_is_never_a_probability(
+@CONTRACT.rule()
+def a_masked_class_stays_at_0_and_nan_is_never_a_probability(
     calibrator: type[Calibrator],
 ) -> None:
     one, logits = fitted(calibrator), over_confident(n=6)[0].double()
@@ -129,8 +124,8 @@ def test_a_masked_class_stays_at_0_and_nan_is_never_a_probability(
         assert log_probs[3:].isnan().all()
 
 
-@every_calibrator
-def test_logits_beyond_float32_are_refused_in_one_line(calibrator: type[Calibrator]) -> None:
+@CONTRACT.rule()
+def logits_beyond_float32_are_refused_in_one_line(calibrator: type[Calibrator]) -> None:
     logits, target = over_confident(n=20)
     with pytest.raises(ValueError, match="must be finite in float32"):
         calibrator().fit(1e300 * logits.double(), target)
@@ -144,8 +139,8 @@ def test_a_masked_class_leaves_the_temperature_of_the_others() -> None:
     assert torch.allclose(one(masked)[:, :3], expected, atol=1e-12)
 
 
-@every_calibrator
-def test_improves_the_nll_of_an_over_confident_model_or_its_confidence(
+@CONTRACT.rule()
+def improves_the_nll_of_an_over_confident_model_or_its_confidence(
     calibrator: type[Calibrator],
 ) -> None:
     logits, target = over_confident()
@@ -155,8 +150,8 @@ def test_improves_the_nll_of_an_over_confident_model_or_its_confidence(
     assert gap < 0.5 * (logits.softmax(1).amax(1).double().mean() - accuracy).abs()
 
 
-@every_calibrator
-def test_state_dict_round_trip_is_exact(calibrator: type[Calibrator]) -> None:
+@CONTRACT.rule()
+def state_dict_round_trip_is_exact(calibrator: type[Calibrator]) -> None:
     logits, target = over_confident()
     model = fitted(calibrator)
     loaded = calibrator()
@@ -169,8 +164,8 @@ def test_state_dict_round_trip_is_exact(calibrator: type[Calibrator]) -> None:
     assert other.parameters_dict() == model.parameters_dict()
 
 
-@every_calibrator
-def test_pickles_and_keeps_its_precision(calibrator: type[Calibrator]) -> None:
+@CONTRACT.rule()
+def pickles_and_keeps_its_precision(calibrator: type[Calibrator]) -> None:
     logits, _ = over_confident()
     model = fitted(calibrator)
     expected = model.log_prob(logits)
@@ -178,15 +173,15 @@ def test_pickles_and_keeps_its_precision(calibrator: type[Calibrator]) -> None:
     assert torch.equal(model.half().log_prob(logits), expected)
 
 
-@every_calibrator
-def test_fitting_again_forgets_the_first_fit(calibrator: type[Calibrator]) -> None:
+@CONTRACT.rule()
+def fitting_again_forgets_the_first_fit(calibrator: type[Calibrator]) -> None:
     logits, target = over_confident()
     twice = calibrator().fit(logits[:100] * 3, target[:100]).fit(logits, target)
     assert torch.equal(twice.log_prob(logits), fitted(calibrator).log_prob(logits))
 
 
-@every_calibrator
-def test_leaves_its_input_and_the_random_state_alone(calibrator: type[Calibrator]) -> None:
+@CONTRACT.rule()
+def leaves_its_input_and_the_random_state_alone(calibrator: type[Calibrator]) -> None:
     logits, target = over_confident()
     logits, target = logits.double(), target.clone()
     kept, state = (logits.clone(), target.clone()), torch.get_rng_state()
@@ -196,8 +191,8 @@ def test_leaves_its_input_and_the_random_state_alone(calibrator: type[Calibrator
     assert torch.equal(torch.get_rng_state(), state)
 
 
-@every_calibrator
-def test_calibrated_probabilities_need_no_host_synchronisation(
+@CONTRACT.rule()
+def calibrated_probabilities_need_no_host_synchronisation(
     calibrator: type[Calibrator],
 ) -> None:
     """On the meta device a look at a value raises. `fit` looks at values: at its input, and for when to stop."""
@@ -205,8 +200,8 @@ def test_calibrated_probabilities_need_no_host_synchronisation(
     assert model(torch.empty(30, 4, device="meta")).shape == (30, 4)
 
 
-@every_calibrator
-def test_rows_are_independent_and_a_constant_changes_nothing(
+@CONTRACT.rule()
+def rows_are_independent_and_a_constant_changes_nothing(
     calibrator: type[Calibrator],
 ) -> None:
     logits, target = (
@@ -223,8 +218,8 @@ def test_rows_are_independent_and_a_constant_changes_nothing(
     torch.testing.assert_close(model(coarse + 64.0), model(coarse))
 
 
-@every_calibrator
-def test_parameters_dict_holds_plain_numbers(calibrator: type[Calibrator]) -> None:
+@CONTRACT.rule()
+def parameters_dict_holds_plain_numbers(calibrator: type[Calibrator]) -> None:
     for name, value in fitted(calibrator).parameters_dict().items():
         assert isinstance(name, str)
         values = value if isinstance(value, list) else [value]
@@ -232,8 +227,8 @@ def test_parameters_dict_holds_plain_numbers(calibrator: type[Calibrator]) -> No
         assert all(type(entry) is float for entry in values)
 
 
-@every_calibrator
-def test_weights_are_copies_or_refused(calibrator: type[Calibrator]) -> None:
+@CONTRACT.rule()
+def weights_are_copies_or_refused(calibrator: type[Calibrator]) -> None:
     logits, target = (part[:150] for part in over_confident())
     copies = torch.arange(150) % 3
     if not calibrator().takes_weights:
@@ -274,9 +269,11 @@ MALFORMED = {
 }
 
 
-@for_each(itertools.product(CALIBRATORS, MALFORMED))
-def test_malformed_input_is_one_clear_error(case: tuple[type[Calibrator], str]) -> None:
-    calibrator, name = case
-    logits, target, error, message = MALFORMED[name]
-    with pytest.raises(error, match=message):
-        calibrator().fit(logits, target)
+@CONTRACT.rule()
+def malformed_input_is_one_clear_error(calibrator: type[Calibrator]) -> None:
+    for logits, target, error, message in MALFORMED.values():
+        with pytest.raises(error, match=message):
+            calibrator().fit(logits, target)
+
+
+test_contract = CONTRACT.test()

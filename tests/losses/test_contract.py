@@ -6,6 +6,7 @@ import copy
 import inspect
 import io
 import pickle
+from collections import defaultdict
 from collections.abc import Sequence
 
 import pytest
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 import calibench.losses
 from calibench.losses import CalibrationLoss, PerExampleLoss
-from tests.examples import for_each
+from tests.examples import Contract
 from tests.losses.examples import (
     K,
     batch,
@@ -24,7 +25,10 @@ from tests.losses.examples import (
     value_and_grad,
 )
 
-NAMES = list(fresh_losses())
+EXAMPLES_OF: dict[str, list[str]] = defaultdict(list)
+for example, loss in fresh_losses().items():
+    EXAMPLES_OF[type(loss).__name__].append(example)
+CONTRACT = Contract(EXAMPLES_OF)
 
 
 def test_names_are_sorted_and_exist() -> None:
@@ -37,8 +41,8 @@ def test_every_exported_class_is_an_example() -> None:
     assert {type(loss) for loss in fresh_losses().values()} == set(exported_classes())
 
 
-@for_each(NAMES)
-def test_value_is_a_scalar_with_gradient(name: str) -> None:
+@CONTRACT.rule()
+def value_is_a_scalar_with_gradient(name: str) -> None:
     value, grad = value_and_grad(live_losses()[name], *batch())
     assert value.shape == ()
     assert value.dtype == torch.float64
@@ -48,11 +52,11 @@ def test_value_is_a_scalar_with_gradient(name: str) -> None:
 # These hold a factor constant on purpose; tests/losses/test_gradient_reweighting.py checks them.
 CONSTANT_FACTOR = {"BSCEGRALoss", "FocalGRALoss", "FLSDGRALoss", "DualFocalGRALoss"}
 CONSTANT_FACTOR |= {"ECEWeightedLoss"}
-SMOOTH = [name for name in NAMES if name.split()[0] not in CONSTANT_FACTOR]
+BATCH_COUPLED = {cls.__name__ for cls in exported_classes() if not issubclass(cls, PerExampleLoss)}
 
 
-@for_each(SMOOTH)
-def test_gradient_is_the_values_slope(name: str) -> None:
+@CONTRACT.rule(but=CONSTANT_FACTOR)
+def gradient_is_the_values_slope(name: str) -> None:
     logits, target = batch(7)
     assert torch.autograd.gradcheck(live_losses()[name], (logits.requires_grad_(), target))
 
@@ -64,8 +68,8 @@ def hessian_product(loss: CalibrationLoss, logits: Tensor, target: Tensor, along
     return second
 
 
-@for_each(SMOOTH)
-def test_second_derivative_is_the_gradients_slope(name: str) -> None:
+@CONTRACT.rule(but=CONSTANT_FACTOR)
+def second_derivative_is_the_gradients_slope(name: str) -> None:
     loss = live_losses()[name]
     logits, target = batch(7)
     along, step = torch.randn_like(logits), 1e-5
@@ -77,8 +81,8 @@ def test_second_derivative_is_the_gradients_slope(name: str) -> None:
     torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-8)
 
 
-@for_each(NAMES)
-def test_function_transforms(name: str) -> None:
+@CONTRACT.rule()
+def function_transforms(name: str) -> None:
     """torch.func sees the gradients that backward gives: grad, vmap, jacrev and what they compose to."""
     loss = live_losses()[name]
     batches = [batch(7, seed=seed) for seed in range(3)]
@@ -98,10 +102,9 @@ def test_function_transforms(name: str) -> None:
     torch.testing.assert_close((hessian * along).sum(dim=(2, 3)), product)
 
 
-@for_each(name for name, loss in fresh_losses().items() if isinstance(loss, PerExampleLoss))
-def test_gradients_of_each_example(name: str) -> None:
+@CONTRACT.rule(but=BATCH_COUPLED)
+def gradients_of_each_example(name: str) -> None:
     loss = live_losses()[name]
-    assert isinstance(loss, PerExampleLoss)
     logits, target = batch(7)
 
     def of_one(row: Tensor, label: Tensor) -> Tensor:
@@ -141,16 +144,16 @@ def test_every_variant_compiles_with_its_gradient() -> None:
     compiles_without_a_break(list(live_losses().values()), with_gradient=True)
 
 
-@for_each(NAMES)
-def test_adding_a_constant_to_a_row_changes_nothing(name: str) -> None:
+@CONTRACT.rule()
+def adding_a_constant_to_a_row_changes_nothing(name: str) -> None:
     loss = live_losses()[name]
     logits, target = batch()
     shifted = logits + 10 * torch.randn(len(logits), 1, dtype=torch.float64)
     torch.testing.assert_close(loss(shifted, target), loss(logits, target), rtol=1e-10, atol=1e-12)
 
 
-@for_each(NAMES)
-def test_permuting_the_batch_permutes_the_gradient(name: str) -> None:
+@CONTRACT.rule()
+def permuting_the_batch_permutes_the_gradient(name: str) -> None:
     loss = live_losses()[name]
     logits, target = batch()
     order = torch.randperm(len(target))
@@ -160,8 +163,8 @@ def test_permuting_the_batch_permutes_the_gradient(name: str) -> None:
     torch.testing.assert_close(grad_p, grad[order], rtol=1e-9, atol=1e-12)
 
 
-@for_each(NAMES)
-def test_permuting_the_classes_permutes_the_gradient(name: str) -> None:
+@CONTRACT.rule()
+def permuting_the_classes_permutes_the_gradient(name: str) -> None:
     logits, target = batch()
     counts = torch.tensor([500, 200, 90, 40, 15, 7])
     validation = batch(200, seed=1)
@@ -193,8 +196,8 @@ def finite(loss: CalibrationLoss, logits: Tensor, target: Tensor) -> Tensor:
     return grad
 
 
-@for_each(NAMES)
-def test_finite_where_the_logits_saturate(name: str) -> None:
+@CONTRACT.rule()
+def finite_where_the_logits_saturate(name: str) -> None:
     _, target = batch()
     for scale in (50.0, 1e2, 1e4):
         for rows in saturated(scale):
@@ -205,8 +208,8 @@ def test_finite_where_the_logits_saturate(name: str) -> None:
 INFINITE_WHERE_MASKED = {"LabelSmoothingLoss", "MarginLoss"}
 
 
-@for_each(name for name in NAMES if name.split()[0] not in INFINITE_WHERE_MASKED)
-def test_a_class_masked_in_the_whole_batch_has_no_gradient(name: str) -> None:
+@CONTRACT.rule(but=INFINITE_WHERE_MASKED)
+def a_class_masked_in_the_whole_batch_has_no_gradient(name: str) -> None:
     logits, target = batch(dtype=torch.float32)
     logits[:, -1] = -torch.inf
     grad = finite(live_losses()[name], logits, target % (K - 1))
@@ -214,15 +217,15 @@ def test_a_class_masked_in_the_whole_batch_has_no_gradient(name: str) -> None:
     assert grad.abs().sum() > 0
 
 
-@for_each(NAMES)
-def test_smallest_batches_are_finite(name: str) -> None:
+@CONTRACT.rule()
+def smallest_batches_are_finite(name: str) -> None:
     for n in (1, 2):
         for target in (torch.zeros(n, dtype=torch.int64), torch.arange(n)):
             finite(live_losses()[name], batch(n, dtype=torch.float32)[0], target)
 
 
-@for_each(NAMES)
-def test_bfloat16_is_computed_in_float32(name: str) -> None:
+@CONTRACT.rule()
+def bfloat16_is_computed_in_float32(name: str) -> None:
     loss = live_losses()[name]
     logits, target = batch(dtype=torch.bfloat16)
     expected, _ = value_and_grad(loss, logits.float(), target)
@@ -233,8 +236,8 @@ def test_bfloat16_is_computed_in_float32(name: str) -> None:
     torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-7)
 
 
-@for_each(NAMES)
-def test_state_survives_a_cast_and_a_checkpoint(name: str) -> None:
+@CONTRACT.rule()
+def state_survives_a_cast_and_a_checkpoint(name: str) -> None:
     loss = copy.deepcopy(live_losses()[name])
     logits, target = batch()
     before = {name: buffer.clone() for name, buffer in loss.named_buffers()}
@@ -252,8 +255,8 @@ def test_state_survives_a_cast_and_a_checkpoint(name: str) -> None:
     assert torch.equal(restored[0](logits, target), expected)
 
 
-@for_each(NAMES)
-def test_travels_to_another_process(name: str) -> None:
+@CONTRACT.rule()
+def travels_to_another_process(name: str) -> None:
     """Spawning launchers pickle the module."""
     loss = live_losses()[name]
     copied = pickle.loads(pickle.dumps(loss))
@@ -289,8 +292,8 @@ BAD_BATCHES = [
 ]
 
 
-@for_each(NAMES)
-def test_bad_batches_are_named(name: str) -> None:
+@CONTRACT.rule()
+def bad_batches_are_named(name: str) -> None:
     for logits, target, error, message in BAD_BATCHES:
         with pytest.raises(error, match=message):
             live_losses()[name](logits, target)
@@ -308,3 +311,6 @@ def test_docstring_is_one_short_line_with_its_source() -> None:
         first = (cls.__doc__ or "").splitlines()[0]
         assert len(first) <= 95, cls
         assert first.endswith(")."), cls
+
+
+test_contract = CONTRACT.test()

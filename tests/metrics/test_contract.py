@@ -6,6 +6,7 @@ import copy
 import inspect
 import io
 import pickle
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
@@ -22,7 +23,7 @@ from calibench.metrics.collection import PANEL
 from calibench.metrics.packed_columns import KINDS, PackedColumnsMetric
 from calibench.metrics.per_example import PerExampleMetric
 from calibench.tables.titles import METRICS
-from tests.examples import for_each
+from tests.examples import Contract
 from tests.metrics.cases import (
     K,
     assert_same,
@@ -35,11 +36,14 @@ from tests.metrics.cases import (
 )
 
 CASES = cases()
-every = for_each(CASES)
+CASES_OF: dict[str, list[str]] = defaultdict(list)
+for case, (build, _) in CASES.items():
+    CASES_OF[type(build()).__name__].append(case)
+CONTRACT = Contract(CASES_OF)
 
 
-@every
-def test_batches_in_any_order_give_the_function_of_the_whole(name: str) -> None:
+@CONTRACT.rule()
+def batches_in_any_order_give_the_function_of_the_whole(name: str) -> None:
     build, function = CASES[name]
     preds, target = batch(1000)
     shuffled = torch.randperm(1000, generator=torch.Generator().manual_seed(1))
@@ -50,8 +54,8 @@ def test_batches_in_any_order_give_the_function_of_the_whole(name: str) -> None:
     assert_same(computed(build(), (preds[:0], target[:0]), *parts), expected)
 
 
-@every
-def test_batches_without_rows_alone(name: str) -> None:
+@CONTRACT.rule()
+def batches_without_rows_alone(name: str) -> None:
     build, function = CASES[name]
     preds, target = batch(0)
     value = computed(build(), (preds, target))
@@ -59,8 +63,8 @@ def test_batches_without_rows_alone(name: str) -> None:
     assert_same(value, function(preds, target))
 
 
-@every
-def test_few_examples(name: str) -> None:
+@CONTRACT.rule()
+def few_examples(name: str) -> None:
     for n in (1, 2, 7):
         build, function = CASES[name]
         value = computed(build(), batch(n))
@@ -71,8 +75,8 @@ def test_few_examples(name: str) -> None:
         assert undefined or value.isfinite().all()
 
 
-@every
-def test_every_floating_type(name: str) -> None:
+@CONTRACT.rule()
+def every_floating_type(name: str) -> None:
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         build, function = CASES[name]
         preds, target = batch(400, dtype=dtype)
@@ -92,8 +96,8 @@ def functions_of(name: str, k: int) -> Callable[[torch.Tensor, torch.Tensor], ob
     )
 
 
-@every
-def test_one_class_and_two(name: str) -> None:
+@CONTRACT.rule()
+def one_class_and_two(name: str) -> None:
     ones = torch.ones(20, 1)
     value = flat(functions_of(name, 1)(ones, torch.zeros(20, dtype=torch.long)))
     perfect = torch.zeros_like(value)
@@ -109,8 +113,8 @@ def test_one_class_and_two(name: str) -> None:
     assert name == "group_error" or flat(functions_of(name, 2)(*batch(300, 2))).isfinite().all()
 
 
-@every
-def test_every_integer_type_of_targets(name: str) -> None:
+@CONTRACT.rule()
+def every_integer_type_of_targets(name: str) -> None:
     for dtype in (torch.int32, torch.int16, torch.int8, torch.uint8):
         build, function = CASES[name]
         preds, target = batch(100)
@@ -138,15 +142,15 @@ def test_functions_take_the_arguments_of_their_classes_in_the_same_order() -> No
         assert kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD}, cls
 
 
-@every
-def test_only_one_class_among_the_targets(name: str) -> None:
+@CONTRACT.rule()
+def only_one_class_among_the_targets(name: str) -> None:
     preds, _ = batch(300)
     value = computed(CASES[name][0](), (preds, torch.full((300,), 2)))
     assert name in ("class_error", "group_error") or value.isfinite().all()
 
 
-@every
-def test_all_confidences_equal(name: str) -> None:
+@CONTRACT.rule()
+def all_confidences_equal(name: str) -> None:
     preds = torch.full((100, K), 0.1)
     preds[:, 0] = 0.6
     target = torch.arange(100) % K
@@ -169,8 +173,8 @@ def test_all_confidences_equal(name: str) -> None:
         assert float(value) == 0  # what the papers' code says
 
 
-@every
-def test_reset_and_use_again(name: str) -> None:
+@CONTRACT.rule()
+def reset_and_use_again(name: str) -> None:
     build, function = CASES[name]
     metric = build()
     computed(metric, batch(100))
@@ -178,8 +182,8 @@ def test_reset_and_use_again(name: str) -> None:
     assert_same(computed(metric, batch(50, seed=3)), function(*batch(50, seed=3)))
 
 
-@every
-def test_merged_states(name: str) -> None:
+@CONTRACT.rule()
+def merged_states(name: str) -> None:
     build, function = CASES[name]
     (preds, target), rest = batch(300), batch(40, seed=9)
     first, second = build(), build()
@@ -195,8 +199,8 @@ def test_merged_states(name: str) -> None:
     assert_same(second.compute(), function(*both))
 
 
-@every
-def test_forward_gives_the_batch_and_keeps_the_whole(name: str) -> None:
+@CONTRACT.rule()
+def forward_gives_the_batch_and_keeps_the_whole(name: str) -> None:
     build, function = CASES[name]
     metric, (preds, target) = build(), batch(300)
     for rows in (slice(0, 100), slice(100, 300)):
@@ -204,8 +208,8 @@ def test_forward_gives_the_batch_and_keeps_the_whole(name: str) -> None:
     assert_same(metric.compute(), function(preds, target))
 
 
-@every
-def test_copies_and_pickles(name: str) -> None:
+@CONTRACT.rule()
+def copies_and_pickles(name: str) -> None:
     build, function = CASES[name]
     (preds, target), metric = batch(300), build()
     metric.update(preds[:100], target[:100])
@@ -215,8 +219,8 @@ def test_copies_and_pickles(name: str) -> None:
     assert_same(metric.compute(), function(preds[:100], target[:100]))
 
 
-@every
-def test_persistent_state_is_saved_and_loaded(name: str) -> None:
+@CONTRACT.rule()
+def persistent_state_is_saved_and_loaded(name: str) -> None:
     build, function = CASES[name]
     (preds, target), metric, loaded = batch(300), build(), build()
     metric.persistent(True)
@@ -230,8 +234,8 @@ def test_persistent_state_is_saved_and_loaded(name: str) -> None:
     assert_same(loaded.compute(), function(preds, target))
 
 
-@every
-def test_a_cast_of_the_parent_leaves_the_state(name: str) -> None:
+@CONTRACT.rule()
+def a_cast_of_the_parent_leaves_the_state(name: str) -> None:
     for dtype in (torch.bfloat16, torch.float16):
         build, function = CASES[name]
         parent = torch.nn.ModuleDict({"metric": build()})
@@ -245,8 +249,8 @@ def test_a_cast_of_the_parent_leaves_the_state(name: str) -> None:
         assert_same(computed(parent["metric"], (preds, target)), function(preds, target))
 
 
-@every
-def test_inference_mode_before_and_after(name: str) -> None:
+@CONTRACT.rule()
+def inference_mode_before_and_after(name: str) -> None:
     build, function = CASES[name]
     (preds, target), metric = batch(300), build()
     with torch.inference_mode():
@@ -259,8 +263,8 @@ def test_inference_mode_before_and_after(name: str) -> None:
     assert_same(metric.compute(), function(preds, target))
 
 
-@every
-def test_gradients_are_not_kept(name: str) -> None:
+@CONTRACT.rule()
+def gradients_are_not_kept(name: str) -> None:
     preds, target = batch(60)
     build, function = CASES[name]
     metric = build()
@@ -281,8 +285,8 @@ def bytes_an_example(metric: CalibrationMetric) -> int:
     return 4 * K if marginal or isinstance(metric, ClassColumnsMetric) else 5
 
 
-@every
-def test_state_is_small(name: str) -> None:
+@CONTRACT.rule()
+def state_is_small(name: str) -> None:
     metric = CASES[name][0]()
     for seed in range(20):
         metric.update(*batch(1000, seed=seed))
@@ -307,8 +311,8 @@ BAD = [
 ]
 
 
-@every
-def test_invalid_values(name: str) -> None:
+@CONTRACT.rule()
+def invalid_values(name: str) -> None:
     build, function = CASES[name]
     metric = build()
     for preds, target, message in BAD:
@@ -317,8 +321,8 @@ def test_invalid_values(name: str) -> None:
                 call(preds, target)
 
 
-@every
-def test_invalid_types(name: str) -> None:
+@CONTRACT.rule()
+def invalid_types(name: str) -> None:
     metric = CASES[name][0]()
     with pytest.raises(TypeError, match="integer class indices"):
         metric.update(torch.eye(K), torch.zeros(K))
@@ -328,8 +332,8 @@ def test_invalid_types(name: str) -> None:
         metric.update([[1.0, 0.0]], [0])
 
 
-@every
-def test_validation_can_be_left_out(name: str) -> None:
+@CONTRACT.rule()
+def validation_can_be_left_out(name: str) -> None:
     build, _ = CASES[name]
     preds, target = batch(50)
     build(validate_args=False).update(preds * 1.01, target)
@@ -404,8 +408,8 @@ class WithoutFloat64(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-@every
-def test_a_device_without_float64_leaves_the_metric_where_it_is(name: str) -> None:
+@CONTRACT.rule()
+def a_device_without_float64_leaves_the_metric_where_it_is(name: str) -> None:
     build, function = CASES[name]
     with WithoutFloat64():
         metric = torch.nn.ModuleList([build()]).to("meta")[0]
@@ -421,11 +425,11 @@ def classes() -> list[type]:
     ]
 
 
-@for_each(classes())
-def test_first_docstring_line_names_the_source(cls: type) -> None:
-    line = cls.__doc__.splitlines()[0]
-    assert len(line) <= 96
-    assert line.endswith(").")
+def test_first_docstring_line_names_the_source() -> None:
+    for cls in classes():
+        line = cls.__doc__.splitlines()[0]
+        assert len(line) <= 96, cls
+        assert line.endswith(")."), cls
 
 
 def test_every_class_has_its_function() -> None:
@@ -439,8 +443,8 @@ def on_meta() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty(300, K, device="meta"), torch.empty(300, dtype=torch.long, device="meta")
 
 
-@every
-def test_an_update_never_waits_for_the_device(name: str) -> None:
+@CONTRACT.rule()
+def an_update_never_waits_for_the_device(name: str) -> None:
     metric = CASES[name][0](validate_args=False).to("meta")
     metric.update(*on_meta())
     metric.update(*on_meta())
@@ -468,8 +472,8 @@ OF_COLUMNS = {
 READ_VALUES = OF_THE_HOST | OF_CUTS | OF_TIES | OF_SOME_ROWS | OF_COLUMNS
 
 
-@every
-def test_a_value_is_computed_on_the_device_unless_named(name: str) -> None:
+@CONTRACT.rule()
+def a_value_is_computed_on_the_device_unless_named(name: str) -> None:
     metric = CASES[name][0](validate_args=False).to("meta")
     metric.update(*on_meta())
     if name in READ_VALUES:
@@ -518,3 +522,6 @@ def test_no_two_metrics_share_a_name_in_files_whatever_their_arguments() -> None
     assert len(set(names)) == len(names)
     assert {metric.name for metric in metrics if not metric.parts} <= METRICS.keys()
     assert METRICS["mce"].label == "MCE %"
+
+
+test_contract = CONTRACT.test()
