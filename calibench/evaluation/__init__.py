@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
-    from calibench.evaluation.crossfit import temperature_gap
     from calibench.evaluation.ensemble import deep_ensemble
     from calibench.evaluation.evaluation import Evaluation, Report, default_calibrators
     from calibench.evaluation.posterior_scores import PosteriorScores
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
         evaluate_ood,
         fit_calibrator,
         log_probabilities,
+        temperature_gap,
         update_metrics,
     )
     from calibench.metrics.post_processing_gap import post_processing_gap

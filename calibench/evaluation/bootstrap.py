@@ -14,8 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.evaluation.best import with_best
-from calibench.evaluation.scoring import OOD_SCORES, Row, scores_of_examples
+from calibench.evaluation.scoring import OOD_SCORES, Row
 from calibench.ground.threads import one_thread
 from calibench.metrics.cells import ErrorOfCells
 from calibench.metrics.detection import SCORES
@@ -23,9 +22,11 @@ from calibench.metrics.labelled import first_largest, top_label
 from calibench.metrics.panel import errors
 from calibench.metrics.posterior import posterior_values
 from calibench.metrics.resampled_cells import ResampledCells
+from calibench.metrics.score_sums import scores_of_examples
 from calibench.runs import Predictions
 from calibench.statistics import LEVEL
 from calibench.statistics.resamples import Resamples, weighted_means
+from calibench.tables.bold import with_best
 from calibench.tables.titles import metric_info
 
 Floats = npt.NDArray[np.float64]

@@ -1,15 +1,64 @@
-"""Names of calibrators: calibrators by name, as a command line gives them, and a unique name for each."""
+"""Names of calibrators: calibrators by name, as a command line gives them, and a unique name for each.
+
+Checking names imports no torch.
+"""
 
 from __future__ import annotations
 
+import argparse
 import inspect
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
 
-from calibench.calibrators import Calibrator
-from calibench.config.catalogue import unlisted
+from calibench.config.catalogue import check_listed, classes, unlisted
 from calibench.ground.errors import UsageError
 from calibench.ground.imports import loaded_class
+from calibench.ground.processes import cores
+
+if TYPE_CHECKING:
+    from calibench.calibrators import Calibrator
+
+DEFAULT = (
+    "TemperatureScaling",
+    "AdaptiveTemperatureScaling",
+    "EnsembleTemperatureScaling",
+    "VectorScaling",
+    "HistogramBinning",
+    "IsotonicCalibration",
+    "SplineCalibration",
+)
+_GROUPS: dict[str, Callable[[], Iterable[str]]] = {
+    "default": lambda: DEFAULT,
+    "all": lambda: classes("calibrators"),  # reads their source
+    "none": tuple,
+}
+
+
+def unfolded(calibrators: Sequence[str]) -> list[str]:
+    """Names of calibrators, in which `default`, `all` and `none` stand for several; each once."""
+    names = (_GROUPS[one]() if one in _GROUPS else [one] for one in calibrators)
+    return list(dict.fromkeys(chain.from_iterable(names)))
+
+
+def listed_calibrators(given: Sequence[str]) -> list[str]:
+    """`unfolded` names, of which those that are given themselves are checked (see `check_listed`)."""
+    for name in given:
+        if name not in _GROUPS:
+            check_listed("calibrators", name)
+    return unfolded(given)
+
+
+def add_jobs_argument(parser: argparse.ArgumentParser) -> None:
+    """Add `--jobs N`."""
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=cores(),
+        metavar="N",
+        help="calibrators that are fitted at a time (default: one on each core)",
+    )
 
 
 def calibrator_named(name: str) -> Calibrator:
@@ -18,6 +67,8 @@ def calibrator_named(name: str) -> Calibrator:
     Raises:
         UsageError: If there is none of that name; the message lists near matches.
     """
+    from calibench.calibrators import Calibrator
+
     cls = loaded_class(Calibrator, name)
     if cls is None or inspect.isabstract(cls):
         raise UsageError(unlisted("calibrators", name))

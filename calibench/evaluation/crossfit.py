@@ -1,4 +1,4 @@
-"""Errors that need a fit: what recalibration takes away, by cross-fitting or by a validation set.
+"""Cross-fitting: errors that need a fit, as what recalibration takes away.
 
 Each fold of a set is recalibrated by a calibrator that was fitted on the other folds. Refinement is the proper score
 that is left (Berta et al. 2025); the variational error is a lower bound on the L_p error of the whole distribution
@@ -15,14 +15,9 @@ from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.calibrators.folds import stratified_folds
-from calibench.evaluation.scoring import (
-    evaluate,
-    fit_calibrator,
-    log_probabilities,
-    scores_of_examples,
-)
 from calibench.ground.arguments import integer_from, one_of
-from calibench.runs import Predictions
+from calibench.metrics.probabilities import log_softmax
+from calibench.metrics.score_sums import scores_of_examples
 
 # A calibrator may have given exact zeros, which no other one can be fitted on.
 _LOWEST = torch.log(torch.tensor(torch.finfo(torch.float64).tiny, dtype=torch.float64))
@@ -55,7 +50,7 @@ def recalibrated(
     if len(target) < 2:
         raise ValueError(f"cross-fitting needs two examples at least, got {len(target)}.")
     model = TemperatureScaling(mixture=True) if calibrator is None else calibrator
-    scores = log_probabilities(logits.double()).clamp(min=_LOWEST.to(logits.device))
+    scores = log_softmax(logits.double()).clamp(min=_LOWEST.to(logits.device))
     found = torch.empty_like(scores)
     whole = slice(None)
     parts = [(whole, whole)] if in_sample else _parts(target, min(folds, len(target)))
@@ -88,7 +83,7 @@ def refinement_of_examples(
     Returns:
         `nll_refinement`, `nll_calibration`, `brier_refinement`, `brier_calibration`, (N,) float64 each.
     """
-    raw = scores_of_examples(log_probabilities(logits.double()), target)
+    raw = scores_of_examples(log_softmax(logits.double()), target)
     again = recalibrated(logits, target, folds=folds, in_sample=in_sample)
     left = scores_of_examples(again, target)
     return {f"{name}_refinement": left[name] for name in left} | {
@@ -154,28 +149,9 @@ def variational_terms(
         `over`, and raises, `under`.
     """
     subgradient = one_of("p", p, _SUBGRADIENTS)
-    probs = log_probabilities(logits.double()).exp()
+    probs = log_softmax(logits.double()).exp()
     gap = recalibrated(logits, target, folds=folds, calibrator=calibrator).exp() - probs
     residual = torch.zeros_like(probs).scatter_(1, target.unsqueeze(1), 1.0) - probs
     terms = subgradient(gap) * residual
     over, under = (terms.where(side, 0).sum(1) for side in (gap < 0, gap > 0))
     return {"error": over + under, "over": over, "under": under}
-
-
-def temperature_gap(
-    val: Predictions, test: Predictions, *, n_bins: tuple[int, ...] = (15,)
-) -> dict[str, float]:
-    """Temperature gap: each metric before minus after the best temperature (the FCL paper's Definition 2.3, measured).
-
-    Args:
-        val: The set on which the temperature is fitted, by NLL.
-        test: The set that is scored.
-        n_bins: As in `evaluate`.
-
-    Returns:
-        The difference of each of the benchmark's metrics on the test set; positive where the temperature helps.
-    """
-    fitted = fit_calibrator(TemperatureScaling(), val)
-    before, after = (evaluate(test, one, n_bins=n_bins) for one in (None, fitted))
-    pairs = zip(before, after, strict=True)
-    return {row["metric"]: row["value"] - other["value"] for row, other in pairs}

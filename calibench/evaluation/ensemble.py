@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from calibench.calibrators import Calibrator
-from calibench.evaluation.scoring import log_probabilities
+from calibench.metrics.probabilities import log_softmax
 from calibench.runs import Predictions
 
 
@@ -45,7 +45,8 @@ def deep_ensemble(
         raise ValueError(f"{len(members)} members need as many calibrators, got {given}.")
     total = np.full(first.logits.shape, -np.inf)
     for member, calibrator in zip(members, calibrators or repeat(None), strict=False):
-        log_probs = log_probabilities(torch.from_numpy(member.logits).double(), calibrator)
+        scores = torch.from_numpy(member.logits).double()
+        log_probs = log_softmax(scores) if calibrator is None else calibrator.log_prob(scores)
         np.logaddexp(total, log_probs.numpy(), out=total)
     logits = (total - np.log(len(members))).astype(np.float32)
     metadata = {**first.metadata, "members": len(members)}

@@ -21,9 +21,8 @@ from calibench.evaluation.bootstrap import (
 )
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.fitting import Fitting, fittings
-from calibench.evaluation.label_resamples import label_replicates
 from calibench.evaluation.labelled_set import LabelledSet, blocks_of
-from calibench.evaluation.labels import label_rows, labels_without_rank
+from calibench.evaluation.labels import label_replicates, label_rows, labels_without_rank
 from calibench.evaluation.priors import check_priors, corrected
 from calibench.evaluation.scoring import (
     Row,

@@ -7,11 +7,10 @@ from typing import Any
 
 from calibench.calibrators import Calibrator
 from calibench.evaluation.bootstrap import summarised
-from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.evaluation.calibrator_names import calibrator_named, unfolded
 from calibench.evaluation.evaluation import Evaluation, Report
 from calibench.evaluation.fitting import check_fittable
 from calibench.evaluation.of_pairs import evaluate_pairs
-from calibench.evaluation.options import unfolded
 from calibench.predictions.arrays import LOGITS, TARGET, as_array, predictions_of
 from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.runs import Predictions

@@ -1,22 +1,32 @@
-"""Numbers of each label, where an example has several, and their mean."""
+"""Numbers of each label, where an example has several, and their mean: of a set, and of resampled sets."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import Row
 from calibench.metrics.equal_width_error import NORMS, EqualWidthError
-from calibench.metrics.score_sums import brier_sum, true_class
+from calibench.metrics.resampled_cells import ResampledCells
+from calibench.metrics.score_sums import brier_sum, scores_of_examples, true_class
 from calibench.runs import Predictions
 from calibench.statistics import Verdict, verdict_over_seeds
+from calibench.statistics.resamples import Resamples, weighted_means
+from calibench.tables.titles import MACRO
 
-MACRO = "macro_"
+Floats = npt.NDArray[np.float64]
+Place = tuple[str, int | None]  # a metric, and its number of bins
+LabelPlace = tuple[str, int | None, str | None]  # and the label that it is of
+
+_CHUNK = 16  # resamples at a time
 RANKED = ("auroc", "average_precision")
 BINNED = {"sigmoid_ece": "l1", "sigmoid_mce": "max"}
 
@@ -110,4 +120,123 @@ def labels_without_rank(sets: Sequence[Predictions]) -> dict[str, str]:
                 what = {0: "absent", 1: "present"}[int(values[0])] if len(values) else "unknown"
                 reason = f"{what} in all {part.examples} examples; left out of the mean"
                 found[f"{' and '.join(RANKED)} of {name} in {part.split}"] = reason
+    return found
+
+
+def label_replicates(
+    log_probs: Tensor, predictions: Predictions, resamples: Resamples, n_bins: Sequence[int]
+) -> dict[LabelPlace, Floats]:
+    """Replicates (R,) of the rows of `labels.label_rows`: of all labels together, of each, and their mean.
+
+    Examples are drawn, with all their labels. A resample in which a label has no AUROC, without positive examples say,
+    counts as the mean of the others, and is left out of the mean over labels.
+
+    Args:
+        log_probs: Log-probabilities of absent and present, (M, 2).
+        predictions: The predictions, with the label of each row; without labels there are no replicates.
+        resamples: The resampled sets of examples.
+        n_bins: Bin counts of the calibration errors.
+    """
+    if predictions.labels is None:
+        return {}
+    target = torch.from_numpy(predictions.target)
+    every = SortedRows(log_probs, target, n_bins)
+    positions = predictions.labels.rows
+    each = [SortedRows(log_probs[own], target[own], n_bins) for own in positions]
+    parts: dict[LabelPlace, list[Floats]] = defaultdict(list)
+    for counts in resamples.chunks(_CHUNK):
+        weights = counts.astype(np.float64)
+        for (metric, bins), values in every(weights).items():
+            parts[metric, bins, None].append(values)
+        of_labels = [
+            rows.scores(weights[:, own]) | rows(weights[:, own])
+            for rows, own in zip(each, positions, strict=True)
+        ]
+        for name, found in zip(predictions.label_names, of_labels, strict=True):
+            for (metric, bins), values in found.items():
+                parts[metric, bins, name].append(values)
+        for metric, bins in of_labels[0]:
+            values = _mean_of_known(np.stack([found[metric, bins] for found in of_labels]))
+            parts[MACRO + metric, bins, None].append(values)
+    return {place: _filled(np.concatenate(values)) for place, values in parts.items()}
+
+
+def _mean_of_known(values: Floats) -> Floats:
+    """Mean over the first dimension, NaN left out; NaN where there is nothing else."""
+    unknown = np.isnan(values)
+    known = (~unknown).sum(axis=0)
+    sums: Floats = np.where(unknown, 0, values).sum(axis=0)
+    return _ratio(sums, known)
+
+
+def _filled(values: Floats) -> Floats:
+    unknown = np.isnan(values)
+    if unknown.any() and not unknown.all():
+        values[unknown] = values[~unknown].mean()
+    return values
+
+
+class SortedRows:
+    """Rows of absent or present, sorted once by their log-odds for all resamples.
+
+    Args:
+        log_probs: Log-probabilities of absent and present, (M, 2).
+        target: 1 where present, (M,).
+        n_bins: Bin counts of the calibration errors.
+    """
+
+    def __init__(self, log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> None:
+        odds = (log_probs[:, 1] - log_probs[:, 0]).double().numpy()
+        self._order = np.argsort(odds, kind="stable")
+        odds = odds[self._order]
+        self._present = np.flatnonzero(target[self._order])
+        # Where the run of equal odds of each present row begins and ends, among all rows and among those present.
+        self._ties = [
+            np.searchsorted(odds, odds[self._present], side) for side in ("left", "right")
+        ]
+        self._present_ties = [np.searchsorted(self._present, tie) for tie in self._ties]
+        probs = log_probs[:, 1].exp()
+        self._errors = [
+            (place, error, ResampledCells(error.cells_of(probs), target == 1))
+            for place, error in sigmoid_errors(n_bins)
+        ]
+        self._values = {n: v.numpy() for n, v in scores_of_examples(log_probs, target).items()}
+
+    def scores(self, weights: Floats) -> dict[Place, Floats]:
+        """NLL and Brier score, (R,) each, given weights of the rows in their original order (R, M)."""
+        means = weighted_means(weights, np.stack([*self._values.values()], axis=1))
+        return {(name, None): of for name, of in zip(self._values, means.T, strict=True)}
+
+    def __call__(self, weights: Floats) -> dict[Place, Floats]:
+        """AUROC, average precision and the errors of the sigmoid, (R,) each, given the same weights (R, M)."""
+        ordered = weights[:, self._order]
+        found = self._ranked(ordered[:, self._present], running_sums(ordered))
+        by_row = np.ascontiguousarray(weights.T)
+        return found | {place: cells.errors(error, by_row) for place, error, cells in self._errors}
+
+    def _ranked(self, present: Floats, count: Floats) -> dict[Place, Floats]:
+        """AUROC and average precision, as scikit-learn defines them, given the weights of present rows (R, P)."""
+        positives = running_sums(present)
+        positive, negative = positives[:, -1], count[:, -1] - positives[:, -1]
+        below, up_to = (count[:, tie] for tie in self._ties)
+        hits_below, hits_up_to = (positives[:, tie] for tie in self._present_ties)
+        pairs = present * ((below - hits_below) + (up_to - hits_up_to)) / 2
+        precision = np.nan_to_num(_ratio(positive[:, None] - hits_below, count[:, -1:] - below))
+        both = np.where(negative > 0, positive, 0)  # without absent rows there is neither
+        return {
+            ("auroc", None): _ratio(pairs.sum(axis=1), both * negative),
+            ("average_precision", None): _ratio((present * precision).sum(axis=1), both),
+        }
+
+
+def running_sums(values: Floats) -> Floats:
+    """Running sums along rows, each starting with 0: (R, N) -> (R, N + 1)."""
+    sums = torch.from_numpy(values).cumsum(1)  # in a third of numpy's time
+    return F.pad(sums, (1, 0)).numpy()
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """NaN where the denominator is 0."""
+    found = np.full(np.shape(above), np.nan)
+    np.divide(above, below, out=found, where=np.asarray(below) > 0)
     return found

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from calibench.config.catalogue import check_listed, classes
+from calibench.config.catalogue import check_listed
+from calibench.evaluation.calibrator_names import DEFAULT, add_jobs_argument, listed_calibrators
 from calibench.ground.arguments import (
     integer_from,
     numbers_of_bins,
@@ -16,20 +16,10 @@ from calibench.ground.arguments import (
 )
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
-from calibench.ground.processes import cores
 from calibench.predictions.files import FILES_HELP, add_reader_arguments, check_file, further_sets
-from calibench.runs import Predictions, Run
-from calibench.store import find_run
+from calibench.runs import Predictions
+from calibench.store import files_of_run
 
-DEFAULT = (
-    "TemperatureScaling",
-    "AdaptiveTemperatureScaling",
-    "EnsembleTemperatureScaling",
-    "VectorScaling",
-    "HistogramBinning",
-    "IsotonicCalibration",
-    "SplineCalibration",
-)
 REPORTS = (".json", ".md", ".csv")
 
 DESCRIPTION = """\
@@ -139,17 +129,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_jobs_argument(parser: argparse.ArgumentParser) -> None:
-    """Add `--jobs N`."""
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=cores(),
-        metavar="N",
-        help="calibrators that are fitted at a time (default: one on each core)",
-    )
-
-
 def run(options: argparse.Namespace) -> int:
     """Check what the options name, then evaluate. Returns the exit status, 0.
 
@@ -206,13 +185,6 @@ def _take_files(options: argparse.Namespace) -> None:
         getattr(options, kind).extend(given)
 
 
-def files_of_run(text: str) -> dict[str, Path]:
-    """The prediction file of each split and set of a run, which are whole; raises as `find_run` does."""
-    entry = find_run(text)
-    entry.check("predictions/")
-    return Run(entry.folder).sets()
-
-
 def _check_calibrators(options: argparse.Namespace) -> None:
     of_members = options.calibrate_members
     if of_members:
@@ -223,27 +195,6 @@ def _check_calibrators(options: argparse.Namespace) -> None:
     if not options.val and options.calibrators:
         advice = "give it, or say `--calibrators none`"
         raise UsageError(f"calibrators are fitted on `--val FILE`: {advice}.")
-
-
-_GROUPS: dict[str, Callable[[], Iterable[str]]] = {
-    "default": lambda: DEFAULT,
-    "all": lambda: classes("calibrators"),  # reads their source
-    "none": tuple,
-}
-
-
-def unfolded(calibrators: Sequence[str]) -> list[str]:
-    """Names of calibrators, in which `default`, `all` and `none` stand for several; each once."""
-    names = (_GROUPS[one]() if one in _GROUPS else [one] for one in calibrators)
-    return list(dict.fromkeys(chain.from_iterable(names)))
-
-
-def listed_calibrators(given: Sequence[str]) -> list[str]:
-    """`unfolded` names, of which those that are given themselves are checked (see `check_listed`)."""
-    for name in given:
-        if name not in _GROUPS:
-            check_listed("calibrators", name)
-    return unfolded(given)
 
 
 def _priors(text: str | None) -> str | list[float] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from calibench.calibrators import Calibrator
+from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.evaluation.floors import Floors
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.labelled import top_label
@@ -40,17 +40,6 @@ def predicted_log_probabilities(
 ) -> Tensor:
     """`log_probabilities` of a prediction file."""
     return log_probabilities(torch.from_numpy(predictions.logits), calibrator)
-
-
-def scores_of_examples(log_probs: Tensor, target: Tensor) -> dict[str, Tensor]:
-    """NLL and Brier score of each example, (N,) float64, of log-probabilities (N, K) and targets (N,)."""
-    index = target.unsqueeze(1)
-    probs = log_probs.exp()
-    of_target = probs.gather(1, index).squeeze(1).double()
-    return {
-        "nll": -log_probs.gather(1, index).squeeze(1).double(),
-        "brier": probs.square().sum(1).double() - 2 * of_target + 1,
-    }
 
 
 def update_metrics(metrics: MetricCollection, log_probs: Tensor, target: Tensor) -> None:
@@ -102,6 +91,25 @@ def evaluate(
         metrics.reset()
         rows = _rows(metrics, log_probs, target, floors)
     return [{**label, **row} for row in rows + posterior_rows(log_probs, predictions)]
+
+
+def temperature_gap(
+    val: Predictions, test: Predictions, *, n_bins: tuple[int, ...] = (15,)
+) -> dict[str, float]:
+    """Temperature gap: each metric before minus after the best temperature (the FCL paper's Definition 2.3, measured).
+
+    Args:
+        val: The set on which the temperature is fitted, by NLL.
+        test: The set that is scored.
+        n_bins: As in `evaluate`.
+
+    Returns:
+        The difference of each of the benchmark's metrics on the test set; positive where the temperature helps.
+    """
+    fitted = fit_calibrator(TemperatureScaling(), val)
+    before, after = (evaluate(test, one, n_bins=n_bins) for one in (None, fitted))
+    pairs = zip(before, after, strict=True)
+    return {row["metric"]: row["value"] - other["value"] for row, other in pairs}
 
 
 def labelled_rows(

@@ -17,3 +17,14 @@ def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
     squares: Tensor = torch.linalg.vector_norm(probs, dim=1).square()
     rows = squares.sub_(true_class(probs, target), alpha=2)
     return rows.sum(dtype=torch.float64) + len(target)
+
+
+def scores_of_examples(log_probs: Tensor, target: Tensor) -> dict[str, Tensor]:
+    """NLL and Brier score of each example, (N,) float64, of log-probabilities (N, K) and targets (N,)."""
+    index = target.unsqueeze(1)
+    probs = log_probs.exp()
+    of_target = probs.gather(1, index).squeeze(1).double()
+    return {
+        "nll": -log_probs.gather(1, index).squeeze(1).double(),
+        "brier": probs.square().sum(1).double() - 2 * of_target + 1,
+    }

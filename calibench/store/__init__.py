@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from calibench.store.finding import (
         add_results_argument,
         entries,
+        files_of_run,
         find,
         find_run,
         load,
@@ -51,6 +52,7 @@ __all__ = [
     "add_imported",
     "add_results_argument",
     "entries",
+    "files_of_run",
     "find",
     "find_run",
     "load",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from calibench.config import benchmarks_folder, data_root
 from calibench.ground.errors import near_matches
-from calibench.runs import Predictions, run_folders
+from calibench.runs import Predictions, Run, run_folders
 from calibench.runs.folder import SEED
 from calibench.store.entry import STATUS, Entry
 from calibench.store.index import entry_names
@@ -127,6 +127,13 @@ def find_run(text: str) -> Entry:
             return find(name, store)
     expected = "<results or store>/<benchmark>/<backbone>/<loss>/seed=<k>"
     raise FileNotFoundError(f"no run {text}: {expected} is expected")
+
+
+def files_of_run(text: str) -> dict[str, Path]:
+    """The prediction file of each split and set of a run, which are whole; raises as `find_run` does."""
+    entry = find_run(text)
+    entry.check("predictions/")
+    return Run(entry.folder).sets()
 
 
 def _is_store(text: str) -> bool:

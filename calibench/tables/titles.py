@@ -97,8 +97,9 @@ _PANEL = tuple(_CLASSES[name]["name"] for name in panel())
 TEST_METRICS = (*_LEADING, *(name for name in _PANEL if name not in _LEADING))
 
 METRICS = {name: _OURS[name] for name in TEST_METRICS} | _OURS | _OTHERS
-_MACRO = {  # means over labels
-    f"macro_{name}": replace(METRICS[name], title=f"{METRICS[name].title} macro")
+MACRO = "macro_"  # begins the name of a mean over labels
+_MACRO = {
+    MACRO + name: replace(METRICS[name], title=f"{METRICS[name].title} macro")
     for name in ("nll", "brier", *_OF_LABELS)
 }
 METRICS |= _MACRO

@@ -25,8 +25,7 @@ from calibench.calibrators import (
 )
 from calibench.cli import main
 from calibench.evaluation.calibrate import load_calibrator, save_calibrator
-from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.evaluation.options import unfolded
+from calibench.evaluation.calibrator_names import calibrator_named, unfolded
 from calibench.runs import CorruptRun, Predictions
 from tests.evaluation.examples import predictions, saved
 

@@ -15,8 +15,7 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation import Evaluation, deep_ensemble, evaluate, fit_calibrator
 from calibench.evaluation.bootstrap import RESAMPLED
-from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.evaluation.options import DEFAULT, unfolded
+from calibench.evaluation.calibrator_names import DEFAULT, calibrator_named, unfolded
 from calibench.runs import Predictions
 from calibench.statistics.number import Key
 

@@ -16,8 +16,7 @@ from sklearn.model_selection import cross_val_score
 import calibench
 from calibench.calibrators import TemperatureScaling, VectorScaling
 from calibench.evaluation import Evaluation
-from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.evaluation.options import unfolded
+from calibench.evaluation.calibrator_names import calibrator_named, unfolded
 
 from .examples import predictions
 

@@ -16,8 +16,7 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation.evaluation import Evaluation
 from calibench.evaluation.fitting import PerLabel, Shared
-from calibench.evaluation.label_resamples import label_replicates
-from calibench.evaluation.labels import label_rows
+from calibench.evaluation.labels import label_replicates, label_rows
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions
 from calibench.statistics.resamples import Resamples

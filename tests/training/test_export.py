@@ -20,7 +20,7 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import configuration_of, main
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrate import load_calibrator
-from calibench.evaluation.options import DEFAULT
+from calibench.evaluation.calibrator_names import DEFAULT
 from calibench.ground.errors import ExpectedFailure
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training

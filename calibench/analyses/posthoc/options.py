@@ -9,7 +9,7 @@ from typing import Any
 from calibench.analyses.posthoc.sources import check_sources
 from calibench.config import read_yaml
 from calibench.config.catalogue import check_listed
-from calibench.evaluation.options import listed_calibrators
+from calibench.evaluation.calibrator_names import listed_calibrators
 from calibench.ground.arguments import positive_integer, unit_interval
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading

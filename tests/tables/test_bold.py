@@ -10,9 +10,9 @@ import pytest
 
 from calibench.calibrators import MeanReplacement, TemperatureScaling, VectorScaling
 from calibench.evaluation import Evaluation
-from calibench.evaluation.best import nll_of_accuracy, with_best
 from calibench.evaluation.bootstrap import summarised
 from calibench.runs import Predictions
+from calibench.tables.bold import nll_of_accuracy, with_best
 
 
 def row(metric: str, calibrator: str, value: float, seed: int, **more: Any) -> dict[str, Any]:

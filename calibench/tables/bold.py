@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from calibench.evaluation.labels import MACRO
-from calibench.evaluation.scoring import Row
 from calibench.statistics import Verdict
 from calibench.statistics.number import RAW, Key
 from calibench.statistics.replicates import best_by_replicates
-from calibench.tables.titles import direction
+from calibench.tables.titles import MACRO, direction
+
+Row = dict[str, Any]
 
 _SCORES = ("error", "nll", "brier")  # means over examples, which no forecast wins by saying little
 
