@@ -13,7 +13,7 @@ from calibench.data import Batch
 from calibench.ground.errors import UsageError
 
 
-class Outputs(NamedTuple):
+class LastLayerOutputs(NamedTuple):
     """The last linear layer on a batch.
 
     Attributes:
@@ -29,7 +29,7 @@ class Outputs(NamedTuple):
     bias: bool
 
 
-def outputs_of(network: nn.Module, batches: Iterable[Batch]) -> Iterator[Outputs]:
+def outputs_of(network: nn.Module, batches: Iterable[Batch]) -> Iterator[LastLayerOutputs]:
     """Features and logits of each batch, in evaluation mode, without gradient.
 
     Args:
@@ -49,7 +49,7 @@ def outputs_of(network: nn.Module, batches: Iterable[Batch]) -> Iterator[Outputs
             if layer is None or not torch.equal(layer(features), logits):
                 name = type(network).__name__
                 raise UsageError(f"{name} does not end in a linear layer (torch.nn.Linear).")
-            yield Outputs(features, logits, batch.target, layer.bias is not None)
+            yield LastLayerOutputs(features, logits, batch.target, layer.bias is not None)
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
     from calibench.doctor.diagnosis import Diagnosis, diagnose
-    from calibench.doctor.examples import Examples
+    from calibench.doctor.examples import Examples, LabelledExamples
 
-__all__ = ["Diagnosis", "Examples", "diagnose"]
+__all__ = ["Diagnosis", "Examples", "LabelledExamples", "diagnose"]
 
 lazy(__name__)

@@ -8,7 +8,7 @@ from functools import partial
 from threadpoolctl import threadpool_limits
 
 from calibench.doctor.diagnosis import Diagnosis, diagnose
-from calibench.doctor.examples import Examples
+from calibench.doctor.examples import LabelledExamples
 from calibench.evaluation.calibrate import save_calibrator
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.ground.bar import with_progress
@@ -44,9 +44,9 @@ def diagnose_files(options: argparse.Namespace) -> int:
     return 0
 
 
-def _checked(found: Predictions | ConfidencePairs, path: str, clip: float) -> Examples:
+def _checked(found: Predictions | ConfidencePairs, path: str, clip: float) -> LabelledExamples:
     """The examples of a file; a ValueError if they lack labels, or calibrators could not be fitted on them."""
-    examples = Examples.of(found, clip)
+    examples = LabelledExamples.of(found, clip)
     if len(examples) == 0:
         raise ValueError(f"{path} holds no examples.")
     if int(examples.target.min()) < 0:
@@ -59,7 +59,7 @@ def _checked(found: Predictions | ConfidencePairs, path: str, clip: float) -> Ex
     return examples
 
 
-def _check_together(examples: Examples, val: Examples) -> None:
+def _check_together(examples: LabelledExamples, val: LabelledExamples) -> None:
     """Raise a ValueError unless both are of one kind, with the same classes, and not the same."""
     ours, theirs = examples.scores.shape[1], val.scores.shape[1]
     if examples.are_pairs != val.are_pairs:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from calibench.calibrators import Calibrator, CrossValidatedCalibration
 from calibench.calibrators.cross_validated import FEWEST, candidates
 from calibench.doctor.choice import Choice, Watch, choose
-from calibench.doctor.examples import Examples
+from calibench.doctor.examples import LabelledExamples
 from calibench.doctor.gain import Gain, nll
 from calibench.doctor.label_shift import LabelShift
 from calibench.doctor.power import POWER, Power
@@ -33,8 +33,8 @@ class Diagnosis:
 
 
 def diagnose(
-    examples: Examples,
-    val: Examples | None = None,
+    examples: LabelledExamples,
+    val: LabelledExamples | None = None,
     calibrators: Sequence[Calibrator] | None = None,
     *,
     jobs: int = 1,
@@ -67,7 +67,7 @@ def diagnose(
     return Diagnosis([*lines, *_enough(examples)], fitted)
 
 
-def _label_shift(val: Examples, examples: Examples) -> str:
+def _label_shift(val: LabelledExamples, examples: LabelledExamples) -> str:
     shift = LabelShift.of(val.target.numpy(), examples.target.numpy(), len(val.class_names))
     return shift.sentence(val.class_names)
 
@@ -82,7 +82,9 @@ def _advice(choice: Choice) -> Iterator[str]:
     yield f"compared: NLL of {', '.join(f'{name} {value:.4f}' for name, value in choice.nll.items())}"
 
 
-def _afterwards(choice: Choice, examples: Examples, fitted: Calibrator | None) -> Iterator[str]:
+def _afterwards(
+    choice: Choice, examples: LabelledExamples, fitted: Calibrator | None
+) -> Iterator[str]:
     """The verdict after the calibrator on examples that it was not fitted on.
 
     Args:
@@ -104,7 +106,7 @@ def _afterwards(choice: Choice, examples: Examples, fitted: Calibrator | None) -
     yield f"after it: {verdict(after)}{'' if examples.are_pairs else accuracy}"
 
 
-def _enough(examples: Examples) -> Iterator[str]:
+def _enough(examples: LabelledExamples) -> Iterator[str]:
     """How large a gap these examples show, and how many are needed for others."""
     power = Power(examples)
     if power.deviation == 0:

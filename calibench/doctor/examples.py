@@ -24,7 +24,7 @@ class Kinds(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Examples:
+class LabelledExamples:
     """Labelled examples of a model; where an example has several labels, a row for each.
 
     Attributes:
@@ -49,7 +49,7 @@ class Examples:
     label_names: Sequence[str] = ()
 
     @classmethod
-    def of(cls, found: Predictions | ConfidencePairs, clip: float) -> Examples:
+    def of(cls, found: Predictions | ConfidencePairs, clip: float) -> LabelledExamples:
         """Those of a file that was read; `clip` as in `ConfidencePairs.binary`."""
         if isinstance(found, ConfidencePairs):
             binary = cls.of(found.binary(clip), clip)
@@ -88,13 +88,13 @@ class Examples:
         predicted = first_largest(log_probabilities(self.scores).exp())
         return Kinds(predicted, self.class_names, "where it predicts")
 
-    def at(self, rows: Tensor) -> Examples:
+    def at(self, rows: Tensor) -> LabelledExamples:
         """Some of the rows."""
         names = ("scores", "target", "confidence", "correct")
         label = None if self.label is None else self.label[rows]
         return replace(self, label=label, **{name: getattr(self, name)[rows] for name in names})
 
-    def calibrated(self, log_probs: Tensor) -> Examples:
+    def calibrated(self, log_probs: Tensor) -> LabelledExamples:
         """The same examples with the log-probabilities (N, K) of a calibrator."""
         if self.are_pairs:
             return replace(self, scores=log_probs, confidence=log_probs[:, 1].exp())
@@ -105,3 +105,6 @@ class Examples:
 def _top(scores: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Confidence and hit of each example."""
     return top_label(log_probabilities(scores).exp(), target)
+
+
+Examples = LabelledExamples  # the name under which it is public, too

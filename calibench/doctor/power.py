@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from calibench.doctor.examples import Examples
+from calibench.doctor.examples import LabelledExamples
 from calibench.statistics import LEVEL
 
 Floats = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ class Power:
         deviation: Standard deviation of a hit about its confidence; 0 where all are certain.
     """
 
-    def __init__(self, examples: Examples) -> None:
+    def __init__(self, examples: LabelledExamples) -> None:
         confidence = np.sort(examples.confidence.numpy())
         variance = np.array_split((confidence * (1 - confidence)).clip(min=0), _CELLS)
         summed: Floats = np.array([part.sum() for part in variance])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibench.doctor.examples import Examples
+from calibench.doctor.examples import LabelledExamples
 from calibench.evaluation.floors import Floors, Numbers
 from calibench.metrics.cells import TopLabelError
 from calibench.metrics.equal_width_error import EqualWidthError
@@ -12,12 +12,12 @@ from calibench.tables.sentences import sentence
 _N_BINS = 15  # of the ECE that is named beside the verdict
 
 
-def verdict(examples: Examples) -> str:
+def verdict(examples: LabelledExamples) -> str:
     """The verdict in one sentence, by the Kuiper calibration error: it sees a gap with fewer examples than ECE does."""
     return sentence(_measured(examples, KuiperError()), len(examples))
 
 
-def numbers(examples: Examples) -> str:
+def numbers(examples: LabelledExamples) -> str:
     """What there is, mean confidence, accuracy and ECE in one sentence."""
     ece = _measured(examples, EqualWidthError(_N_BINS))
     return (
@@ -27,7 +27,7 @@ def numbers(examples: Examples) -> str:
     )
 
 
-def _measured(examples: Examples, error: TopLabelError) -> Numbers:
+def _measured(examples: LabelledExamples, error: TopLabelError) -> Numbers:
     # A single column is the largest one, and right where its number, 0, is the target.
     column = examples.confidence.clamp(0, 1).float().unsqueeze(1)
     return Floors(column, (~examples.correct).long()).measured(error)

@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 from torch import Tensor
 
-from calibench.doctor.examples import Examples
+from calibench.doctor.examples import LabelledExamples
 from calibench.evaluation.floors import affordable, p_value
 from calibench.ground.binning import equal_mass_bin
 from calibench.statistics import LEVEL
@@ -41,7 +41,7 @@ class Group:
         return "overconfident" if self.gap > 0 else "underconfident"
 
 
-def groups(examples: Examples, number: Tensor) -> list[Group]:
+def groups(examples: LabelledExamples, number: Tensor) -> list[Group]:
     """The groups of examples by number (N,), those without examples left out.
 
     Gaps are compared in standard deviations with those of drawn hits: one is sure if it is beyond the largest gap of
@@ -63,7 +63,7 @@ def groups(examples: Examples, number: Tensor) -> list[Group]:
     ]
 
 
-def ranges(examples: Examples) -> Iterator[str]:
+def ranges(examples: LabelledExamples) -> Iterator[str]:
     """A sentence for each range of confidences in which the model is surely off."""
     bins = equal_mass_bin(examples.confidence, max(1, min(_MOST_RANGES, len(examples) // _FEWEST)))
     found = groups(examples, bins)
@@ -74,7 +74,7 @@ def ranges(examples: Examples) -> Iterator[str]:
             yield _range(examples, inside, direction)
 
 
-def _range(examples: Examples, inside: Tensor, direction: str) -> str:
+def _range(examples: LabelledExamples, inside: Tensor, direction: str) -> str:
     confidence, correct = examples.confidence[inside], examples.correct[inside].double()
     gap, share = abs(float(confidence.mean() - correct.mean())), float(inside.double().mean())
     right = f"{100 * float(correct.mean()):.1f} % are right"
@@ -96,7 +96,7 @@ def _apart_from_1(value: float) -> str:
     return next((text for text in shown if value == 1 or float(text) < 1), f"{value:.4f}")
 
 
-def kinds(examples: Examples) -> Iterator[str]:
+def kinds(examples: LabelledExamples) -> Iterator[str]:
     """A sentence for each direction in which some classes, or some labels, are surely off."""
     if examples.kinds is None:
         return

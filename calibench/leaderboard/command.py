@@ -16,7 +16,7 @@ from calibench.ground.processes import cores
 from calibench.leaderboard.against import add_published, paper_columns
 from calibench.leaderboard.bold import mark_best, no_examples
 from calibench.leaderboard.columns import ANY, COSTS, DEFAULT_COLUMNS, Column
-from calibench.leaderboard.examples import Examples, examples_of
+from calibench.leaderboard.examples import TestExamples, examples_of
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.formats import FORMATS, GRIDS, PROSE, TIDY, write, write_grids
 from calibench.leaderboard.p_values import p_value_grids
@@ -70,7 +70,7 @@ class Leaderboard:
     tables: list[Table]
     results: Results
     lines: list[list[str]] = field(default_factory=list)
-    examples: Examples | None = None
+    examples: TestExamples | None = None
 
     @property
     def warnings(self) -> list[str]:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 AUTOMATIC_BYTES = 100_000_000  # prediction files that a leaderboard reads without being asked
 
 
-def examples_of(read: Results) -> Examples | None:
+def examples_of(read: Results) -> TestExamples | None:
     """The test examples of the runs that were read, if their prediction files are there and small."""
     small = 0 < total_size(read.records) <= AUTOMATIC_BYTES
-    return Examples(read) if small else None
+    return TestExamples(read) if small else None
 
 
 def total_size(records: Iterable[Record]) -> int:
@@ -43,7 +43,7 @@ def _size(path: str) -> int:
         return 0
 
 
-class Examples:
+class TestExamples:
     """The test examples of runs, resampled alike for all of them; a file that is corrupt is a warning in `results`."""
 
     def __init__(self, results: Results, *, n_resamples: int = 1000) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibench.ground.arguments import non_negative
 from calibench.leaderboard.columns import Column
-from calibench.leaderboard.examples import Examples
+from calibench.leaderboard.examples import TestExamples
 from calibench.leaderboard.table import Row, Table
 from calibench.tables.grid import Entry, Grid, Number, headings
 
@@ -105,7 +105,7 @@ def compare_pairs(
     tables: Sequence[Table],
     column: Column,
     *,
-    examples: Examples | None = None,
+    examples: TestExamples | None = None,
     equivalent: Mapping[str, float] = EQUIVALENT,
 ) -> Pairs:
     """Compare every two methods over the tables that hold both.
@@ -141,7 +141,7 @@ def compare_pairs(
     return Pairs(column, margin, titles, over_examples, pairs)
 
 
-def _runs(table: Table, column: Column, examples: Examples | None) -> dict[str, Runs]:
+def _runs(table: Table, column: Column, examples: TestExamples | None) -> dict[str, Runs]:
     """The runs of each row of a table that has values, with replicates if every run has them."""
     import numpy as np
 
@@ -159,7 +159,7 @@ def _runs(table: Table, column: Column, examples: Examples | None) -> dict[str, 
 
 
 def _replicates(
-    table: Table, column: Column, rows: Sequence[Row], examples: Examples
+    table: Table, column: Column, rows: Sequence[Row], examples: TestExamples
 ) -> dict[str, list[Any]]:
     """Replicates of each row's runs; tables of one benchmark share their test examples, others are independent."""
     import numpy as np

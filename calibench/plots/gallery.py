@@ -18,7 +18,7 @@ TS = "TemperatureScaling"
 
 
 @dataclass(frozen=True)
-class Task:
+class PlannedPicture:
     """A picture to draw.
 
     Attributes:
@@ -53,19 +53,19 @@ class Drawn:
     reason: str = ""
 
 
-def tasks(requests: Mapping[str, Request]) -> list[Task]:
+def tasks(requests: Mapping[str, Request]) -> list[PlannedPicture]:
     """The pictures of a gallery, table by table, given for each kind what it shows of all tables."""
     several = len(next(iter(requests.values())).tables) > 1
     found = []
     for kind, request in requests.items():
         if kind in OVER_TABLES:
             title = f"{len(request.tables)} tables" if several else request.tables[0].title
-            found.append(Task(kind, title, request, kind))
+            found.append(PlannedPicture(kind, title, request, kind))
             continue
         for table in request.tables:
             folder = f"{_slug(table.title)}/" if several else ""
             one = replace(request, tables=[table], calibrator=_calibrator(kind, request))
-            found.append(Task(kind, table.title, one, f"{folder}{kind}"))
+            found.append(PlannedPicture(kind, table.title, one, f"{folder}{kind}"))
     return sorted(found, key=lambda task: (task.kind in OVER_TABLES, task.title))
 
 
@@ -82,7 +82,9 @@ def _slug(title: str) -> str:
     return re.sub(r"[^\w.=-]+", "-", title).strip("-.")
 
 
-def drawn(todo: Sequence[Task], folder: Path, suffix: str, width: str | None) -> Iterator[Drawn]:
+def drawn(
+    todo: Sequence[PlannedPicture], folder: Path, suffix: str, width: str | None
+) -> Iterator[Drawn]:
     """Draw the pictures into a folder, one after the other; what results cannot feed is left out with the reason."""
     for task in todo:
         try:

@@ -13,7 +13,7 @@ from calibench.ground.bar import with_progress
 from calibench.ground.processes import prepared, spread
 from calibench.leaderboard.bold import mark_best, no_examples
 from calibench.leaderboard.columns import ANY, COSTS, FAR, NEAR, Column
-from calibench.leaderboard.examples import Examples, examples_of
+from calibench.leaderboard.examples import TestExamples, examples_of
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.pairs import compare_pairs
 from calibench.leaderboard.reading import read_results
@@ -73,7 +73,7 @@ def content_of(read: Results, *, title: str, n_bins: int = 15, processes: int = 
 PAIRED = ("nll", "error", "ece")  # whose pairs of losses a page shows
 
 
-def _pairs(tables: Sequence[Table], examples: Examples | None) -> Iterator[Json]:
+def _pairs(tables: Sequence[Table], examples: TestExamples | None) -> Iterator[Json]:
     """Pairs of losses by each of a few metrics, as a page's tables."""
     for name in PAIRED:
         column = Column(name)

@@ -25,7 +25,7 @@ from calibench.sweep.dry_run import listing
 from calibench.sweep.launchers import Slurm, local_pool, slurm_options
 from calibench.sweep.pool import FINAL, Job, Pool
 from calibench.sweep.selection import record_selection
-from calibench.sweep.suites import Part, Suite, is_suite, load_suite, parse_losses, parse_seeds
+from calibench.sweep.suites import Suite, SuitePart, is_suite, load_suite, parse_losses, parse_seeds
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed
 
@@ -45,7 +45,7 @@ def plan(
     """The jobs of benchmarks x losses x seeds, as those of a suite."""
     text = ",".join(map(str, seeds))
     by_label = {_label(loss): loss for loss in losses}
-    parts = [Part(name, by_label, text, config=overlays) for name in benchmarks]
+    parts = [SuitePart(name, by_label, text, config=overlays) for name in benchmarks]
     return Suite(parts).jobs(overrides)
 
 

@@ -2,7 +2,7 @@
 
 A suite is a YAML file of parts. A part names one benchmark and multiplies `backbones`, `losses`, the values in
 `grid` and `seeds`; keys beside `parts` hold for every part, those in `set` one by one. The keys are the fields of
-`Part`.
+`SuitePart`.
 
 `same_cells_as` names another suite, from which this one differs only in its own keys; `only` picks some of its
 `datasets` and `models` (the labels of `backbones`). So tables of the same runs share one list of them.
@@ -118,7 +118,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Part:
+class SuitePart:
     """A part of a suite: one benchmark with the product of networks, losses, grid values and seeds.
 
     Attributes:
@@ -179,7 +179,7 @@ class Part:
         return calibrators
 
 
-_PART_KEYS = [one.name for one in fields(Part)]
+_PART_KEYS = [one.name for one in fields(SuitePart)]
 
 
 def _backbone_name(given: Any) -> str:
@@ -234,7 +234,7 @@ class Suite:
         draw: The command that draws a paper's figure of its runs, see `report.reproduce.figures`; empty without one.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[SuitePart]
     select: str | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
@@ -357,7 +357,7 @@ def load_suite(name: str) -> Suite:
 def _of_parts(content: Mapping[str, Any]) -> Suite:
     shared = {key: value for key, value in content.items() if key in _PART_KEYS}
     blocks = [{**shared, **block} for block in content.get("parts", [{}])]
-    return Suite([Part(**_fields(shared.get("set", {}), block)) for block in blocks])
+    return Suite([SuitePart(**_fields(shared.get("set", {}), block)) for block in blocks])
 
 
 def _like_another(content: Mapping[str, Any]) -> Suite:

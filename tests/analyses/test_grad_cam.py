@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from calibench.analyses.grad_cam.boxes import Box, Found, measured, read_boxes, summary
+from calibench.analyses.grad_cam.boxes import Box, Localisation, measured, read_boxes, summary
 from calibench.analyses.grad_cam.command import _found, _places
 from calibench.analyses.grad_cam.maps import enlarged, feature_layer, grad_cam
 from calibench.backbones import CIFARResNet8, DenseNet121, SmallCNN
@@ -107,12 +107,21 @@ def test_pointing_game_and_iou_by_hand() -> None:
     heat[8, 8] = 1.0  # the maximum, elsewhere
     heat[0, 9] = 0.19  # below 20 %
     region, point = [1.0, 2.0, 5.0, 6.0], [8.0, 8.0, 10.0, 10.0]
-    assert measured(heat, np.array([region])) == Found(False, 1.0)
-    assert measured(heat, np.array([point])) == Found(True, 0.0)
-    assert measured(heat, np.array([point, region])) == Found(True, 1.0)
-    assert measured(heat, np.array([[3.0, 2.0, 7.0, 6.0]])) == Found(False, 8 / 24)
-    assert measured(np.zeros_like(heat), np.array([[0.0, 0.0, 10.0, 10.0]])) == Found(False, 0.0)
-    said = summary([Found(True, 0.2), Found(False, 0.4), Found(True, 0.6), Found(True, 0.0)])
+    assert measured(heat, np.array([region])) == Localisation(False, 1.0)
+    assert measured(heat, np.array([point])) == Localisation(True, 0.0)
+    assert measured(heat, np.array([point, region])) == Localisation(True, 1.0)
+    assert measured(heat, np.array([[3.0, 2.0, 7.0, 6.0]])) == Localisation(False, 8 / 24)
+    assert measured(np.zeros_like(heat), np.array([[0.0, 0.0, 10.0, 10.0]])) == Localisation(
+        False, 0.0
+    )
+    said = summary(
+        [
+            Localisation(True, 0.2),
+            Localisation(False, 0.4),
+            Localisation(True, 0.6),
+            Localisation(True, 0.0),
+        ]
+    )
     assert list(said.values()) == pytest.approx([0.75, 0.75, 0.5, 0.25, 0.3])
 
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from calibench.analyses.posthoc import cells, command
-from calibench.analyses.posthoc.cells import Cell
-from calibench.analyses.posthoc.results import Results
+from calibench.analyses.posthoc.cells import CalibratorFit
+from calibench.analyses.posthoc.results import ResultsFile
 from calibench.analyses.posthoc.sources import sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, summarised
 from calibench.calibrators import HistogramBinning, TemperatureScaling
@@ -79,9 +79,9 @@ def test_what_cannot_be_used_is_named_and_left_out(tmp_path: Path) -> None:
     assert "far.npz: examples without a label" in said
 
 
-def cell(source: object, **changes: object) -> Cell:
+def cell(source: object, **changes: object) -> CalibratorFit:
     options = {"calibrator": RAW, "repeat": 0, "size": 0, "metrics": METRICS, "reader": Reader()}
-    return Cell(source, **{**options, **changes})  # type: ignore[arg-type]
+    return CalibratorFit(source, **{**options, **changes})  # type: ignore[arg-type]
 
 
 def test_a_pair_is_fitted_on_val_and_scored_on_test(tmp_path: Path) -> None:
@@ -173,10 +173,10 @@ def test_the_same_command_computes_only_what_is_missing(
     path = tmp_path / "out" / "results.csv"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:-1]) + lines[-1][:40])  # killed while it wrote the last row
-    computed: list[Cell] = []
+    computed: list[CalibratorFit] = []
     real = cells.row
 
-    def counted(one: Cell) -> cells.Numbers:
+    def counted(one: CalibratorFit) -> cells.Numbers:
         computed.append(one)
         return real(one)
 
@@ -390,10 +390,10 @@ def test_processes_change_nothing(tmp_path: Path) -> None:
 def test_rows_of_another_size_are_other_cells(tmp_path: Path) -> None:
     write_files(tmp_path)
     source = sources([str(tmp_path / "pairs" / "net")], Reader())[0]
-    results = Results(tmp_path / "results.csv", METRICS)
+    results = ResultsFile(tmp_path / "results.csv", METRICS)
     with results.open() as file:
         file.add(cell(source, size=50), {**dict.fromkeys(METRICS, 0.5), "fit_seconds": 0.1})
-    again = Results(tmp_path / "results.csv", METRICS)
+    again = ResultsFile(tmp_path / "results.csv", METRICS)
     assert not again.lacks(cell(source, size=50))
     assert again.lacks(cell(source, size=60))
     assert again.lacks(cell(source, size=50, repeat=1))

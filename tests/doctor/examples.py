@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibench.doctor.examples import Examples
+from calibench.doctor.examples import LabelledExamples
 from calibench.runs import Predictions
 
 
@@ -16,6 +16,6 @@ def predictions(n: int, *, sharpness: float = 1.0, k: int = 4, seed: int = 0) ->
     return Predictions(sharpness * logits, target)
 
 
-def examples(n: int, *, sharpness: float = 1.0, k: int = 4, seed: int = 0) -> Examples:
+def examples(n: int, *, sharpness: float = 1.0, k: int = 4, seed: int = 0) -> LabelledExamples:
     """The same as the doctor looks at them."""
-    return Examples.of(predictions(n, sharpness=sharpness, k=k, seed=seed), 0.0)
+    return LabelledExamples.of(predictions(n, sharpness=sharpness, k=k, seed=seed), 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.doctor.examples import Examples
+from calibench.doctor.examples import LabelledExamples
 from calibench.doctor.power import Power
 from calibench.doctor.verdict import numbers, verdict
 from calibench.predictions.pairs import ConfidencePairs
@@ -49,6 +49,6 @@ def test_the_power_is_that_of_the_verdict() -> None:
 def test_pairs_are_judged_by_their_confidence_not_by_the_larger_probability() -> None:
     confidence = np.repeat([0.1, 0.3], 500)
     correct = np.tile(np.arange(500) < 200, 2)  # 40 % are right
-    pairs = Examples.of(ConfidencePairs(confidence, correct), 0.0)
+    pairs = LabelledExamples.of(ConfidencePairs(confidence, correct), 0.0)
     assert verdict(pairs).startswith("underconfident by 20.0 points")
     assert "mean confidence 20.0 %, accuracy 40.0 %, ECE 20.0 points" in numbers(pairs)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from calibench.doctor.examples import Examples
+from calibench.doctor.examples import LabelledExamples
 from calibench.doctor.where import groups, kinds, ranges
 from calibench.predictions.pairs import ConfidencePairs
 from calibench.runs import Predictions
@@ -20,7 +20,7 @@ def test_the_range_that_is_off_is_named() -> None:
     random = np.random.default_rng(0)
     confidence = random.random(4000)
     chance = np.where(confidence > 0.8, confidence - 0.2, confidence)
-    pairs = Examples.of(ConfidencePairs(confidence, random.random(4000) < chance), 1e-12)
+    pairs = LabelledExamples.of(ConfidencePairs(confidence, random.random(4000) < chance), 1e-12)
     (line,) = ranges(pairs)
     assert re.match(
         r"overconfident by (19|2[01])\.\d points at confidences 0.80 to 0.9996 \(20 % of", line
@@ -46,7 +46,7 @@ def test_labels_are_looked_at_one_by_one() -> None:
     target = (random.random((2000, 3)) < 1 / (1 + np.exp(-logits))).astype(int)
     logits[:, 1] *= 3
     names = {"label_names": ["edema", "mass", "hernia"]}
-    (line,) = kinds(Examples.of(Predictions.of_labels(logits, target, names), 0.0))
+    (line,) = kinds(LabelledExamples.of(Predictions.of_labels(logits, target, names), 0.0))
     assert line.startswith("overconfident in label mass (by ")
     assert "and" not in line
 

@@ -348,9 +348,9 @@ def test_a_suite_runs_in_part_resumes_selects_and_is_evaluated_again_without_tra
 
 
 def test_a_plain_sweep_is_a_suite() -> None:
-    from calibench.sweep.suites import Part
+    from calibench.sweep.suites import SuitePart
 
-    suite = Suite([Part("digits", {"focal": "focal"}, "1,2")])
+    suite = Suite([SuitePart("digits", {"focal": "focal"}, "1,2")])
     assert [job.label for job in suite.jobs()] == ["digits focal seed=1", "digits focal seed=2"]
 
 

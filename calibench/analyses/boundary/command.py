@@ -13,7 +13,7 @@ from calibench.ground.arguments import non_negative, positive, positive_integer
 from calibench.ground.output import loading
 
 if TYPE_CHECKING:
-    from calibench.analyses.boundary.moons import Found
+    from calibench.analyses.boundary.moons import TrainedOnMoons
     from calibench.tables.grid import Grid
 
 DESCRIPTION = """\
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def table_of(found: Sequence[Found]) -> Grid:
+def table_of(found: Sequence[TrainedOnMoons]) -> Grid:
     """Means and deviations over seeds."""
     from calibench.statistics import mean_std
     from calibench.tables.grid import Grid, Number, headings

@@ -22,7 +22,7 @@ GRID = 161
 Network = Callable[[Tensor], Tensor]
 
 
-class Found(NamedTuple):
+class TrainedOnMoons(NamedTuple):
     """A network and what was measured of it.
 
     Attributes:
@@ -54,7 +54,7 @@ def moons(n: int, *, noise: float, seed: int) -> tuple[Tensor, Tensor]:
 
 def trained(
     name: str, loss: CalibrationLoss, seed: int, *, epochs: int, lr: float, noise: float
-) -> Found:
+) -> TrainedOnMoons:
     """Train an MLP with two layers of 10 by Adam, every epoch one step on all points, and measure it.
 
     The seed is that of the points and of the weights, `noise` the standard deviation of the points'.
@@ -75,7 +75,7 @@ def trained(
     probs = network(test).double().softmax(1)
     error = float((probs.argmax(1) != truth).double().mean())
     measured = error, float(calibration_error(probs, truth)), slope_along_boundary(network)
-    return Found(name, seed, network, points, target, *measured)
+    return TrainedOnMoons(name, seed, network, points, target, *measured)
 
 
 def field(network: Network) -> tuple[Tensor, Tensor]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from calibench.analyses.boundary.moons import Found, field
+from calibench.analyses.boundary.moons import TrainedOnMoons, field
 from calibench.plots.style import panels, tidied
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def picture(found: Sequence[Found]) -> Figure:
+def picture(found: Sequence[TrainedOnMoons]) -> Figure:
     """Draw the first seed of each loss."""
     firsts = list({one.loss: one for one in reversed(found)}.values())[::-1]
     figure, grid = panels(len(firsts), columns=3, height=2.3)

@@ -27,7 +27,7 @@ class Box(NamedTuple):
     corners: tuple[float, float, float, float]
 
 
-class Found(NamedTuple):
+class Localisation(NamedTuple):
     """How well a map finds the boxes of its class in its image.
 
     Attributes:
@@ -71,7 +71,7 @@ def read_boxes(path: Path, classes: Sequence[str]) -> list[Box]:
     return boxes
 
 
-def measured(heat: npt.NDArray[np.float32], boxes: npt.NDArray[np.float64]) -> Found:
+def measured(heat: npt.NDArray[np.float32], boxes: npt.NDArray[np.float64]) -> Localisation:
     """How well a map finds boxes.
 
     Pointing game: whether the maximum lies in a box (Zhang et al. 2018, without their tolerance of 15 pixels). The
@@ -87,7 +87,7 @@ def measured(heat: npt.NDArray[np.float32], boxes: npt.NDArray[np.float64]) -> F
     from torchvision.ops import box_iou
 
     if not heat.any():
-        return Found(False, 0.0)
+        return Localisation(False, 0.0)
     row, column = np.unravel_index(heat.argmax(), heat.shape)
     left, top, right, bottom = boxes.T
     x, y = column + 0.5, row + 0.5
@@ -96,10 +96,10 @@ def measured(heat: npt.NDArray[np.float32], boxes: npt.NDArray[np.float64]) -> F
     largest = np.bincount(regions.ravel())[1:].argmax()
     rows, columns = ndimage.find_objects(regions)[largest]
     own = torch.tensor([[columns.start, rows.start, columns.stop, rows.stop]], dtype=torch.float64)
-    return Found(bool(hit), float(box_iou(own, torch.from_numpy(boxes)).max()))
+    return Localisation(bool(hit), float(box_iou(own, torch.from_numpy(boxes)).max()))
 
 
-def summary(found: Sequence[Found]) -> Mapping[str, float]:
+def summary(found: Sequence[Localisation]) -> Mapping[str, float]:
     """Shares of maps by name: hits of the pointing game, IoU above each threshold; and the mean IoU."""
     iou = np.array([one.iou for one in found])
     above = {f"IoU > {level:g}": float((iou > level).mean()) for level in THRESHOLDS}

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from calibench.analyses.grad_cam.boxes import Box, Found, measured, read_boxes, summary
+from calibench.analyses.grad_cam.boxes import Box, Localisation, measured, read_boxes, summary
 from calibench.analyses.grad_cam.maps import enlarged, feature_layer, grad_cam
-from calibench.analyses.grad_cam.picture import Column, Row, picture
+from calibench.analyses.grad_cam.picture import ImageColumn, MapRow, picture
 from calibench.analyses.run_arguments import labels_of
 from calibench.data import ClassificationDataModule
 from calibench.data.images.decode import fitted
@@ -60,7 +60,7 @@ def draw(options: argparse.Namespace) -> None:
         layer = feature_layer(network, data.transform(asked.images[:1]), options.layer)
         heat, classes = _heat(network, data, layer, asked.examples, asked.classes)
         names = [data.task.names[number] for number in classes]
-        rows.append(Row(f"{label}\n{layer}", heat, names))
+        rows.append(MapRow(f"{label}\n{layer}", heat, names))
         numbers += [
             {"run": label, "layer": layer, "test_image": n, "class": name, **_maximum(one)}
             for n, name, one in zip(asked.examples, names, heat, strict=True)
@@ -71,16 +71,20 @@ def draw(options: argparse.Namespace) -> None:
             numbers += _scores(label, layer, asked.places, found, data.task.names)
     assert asked is not None
     columns = [
-        Column(f"test image {n}: {data.task.described(data.splits.test.target[n])}", image, asked.places.get((n, c)))
+        ImageColumn(
+            f"test image {n}: {data.task.described(data.splits.test.target[n])}",
+            image,
+            asked.places.get((n, c)),
+        )
         for n, c, image in zip(asked.examples, classes, asked.images, strict=True)
-    ]  # fmt: skip
+    ]
     Picture(picture(columns, rows), numbers).write(options.output)
     if lines:
         show(_table(lines, asked.places))
 
 
 def _scores(
-    run: str, layer: str, places: Places, found: Sequence[Found], names: Sequence[str]
+    run: str, layer: str, places: Places, found: Sequence[Localisation], names: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """A row for each image and class with boxes, then one for each share that the table has."""
     of_run = {"run": run, "layer": layer}
@@ -161,7 +165,7 @@ def _heat(
 
 def _found(
     network: nn.Module, data: ClassificationDataModule, layer: str, places: Places, title: str
-) -> Iterator[Found]:
+) -> Iterator[Localisation]:
     """How well the map of each image and class finds its boxes."""
     keys = list(places)
     starts = range(0, len(keys), BATCH)

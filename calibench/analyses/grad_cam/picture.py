@@ -19,7 +19,7 @@ PANEL_HEIGHT = 2.9
 OPACITY = 0.6
 
 
-class Column(NamedTuple):
+class ImageColumn(NamedTuple):
     """An image (C, H, W) with its title, and boxes (M, 4) in its pixels: left, top, right, bottom."""
 
     title: str
@@ -27,7 +27,7 @@ class Column(NamedTuple):
     boxes: npt.NDArray[np.float64] | None
 
 
-class Row(NamedTuple):
+class MapRow(NamedTuple):
     """Maps (N, H, W) in [0, 1] of a run, with the name of the class of each."""
 
     label: str
@@ -35,7 +35,7 @@ class Row(NamedTuple):
     classes: Sequence[str]
 
 
-def picture(columns: Sequence[Column], rows: Sequence[Row]) -> Figure:
+def picture(columns: Sequence[ImageColumn], rows: Sequence[MapRow]) -> Figure:
     """Draw maps over their images, a column for each image and a row for each run."""
     figure, grid = panels(len(columns) * (len(rows) + 1), columns=len(columns), height=PANEL_HEIGHT)
     across = len(columns)
@@ -50,7 +50,7 @@ def picture(columns: Sequence[Column], rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _draw_image(axes: Axes, column: Column, title: str) -> None:
+def _draw_image(axes: Axes, column: ImageColumn, title: str) -> None:
     """An image stretched from black to white, with its boxes."""
     from matplotlib.patches import Rectangle
 

@@ -16,7 +16,7 @@ from calibench.ground.output import loading
 from calibench.runs import Run
 
 if TYPE_CHECKING:
-    from calibench.analyses.gradient_norm.norms import Entry
+    from calibench.analyses.gradient_norm.norms import RunNorms
     from calibench.tables.grid import Grid
 
 DESCRIPTION = """\
@@ -93,9 +93,9 @@ def checkpoints(run: Run, epochs: list[int] | None) -> dict[int, Path]:
     return {epoch: kept[epoch] for epoch in sorted(epochs or kept)}
 
 
-def _entries(runs: list[Run], found: list[dict[int, Path]], *, trusted: bool) -> Iterator[Entry]:
+def _entries(runs: list[Run], found: list[dict[int, Path]], *, trusted: bool) -> Iterator[RunNorms]:
     """The norms of each run after each epoch."""
-    from calibench.analyses.gradient_norm.norms import Entry, gradient_norms
+    from calibench.analyses.gradient_norm.norms import RunNorms, gradient_norms
     from calibench.data.task import Multiclass
     from calibench.training.trained import trained_network
 
@@ -109,10 +109,10 @@ def _entries(runs: list[Run], found: list[dict[int, Path]], *, trusted: bool) ->
                 trained.load(path)
             of = trained.backbone, trained.loss, data.plain_batches("train")
             norms = gradient_norms(*of, batch_size=data.batch_size)
-            yield Entry(label, trained.epoch, norms)
+            yield RunNorms(label, trained.epoch, norms)
 
 
-def table_of(entries: list[Entry]) -> Grid:
+def table_of(entries: list[RunNorms]) -> Grid:
     """Correlations and spread of each run and epoch."""
     from calibench.analyses.gradient_norm.norms import N_BINS, summary
     from calibench.tables.grid import Grid, Heading, Number, headings
@@ -137,7 +137,7 @@ def table_of(entries: list[Entry]) -> Grid:
     return Grid("Gradient norm against uncertainty", columns, rows, footer)
 
 
-def _numbers(entries: list[Entry]) -> Iterator[dict[str, Any]]:
+def _numbers(entries: list[RunNorms]) -> Iterator[dict[str, Any]]:
     """A row for each example."""
     for entry in entries:
         columns = (part.tolist() for part in entry.norms[:3])

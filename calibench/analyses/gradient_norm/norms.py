@@ -41,7 +41,7 @@ class Norms(NamedTuple):
     coupled: bool
 
 
-class Entry(NamedTuple):
+class RunNorms(NamedTuple):
     """The norms of a run after an epoch."""
 
     label: str
@@ -49,7 +49,7 @@ class Entry(NamedTuple):
     norms: Norms
 
 
-class Summary(NamedTuple):
+class NormSummary(NamedTuple):
     """How closely the norm follows the Brier score.
 
     Attributes:
@@ -114,13 +114,13 @@ def is_coupled(loss: Loss, logits: Tensor, target: Tensor) -> bool:
     return float((alone - together).abs().max()) > SAME * float(together.abs().max())
 
 
-def summary(norms: Norms) -> Summary:
+def summary(norms: Norms) -> NormSummary:
     """Correlations of norm and Brier score, and the spread of the norm within 20 bins of the Brier score's [0, 2]."""
     brier, norm = norms.brier.numpy(), norms.norm.numpy()
     bins = equal_width_bin(norms.brier / 2, N_BINS)
     groups = [group for b in range(N_BINS) if len(group := norms.norm[bins == b]) > 1]
     spread = float(torch.stack([group.std() for group in groups]).mean()) if groups else torch.nan
-    return Summary(
+    return NormSummary(
         float(stats.pearsonr(brier, norm).statistic),
         float(stats.spearmanr(brier, norm).statistic),
         spread,

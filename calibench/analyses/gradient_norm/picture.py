@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from calibench.analyses.gradient_norm.norms import Entry
+    from calibench.analyses.gradient_norm.norms import RunNorms
 
 CELLS = 45
 DENSITY_BINS = 60
 SHOWN = 99.5  # percent of the norms that a density shows
 
 
-def picture(entries: Sequence[Entry]) -> Figure:
+def picture(entries: Sequence[RunNorms]) -> Figure:
     """Draw the losses down and the epochs across, and a row of densities below them.
 
     Shades are counts on a logarithmic scale. A row has one scale of norms, as losses differ in theirs.
@@ -43,7 +43,7 @@ def picture(entries: Sequence[Entry]) -> Figure:
     return figure
 
 
-def _draw_norms(axes: Axes, entry: Entry, *, top: float) -> None:
+def _draw_norms(axes: Axes, entry: RunNorms, *, top: float) -> None:
     axes.hexbin(
         entry.norms.brier.numpy(), entry.norms.norm.numpy(), gridsize=CELLS, bins="log",
         cmap="cividis_r", extent=(0, 2, 0, top), linewidths=0.1, mincnt=1,
@@ -55,7 +55,7 @@ def _draw_norms(axes: Axes, entry: Entry, *, top: float) -> None:
     tidied(axes)
 
 
-def _draw_densities(axes: Axes, entries: Sequence[Entry], labels: Sequence[str]) -> None:
+def _draw_densities(axes: Axes, entries: Sequence[RunNorms], labels: Sequence[str]) -> None:
     """Densities of the norms, all losses in one panel."""
     top = max(float(np.percentile(entry.norms.norm, SHOWN)) for entry in entries)
     edges = np.linspace(0, top, DENSITY_BINS + 1)

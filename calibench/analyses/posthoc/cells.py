@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.analyses.posthoc.sources import Source, load
+from calibench.analyses.posthoc.sources import ModelPredictions, load
 from calibench.calibrators import Calibrator
 from calibench.calibrators.convergence import ConvergenceWarning
 from calibench.config.catalogue import load_plugins
@@ -31,7 +31,7 @@ Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
-class Cell:
+class CalibratorFit:
     """What is fitted and scored.
 
     Attributes:
@@ -45,7 +45,7 @@ class Cell:
         further: Metrics beyond the panel, as such blocks.
     """
 
-    source: Source
+    source: ModelPredictions
     calibrator: str
     repeat: int
     size: int
@@ -61,7 +61,7 @@ def alone() -> None:
     load_plugins("calibrators")
 
 
-def row(cell: Cell) -> Numbers:
+def row(cell: CalibratorFit) -> Numbers:
     """The row of a cell: metrics and CPU seconds; of a fit that fails the reason in `note`."""
     val, test = _parts(cell)
     with warnings.catch_warnings(record=True) as told:
@@ -75,7 +75,7 @@ def row(cell: Cell) -> Numbers:
     return {"fitted_on": len(val.target), "tested_on": len(test.target), **said, **numbers}
 
 
-def _numbers(cell: Cell, val: Predictions, test: Predictions) -> Numbers:
+def _numbers(cell: CalibratorFit, val: Predictions, test: Predictions) -> Numbers:
     start = time.process_time()
     calibrator = None
     if cell.calibrator != RAW:
@@ -109,7 +109,7 @@ def _further(
     return {row["metric"]: row["value"] for row in rows if not row.get("label")}
 
 
-def _parts(cell: Cell) -> tuple[Predictions, Predictions]:
+def _parts(cell: CalibratorFit) -> tuple[Predictions, Predictions]:
     """What is fitted on and what is scored."""
     sets = load(cell.source, cell.reader)
     first, *others = sets.values()
@@ -126,7 +126,7 @@ def _rows(part: Predictions, rows: Indices) -> Predictions:
 
 
 def planned(
-    found: Sequence[Source],
+    found: Sequence[ModelPredictions],
     calibrators: Mapping[str, Block | None],
     *,
     repeats: int,
@@ -134,13 +134,13 @@ def planned(
     metrics: tuple[str, ...],
     reader: Reader,
     further: tuple[Block, ...] = (),
-) -> list[Cell]:
+) -> list[CalibratorFit]:
     """The cells, source by source: one split where val and test are given, else random halves.
 
     With sizes each one is drawn as often as there are repeats, where there are as many examples.
     """
     return [
-        Cell(source, name, repeat, size, metrics, reader, block, further)
+        CalibratorFit(source, name, repeat, size, metrics, reader, block, further)
         for source in found
         for size in (sizes or (0,))
         if size <= source.fitted_on

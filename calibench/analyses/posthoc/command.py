@@ -8,9 +8,9 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from calibench.analyses.posthoc import cells
-from calibench.analyses.posthoc.cells import Block, Cell
+from calibench.analyses.posthoc.cells import Block, CalibratorFit
 from calibench.analyses.posthoc.pictures import pictures
-from calibench.analyses.posthoc.results import Results
+from calibench.analyses.posthoc.results import ResultsFile
 from calibench.analyses.posthoc.sources import sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, summarised
 from calibench.config.catalogue import class_called, load_plugins, panel, value_names
@@ -51,7 +51,7 @@ def benchmark(options: argparse.Namespace) -> int:
         raise ValueError(f"`--sizes`: {few}")
     output: Path = options.output
     with held(output / ".posthoc.lock"):
-        results = Results(output / "results.csv", options.metrics)
+        results = ResultsFile(output / "results.csv", options.metrics)
         _compute(results, planned, options.jobs)
         _report(results, planned, options, output)
     return 0
@@ -90,7 +90,7 @@ def _asked(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
     return tuple(dict.fromkeys(columns)), tuple(blocks)
 
 
-def _compute(results: Results, planned: Sequence[Cell], jobs: int) -> None:
+def _compute(results: ResultsFile, planned: Sequence[CalibratorFit], jobs: int) -> None:
     missing = [cell for cell in planned if results.lacks(cell)]
     if not missing:
         return
@@ -112,7 +112,10 @@ def _unbroken(done: Iterator[cells.Numbers]) -> Iterator[cells.Numbers]:
 
 
 def _report(
-    results: Results, planned: Sequence[Cell], options: argparse.Namespace, output: Path
+    results: ResultsFile,
+    planned: Sequence[CalibratorFit],
+    options: argparse.Namespace,
+    output: Path,
 ) -> None:
     found = frame(results.of(planned), options.metrics)
     summary = summarised(found[found["size"] == max(found["size"])], options.metrics)

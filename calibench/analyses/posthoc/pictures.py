@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from calibench.analyses.posthoc.summary import SCORES, TS, Summary
+from calibench.analyses.posthoc.summary import SCORES, TS, BenchmarkSummary
 from calibench.plots.critical_difference import draw_critical_difference
 from calibench.plots.picture import Picture
 from calibench.plots.style import GREY, PALETTE, color, legend_below, line, panel, panels, tidied
@@ -24,7 +24,9 @@ ROW = 0.19  # height in inches of a calibrator
 _WORST = 1.5  # what is worse than the best is good, in multiples, is off the axis
 
 
-def pictures(summary: Summary, curves: pd.DataFrame | None) -> Iterator[tuple[str, Picture]]:
+def pictures(
+    summary: BenchmarkSummary, curves: pd.DataFrame | None
+) -> Iterator[tuple[str, Picture]]:
     """The pictures by name."""
     yield "phi", improvements(summary)
     if summary.ranks:
@@ -34,7 +36,7 @@ def pictures(summary: Summary, curves: pd.DataFrame | None) -> Iterator[tuple[st
         yield "learning_curves", learning_curves(curves, summary.first)
 
 
-def improvements(summary: Summary) -> Picture:
+def improvements(summary: BenchmarkSummary) -> Picture:
     """PHI over raw and over temperature scaling, a line for each calibrator; what is far below 0 is an arrow."""
     scores = [score for score in SCORES if score in summary.means]
     shown = [(score, of) for score in scores for of in (RAW, TS)]
@@ -53,7 +55,9 @@ def improvements(summary: Summary) -> Picture:
     return Picture(figure, numbers)
 
 
-def _draw_improvement(axes: Axes, summary: Summary, names: list[str], score: str, of: str) -> None:
+def _draw_improvement(
+    axes: Axes, summary: BenchmarkSummary, names: list[str], score: str, of: str
+) -> None:
     estimates = [summary.improvement[score, of, name] for name in names]
     top = max([e.high for e in estimates if isfinite(e.high)] + [1e-6])
     left = -_WORST * top
@@ -71,7 +75,7 @@ def _draw_improvement(axes: Axes, summary: Summary, names: list[str], score: str
     tidied(axes)
 
 
-def ranks(summary: Summary) -> Picture:
+def ranks(summary: BenchmarkSummary) -> Picture:
     """The critical-difference diagram."""
     assert summary.ranks is not None
     mean_ranks, critical = summary.ranks.mean_ranks, summary.ranks.critical_difference
@@ -85,7 +89,7 @@ def ranks(summary: Summary) -> Picture:
     return Picture(figure, numbers)
 
 
-def seconds(summary: Summary) -> Picture:
+def seconds(summary: BenchmarkSummary) -> Picture:
     """Median CPU seconds of a fit against the win rate."""
     figure, axes = panel(6.4, 4.2)
     numbers = []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench import __version__
-from calibench.analyses.posthoc.cells import Cell
+from calibench.analyses.posthoc.cells import CalibratorFit
 from calibench.runs import CorruptRun, write_atomically
 from calibench.tables.csv_text import csv_field, csv_text
 
@@ -19,7 +19,7 @@ NUMBERS = ("classes", "fitted_on", "tested_on", "fit_seconds", "apply_seconds", 
 Row = dict[str, Any]
 
 
-class Results:
+class ResultsFile:
     """The rows of a CSV file, to which cells are added.
 
     Args:
@@ -37,13 +37,13 @@ class Results:
         others = sorted(earlier - {*IDENTITY, *NUMBERS, *metrics})
         self.columns = [*IDENTITY, *metrics, *others, *NUMBERS]
 
-    def lacks(self, cell: Cell) -> bool:
+    def lacks(self, cell: CalibratorFit) -> bool:
         """Whether a cell is still to be computed."""
         row = self.rows.get(_key(identity(cell)), {})
         failed = str(row.get("note", "")).startswith("failed")
         return not row or not (failed or all(row.get(name) for name in self._metrics))
 
-    def of(self, cells: Iterable[Cell]) -> list[Row]:
+    def of(self, cells: Iterable[CalibratorFit]) -> list[Row]:
         """The rows of cells that are there."""
         found = (self.rows.get(_key(identity(cell))) for cell in cells)
         return [row for row in found if row is not None]
@@ -57,11 +57,11 @@ class Results:
 
 
 class _Appender:
-    def __init__(self, results: Results, file: Any) -> None:
+    def __init__(self, results: ResultsFile, file: Any) -> None:
         self._results, self._file = results, file
         self._writer = csv.DictWriter(file, results.columns, restval="", lineterminator="\n")
 
-    def add(self, cell: Cell, numbers: Mapping[str, Any]) -> None:
+    def add(self, cell: CalibratorFit, numbers: Mapping[str, Any]) -> None:
         """Write the row of a cell."""
         row = {**identity(cell), "classes": cell.source.classes, **numbers}
         text = {name: csv_field(row.get(name, "")) for name in self._results.columns}
@@ -70,7 +70,7 @@ class _Appender:
         self._results.rows[_key(row)] = {name: str(value) for name, value in text.items()}
 
 
-def identity(cell: Cell) -> Row:
+def identity(cell: CalibratorFit) -> Row:
     """What tells the row of a cell from others; a row of another version of calibench is another one."""
     source = cell.source
     return {

@@ -22,7 +22,7 @@ _WHOLE = "whole"  # the name of the only split of a single file
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelPredictions:
     """Predictions of one model on one data set.
 
     Attributes:
@@ -57,7 +57,7 @@ class Source:
 
 
 @lru_cache(maxsize=2)  # a worker's cells come source by source
-def load(source: Source, reader: Reader) -> dict[str, Predictions]:
+def load(source: ModelPredictions, reader: Reader) -> dict[str, Predictions]:
     """The predictions of a source by split: `val` and `test`, or `whole`.
 
     Raises:
@@ -67,7 +67,7 @@ def load(source: Source, reader: Reader) -> dict[str, Predictions]:
     return {name: read(path) for name, path in source.files}
 
 
-def sources(names: Sequence[str], reader: Reader) -> list[Source]:
+def sources(names: Sequence[str], reader: Reader) -> list[ModelPredictions]:
     """The sources that the command line names, each looked into; what cannot be used is left out with a warning.
 
     Raises:
@@ -95,7 +95,7 @@ def check_sources(names: Sequence[str]) -> None:
             results_folder(name)
 
 
-def _named(name: str) -> Iterator[Source]:
+def _named(name: str) -> Iterator[ModelPredictions]:
     path = Path(name)
     if path.is_file():
         yield _single(path)
@@ -112,7 +112,7 @@ def _named(name: str) -> Iterator[Source]:
         yield from map(_single, files)
 
 
-def _run(folder: Path) -> Source | None:
+def _run(folder: Path) -> ModelPredictions | None:
     if not (folder / "status.json").is_file():
         return None
     entry = Entry.read(folder)
@@ -122,10 +122,12 @@ def _run(folder: Path) -> Source | None:
     cell = entry.cell
     model = f"{cell.backbone}/{cell.loss}/{cell.key}"
     parts = tuple((name, files[name]) for name in ("val", "test"))
-    return Source(cell.benchmark, model, cell.seed, parts, entry=True, digest=entry.digest)
+    return ModelPredictions(
+        cell.benchmark, model, cell.seed, parts, entry=True, digest=entry.digest
+    )
 
 
-def _pair(folder: Path) -> Source | None:
+def _pair(folder: Path) -> ModelPredictions | None:
     """The files `val` and `test` of a folder, of any suffix that is read."""
     if not folder.is_dir():
         return None
@@ -133,16 +135,20 @@ def _pair(folder: Path) -> Source | None:
     if not {"val", "test"} <= set(files):
         return None
     parts = tuple((name, files[name]) for name in ("val", "test"))
-    return Source(folder.absolute().parent.name, folder.absolute().name, 1, parts, entry=False)
+    return ModelPredictions(
+        folder.absolute().parent.name, folder.absolute().name, 1, parts, entry=False
+    )
 
 
-def _single(file: Path) -> Source:
+def _single(file: Path) -> ModelPredictions:
     """One file; `<data set>__<model>` is what people call it."""
     dataset, _, model = file.stem.partition("__")
-    return Source(dataset, model or file.parent.absolute().name, 1, ((_WHOLE, file),), entry=False)
+    return ModelPredictions(
+        dataset, model or file.parent.absolute().name, 1, ((_WHOLE, file),), entry=False
+    )
 
 
-def _known(source: Source, reader: Reader) -> Source:
+def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:
     """The source with its sizes and digest; raises a ValueError for what calibrators cannot use."""
     where = source.files[0][1]
     sets = load(source, reader)

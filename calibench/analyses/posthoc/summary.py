@@ -34,7 +34,7 @@ def _number(of: Interval, decimals: int, factor: float = 1.0) -> Number:
 
 
 @dataclass(frozen=True)
-class Summary:
+class BenchmarkSummary:
     """What the table and the pictures show of some results.
 
     Attributes:
@@ -121,7 +121,7 @@ def frame(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> pd.DataF
     return found.dropna(subset=[*metrics])
 
 
-def summarised(found: pd.DataFrame, metrics: Sequence[str]) -> Summary:
+def summarised(found: pd.DataFrame, metrics: Sequence[str]) -> BenchmarkSummary:
     """The summary of results of one size.
 
     Args:
@@ -141,7 +141,7 @@ def summarised(found: pd.DataFrame, metrics: Sequence[str]) -> Summary:
     draws, resampled = _draws(whole.index)
     values = score.to_numpy()
     beaten = [_share_beaten(values, place) for place in range(len(names))]
-    return Summary(
+    return BenchmarkSummary(
         names=names,
         sets=(whole.index.get_level_values("dataset").nunique(), len(whole)),
         left_out=len(by_set) - len(whole),

@@ -17,7 +17,7 @@ from calibench.sweep.durations import expected_seconds
 from calibench.sweep.launchers.bundles import Bundle, bundled
 from calibench.sweep.launchers.local import local_pool
 from calibench.sweep.launchers.sbatch import Array, gpus_asked_for
-from calibench.sweep.launchers.watch import Task, record, recorded, watch
+from calibench.sweep.launchers.watch import ArrayTask, record, recorded, watch
 from calibench.sweep.plan import runs_of
 from calibench.sweep.pool import Job
 
@@ -44,7 +44,7 @@ class Slurm:
     at_a_time: int | None = None
     cells_per_gpu: int | None = None
     minutes_per_cell: float = math.inf
-    _tasks: list[Task] = field(default_factory=list)
+    _tasks: list[ArrayTask] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._asked: dict[str, Any] = {**self.options}
@@ -134,6 +134,6 @@ class Slurm:
             for number, jobs in enumerate(bundles)
         ]  # fmt: skip
         array = self._array(folder).submit(works)
-        tasks = [Task(array, n, work.events, work.jobs) for n, work in enumerate(works)]
+        tasks = [ArrayTask(array, n, work.events, work.jobs) for n, work in enumerate(works)]
         record(folder, array, tasks)
         self._tasks += tasks

@@ -20,7 +20,7 @@ _RECORD = "submission.json"
 
 
 @dataclass
-class Task:
+class ArrayTask:
     """One task of a job array.
 
     Attributes:
@@ -64,7 +64,7 @@ class Task:
                 yield job
 
 
-def watch(tasks: Sequence[Task]) -> Iterator[Job | None]:
+def watch(tasks: Sequence[ArrayTask]) -> Iterator[Job | None]:
     """Watch until every job is done or failed; yields each that changed, and None after a while without a change."""
     asked = time.monotonic()
     while left := [task for task in tasks if not task.over]:
@@ -76,7 +76,7 @@ def watch(tasks: Sequence[Task]) -> Iterator[Job | None]:
         time.sleep(0.5)
 
 
-def _lost(tasks: Sequence[Task]) -> Iterator[Job]:
+def _lost(tasks: Sequence[ArrayTask]) -> Iterator[Job]:
     for array in dict.fromkeys(task.array for task in tasks):
         states = ended(array)
         for task in tasks:
@@ -84,13 +84,13 @@ def _lost(tasks: Sequence[Task]) -> Iterator[Job]:
                 yield from task.give_up(state)
 
 
-def record(folder: Path, array: str, tasks: Sequence[Task]) -> None:
+def record(folder: Path, array: str, tasks: Sequence[ArrayTask]) -> None:
     """Record the configurations of a job array's runs, so that a later sweep finds them."""
     cells = [[job.config for job in task.jobs] for task in tasks]
     write_json(folder / _RECORD, {"array": array, "cells": cells})
 
 
-def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[Task]:
+def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[ArrayTask]:
     """Tasks of earlier submissions below `folder` that are queued or running and have some of the jobs."""
     wanted = {_text(job.config): job for job in jobs}
     for path in sorted(folder.glob(f"*/{_RECORD}")):
@@ -103,7 +103,7 @@ def recorded(folder: Path, jobs: Sequence[Job]) -> Iterator[Task]:
             cells = content["cells"][number]
             if any(_text(config) in wanted for config in cells):
                 theirs = [wanted.get(_text(config)) or Job("", "", 0, config) for config in cells]
-                yield Task(array, number, path.with_name(f"{number}.jsonl"), theirs)
+                yield ArrayTask(array, number, path.with_name(f"{number}.jsonl"), theirs)
 
 
 def _text(config: Config) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calibench.sweep.launchers.bundles import Bundle, bundled
-from calibench.sweep.launchers.watch import Task
+from calibench.sweep.launchers.watch import ArrayTask
 from calibench.sweep.pool import Job
 
 
@@ -57,7 +57,7 @@ def test_what_was_cut_off_goes_back_into_the_queue(tmp_path: Path) -> None:
 
 def test_the_submitter_reads_what_the_bundle_tells(tmp_path: Path) -> None:
     there, here = bundle(tmp_path), jobs(4)
-    task = Task("7", 0, there.events, here)
+    task = ArrayTask("7", 0, there.events, here)
     assert list(task.news()) == []
     there.jobs[1].state, there.jobs[1].epoch, there.jobs[1].epochs = "running", 2, 30
     there._report(there.jobs[1])

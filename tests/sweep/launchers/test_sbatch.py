@@ -13,7 +13,7 @@ from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.sweep.launchers import Slurm, slurm_options
 from calibench.sweep.launchers.queue import ended
 from calibench.sweep.launchers.sbatch import Array, gpus_asked_for, minutes_of
-from calibench.sweep.launchers.watch import Task, record, recorded
+from calibench.sweep.launchers.watch import ArrayTask, record, recorded
 from calibench.sweep.pool import Job
 
 Pretend = Callable[[str, str], None]
@@ -139,7 +139,7 @@ def test_squeue_must_be_there(pretend: Pretend) -> None:
 
 def test_cells_in_living_jobs_are_found_again(pretend: Pretend, tmp_path: Path) -> None:
     cells, folder = jobs(4), tmp_path / "slurm" / "20261121"
-    record(folder, "7", [Task("7", n, folder / f"{n}.jsonl", cells[2 * n : 2 * n + 2]) for n in (0, 1)])  # fmt: skip
+    record(folder, "7", [ArrayTask("7", n, folder / f"{n}.jsonl", cells[2 * n : 2 * n + 2]) for n in (0, 1)])  # fmt: skip
     pretend("squeue", "echo '7_0|COMPLETED'; echo '7_1|RUNNING'")
     wanted = jobs(3)
     (task,) = recorded(tmp_path / "slurm", wanted)
