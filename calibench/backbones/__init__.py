@@ -15,6 +15,7 @@ from calibench.backbones.resnet import (
     WideResNet26x10,
 )
 from calibench.backbones.small_cnn import SmallCNN
+from calibench.backbones.speed_net import SpeedNet
 from calibench.backbones.text_cnn import GlobalPoolingCNN
 from calibench.backbones.timm_backbone import TimmBackbone
 
@@ -31,6 +32,7 @@ __all__ = [
     "HuggingFaceBackbone",
     "ImportedBackbone",
     "SmallCNN",
+    "SpeedNet",
     "TimmBackbone",
     "TinyImageNetResNet50",
     "TinyImageNetResNet110",

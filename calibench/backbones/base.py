@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from torch import Tensor, nn
 
@@ -62,6 +62,19 @@ class Backbone(nn.Module, ABC):
         """Hear what the token numbers are, before training or testing and before a checkpoint is loaded.
 
         Called only where the data module's inputs are token numbers. The default does nothing.
+
+        Raises:
+            UsageError: The backbone cannot take them.
+        """
+
+    def on_training_inputs(self, inputs: Iterable[Tensor]) -> None:
+        """See training inputs before training, and before a checkpoint is loaded, to learn from them without gradients.
+
+        Every process is given the same. What is kept belongs into parameters or buffers, so that checkpoints hold it.
+        The default does nothing, and nothing is read for it.
+
+        Args:
+            inputs: Batches as the network takes them, not augmented, in a random order that is always the same.
 
         Raises:
             UsageError: The backbone cannot take them.

@@ -17,6 +17,8 @@ WHAT_THERE_IS = " (`--trainer.accelerator auto --trainer.devices auto` take what
 PROCESSES_A_CORE = 4  # to try how a run of many processes behaves
 # Files in /dev of the drivers of NVIDIA (also on its small boards), of AMD, and of both within Windows.
 _GPU_FILES = ("nvidia*", "nvhost*", "nvgpu*", "nvmap*", "kfd*", "dxg*")
+_CPU_INFO = Path("/proc/cpuinfo")
+_BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}  # of x86, and of Arm
 # Packages through which Lightning's `auto` finds other accelerators than GPUs.
 _OTHER_ACCELERATORS = ("torch_xla", "lightning_habana")
 
@@ -36,10 +38,32 @@ def check_devices(trainer: Mapping[str, Any]) -> None:
             f"`trainer.accelerator`: No supported {accelerator} backend found!{WHAT_THERE_IS}"
         )
     devices = str(trainer.get("devices", "auto"))
-    if devices.isdecimal() and (
-        accelerator == "cpu" or (accelerator == "auto" and not _may_have_accelerator())
-    ):
+    if devices.isdecimal() and _is_cpu(accelerator):
         check_cores(int(devices))
+
+
+def _is_cpu(accelerator: Any) -> bool:
+    """Whether an accelerator is the CPU for certain."""
+    return accelerator == "cpu" or (accelerator == "auto" and not _may_have_accelerator())
+
+
+def lacks_bfloat16(trainer: Mapping[str, Any]) -> bool:
+    """Whether training in bfloat16 is asked for on a CPU that certainly has no instructions for it.
+
+    Args:
+        trainer: The group `trainer` of a configuration.
+    """
+    asked = str(trainer.get("precision", "")).startswith("bf16")
+    return asked and _is_cpu(trainer.get("accelerator", "auto")) and _without_instructions()
+
+
+def _without_instructions() -> bool:
+    """Whether Linux lists the CPU's instructions, and none of those for bfloat16 among them."""
+    try:
+        words = set(_CPU_INFO.read_text(encoding="utf-8").split())
+    except OSError:
+        return False
+    return bool(words & {"flags", "Features"}) and not words & _BFLOAT16
 
 
 def check_cores(processes: int) -> None:

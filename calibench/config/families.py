@@ -141,6 +141,7 @@ FAMILIES = (
         "torch.optim.lr_scheduler",
         first=1,
     ),
+    Family(("StepSchedulerCallable",), ("step_scheduler",), "torch.optim.lr_scheduler", first=2),
     Family(("Callback",), ("callbacks",), "lightning.pytorch.callbacks"),
     Family(("Logger",), ("logger",), "lightning.pytorch.loggers"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -210,6 +210,14 @@ class ClassificationDataModule(LightningDataModule, ABC):
     def plain_batches(self, split: str) -> ResidentLoader:
         """Batches of the split `train`, `val` or `test` in dataset order, one view of each example, not augmented."""
         return self._ordered(getattr(self.splits, split), self.transform, self.decode)
+
+    def training_inputs(self) -> Iterator[Tensor]:
+        """Training inputs as the network takes them, not augmented, in a random order; the same in every process."""
+        loader = self.plain_batches("train")
+        generator = torch.Generator().manual_seed(0)
+        order = torch.randperm(len(self.splits.train.target), generator=generator)
+        for rows in torch.split(order.to(loader.device), self.batch_size):
+            yield loader.slice_of(rows, rows).inputs
 
     def val_dataloader(self) -> ResidentLoader:
         """Batches of the validation split in dataset order."""

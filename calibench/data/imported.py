@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -93,6 +93,11 @@ class ImportedDataModule(ClassificationDataModule):
     def plain_batches(self, split: str) -> StreamedLoader:  # type: ignore[override]
         """The module's batches, in the same order each time; what is done to inputs is the module's own."""
         return self._loader(split)
+
+    def training_inputs(self) -> Iterator[Tensor]:
+        """The module's training inputs, in the same order each time; what is done to inputs is the module's own."""
+        for inputs, _ in self._loader("train").pairs():
+            yield inputs.to(self._device())
 
     def val_dataloader(self) -> StreamedLoader:  # type: ignore[override]
         """The module's validation batches, in the same order each time."""

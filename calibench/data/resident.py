@@ -9,9 +9,9 @@ launches.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -24,15 +24,25 @@ from calibench.ground.distributed import world
 Transform = Callable[[Tensor], Tensor]
 
 
-class Augmentation(Protocol):
+class Augmentation(ABC):
     """A random change of training inputs."""
 
-    def draw(self, n: int, generator: torch.Generator) -> Tensor:
-        """Random numbers for `n` examples, one row each, on the CPU."""
+    @abstractmethod
+    def draw(self, n: int, generator: torch.Generator, *, seed: int = 0, epoch: int = 0) -> Tensor:
+        """Random numbers for `n` examples, one row each, on the CPU.
 
+        Args:
+            n: The number of examples.
+            generator: Seeded by the run's seed and the epoch.
+            seed: The run's seed, for what is drawn once.
+            epoch: The epoch, from 0 on.
+        """
+
+    @abstractmethod
     def prepare(self, inputs: Tensor) -> Tensor:
         """The inputs of a split (N, ...) as `__call__` reads them, made once."""
 
+    @abstractmethod
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
         """Changed inputs (B, ...) of the rows `index` of prepared inputs, by their draws (B, d)."""
 
@@ -149,7 +159,9 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         generator = torch.Generator().manual_seed(mixed(self.seed, self.epoch))
         order = self._order(generator)
         if self.augmentation is not None:
-            self._draws = self.augmentation.draw(len(order), generator).to(self.device)
+            self._draws = self.augmentation.draw(
+                len(order), generator, seed=self.seed, epoch=self.epoch
+            ).to(self.device)
         return order.to(self.device)
 
     def _order(self, generator: torch.Generator) -> Tensor:

@@ -21,7 +21,7 @@ from lightning.pytorch.loggers import Logger
 from calibench import data
 from calibench.config import Config
 from calibench.config.catalogue import load_plugins, reach_own_classes
-from calibench.config.devices import WHAT_THERE_IS
+from calibench.config.devices import WHAT_THERE_IS, lacks_bfloat16
 from calibench.config.keys import KEYS
 from calibench.config.mistakes import unknown_option
 from calibench.data import ClassificationDataModule
@@ -198,6 +198,11 @@ class Experiment(LightningCLI):
             return []
         return self.replicas.caveats(self._built["model"].backbone)
 
+    @property
+    def goes_on_in_float32(self) -> bool:
+        """Whether bfloat16 is asked for, and the CPU has no instructions for it."""
+        return lacks_bfloat16(self.config.trainer)
+
     @cached_property
     def _built(self) -> Any:
         """The objects that the configuration describes, except the trainer."""
@@ -272,5 +277,7 @@ class Experiment(LightningCLI):
         # One process has nothing to synchronise, and its key keeps the configuration's value.
         if self.replicas.count > 1:
             given = {"sync_batchnorm": self.replicas.synchronised, **given}
+        if self.goes_on_in_float32:
+            given = {"precision": "32-true", **given}
         plugins = [*plugins, AtomicCheckpointIO(), *cluster_plugins(plugins)]
         return super().instantiate_trainer(plugins=plugins, **given)

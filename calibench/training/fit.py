@@ -116,6 +116,12 @@ _SAID: dict[str, str] = {
 }
 
 
+_IN_FLOAT32 = (
+    "calibench: this CPU has no bfloat16 instructions: training goes on in float32, which takes about twice as long as "
+    "with them."
+)
+
+
 def _leads() -> bool:
     """Whether this process is the first of the run, or the only one."""
     return bool(rank_zero_only.rank == 0)  # type: ignore[attr-defined]
@@ -199,7 +205,11 @@ def _train(
         experiment.build([*callbacks, interruption], **shown)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         check_monitors(trainer, module.logged)
-        module.caveats = experiment.caveats
+        module.caveats = list(experiment.caveats)
+        if experiment.goes_on_in_float32:
+            module.caveats.append("trained in float32: the CPU had no bfloat16 instructions")
+            if _leads():
+                say(_IN_FLOAT32, to=sys.stderr)
         if experiment.caveats and _leads():
             warnings.warn(
                 f"{'; '.join(experiment.caveats)}. Their number is in the run's key.", stacklevel=2

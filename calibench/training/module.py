@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
@@ -13,6 +13,8 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from calibench.backbones import Backbone
 from calibench.data import Batch
@@ -26,8 +28,12 @@ from calibench.ground.tensors import at_least_float32
 from calibench.losses import CalibrationLoss
 from calibench.metrics import calibration_metrics
 from calibench.metrics.labelled import check_finite_maximum
+from calibench.training.parameter_groups import ParameterGroups
 from calibench.training.precision import clip_fused, unscales_itself, without_autocast
+from calibench.training.schedules import steps_of_training
 from calibench.training.set_metrics import SetMetrics
+
+StepSchedulerCallable = Callable[[Optimizer, int], LRScheduler]
 
 
 class NonFiniteLoss(ExpectedFailure):
@@ -81,6 +87,9 @@ class ClassificationModule(L.LightningModule):
         optimizer: Builds the optimiser from the parameters (default: SGD, lr 0.1, momentum 0.9, weight decay
             5e-4, as in Mukhoti et al. 2020).
         lr_scheduler: Builds the learning-rate schedule, stepped once an epoch.
+        step_scheduler: Builds one that is stepped once an optimiser step, in place of it, from the optimiser and the
+            number of steps of the whole training: `CosineAnnealingLR`, `TriangularLR`.
+        parameter_groups: Which parameters have a learning rate or weight decay of their own.
         loss_scale: `sum` multiplies the loss by the global batch size, as the reference protocol does (there
             with `gradient_clip_val: 2.0`); `mean` is the mean over the batch.
         n_bins: Bin counts of the binned metrics that are logged.
@@ -103,8 +112,14 @@ class ClassificationModule(L.LightningModule):
         channels_last: bool = False,
         compile: bool = False,
         task: Task | None = None,
+        step_scheduler: StepSchedulerCallable | None = None,
+        parameter_groups: ParameterGroups | None = None,
     ) -> None:
         super().__init__()
+        if lr_scheduler is not None and step_scheduler is not None:
+            raise ValueError(
+                "`lr_scheduler` and `step_scheduler` exclude each other: set one of them to null."
+            )
         self.backbone = backbone
         self.channels_last, self.compiled = channels_last, compile
         if channels_last:
@@ -113,7 +128,8 @@ class ClassificationModule(L.LightningModule):
         self.loss = self.task.loss(loss)
         self.num_classes = num_classes
         self.optimizer = optimizer
-        self.lr_scheduler = lr_scheduler
+        self.lr_scheduler, self.step_scheduler = lr_scheduler, step_scheduler
+        self.parameter_groups = parameter_groups or ParameterGroups()
         self.scale_by_rows = loss_scale == "sum"
         self.n_bins = tuple(numbers_of_bins("n_bins", n_bins))
         self.val_metrics = calibration_metrics(
@@ -153,7 +169,14 @@ class ClassificationModule(L.LightningModule):
     def configure_optimizers(self) -> Any:
         """The optimiser and, if there is one, the schedule."""
         with _named("model.optimizer"):
-            optimizer = self.optimizer(self.parameters())
+            optimizer = self.parameter_groups.optimizer(self.optimizer, self)
+        if self.step_scheduler is not None:
+            with _named("model.step_scheduler"):
+                by_step = self.step_scheduler(optimizer, steps_of_training(self.trainer))
+            return {
+                "optimizer": optimizer,
+                "lr_scheduler": {"scheduler": by_step, "interval": "step"},
+            }
         if self.lr_scheduler is None:
             return optimizer
         with _named("model.lr_scheduler"):
@@ -164,7 +187,7 @@ class ClassificationModule(L.LightningModule):
         }
 
     def setup(self, stage: str) -> None:
-        """Pass the class counts to the loss, and facts about its inputs to the backbone.
+        """Pass the class counts to the loss, and facts about its inputs, or some of them, to the backbone.
 
         This is done for every stage, and before a checkpoint is loaded, as the shape of buffers may depend on them.
         """
@@ -173,6 +196,7 @@ class ClassificationModule(L.LightningModule):
             self.backbone.on_tokens(tokens)
         if stage == "fit":
             self.train()  # Lightning keeps the mode that constructors leave, and from_pretrained leaves eval
+            self.backbone.on_training_inputs(self.trainer.datamodule.training_inputs())  # type: ignore[attr-defined]
         if stage == "fit" and self.compiled:
             # A graph that adapts to shapes could change by a resume.
             self.backbone.compile(dynamic=False)

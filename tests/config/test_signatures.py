@@ -64,8 +64,8 @@ def test_every_benchmark_passes(name: str) -> None:
 def test_every_overlay_passes() -> None:
     for name in available():
         if name.startswith(("losses/", "protocols/")):
-            text = {"protocols/fcl_text": "ag_news"}
-            check(configuration_of(["--config", text.get(name, "digits_lt"), "--config", name]))
+            below = {"protocols/fcl_text": "ag_news", "protocols/speedrun": "cifar10"}
+            check(configuration_of(["--config", below.get(name, "digits_lt"), "--config", name]))
 
 
 def test_cells_of_every_suite_pass() -> None:

@@ -32,6 +32,12 @@ ALL = [*BF16, *CHANNELS_LAST, *COMPILE, *FUSED, *CLIP]
 COMPILE_IN_PLACE = nn.Module.compile
 
 
+@pytest.fixture(autouse=True)
+def bfloat16_on_any_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train in bfloat16 where it is asked for, also on a CPU that emulates it."""
+    monkeypatch.setattr("calibench.training.experiment.lacks_bfloat16", lambda trainer: False)
+
+
 @pytest.fixture
 def graphs(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
     """Compile without a C++ compiler, in a second: graphs are run as they are; the shapes they were made for."""

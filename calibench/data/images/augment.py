@@ -8,39 +8,68 @@ epoch, index) and of nothing else, neither of the batch it is in nor of the proc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.ground.arguments import integer_from
+from calibench.data.resident import Augmentation
+from calibench.data.seeds import mixed
+from calibench.ground.arguments import integer_from, one_of
 
 
-class RandomCropFlip:
-    """Zero padding, a random crop of the original size, and a horizontal flip, image by image.
+class RandomCropFlip(Augmentation):
+    """Padding, a random crop of the original size, and a horizontal flip, image by image.
 
-    Equal in distribution to `RandomCrop(size, padding=padding)` followed by
+    By default equal in distribution to `RandomCrop(size, padding=padding)` followed by
     `RandomHorizontalFlip(0.5)`.
 
     Args:
-        padding: Pixels of zeros on every side before the crop; at least 0.
-        flip: Whether to flip half of the images.
+        padding: Pixels on every side before the crop; at least 0.
+        flip: Whether to flip half of the images; `alternating` draws once which, and then flips each image in every
+            other epoch, so that two epochs show both sides of each (Jordan 2024).
+        border: What the padding holds: zeros, or the image reflected at its edge.
     """
 
-    def __init__(self, padding: int = 4, *, flip: bool = True) -> None:
+    def __init__(
+        self,
+        padding: int = 4,
+        *,
+        flip: bool | Literal["alternating"] = True,
+        border: Literal["zeros", "reflect"] = "zeros",
+    ) -> None:
         self.padding, self.flip = integer_from("padding", padding, 0), flip
+        self.reflects = one_of("border", border, {"zeros": False, "reflect": True})
 
-    def draw(self, n: int, generator: torch.Generator) -> Tensor:
+    def draw(self, n: int, generator: torch.Generator, *, seed: int = 0, epoch: int = 0) -> Tensor:
         """Top and left in [0, 2 padding] and flip in {0, 1} of each image: (n, 3) int64."""
         corner = torch.randint(2 * self.padding + 1, (n, 2), generator=generator)
-        flip = torch.randint(2, (n, 1), generator=generator) * int(self.flip)
+        if self.flip == "alternating":
+            once = torch.Generator().manual_seed(mixed(seed))
+            flip = (torch.randint(2, (n, 1), generator=once) + epoch) % 2
+        else:
+            flip = torch.randint(2, (n, 1), generator=generator) * int(self.flip)
         return torch.cat([corner, flip], dim=1)
 
     def prepare(self, inputs: Tensor) -> Tensor:
         """Pad images (N, C, H, W) of any type; the result is channels_last in memory."""
-        border = [0, 0] + [self.padding] * 4
-        return F.pad(inputs.permute(0, 2, 3, 1), border).contiguous().permute(0, 3, 1, 2)
+        last = inputs.permute(0, 2, 3, 1)
+        if self.reflects:
+            rows, columns = (self._reflected(size) for size in inputs.shape[2:])
+            padded = last[:, rows][:, :, columns]
+        else:
+            padded = F.pad(last, [0, 0] + [self.padding] * 4)
+        return padded.contiguous().permute(0, 3, 1, 2)
+
+    def _reflected(self, size: int) -> Tensor:
+        """Positions along a side, padding included, with those outside reflected at the first and the last."""
+        if self.padding >= size:
+            raise ValueError(
+                f"`padding` must be below the side of the images {size} to reflect them, got {self.padding}."
+            )
+        inside = torch.arange(-self.padding, size + self.padding).abs()
+        return size - 1 - (size - 1 - inside).abs()
 
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
         """Crop and flip padded images; the result is channels_last in memory."""

@@ -39,7 +39,7 @@ class ImageDataModule(ClassificationDataModule, ABC):
             every result says so, "off" does not look.
         download: Fetch missing files before the first use.
         augment: Random crops (zero padding 4) of training images and, unless their classes are
-            digits, horizontal flips.
+            digits, horizontal flips; or what to do instead.
         common: Those of all data modules.
 
     Attributes:
@@ -65,15 +65,15 @@ class ImageDataModule(ClassificationDataModule, ABC):
         root: str | None = None,
         checksum: Checksum = "strict",
         download: bool = False,
-        augment: bool = True,
+        augment: bool | Augmentation = True,
         **common: Any,
     ) -> None:
         ood = image_sets_named(ood, self.dataset)
         super().__init__(class_names=self.names, ood=ood, **common)
         self.root, self.checksum, self.download = data_root(root), checksum, download
         self.transform = Normalize(self.mean, self.std)
-        if not augment:
-            self.augmentation = None
+        if augment is not True:
+            self.augmentation = augment or None
 
     @property
     def source(self) -> Source:

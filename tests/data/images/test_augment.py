@@ -141,3 +141,54 @@ def test_normalisation_is_its_formula() -> None:
     images = torch.randint(0, 256, (5, 3, 8, 6), dtype=torch.uint8)
     normalise = Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.1))
     torch.testing.assert_close(normalise(images), normalise.formula(images))
+
+
+def reflected(image: torch.Tensor, top: int, left: int, padding: int) -> torch.Tensor:
+    """A crop of a reflected image, pixel by pixel."""
+    _, height, width = image.shape
+    changed = torch.empty_like(image)
+    for row in range(height):
+        for column in range(width):
+            i, j = row + top - padding, column + left - padding
+            i, j = abs(i), abs(j)
+            i, j = min(i, 2 * (height - 1) - i), min(j, 2 * (width - 1) - j)
+            changed[:, row, column] = image[:, i, j]
+    return changed
+
+
+def test_a_reflected_shift_is_that_of_every_pixel() -> None:
+    draws = torch.cartesian_prod(torch.arange(5), torch.arange(5), torch.arange(2))
+    stored = torch.randint(256, (len(draws), 3, 6, 8), dtype=torch.uint8)
+    ours = crop(RandomCropFlip(padding=2, border="reflect"), stored, draws)
+    for image, (top, left, flip), changed in zip(stored, draws.tolist(), ours, strict=True):
+        shifted = reflected(image, top, left, 2)
+        assert torch.equal(changed, shifted.flip(2) if flip else shifted)
+
+
+def test_alternating_flips_show_both_sides_of_each_image_in_two_epochs() -> None:
+    augmentation = RandomCropFlip(padding=2, flip="alternating")
+
+    def flips(seed: int, epoch: int) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(97 * seed + epoch)
+        return augmentation.draw(1000, generator, seed=seed, epoch=epoch)[:, 2]
+
+    first = flips(1, 0)
+    assert 400 < first.sum() < 600
+    for epoch in range(1, 5):  # of the epoch and the seed alone: so exact when a run is resumed
+        assert torch.equal(flips(1, epoch), (first + epoch) % 2)
+    assert not torch.equal(flips(2, 0), first)
+
+
+def test_alternating_flips_leave_the_shifts_as_they_are() -> None:
+    draws = [
+        RandomCropFlip(flip=flip).draw(50, torch.Generator().manual_seed(3), seed=1, epoch=2)
+        for flip in (True, "alternating")
+    ]
+    assert torch.equal(draws[0][:, :2], draws[1][:, :2])
+
+
+def test_an_image_smaller_than_its_reflection_is_refused() -> None:
+    with pytest.raises(ValueError, match="`padding` must be below the side of the images 4"):
+        RandomCropFlip(padding=4, border="reflect").prepare(images(1, side=4))
+    with pytest.raises(ValueError, match="`border` must be one of 'zeros', 'reflect', got 'wrap'"):
+        RandomCropFlip(border="wrap")  # type: ignore[arg-type]

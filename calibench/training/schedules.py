@@ -1,0 +1,71 @@
+"""Learning-rate schedules in optimiser steps."""
+
+from __future__ import annotations
+
+import math
+
+import lightning.pytorch as L
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from calibench.ground.arguments import non_negative, positive_integer
+from calibench.ground.errors import UsageError
+
+
+def steps_of_training(trainer: L.Trainer) -> int:
+    """The optimiser steps of the whole training.
+
+    Raises:
+        UsageError: It has no end.
+    """
+    steps = trainer.estimated_stepping_batches
+    if not math.isfinite(steps):
+        raise UsageError(
+            "`trainer.max_epochs` must be a number of epochs for what depends on their end, got -1."
+        )
+    return max(1, int(steps))
+
+
+class TriangularLR(LRScheduler):
+    """Linear from `start` up to 1, then linear down to `end`, as factors of the learning rate (Jordan 2024).
+
+    Step s of S has the factor at s / S, so the last step is one step above `end`.
+
+    Args:
+        optimizer: Its learning rates are those at the peak.
+        total_steps: S, the steps of the whole training.
+        start: Factor of the first step, at least 0.
+        peak_at: Share of the steps before the peak, in (0, 1).
+        end: Factor after the last step, at least 0.
+
+    Raises:
+        ValueError: If an argument is outside its range.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        total_steps: int,
+        *,
+        start: float = 0.2,
+        peak_at: float = 0.23,
+        end: float = 0.07,
+    ) -> None:
+        self.total_steps = positive_integer("total_steps", total_steps)
+        self.start, self.end = non_negative("start", start), non_negative("end", end)
+        if not 0 < peak_at < 1:
+            raise ValueError(f"`peak_at` must lie in (0, 1), got {peak_at}.")
+        self.peak_at = peak_at
+        super().__init__(optimizer)
+
+    def factor(self, step: int) -> float:
+        """The factor of a step, from 0 on."""
+        progress = min(1.0, step / self.total_steps)
+        if progress < self.peak_at:
+            return self.start + (1 - self.start) * progress / self.peak_at
+        return 1 + (self.end - 1) * (progress - self.peak_at) / (1 - self.peak_at)
+
+    def get_lr(self) -> list[float | Tensor]:
+        """The learning rate of each group at this step."""
+        return [rate * self.factor(self.last_epoch) for rate in self.base_lrs]
