@@ -23,7 +23,7 @@ import yaml
 
 from calibench.analyses.posthoc.summary import (
     TS,
-    Summary,
+    BenchmarkSummary,
     curves,
     frame,
     summarised,
@@ -200,7 +200,7 @@ def claims_table() -> Iterator[list[str]]:
 
 
 @cache
-def posthoc(file: str) -> tuple[pd.DataFrame, Summary | None]:
+def posthoc(file: str) -> tuple[pd.DataFrame, BenchmarkSummary | None]:
     """Rows of `calibench posthoc`, and their summary if calibrators were fitted on all examples."""
     metrics = ["nll", "brier", "ece", "error"]
     found = frame(pd.read_csv(RESULTS / file).to_dict("records"), metrics)
