@@ -168,6 +168,9 @@ suites (YAML files; see `calibench list benchmarks`, docs/howto/suites.md and be
         "its losses"
     )
     parser.add_argument("--losses", nargs="+", metavar="NAME", help=losses)
+    parser.add_argument(
+        "--datasets", nargs="+", metavar="NAME", help="for a suite: which of its data sets"
+    )
     parser.add_argument("--seeds", help="1..3 (default) or 1,2,5; for a suite: instead of its own")
     parser.add_argument(
         "--config",
@@ -352,7 +355,12 @@ def _suites(options: argparse.Namespace) -> dict[str, Suite]:
     """The suites among the given names, restricted to the losses and seeds that were asked for."""
     if options.seeds is not None:
         parse_seeds(options.seeds)
-    asked = {"losses": options.losses, "seeds": options.seeds, "overlays": options.config}
+    asked = {
+        "losses": options.losses,
+        "seeds": options.seeds,
+        "overlays": options.config,
+        "datasets": options.datasets,
+    }
     paths = [path for path in map(find, options.benchmarks) if is_suite(path)]
     return {path.stem: load_suite(str(path)).restricted(**asked) for path in paths}
 

@@ -54,7 +54,7 @@ def _best(
 
 
 def _score(setting: Setting, metric: str, root: Path, overrides: Options) -> float | None:
-    """Mean over seeds of a raw validation metric; None if a seed lacks it or it is not finite."""
+    """Mean over seeds of a validation metric, `nll` or `nll@TemperatureScaling`; None if a seed has no finite one."""
     jobs = [setting.job(seed, overrides) for seed in setting.seeds]
     runs = runs_of(jobs, root)
     found = [_value(run, metric) for run in runs.values()]
@@ -65,8 +65,9 @@ def _score(setting: Setting, metric: str, root: Path, overrides: Options) -> flo
 def _value(run: Run, metric: str) -> float | None:
     if not run.done:
         return None
+    name, _, calibrator = metric.partition("@")
     for row in read_json(run.folder / "metrics.json")["rows"]:
-        if (row["split"], row["calibrator"], row["metric"]) == ("val", "raw", metric):
+        if (row["split"], row["calibrator"], row["metric"]) == ("val", calibrator or "raw", name):
             return None if row["value"] is None else float(row["value"])
     raise CorruptRun(f"{run.folder} has no `{metric}` of the validation split to select by.")
 

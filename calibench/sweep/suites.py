@@ -300,22 +300,34 @@ class Suite:
         return jobs
 
     def restricted(
-        self, *, losses: Sequence[str] | None, seeds: str | None, overlays: Sequence[str] = ()
+        self,
+        *,
+        losses: Sequence[str] | None,
+        seeds: str | None,
+        overlays: Sequence[str] = (),
+        datasets: Sequence[str] | None = None,
     ) -> Suite:
-        """The suite restricted to some losses (by label), with other seeds or further files before the loss.
+        """The suite restricted to some losses and data sets, with other seeds or further files before the loss.
 
         Raises:
-            UsageError: If no part has one of the losses.
+            UsageError: If no part has one of the losses or data sets.
         """
-        known = list(dict.fromkeys(label for part in self.parts for label in part.losses))
-        for name in losses or ():
-            if name not in known:
-                raise UsageError(f"the suite has no loss `{name}`{near_matches(name, known)}")
+        _check_among("loss", losses, [label for part in self.parts for label in part.losses])
+        _check_among("dataset", datasets, [part.named_dataset for part in self.parts])
         parts = []
-        for part in self.parts:
+        for part in self.only(datasets=datasets).parts:
             chosen, config = _among(part.losses, losses), [*part.config, *overlays]
             parts.append(replace(part, losses=chosen, seeds=seeds or part.seeds, config=config))
         return replace(self, parts=parts)
+
+
+def _check_among(what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
+    """Raise a UsageError for a name that a suite does not have."""
+    for name in names or ():
+        if name not in known:
+            raise UsageError(
+                f"the suite has no {what} `{name}`{near_matches(name, list(dict.fromkeys(known)))}"
+            )
 
 
 def _among(entries: Mapping[str, Any], names: Sequence[str] | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,19 @@ def test_a_loss_that_the_suite_has_not_is_an_error() -> None:
         load_suite("suites/digits_focal").restricted(losses=["focl"], seeds=None)
 
 
+def test_a_suite_is_restricted_to_a_data_set_by_its_label() -> None:
+    suite = load_suite("suites/evidence_speedrun")
+    only = suite.restricted(
+        losses=["gce"], seeds=None, datasets=["cifar100_rates", "cifar10_lt_speedrun"]
+    )
+    assert [(part.named_dataset, part.seeds) for part in only.parts] == [
+        ("cifar100_rates", "11"),
+        ("cifar10_lt_speedrun", "1..3"),
+    ]
+    with pytest.raises(UsageError, match="no dataset `cifar10_rate`; did you mean cifar10_rates"):
+        suite.restricted(losses=None, seeds=None, datasets=["cifar10_rate"])
+
+
 def test_a_dry_run_knows_what_is_done_and_how_long_the_rest_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -290,6 +304,22 @@ def test_selection_is_by_validation_over_all_seeds_and_counts_the_tried(tmp_path
     _, focal = selections(suite, tmp_path)
     assert focal["values"] == {"model.loss.gamma": 1.0}  # the other one lacks a seed
     assert (focal["tried"], focal["not_done"]) == (1, 1)
+
+
+def test_selection_may_be_after_a_calibrator(tmp_path: Path) -> None:
+    suite = replace(load_suite("suites/digits_focal"), select="val/nll@TemperatureScaling")
+    _, low, high = suite.settings()
+    for setting, raw, scaled in ((low, 0.5, 0.3), (high, 0.4, 0.35)):
+        values = {"raw": raw, "TemperatureScaling": scaled}
+        rows = [
+            {"split": "val", "calibrator": name, "metric": "nll", "value": value}
+            for name, value in values.items()
+        ]
+        for seed in (1, 2):
+            write_cell(tmp_path, setting, seed, rows=rows)
+    _, focal = selections(suite, tmp_path)
+    assert focal["values"] == {"model.loss.gamma": 1.0}
+    assert focal["value"] == pytest.approx(0.3)
 
 
 def test_planning_needs_no_torch() -> None:
