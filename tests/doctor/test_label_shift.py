@@ -25,3 +25,9 @@ def test_a_shift_is_described() -> None:
     assert said.startswith("yes, 40.0 % of the labels have moved from validation to test (p = 0.00")
     assert "cat 90.0 to 50.0 %, dog 10.0 to 50.0 %" in said
     assert LabelShift.of(val, val, 2).sentence(["cat", "dog"]).startswith("none: ")
+
+
+@pytest.mark.parametrize(("p", "told"), [(0.049, True), (0.051, False), (0.4, False)])
+def test_the_level_is_five_percent(p: float, told: bool) -> None:
+    said = LabelShift(np.array([0.9, 0.1]), np.array([0.5, 0.5]), p).sentence(["cat", "dog"])
+    assert said.startswith("yes, " if told else "none: ")

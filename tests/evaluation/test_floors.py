@@ -91,6 +91,20 @@ def test_p_values_are_shares_of_draws_at_or_above_the_value() -> None:
     assert p_value(0.0, drawn) == 1
 
 
+@pytest.mark.committed
+@pytest.mark.parametrize(("name", "mean"), [("ece", 0.0756113), ("classwise", 0.0688286)])
+def test_draws_go_by_the_seed(name: str, mean: float) -> None:
+    """The floors in committed tables and stores are those of seed 0."""
+    probs, target = calibrated(200)
+
+    def drawn(seed: int) -> np.ndarray:
+        return Floors(probs, target, seed=seed).of_calibrated(METRICS[name]())
+
+    assert (drawn(3) == drawn(3)).all()
+    assert (drawn(3) != drawn(4)).any()
+    assert drawn(0).mean() == pytest.approx(mean, rel=1e-5)
+
+
 def test_many_examples_have_fewer_draws() -> None:
     assert affordable(1000, 10_000) == 1000
     assert affordable(1000, 10**6) == FEWEST

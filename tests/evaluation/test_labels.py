@@ -16,7 +16,7 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation.evaluation import Evaluation
 from calibench.evaluation.fitting import PerLabel, Shared
-from calibench.evaluation.labels import label_replicates, label_rows
+from calibench.evaluation.labels import SortedRows, label_replicates, label_rows
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions
 from calibench.statistics.resamples import Resamples
@@ -89,6 +89,20 @@ def test_micro_pools_labels_and_macro_is_their_mean() -> None:
     probs = expit(logits.astype(float))
     gaps, share = binned(np.maximum(probs, 1 - probs), (probs > 0.5) == target, 10)
     assert REPORT.value("ece") == pytest.approx((gaps * share).sum(), abs=1e-6)
+
+
+def test_labels_rank_by_log_odds_where_probabilities_round_to_one() -> None:
+    """Of a label that is present at odds of e^20, e^30 and e^40: float32 probabilities of all three are 1."""
+    logits = np.array([20.0, 30, 40, 21, 31, 41], dtype=np.float32)[:, None]
+    target = np.array([0, 0, 0, 1, 1, 1])[:, None]
+    found = Evaluation([], [10])(
+        {"test": Predictions.of_labels(logits, target, {"label_names": ["a"]})}
+    )
+    assert found.value("auroc", label="a") == pytest.approx(6 / 9)
+    assert found.value("average_precision", label="a") == pytest.approx((1 + 2 / 3 + 3 / 5) / 3)
+    log_probs = torch.from_numpy(np.stack([0 * logits[:, 0], logits[:, 0]], axis=1)).log_softmax(1)
+    rows = SortedRows(log_probs, torch.from_numpy(target[:, 0]), [10])
+    assert rows(np.ones((1, 6)))["auroc", None] == pytest.approx([6 / 9])
 
 
 def test_a_label_without_positives_is_left_out_of_the_mean_and_named() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,22 @@ def test_columns_without_bold_are_named_beside_others(tmp_path: Path) -> None:
     lines = "\n".join(leaderboard(tmp_path).lines[0])
     assert f"bold: {PROMISE}" in lines
     assert "no bold in OOD AUROC % far: rows share 1 seed" in lines
+
+
+@pytest.mark.parametrize(("seeds", "compared"), [((1, 1), True), ((1, 2), False), ((2, 1), False)])
+def test_trained_networks_are_compared_only_where_every_row_has_one_seed(
+    seeds: tuple[int, int], compared: bool
+) -> None:
+    values = [
+        Value({n: at + n / 100 for n in range(k)}) for k, at in zip(seeds, (0.1, 0.3), strict=True)
+    ]
+    asked = []
+
+    def by_examples(column: Column, rows: Sequence[Row]) -> list[bool]:
+        asked.append(column)
+        return [True, False]
+
+    table = table_of(NLL, *values)
+    mark_best(table, by_examples)
+    assert asked == [NLL] * compared
+    assert [value.tied for value in values] == [compared, False]

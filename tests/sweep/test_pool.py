@@ -11,6 +11,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,24 @@ def history(pool: Pool, cells: Sequence[Job]) -> Iterator[tuple[int, str, str]]:
                 yield job.seed, job.state, job.reason
     finally:
         pool.close()
+
+
+def test_a_worker_is_no_task_of_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or Lightning would wait in each for the other processes of the job that the sweep itself runs in."""
+    for name in ("SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_PROCID"):
+        monkeypatch.setenv(name, "7")
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(pool, "end_with_parent", lambda: None)
+    monkeypatch.setattr(pool, "unwinding", nullcontext)
+    seen: list[list[str]] = []
+    monkeypatch.setattr(
+        pool, "_run_job", lambda *_: seen.append([n for n in os.environ if n.startswith("SLURM_")])
+    )
+    ours, theirs = multiprocessing.Pipe()
+    ours.send(({}, "log"))
+    ours.close()
+    pool._work(theirs, None)
+    assert seen == [[]]
 
 
 # --- a cell that another process runs ---

@@ -13,6 +13,7 @@ from calibench.ground.errors import UsageError
 from calibench.runs import Predictions
 from calibench.training import fit as training
 from calibench.training import shapes
+from calibench.training.checkpoints import of_this_network
 from calibench.training.shapes import evaluating
 
 QUICK = [
@@ -82,3 +83,14 @@ def test_parts_of_a_network_get_their_own_mode_back() -> None:
     with evaluating(network):
         assert not any(part.training for part in network.modules())
     assert [part.training for part in network.modules()] == [True, True, False]
+
+
+def test_a_checkpoint_of_a_wider_network_is_one_line() -> None:
+    wide, narrow = nn.Linear(4, 3), nn.Linear(3, 3)
+    with (
+        pytest.raises(UsageError, match=r"^last\.ckpt is of another network than this config"),
+        of_this_network("last.ckpt"),
+    ):
+        narrow.load_state_dict(wide.state_dict())
+    with pytest.raises(RuntimeError, match="of something else"), of_this_network("last.ckpt"):
+        raise RuntimeError("of something else")
