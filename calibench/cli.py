@@ -16,10 +16,10 @@ import yaml
 
 from calibench import __version__
 from calibench.config import Config, available, configuration, read_yaml
-from calibench.config.keys import KEYS_HELP
 from calibench.config.verb_parser import VerbParser
 from calibench.ground.errors import ExpectedFailure, UsageError, near_matches
 from calibench.ground.output import loading, say
+from calibench.training.keys import KEYS_HELP
 
 OVERVIEW = """\
 usage: calibench VERB ...
@@ -206,9 +206,9 @@ def _training(verb: str, arguments: list[str]) -> int:
     given = read_arguments(arguments)
     own = {key: value for key, value in given.options if verb == "predict" and key in _OF_PREDICT}
     if "calibrator" in own:
-        from calibench.config.catalogue import check_listed
+        from calibench.training.families import FAMILIES
 
-        check_listed("calibrators", own["calibrator"])
+        FAMILIES["calibrators"].check(own["calibrator"])
     config = configuration(given.files, [pair for pair in given.options if pair[0] not in own])
     _check(config, given.questions, _OF_PREDICT if verb == "predict" else ())
     if not given.questions:
@@ -236,7 +236,7 @@ def _training(verb: str, arguments: list[str]) -> int:
 
 def _check(config: Config, questions: Sequence[str], others: Sequence[str] = ()) -> None:
     """Refuse what is wrong before anything slow is imported; a question about a class needs no whole configuration."""
-    from calibench.config import mistakes
+    from calibench.training import mistakes
 
     if not any(question.startswith("--") and "help" in question for question in questions):
         mistakes.check(config, others)
@@ -282,7 +282,7 @@ ROOMS = {
     "analyse gradient-norm": "calibench.analyses.gradient_norm.command",
     "analyse boundary": "calibench.analyses.boundary.command",
     "analyse features": "calibench.analyses.features.command",
-    "list": "calibench.tables.listing",
+    "list": "calibench.report.listing",
     "store": "calibench.evaluation.store_command",
 }
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 import os
 import re
@@ -11,17 +9,14 @@ import signal
 import subprocess
 import sys
 import textwrap
-from abc import ABC
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from calibench.cli import VERBS, configuration_of, main
-from calibench.config.catalogue import CONTRACTS, KINDS, classes, entries
-from calibench.config.keys import KEYS_HELP
-from calibench.evaluation import whole_set
-from calibench.evaluation.whole_set import WholeSetMetric
+from calibench.report.listing import KINDS, listed
+from calibench.training.keys import KEYS_HELP
 from tests import warm
 from tests.waiting import wait_for
 
@@ -102,35 +97,11 @@ def test_list_says_what_there_is_with_its_source(
 ) -> None:
     assert main(["list", kind]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    found = entries(kind)
+    found = listed(kind)
     assert found
     for name, line in found.items():
         assert name in out
         assert line, f"{name} has no description"
-
-
-@pytest.mark.parametrize("kind", CONTRACTS)
-def test_what_is_listed_is_what_can_be_built(kind: str) -> None:
-    """The list is read from the source: a base class says that it is one by `ABC`, and the rest is exported."""
-    package = importlib.import_module(f"calibench.{kind}")
-    contracts = (getattr(package, CONTRACTS[kind]), WholeSetMetric)
-    exported = [cls for name in package.__all__ if inspect.isclass(cls := getattr(package, name))]
-    if kind == "metrics":  # those that need a recalibration lie where they may have one
-        exported += [cls for cls in vars(whole_set).values() if inspect.isclass(cls)]
-    concrete = [
-        cls
-        for cls in exported
-        if issubclass(cls, contracts) and not (inspect.isabstract(cls) or ABC in cls.__bases__)
-    ]
-    assert list(classes(kind)) == sorted(cls.__name__ for cls in concrete)
-
-
-@pytest.mark.parametrize("kind", ["losses", "metrics", "calibrators"])
-def test_every_listed_method_names_its_source(kind: str) -> None:
-    for name, line in classes(kind).items():
-        assert re.search(r"\(.*(\d{4}|this package|[a-z]+\.[a-z]+).*\)\.?$", line), (
-            f"{name}: {line}"
-        )
 
 
 CASES = {

@@ -86,6 +86,51 @@ def test_imports_point_down() -> None:
     assert not up, "\n".join(up)
 
 
+def named_rooms(path: Path) -> set[str]:
+    """The rooms that the texts of a file name as a module, or as a folder below its own.
+
+    `"calibench.training.module"`, `Path(...) / "evaluation" / "whole_set.py"`, `"metrics/panel.py"`; docstrings are left out.
+    """
+    tree = ast.parse(path.read_text())
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
+    }
+    modules = {text.split(".")[1] for text in texts if re.fullmatch(r"calibench(\.\w+)+", text)}
+    files = {text.split("/")[0] for text in texts if re.fullmatch(r"(\w+/)+\w+\.\w+", text)}
+    own_places = {  # names of the file's own folder, and of those above it
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and "__file__" in ast.unparse(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    joined = {
+        part.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+        if {"__file__", *own_places} & {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    }
+    return (modules | files | joined) & set(places())
+
+
+def test_no_text_is_a_path_into_a_higher_room() -> None:
+    """What a file opens or looks for by its path is an arrow, too."""
+    at = places()
+    up = [
+        f"{path.relative_to(PACKAGE)} names {room}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if (own := path.relative_to(PACKAGE).parts[0]) in at
+        for room in named_rooms(path)
+        if room != own and not at[room] < at[own]
+    ]
+    assert not up, "\n".join(up)
+
+
 def arrows() -> dict[str, set[str]]:
     """The rooms that each room imports."""
     named = {

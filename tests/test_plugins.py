@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import configuration_of
-from calibench.config.catalogue import entries, load_plugins
+from calibench.ground.family import load_plugins
+from calibench.report.listing import listed
 from calibench.training.experiment import Experiment
 from tests import warm
 
@@ -99,11 +100,11 @@ def test_list_names_plugins_and_the_current_folders_classes(
     (folder / "mine.py").write_text(SOURCE.replace("class", "class Base: pass\n\nclass", 1))
     (folder / "broken.py").write_text("def (")
     monkeypatch.chdir(folder)
-    losses = entries("losses")
+    losses = listed("losses")
     assert losses["ThrowAwayLoss"] == "plug-in throwaway:ThrowAwayLoss"
     assert losses["mine.ThrowAwayLoss"] == "in the current folder"
     assert "mine.Base" not in losses
-    assert "mine.ThrowAwayLoss" not in entries("metrics")
+    assert "mine.ThrowAwayLoss" not in listed("metrics")
 
 
 def test_a_picture_of_another_package(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,5 +120,5 @@ def test_a_picture_of_another_package(package: Path, monkeypatch: pytest.MonkeyP
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     assert parser.parse_args(["mine", "results", "-o", "x.png"]).kind == "mine"
-    assert entries("plots")["mine"] == "plug-in throwaway.pictures:mine"
-    assert entries("plots")["reliability"].startswith("accuracy against confidence")
+    assert listed("plots")["mine"] == "plug-in throwaway.pictures:mine"
+    assert listed("plots")["reliability"].startswith("accuracy against confidence")

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from calibench.config import Config, available, load, read_yaml
-from calibench.config.catalogue import check_listed
 from calibench.ground.errors import UsageError
+from calibench.losses import LOSSES
 
 
 def add_losses_arguments(parser: argparse.ArgumentParser, default: Sequence[str] = ()) -> None:
@@ -49,7 +49,7 @@ def _block(text: str, shared: Mapping[str, object]) -> Config:
     """A loss of a class, an import path, or a file of `benchmarks/losses`."""
     name, _, own = text.partition(":")
     if name[:1].isupper() or "." in name.removesuffix(".yaml"):
-        check_listed("losses", name)
+        LOSSES.check(name)
         block: Config = {"class_path": name}
     else:
         block = load(name, folders=("losses",))["model"]["loss"]

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from calibench.config.catalogue import defining_modules
+from calibench.data.source import read_table
+from calibench.ground.family import Family
 from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
@@ -17,8 +18,14 @@ if TYPE_CHECKING:
         """A data module by its name."""
 
 
-# Found in the files of this folder and of those below it: a new data module needs no line here.
-_DATA_MODULES = defining_modules("data")
+_MODULES = read_table()["modules"]
+
+DATA_MODULES = Family(
+    "data",
+    "ClassificationDataModule",
+    {name: entry["about"] for name, entry in _MODULES.items()},
+    {name: f"calibench.data.{entry['module']}" for name, entry in _MODULES.items()},
+)
 
 __all__ = [
     "Batch",
@@ -32,7 +39,7 @@ __all__ = [
     "Splits",
     "TextDataModule",
     "run_seed",
-    *_DATA_MODULES,
+    *_MODULES,
 ]
 
-lazy(__name__, _DATA_MODULES)
+lazy(__name__, DATA_MODULES.modules)

@@ -199,11 +199,20 @@ def loaded_from_hub(name: str, *config: str | None, **options: str | None) -> An
 
 
 @cache
-def sources() -> Mapping[str, Source]:
-    """The entries of `sources.yaml`, by name."""
+def read_table() -> Mapping[str, Any]:
+    """`sources.yaml`: the official files of each data set and, under `modules`, the data modules."""
     text = Path(__file__).with_name("sources.yaml").read_text(encoding="utf-8")
-    content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return {name: Source(name=name, **entry) for name, entry in content.items()}
+    content: Mapping[str, Any] = yaml.load(
+        text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )
+    return content
+
+
+@cache
+def sources() -> Mapping[str, Source]:
+    """The data sets whose official files `sources.yaml` lists, by name."""
+    table = read_table()
+    return {name: Source(name=name, **table[name]) for name in table if name != "modules"}
 
 
 def is_here(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from calibench.config.catalogue import check_listed
+from calibench.calibrators import CALIBRATORS
 from calibench.evaluation.calibrator_names import add_jobs_argument, unfolded
 from calibench.ground.arguments import positive_integer, unit_interval
 from calibench.ground.errors import UsageError
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     positive_integer("--jobs", options.jobs)
     for name in options.calibrators or ():
         if name not in ("default", "all"):
-            check_listed("calibrators", name)
+            CALIBRATORS.check(name)
     if not Path(options.file).suffix:
         _take_run(options)
     for path in (options.file, options.val):

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from calibench import calibrators
-from calibench.calibrators import Calibrator
-from calibench.config.catalogue import classes
+from calibench.calibrators import CALIBRATORS, Calibrator
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.fitting import check_fittable
 from calibench.evaluation.scoring import fit_calibrator
@@ -101,7 +100,7 @@ def _described(value: Any) -> Any:
     if not isinstance(value, Calibrator):
         return value
     name = type(value).__name__
-    if name not in classes("calibrators"):
+    if name not in CALIBRATORS.lines:
         known = "one of `calibench list calibrators`"
         raise ValueError(f"a calibrator file holds {known}, not a {name}.")
     arguments = {
@@ -117,7 +116,7 @@ def _built(value: Any) -> Any:
         return [_built(part) for part in value]
     if not isinstance(value, dict):
         return value
-    name, known = value["calibrator"], classes("calibrators")
+    name, known = value["calibrator"], CALIBRATORS.lines
     if name not in known:
         raise ValueError(f"there is no calibrator `{name}`{near_matches(name, known)}")
     arguments = {name: _built(given) for name, given in value["arguments"].items()}

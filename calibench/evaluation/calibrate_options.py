@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from calibench.config.catalogue import check_listed
+from calibench.calibrators import CALIBRATORS
 from calibench.ground.arguments import unit_interval
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     if fitting == applying or (options.input is not None) != applying:
         raise UsageError("give either `--val FILE`, or `--apply CALIBRATOR` and `--input FILE`.")
     unit_interval("--clip", options.clip)
-    check_listed("calibrators", options.calibrator)
+    CALIBRATORS.check(options.calibrator)
     check_file(options.input if applying else options.val)
     if applying and not options.apply.is_file():
         raise FileNotFoundError(f"there is no file {options.apply}")

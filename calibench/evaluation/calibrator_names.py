@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from calibench.config.catalogue import check_listed, classes, unlisted
+from calibench.calibrators import CALIBRATORS
 from calibench.ground.errors import UsageError
 from calibench.ground.imports import loaded_class
+from calibench.ground.lazily import load
 from calibench.ground.processes import cores
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ DEFAULT = (
 )
 _GROUPS: dict[str, Callable[[], Iterable[str]]] = {
     "default": lambda: DEFAULT,
-    "all": lambda: classes("calibrators"),  # reads their source
+    "all": lambda: CALIBRATORS.lines,
     "none": tuple,
 }
 
@@ -43,10 +44,10 @@ def unfolded(calibrators: Sequence[str]) -> list[str]:
 
 
 def listed_calibrators(given: Sequence[str]) -> list[str]:
-    """`unfolded` names, of which those that are given themselves are checked (see `check_listed`)."""
+    """`unfolded` names, of which those that are given themselves are checked (see `Family.check`)."""
     for name in given:
         if name not in _GROUPS:
-            check_listed("calibrators", name)
+            CALIBRATORS.check(name)
     return unfolded(given)
 
 
@@ -67,11 +68,12 @@ def calibrator_named(name: str) -> Calibrator:
     Raises:
         UsageError: If there is none of that name; the message lists near matches.
     """
-    from calibench.calibrators import Calibrator
+    from calibench import calibrators
 
-    cls = loaded_class(Calibrator, name)
+    load(calibrators)
+    cls = loaded_class(calibrators.Calibrator, name)
     if cls is None or inspect.isabstract(cls):
-        raise UsageError(unlisted("calibrators", name))
+        raise UsageError(CALIBRATORS.no_such(name))
     calibrator: Calibrator = cls()
     return calibrator
 

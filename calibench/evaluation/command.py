@@ -12,7 +12,6 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from calibench.calibrators import Calibrator
-from calibench.config.catalogue import load_plugins
 from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.ensemble import deep_ensemble
@@ -22,6 +21,7 @@ from calibench.evaluation.of_pairs import evaluate_pairs
 from calibench.evaluation.scoring import Row, fit_calibrator
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
+from calibench.ground.family import load_plugins
 from calibench.predictions.files import Reader, further_sets
 from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.predictions.together import check_together, labelled_as, short_names, with_posterior

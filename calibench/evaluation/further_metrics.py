@@ -11,7 +11,6 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 from calibench import metrics
-from calibench.config.catalogue import attributes, classes
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.labelled_set import LabelledSet, MetricBlock, blocks_of
 from calibench.evaluation.scoring import Row, name_and_bins, unsynchronised, update_metrics
@@ -19,7 +18,7 @@ from calibench.evaluation.whole_set import Scored, WholeSetMetric
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.imports import loaded_class
 from calibench.ground.lazily import load
-from calibench.metrics import CalibrationMetric
+from calibench.metrics import METRIC_CLASSES, TABLE, CalibrationMetric
 from calibench.metrics.top_label import PairMetric
 from calibench.predictions.pairs import NEEDS_ALL
 from calibench.runs import Predictions
@@ -37,7 +36,7 @@ def metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
     found = next((cls for base in bases if (cls := loaded_class(base, name))), None)
     if found is None:
         raise UsageError(
-            f"there is no metric `{name}`{near_matches(name, classes('metrics'))} (results import none; "
+            f"there is no metric `{name}`{near_matches(name, METRIC_CLASSES.lines)} (results import none; "
             "`--metrics` and a configuration import a class by its path)"
         )
     return found
@@ -65,8 +64,8 @@ def blocks_named(names: Sequence[str], *, of_pairs: bool = False) -> list[dict[s
     """Metrics that a command line names, as blocks; `all` stands for every metric of a labelled set, or of pairs."""
     every = [
         name
-        for name, said in attributes("metrics").items()
-        if said["of_labelled_sets"] and (issubclass(metric_class(name), PairMetric) or not of_pairs)
+        for name, entry in TABLE.items()
+        if entry.of_labelled_sets and (issubclass(metric_class(name), PairMetric) or not of_pairs)
     ]
     unfolded = [name for given in names for name in (every if given == "all" else (given,))]
     blocks = blocks_of(dict.fromkeys(unfolded))

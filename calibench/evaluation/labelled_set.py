@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from calibench.config.catalogue import class_called
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import Row
+from calibench.metrics import METRIC_CLASSES
 from calibench.runs import Predictions
 
 MetricBlock = Mapping[str, Any]
@@ -21,7 +21,7 @@ def blocks_of(given: Iterable[str | MetricBlock]) -> list[MetricBlock]:
     """Metrics that are given as names or blocks, all as blocks of classes."""
     blocks = [{"class_path": one} if isinstance(one, str) else one for one in given]
     return [
-        {**block, "class_path": class_called("metrics", block["class_path"])} for block in blocks
+        {**block, "class_path": METRIC_CLASSES.class_of(block["class_path"])} for block in blocks
     ]
 
 

@@ -6,7 +6,7 @@ import argparse
 from itertools import chain
 from pathlib import Path
 
-from calibench.config.catalogue import check_listed
+from calibench.calibrators import CALIBRATORS
 from calibench.evaluation.calibrator_names import DEFAULT, add_jobs_argument, listed_calibrators
 from calibench.ground.arguments import (
     integer_from,
@@ -16,6 +16,7 @@ from calibench.ground.arguments import (
 )
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
+from calibench.metrics import METRIC_CLASSES
 from calibench.predictions.files import FILES_HELP, add_reader_arguments, check_file, further_sets
 from calibench.runs import Predictions
 from calibench.store import files_of_run
@@ -159,7 +160,7 @@ def check(options: argparse.Namespace) -> None:
     options.priors = _priors(options.priors)
     for name in options.metrics:
         if name != "all":
-            check_listed("metrics", name)
+            METRIC_CLASSES.check(name)
     further = chain.from_iterable(paths for _, paths in further_sets(options).values())
     for path in [*options.val, *options.test, *further]:
         check_file(path)
@@ -188,7 +189,7 @@ def _take_files(options: argparse.Namespace) -> None:
 def _check_calibrators(options: argparse.Namespace) -> None:
     of_members = options.calibrate_members
     if of_members:
-        check_listed("calibrators", of_members)
+        CALIBRATORS.check(of_members)
     if of_members and (len(options.test) < 2 or not options.val):
         several = "several --val and --test files"
         raise UsageError(f"`--calibrate-members` is for an ensemble: {several}.")

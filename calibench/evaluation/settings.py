@@ -12,13 +12,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
+from calibench import calibrators
 from calibench.calibrators import Calibrator
 from calibench.evaluation.evaluation import Evaluation, default_calibrators
 from calibench.evaluation.labelled_set import blocks_of
 from calibench.ground.errors import UsageError
 from calibench.ground.imports import import_path, loaded_class
+from calibench.ground.lazily import load
 
 Settings = dict[str, Any]
+
+load(calibrators)  # the package's own are always among those that are loaded
 
 
 def spelled_out(given: Mapping[str, Any]) -> Settings:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from calibench import calibrators, metrics
-from calibench.config.catalogue import load_plugins
 from calibench.evaluation.scoring import Row
 from calibench.evaluation.settings import built
+from calibench.ground.family import load_plugins
 from calibench.ground.lazily import load
 from calibench.runs import CorruptRun, Predictions, with_present_calibrators
 from calibench.statistics.number import RAW, Key

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from calibench.statistics.number import RAW, Key
-from calibench.tables.titles import METRICS, TEST_METRICS, Metric, initials, metric_info
+from calibench.tables.titles import METRICS, TEST_METRICS, Title, initials, metric_info
 
 ANY = "*"  # stands for every calibrator
 
@@ -93,7 +93,7 @@ class Column:
         )
 
     @property
-    def info(self) -> Metric:
+    def info(self) -> Title:
         """How the metric is printed; one that this package does not know is printed as it is."""
         return metric_info(self.metric)
 

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from calibench.ground.family import Family
 from calibench.ground.lazily import lazy
+from calibench.metrics.titles import MORE, NEITHER, Entry, Title, rate, signed, signed_rate
 
 if TYPE_CHECKING:
     from calibench.metrics.adaptive import AdaptiveCalibrationError, adaptive_calibration_error
@@ -115,5 +117,211 @@ __all__ = [
     "thresholded_adaptive_calibration_error",
     "underconfidence_error",
 ]
+
+# The metric classes and their values. Those of whole sets, which take a recalibration or a validation set, are
+# defined by the evaluation.
+TABLE = dict(
+    AdaptiveCalibrationError=Entry(
+        "Adaptive calibration error, AdaECE (Nguyen and O'Connor 2015; Mukhoti et al. 2020).",
+        {"adaptive_ece": rate("AdaECE")},
+        {"adaptive_ece_reference": rate("AdaECE as coded")},
+    ),
+    AdaptiveClasswiseCalibrationError=Entry(
+        "Adaptive classwise calibration error, ACE (Nixon et al. 2019).",
+        {"adaptive_classwise_ece": rate("ACE")},
+        {"adaptive_classwise_ece_reference": rate("ACE as coded")},
+    ),
+    BrierDecomposition=Entry(
+        "Brier score = calibration + refinement + within-bin remainder (Murphy 1973).",
+        {
+            "brier_calibration": Title("Brier calibration"),
+            "brier_refinement": Title("Brier refinement"),
+            "brier_within_bin": Title("Brier within bins"),
+        },
+        name="brier_decomposition",
+    ),
+    BrierScore=Entry(
+        "Brier score, summed over classes (Brier 1950).",
+        {"brier": Title("Brier", largest=2.0)},
+    ),
+    CalibrationError=Entry(
+        "Expected (ECE), RMS or maximum calibration error (Naeini et al. 2015; Guo et al. 2017).",
+        {"ece": rate("ECE")},
+        {"rmsce": rate("RMSCE"), "mce": rate("MCE")},
+    ),
+    ClasswiseCalibrationError=Entry(
+        "Classwise calibration error, cwECE or SCE (Nixon et al. 2019; Kull et al. 2019).",
+        {"classwise_ece": rate("ClasswiseECE")},
+        {"classwise_ece_reference": rate("ClasswiseECE as coded")},
+    ),
+    ConformalSets=Entry(
+        "Coverage and size of split-conformal prediction sets: LAC, APS, RAPS (Angelopoulos and Bates 2021).",
+        {
+            f"{kind}_{what}": signed(f"{kind.upper()} {what.replace('_', ' ')}", NEITHER)
+            for kind in ("lac", "aps", "raps")
+            for what in ("coverage", "size", "worst_class")
+        },
+        name="conformal",
+    ),
+    ConfusionMatrix=Entry(
+        "Confusion matrix: examples by target (row) and prediction (column) (this package).",
+        {"confusion": Title("confusion", NEITHER)},
+        of_labelled_sets=False,
+    ),
+    CorpDecomposition=Entry(
+        "CORP decomposition of the Brier score, S = MCB - DSC + UNC (Dimitriadis et al. 2021).",
+        {
+            "corp_mcb": Title("CORP MCB"),
+            "corp_dsc": Title("CORP DSC", MORE),
+            "corp_unc": Title("CORP UNC", NEITHER),
+        },
+        {
+            "corp_marginal_mcb": Title("marginal CORP MCB", NEITHER),
+            "corp_marginal_dsc": Title("marginal CORP DSC", NEITHER),
+            "corp_marginal_unc": Title("marginal CORP UNC", NEITHER),
+        },
+        name="corp",
+    ),
+    DebiasedCalibrationError=Entry(
+        "Debiased calibration error over bins of equal mass (Kumar et al. 2019).",
+        {"debiased_ece": rate("debiased CE")},
+        {
+            "debiased_ece_l1": rate("debiased CE, p = 1"),
+            "debiased_ece_marginal": rate("debiased marginal CE"),
+            "debiased_ece_marginal_l1": rate("debiased marginal CE, p = 1"),
+        },
+    ),
+    ErrorRate=Entry(
+        "Classification error: the share of wrong predictions, 1 - accuracy (this package).",
+        {"error": rate("Error")},
+    ),
+    GroupError=Entry(
+        "Errors of many-, medium- and few-shot classes and of head, middle and tail (Liu et al. 2019).",
+        {
+            "error_many_shot": rate("Error many-shot"),
+            "error_medium_shot": rate("Error medium-shot"),
+            "error_few_shot": rate("Error few-shot"),
+            "error_head": rate("Error head"),
+            "error_middle": rate("Error middle"),
+            "error_tail": rate("Error tail"),
+        },
+        name="group_error",
+    ),
+    KolmogorovSmirnovCalibrationError=Entry(
+        "Kolmogorov-Smirnov calibration error, KS (Gupta et al. 2021).",
+        {"ks": rate("KS")},
+    ),
+    KuiperCalibrationError=Entry(
+        "Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).",
+        {"kuiper": rate("Kuiper")},
+    ),
+    LipschitzCalibrationError=Entry(
+        'Lipschitz ("smooth") calibration error, smCE (Kakade and Foster 2008; Błasiok et al. 2023).',
+        {"lipschitz_ce": rate("smCE")},
+    ),
+    NegativeLogLikelihood=Entry(
+        "Negative log-likelihood in nats (Good 1952).",
+        {"nll": Title("NLL")},
+    ),
+    OutOfDistribution=Entry(
+        "Out-of-distribution detection: AUROC, AUPR and FPR@95TPR (Hendrycks and Gimpel 2017).",
+        {
+            "ood_auroc": rate("OOD AUROC", MORE),
+            "ood_aupr_in": rate("OOD AUPR in", MORE),
+            "ood_aupr_out": rate("OOD AUPR out", MORE),
+            "ood_fpr95": rate("OOD FPR95"),
+        },
+        of_labelled_sets=False,
+        name="ood",
+    ),
+    OverconfidenceError=Entry(
+        "Overconfidence error, OE (Thulasidasan et al. 2019).",
+        {"overconfidence_error": rate("OE")},
+    ),
+    PerClassError=Entry(
+        "Error among the examples of each class (this package).",
+        {"class_error": rate("class error")},
+    ),
+    Refinement=Entry(
+        'Refinement and calibration part of NLL and Brier score (Berta et al. 2025, "Rethinking early stopping").',
+        {
+            "nll_refinement": signed("NLL refinement"),
+            "nll_calibration": signed("NLL calibration"),
+            "brier_refinement_crossfit": signed("Brier refinement, cross-fitted"),
+            "brier_calibration_crossfit": signed("Brier calibration, cross-fitted"),
+        },
+        name="refinement",
+    ),
+    RiskCoverage=Entry(
+        "Area under the risk-coverage curve, AURC (Geifman and El-Yaniv 2017; Geifman et al. 2019).",
+        {
+            "aurc": rate("AURC"),
+            "excess_aurc": rate("excess AURC"),
+            "coverage_at_risk": rate("coverage at risk", MORE),
+            "augrc": rate("AUGRC"),
+        },
+    ),
+    SmoothCalibrationError=Entry(
+        "Smooth calibration error, smECE (Błasiok and Nakkiran 2024).",
+        {"smooth_ece": rate("smECE")},
+        {"smooth_ece_logit": rate("smECE of logits")},
+    ),
+    SpiegelhalterZ=Entry(
+        "Spiegelhalter's Z statistic of the top-label Brier score (Spiegelhalter 1986).",
+        {
+            "spiegelhalter_z": Title("Spiegelhalter Z", NEITHER),
+            "spiegelhalter_p": Title("Spiegelhalter p", NEITHER),
+        },
+        name="spiegelhalter",
+    ),
+    SquaredKernelCalibrationError=Entry(
+        "Squared kernel calibration error, SKCE, unbiased (Widmann et al. 2019, table 1).",
+        {"skce": Title("SKCE"), "skce_p": Title("SKCE p", NEITHER)},
+    ),
+    SweepCalibrationError=Entry(
+        "Calibration error with monotonic sweep, ECE_sweep (Roelofs et al. 2022, eq. 8).",
+        {"ece_sweep": rate("ECE sweep")},
+    ),
+    ThresholdedAdaptiveCalibrationError=Entry(
+        "Thresholded adaptive calibration error, TACE (Nixon et al. 2019).",
+        {"tace": rate("TACE")},
+        {"tace_reference": rate("TACE as coded")},
+    ),
+    UnderconfidenceError=Entry(
+        "Underconfidence error, the mirror image of Thulasidasan et al. 2019's OE (this package).",
+        {"underconfidence_error": rate("UE")},
+    ),
+    VariationalCalibrationError=Entry(
+        "Variational L1 calibration error of the whole distribution, a lower bound (Berta et al. 2026).",
+        {
+            "variational_error": signed_rate("variational L1"),
+            "variational_over": signed_rate("variational L1 over"),
+            "variational_under": signed_rate("variational L1 under"),
+        },
+        {
+            "variational_error_l2": signed_rate("variational L2"),
+            "variational_over_l2": signed_rate("variational L2 over"),
+            "variational_under_l2": signed_rate("variational L2 under"),
+        },
+    ),
+)
+
+# What every run is evaluated by, in the order of a table.
+PANEL = (
+    "ErrorRate",
+    "NegativeLogLikelihood",
+    "BrierScore",
+    "CalibrationError",
+    "AdaptiveCalibrationError",
+    "ClasswiseCalibrationError",
+    "SmoothCalibrationError",
+)
+
+METRIC_CLASSES = Family(
+    "metrics",
+    "CalibrationMetric",
+    {name: entry.line for name, entry in TABLE.items()},
+    values={value: name for name, entry in TABLE.items() for value in entry.names},
+)
 
 lazy(__name__)

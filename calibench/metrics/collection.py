@@ -12,7 +12,6 @@ from torchmetrics import Metric, MetricCollection
 from calibench import metrics
 from calibench.ground.arguments import numbers_of_bins, positive_integer
 from calibench.ground.tensors import at_least_float32
-from calibench.metrics import panel
 from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.labelled import check_columns, check_probabilities, top_label
 from calibench.metrics.probabilities import log_softmax
@@ -20,7 +19,7 @@ from calibench.metrics.proper_scores import check_logits_and_target
 from calibench.metrics.row_block import RowBlock
 from calibench.metrics.top_label import TopLabelMetric
 
-PANEL: tuple[type[CalibrationMetric], ...] = tuple(getattr(metrics, name) for name in panel.PANEL)
+PANEL: tuple[type[CalibrationMetric], ...] = tuple(getattr(metrics, name) for name in metrics.PANEL)
 """What every run is evaluated by, in the order of a table."""
 
 _BLOCK_ELEMENTS = 1 << 20  # probabilities that are evaluated at once: 4 MB

@@ -14,16 +14,6 @@ from calibench.metrics.equal_mass_error import CUTS, EqualMassError
 from calibench.metrics.equal_width_error import EqualWidthError
 from calibench.metrics.smooth_error import SmoothError
 
-# What every run is evaluated by, in the order of a table.
-PANEL = (
-    "ErrorRate",
-    "NegativeLogLikelihood",
-    "BrierScore",
-    "CalibrationError",
-    "AdaptiveCalibrationError",
-    "ClasswiseCalibrationError",
-    "SmoothCalibrationError",
-)
 BINNED = {"adaptive_ece": EqualMassError, "classwise_ece": ClasswiseError, "ece": EqualWidthError}
 
 Formula = tuple[str, int | None, ErrorOfCells]

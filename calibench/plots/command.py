@@ -7,16 +7,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from calibench.config.catalogue import load_plugins
 from calibench.ground.arguments import positive_integer
 from calibench.ground.errors import near_matches
+from calibench.ground.family import load_plugins
 from calibench.ground.output import loading
 from calibench.leaderboard.columns import ANY, Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.plots import over_epochs
 from calibench.plots.chosen_runs import add_key_argument, of_keys
-from calibench.plots.kinds import KINDS
+from calibench.plots.kinds import KINDS, LINES
 from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.request import Request
 from calibench.plots.style import WIDTHS, room_of
@@ -43,31 +43,13 @@ examples:
   calibench plot over-under results/gaussians -o over_under.png
 
 kinds:
-  heat-map             a metric of every loss raw and after every calibrator, as a coloured table
-  bars                 the same numbers as bars, with the deviations of seeds
-  reliability          accuracy against confidence: smooth curve, bins, density, band of calibrated models
-  class-reliability    reliability of each class against the rest
-  ece-bins             ECE against its number of bins, and what a calibrated model gets
-  roc                  detection of an out-of-distribution set by entropy
-  risk-coverage        error among the most confident examples
-  confusion            confusion matrix of each loss
-  curves               training curves
-  tradeoff             error against a calibration metric
-  over-under           over- and underconfidence, where the true posterior is known or as a variational estimate
-  shift                a metric from the test split over the shifted sets
-  iqm                  interquartile mean of a metric over all runs, stratified bootstrap
-  improvement          probability that a run of a loss is better than one of the baseline
-  critical-difference  mean ranks over all benchmarks and backbones
-  sweep                metrics over a key that runs differ in; its options: calibench plot sweep --help
-  loss-surface         what losses do with cross-entropy; its options: calibench plot loss-surface --help
-  all                  all of these that the results can feed, with a page; calibench plot all --help
-  learning-curves      a metric after calibrators by their number of examples; calibench plot learning-curves --help
-  grad-cam             evidence for a class in images; its options: calibench plot grad-cam --help"""
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `calibench plot`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    lines = "\n".join(f"  {kind:19}  {line}" for kind, line in LINES.items())
+    parser.description, parser.epilog = DESCRIPTION, EPILOG + lines
     KINDS.update(load_plugins("plots"))
     parser.add_argument("kind", choices=KINDS, help="what to draw")
     add_results_argument(parser)

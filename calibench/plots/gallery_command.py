@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from calibench.config.catalogue import load_plugins, plots
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError
+from calibench.ground.family import load_plugins, plugin_lines
 from calibench.ground.output import loading, say
 from calibench.plots.command import add_choice_arguments, default_metric, request_of
-from calibench.plots.kinds import KINDS
+from calibench.plots.kinds import KINDS, LINES
 from calibench.plots.output import FORMATS
 from calibench.store import add_results_argument, results_folder
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     todo = tasks({kind: by_metric[default_metric(kind)] for kind in KINDS})
     made = drawn(todo, args.output, f".{args.format}", args.width)
     pictures = list(with_progress(made, len(todo), "drawing"))
-    said = plots()
+    said = LINES | plugin_lines("plots")
     elsewhere = {kind: line for kind, line in said.items() if kind not in KINDS and kind != "all"}
     title = f"Pictures of {results_folder(args.results).resolve().name}"
     page = write_page(args.output, title, pictures, said, elsewhere)

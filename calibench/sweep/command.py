@@ -12,8 +12,6 @@ from pathlib import Path
 from rich.live import Live
 
 from calibench.config import Options, find
-from calibench.config.keys import KEYS_HELP
-from calibench.config.mistakes import check
 from calibench.config.verb_parser import VerbParser
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
@@ -28,6 +26,8 @@ from calibench.sweep.selection import record_selection
 from calibench.sweep.suites import Suite, SuitePart, is_suite, load_suite, parse_losses, parse_seeds
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed
+from calibench.training.keys import KEYS_HELP
+from calibench.training.mistakes import check
 
 _PLAIN_KEYS = (
     "benchmark", "data", "threads", "evaluated_checkpoint", "checkpoint_every_n_steps", "logger",

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from calibench.config import short_name, title
-from calibench.config.catalogue import classes
 from calibench.runs import Cell, Run
 from calibench.sweep.pool import Job
+from calibench.training.families import FAMILIES
 
 
 def runs_of(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
@@ -57,7 +57,7 @@ def _network_folder(block: Any) -> str:
     """
     block = {"class_path": block} if isinstance(block, str) else block or {}
     named = (block.get("init_args") or {}).get("name")
-    if not named and block.get("class_path") not in classes("backbones"):
+    if not named and block.get("class_path") not in FAMILIES["backbones"].lines:
         return "*"
     return escape(title(block).replace("/", "_"))
 

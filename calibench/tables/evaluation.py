@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from calibench.config.catalogue import class_called, value_names
+from calibench.metrics import METRIC_CLASSES, TABLE
 from calibench.statistics.number import RAW
 from calibench.tables.grid import Entry, Grid, Heading, Number
 from calibench.tables.scores import Measure, Scores, detection, measures
@@ -60,8 +60,8 @@ def _leading(found: Sequence[str], asked: Collection[str]) -> list[str]:
     """What is shown of a set with several labels: what leads, then what was asked for."""
     if "all" in asked:
         return list(found)
-    classes = [class_called("metrics", name) for name in asked]
-    names = {value for cls in classes for value in value_names("metrics", cls)}
+    classes = {METRIC_CLASSES.class_of(name) for name in asked} & TABLE.keys()
+    names = {value for cls in classes for value in TABLE[cls].values}
     usual = {*TEST_METRICS, *OF_LABELS} - names
     others = [name for name in found if name not in (*usual, *LEADING_OF_LABELS)]
     return [*(name for name in LEADING_OF_LABELS if name in found), *others]

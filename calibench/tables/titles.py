@@ -5,93 +5,44 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from calibench.config.catalogue import attributes, panel
-
-
-@dataclass(frozen=True)
-class Metric:
-    """How a metric is printed and compared.
-
-    Attributes:
-        title: Its name in a table.
-        percent: Whether print shows it in percent (files hold fractions).
-        decimals: Printed decimals.
-        direction: -1 where less is better, 1 where more is, 0 where neither is.
-        smallest: Lower end of its range.
-        largest: Upper end of its range.
-    """
-
-    title: str
-    percent: bool = False
-    decimals: int = 3
-    direction: int = -1
-    smallest: float = 0.0
-    largest: float = math.inf
-
-    @property
-    def label(self) -> str:
-        """The title with its unit."""
-        return f"{self.title} %" if self.percent else self.title
-
-    def show(self, value: float, sign: str = "") -> str:
-        """A value as a table prints it, in percent where the metric is; `sign` as in a format."""
-        return f"{value * (100 if self.percent else 1):{sign}.{self.decimals}f}"
-
-
-def _rate(title: str, direction: int = -1) -> Metric:
-    return Metric(title, True, 2, direction, largest=1.0)
-
-
-def _of_the_metrics(classes: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
-    """Metrics by name, from the attributes of their classes, which are read from the source."""
-    found: dict[str, Metric] = {}
-    for said in classes.values():
-        for part in (*(said["parts"] or {"": {}}).values(), *said["variants"].values()):
-            of = {**said, **part}
-            found[of["name"]] = _metric(of)
-    return found
-
-
-def _metric(said: Mapping[str, Any]) -> Metric:
-    better = {None: 0, False: -1, True: 1}[said["higher_is_better"]]
-    percent = bool(said["percent"])
-    high = said.get("plot_upper_bound") or (1.0 if percent else math.inf)
-    ends = (said.get("plot_lower_bound", -math.inf), high)
-    return Metric(str(said["title"]), percent, 2 if percent else 3, better, *ends)
-
+from calibench.metrics import PANEL, TABLE
+from calibench.metrics.titles import LESS, MORE, NEITHER, rate
+from calibench.metrics.titles import Title as Title
 
 # Where an example has several labels, of all of them pooled or of one.
 _OF_LABELS = {
-    "auroc": Metric("AUROC", decimals=4, direction=1, largest=1.0),
-    "average_precision": Metric("AP", decimals=4, direction=1, largest=1.0),
-    "sigmoid_ece": _rate("sigmoid ECE"),
-    "sigmoid_mce": _rate("sigmoid MCE"),
+    "auroc": Title("AUROC", MORE, decimals=4, largest=1.0),
+    "average_precision": Title("AP", MORE, decimals=4, largest=1.0),
+    "sigmoid_ece": rate("sigmoid ECE"),
+    "sigmoid_mce": rate("sigmoid MCE"),
 }
 
 # Values that no metric class has: of labels, against a known posterior, of a run.
 _OTHERS = {
-    "posterior_nll": Metric("NLL to posterior"),
-    "posterior_kl": Metric("KL to posterior"),
-    "posterior_overconfident": _rate("overconfident inputs", direction=0),
-    "posterior_underconfident": _rate("underconfident inputs", direction=0),
-    "posterior_excess": _rate("overconfidence"),
-    "posterior_shortfall": _rate("underconfidence"),
+    "posterior_nll": Title("NLL to posterior"),
+    "posterior_kl": Title("KL to posterior"),
+    "posterior_overconfident": rate("overconfident inputs", NEITHER),
+    "posterior_underconfident": rate("underconfident inputs", NEITHER),
+    "posterior_excess": rate("overconfidence"),
+    "posterior_shortfall": rate("underconfidence"),
     **_OF_LABELS,
-    "accuracy": _rate("Accuracy", direction=1),
-    "seconds": Metric("s/run", decimals=1),
-    "seconds_per_epoch": Metric("s/epoch", decimals=2),
-    "peak_memory_mb": Metric("peak MB", decimals=0),
-    "temperature": Metric("T", decimals=2, direction=0),
+    "accuracy": rate("Accuracy", MORE),
+    "seconds": Title("s/run", decimals=1),
+    "seconds_per_epoch": Title("s/epoch", decimals=2),
+    "peak_memory_mb": Title("peak MB", decimals=0),
+    "temperature": Title("T", NEITHER, decimals=2),
 }
 
-_CLASSES = attributes("metrics")
-
-_OURS = _of_the_metrics(_CLASSES)
+_OURS = {
+    name: title
+    for entry in TABLE.values()
+    for name, title in ({**entry.values, **entry.variants}).items()
+}
 _LEADING = ("error", "nll", "brier", "nll_refinement", "nll_calibration")
-_PANEL = tuple(_CLASSES[name]["name"] for name in panel())
+_PANEL = tuple(next(iter(TABLE[name].values)) for name in PANEL)
 
 # The metrics of one labelled set, in the order of a table: proper scores lead.
 TEST_METRICS = (*_LEADING, *(name for name in _PANEL if name not in _LEADING))
@@ -117,16 +68,21 @@ LEADING_OF_LABELS = (
 )
 
 
-def metric_info(name: str) -> Metric:
+def metric_info(name: str) -> Title:
     """How the metric `name` is printed; a metric that this package does not know keeps its name."""
-    return METRICS.get(name) or Metric(
-        name, decimals=4, direction=1 if name.endswith("auroc") else -1
-    )
+    return METRICS.get(name) or Title(name, MORE if name.endswith("auroc") else LESS, decimals=4)
 
 
 def add_described(described: Mapping[str, Mapping[str, Any]]) -> None:
     """Add metrics that this package does not know, as results describe them."""
-    METRICS.update({name: _metric(said) for name, said in described.items() if name not in METRICS})
+    METRICS.update({name: _title(said) for name, said in described.items() if name not in METRICS})
+
+
+def _title(said: Mapping[str, Any]) -> Title:
+    better = {None: NEITHER, False: LESS, True: MORE}[said["higher_is_better"]]
+    ends = {"smallest": -math.inf, "largest": 1.0 if said["percent"] else math.inf}
+    decimals = 2 if said["percent"] else 3
+    return Title(str(said["title"]), better, bool(said["percent"]), decimals, **ends)
 
 
 def direction(name: str) -> int:

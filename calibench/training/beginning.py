@@ -11,12 +11,12 @@ import lightning.pytorch as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 
-from calibench.config.mistakes import given_checkpoint
 from calibench.ground.errors import ExpectedFailure, UsageError, near_matches
 from calibench.runs import CorruptRun, Run
 from calibench.training.checkpoints import read_checkpoint
 from calibench.training.experiment import Experiment
 from calibench.training.messages import one_line
+from calibench.training.mistakes import given_checkpoint
 
 # Packages whose callbacks watch nothing but what a run of ours logs.
 _OF_OURS = ("calibench", "lightning", "pytorch_lightning")

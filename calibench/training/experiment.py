@@ -18,22 +18,22 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import Logger
 
-from calibench import data
+from calibench import backbones, calibrators, data, losses
 from calibench.config import Config
-from calibench.config.catalogue import load_plugins, reach_own_classes
 from calibench.config.devices import WHAT_THERE_IS, lacks_bfloat16
-from calibench.config.keys import KEYS
-from calibench.config.mistakes import unknown_option
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import import_metrics
 from calibench.evaluation.settings import spelled_out
 from calibench.ground.arguments import is_integer
 from calibench.ground.errors import UsageError
+from calibench.ground.family import load_plugins, reach_own_classes
 from calibench.ground.lazily import load
 from calibench.runs import Cell, Run, settings
 from calibench.training.checkpoints import AtomicCheckpointIO
+from calibench.training.keys import KEYS
 from calibench.training.messages import one_line
+from calibench.training.mistakes import unknown_option
 from calibench.training.module import ClassificationModule
 from calibench.training.nodes import cluster_plugins, follow
 from calibench.training.parser import Parser
@@ -103,7 +103,8 @@ class Experiment(LightningCLI):
             raise TypeError(
                 f"`config` must be a dict, as calibench.config.configuration gives it, got {type(config).__name__}."
             )
-        load(data)  # a class is found by its name once it is imported
+        for family in (losses, backbones, calibrators, data):
+            load(family)  # a class is found by its name once it is imported
         (reach_own_classes if trusted else load_plugins)()
         _quiet()
         self.merged = config = wrapped(config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from calibench.config.catalogue import check_listed
+from calibench.calibrators import CALIBRATORS
 from calibench.evaluation.calibrate_options import add_calibrator_argument
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         UsageError: If the folder is not a finished run's, or there is no such calibrator.
     """
-    check_listed("calibrators", options.calibrator)
+    CALIBRATORS.check(options.calibrator)
     if not Run(options.run).done:
         raise UsageError(
             f"{options.run} is not the folder of a finished run: give the one that holds its status.json."

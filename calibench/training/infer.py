@@ -8,7 +8,6 @@ from pathlib import Path
 import lightning.pytorch as L
 
 from calibench.config import Config
-from calibench.config.mistakes import given_checkpoint
 from calibench.evaluation.calibrate import save_calibrated
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.ground.console import Terminal
@@ -17,6 +16,7 @@ from calibench.training.checkpoints import of_this_network
 from calibench.training.collected import save_collected
 from calibench.training.experiment import Experiment
 from calibench.training.interruption import interruptible
+from calibench.training.mistakes import given_checkpoint
 
 Values = Sequence[Mapping[str, float]]
 

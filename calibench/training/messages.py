@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from calibench.config import short_name
-from calibench.config.families import family_of_key
-from calibench.config.keys import LINKED
-from calibench.config.mistakes import expected, no_argument, unknown_option
-from calibench.config.signatures import Absent
+from calibench.training.families import place_of
+from calibench.training.keys import LINKED
+from calibench.training.mistakes import no_argument, unknown_option
+from calibench.training.signatures import Absent
 
 # What a line of a message can be. The groups are the facts; a line without any leads to others or repeats them.
 _LINES = tuple(
@@ -131,22 +131,21 @@ def _sentences(facts: _Facts, options: Sequence[str]) -> Iterator[str]:
         yield _no_class(key, first("path"), first("lost"))
     if first("type") and first("value"):
         kinds = [kind.replace("'", "") for kind in facts.found["type"]]
-        yield expected(key, kinds, first("value"))
+        yield f"`{key}`: {' or '.join(kinds)} expected, got {first('value')}"
     if first("name"):
         yield _no_class(key, first("name"))
 
 
 def _unknown_argument(name: str, key: str, owner: str) -> str:
-    family, known = family_of_key(key), None
-    if family is not None:
+    place, known = place_of(key), None
+    if place is not None:
         with suppress(Absent):
-            found = family.find(owner)
-            known = family.arguments(found) if found is not None else None
+            known = place.arguments(owner)
     return no_argument(key, owner, name, set(known or ()) - set(LINKED))
 
 
 def _no_class(key: str, path: str, reason: str = "") -> str:
-    family = family_of_key(key)
-    if family is not None:
-        return family.no_class(key, path, reason)
+    place = place_of(key)
+    if place is not None:
+        return place.no_class(key, path, reason)
     return f"`{key}`: no class `{path}`{f' ({reason})' if reason else ''}"

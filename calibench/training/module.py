@@ -21,7 +21,7 @@ from calibench.data import Batch
 from calibench.data.task import Multiclass, Task
 from calibench.evaluation import log_probabilities
 from calibench.evaluation.crossfit import nll_after_temperature
-from calibench.ground.arguments import numbers_of_bins
+from calibench.ground.arguments import numbers_of_bins, positive_integer
 from calibench.ground.distributed import gather_batch, gather_rows, slice_sizes, world
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.tensors import at_least_float32
@@ -66,7 +66,9 @@ def _named(key: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, ArithmeticError) as error:
-        raise UsageError(f"`{key}` does not take its arguments: {error}.") from error
+        raise UsageError(
+            f"`{key}` does not take its arguments: {str(error).rstrip('.')}."
+        ) from error
 
 
 def _sgd(parameters: Any) -> torch.optim.Optimizer:
@@ -181,6 +183,8 @@ class ClassificationModule(L.LightningModule):
             return optimizer
         with _named("model.lr_scheduler"):
             scheduler = self.lr_scheduler(optimizer)
+            for period in ("step_size", "T_max"):  # torch divides by it, after the first epoch
+                positive_integer(period, getattr(scheduler, period, 1))
         return {
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "monitor": "val/nll"},

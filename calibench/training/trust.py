@@ -19,10 +19,10 @@ from lightning.pytorch import Trainer
 
 from calibench import backbones, calibrators, data, losses, metrics
 from calibench.config import Config, load
-from calibench.config.keys import KEYS
 from calibench.evaluation import Evaluation
 from calibench.ground.errors import UsageError
 from calibench.ground.imports import imported
+from calibench.training.keys import KEYS
 from calibench.training.module import ClassificationModule
 from calibench.training.trace import Trace
 from calibench.training.wrapping import STAND_INS

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from calibench.config import catalogue
+from calibench.metrics import TABLE
 
 Note = dict[str, str]
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,10 +95,8 @@ class Metrics(Family):
 
     def code(self, name: str, note: Note) -> str:
         """The metric, called by its name or by the note's block."""
-        said = catalogue.attributes("metrics")[name]
-        parts = [part["name"] for part in said.get("parts", {}).values() if "name" in part]
         metric = note.get("metric", repr(name))
-        return Template(METRIC).substitute(metric=metric, names=parts or [said["name"]])
+        return Template(METRIC).substitute(metric=metric, names=list(TABLE[name].values))
 
     def beside(self, name: str, note: Note) -> list[str]:
         """A command that computes it, where its name alone says all it needs."""

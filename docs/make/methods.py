@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import yaml
 from families import FAMILIES, Family, Note
 from pictures import drawn, shown
 
-from calibench.config import catalogue
+from calibench.evaluation.further_metrics import metric_class
+from calibench.training.families import FAMILIES as LISTED
 
 
 def pages(root: Path) -> dict[str, str | bytes]:
@@ -18,14 +20,21 @@ def pages(root: Path) -> dict[str, str | bytes]:
     made: dict[str, str | bytes] = {}
     for family in FAMILIES:
         made[f"{family.kind}/index.md"] = overview(family)
-        for name, module in catalogue.defining_modules(family.kind).items():
-            made |= page(family, name, module)
+        for name in LISTED[family.kind].lines:
+            made |= page(family, name, _module(family.kind, name))
     return made
+
+
+def _module(kind: str, name: str) -> str:
+    """Where a class is defined."""
+    package = import_module(f"calibench.{kind}")
+    cls = metric_class(name) if kind == "metrics" else getattr(package, name)
+    return str(cls.__module__)
 
 
 def overview(family: Family) -> str:
     """All methods of a family, a line each."""
-    listed = sorted(catalogue.classes(family.kind).items())
+    listed = sorted(LISTED[family.kind].lines.items())
     rows = "\n".join(f"| [{name}]({name}.md) | {as_text(line)} |" for name, line in listed)
     return (
         f"# {family.kind.capitalize()}\n\nAlso: `calibench list {family.kind}`.\n\n"
@@ -39,7 +48,7 @@ def page(family: Family, name: str, module: str) -> dict[str, str | bytes]:
     code = note.get("code") or family.code(name, note)
     parts = [
         f"# {name}",
-        as_text(catalogue.classes(family.kind)[name]),
+        as_text(LISTED[family.kind].lines[name]),
         *([f"$$\n{note['equation']}\n$$"] if "equation" in note else []),
         shown(code, f"{name}.svg", note.get("alt") or family.alt.format(name=name)),
         *([] if "code" in note else [family.legend]),

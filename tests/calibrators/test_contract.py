@@ -14,7 +14,6 @@ from torch import Tensor
 
 from calibench import calibrators
 from calibench.calibrators import Calibrator
-from calibench.config.catalogue import classes
 from tests.examples import Contract
 
 EXPORTED = [getattr(calibrators, name) for name in calibrators.__all__]
@@ -60,7 +59,7 @@ def fitted(calibrator: type[Calibrator]) -> Calibrator:
 
 def test_all_names_each_calibrator_once() -> None:
     assert len(set(calibrators.__all__)) == len(calibrators.__all__)
-    assert {c.__name__ for c in CALIBRATORS} == set(classes("calibrators"))
+    assert {c.__name__ for c in CALIBRATORS} == set(calibrators.CALIBRATORS.lines)
 
 
 @CONTRACT.rule()

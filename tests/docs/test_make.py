@@ -9,7 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from calibench.config import catalogue
+from calibench.plots.kinds import LINES
+from calibench.training.families import FAMILIES
 from tests.committed import agree
 from tests.docs.pages import ROOT
 from tests.docs.test_commands import check
@@ -33,7 +34,7 @@ def test_a_block_of_a_configuration_is_the_python_that_builds_it(maker: object) 
 def test_every_method_has_code_and_a_loss_its_audit(maker: object) -> None:
     families, methods = (maker(name) for name in ("families", "methods"))  # type: ignore[operator]
     for family in families.FAMILIES:
-        for name in catalogue.classes(family.kind):
+        for name in FAMILIES[family.kind].lines:
             note = methods.notes()[family.kind].get(name, {})
             compile(note.get("code") or family.code(name, note), name, "exec")
             assert "code" in note or "$" not in family.code(name, note)
@@ -61,7 +62,7 @@ def test_a_picture_is_drawn_by_the_code_that_is_shown(maker: object) -> None:
 
 def test_the_gallerys_commands_exist(maker: object) -> None:
     gallery: ModuleType = maker("gallery")  # type: ignore[operator]
-    for command in [*gallery.PREPARED, *map(gallery.command_of, catalogue.plots())]:
+    for command in [*gallery.PREPARED, *map(gallery.command_of, LINES)]:
         check(shlex.split(command)[1:])
 
 

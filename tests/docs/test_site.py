@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from calibench.config import catalogue
+from calibench.training.families import FAMILIES
 from tests.docs.pages import ROOT
 
 DOCS = ROOT / "docs"
@@ -21,7 +21,7 @@ EQUATIONS = yaml.safe_load((DOCS / "make/equations.yaml").read_text())
 @pytest.mark.parametrize("kind", ["losses", "calibrators", "metrics"])
 def test_equations_are_of_methods(kind: str) -> None:
     """A method without one shows that of its docstring alone."""
-    assert set(EQUATIONS[kind]) <= set(catalogue.classes(kind))
+    assert set(EQUATIONS[kind]) <= set(FAMILIES[kind].lines)
     assert all(note["equation"].strip() for note in EQUATIONS[kind].values())
 
 
@@ -65,7 +65,7 @@ def test_it_builds_strictly_without_a_network(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     for kind in EQUATIONS:
-        for name in catalogue.classes(kind):
+        for name in FAMILIES[kind].lines:
             page = (tmp_path / kind / f"{name}.html").read_text()
             assert "<math" in page, name
             assert f'src="{name}.svg"' in page, name

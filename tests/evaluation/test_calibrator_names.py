@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calibench.calibrators import AdaptiveTemperatureScaling, TemperatureScaling
-from calibench.config.catalogue import classes
+from calibench.calibrators import CALIBRATORS, AdaptiveTemperatureScaling, TemperatureScaling
 from calibench.evaluation.calibrator_names import calibrator_named, unique_names
 
 
@@ -22,7 +21,7 @@ def test_a_name_is_the_class_and_what_is_not_its_default() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", [*classes("calibrators")])
+@pytest.mark.parametrize("name", CALIBRATORS.lines)
 def test_a_default_one_is_its_class_whatever_stands_beside_it(name: str) -> None:
     one = calibrator_named(name)
     assert unique_names([one, AdaptiveTemperatureScaling(n_bins=7)])[0] == name

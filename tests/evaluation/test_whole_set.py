@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from calibench.cli import main
-from calibench.config.catalogue import classes
 from calibench.evaluation import Evaluation
 from calibench.evaluation.crossfit import refinement_of_examples, variational_terms
 from calibench.evaluation.further_metrics import blocks_named, blocks_of
@@ -21,6 +20,7 @@ from calibench.evaluation.whole_set import (
     VariationalCalibrationError,
     conformal_of_examples,
 )
+from calibench.metrics import METRIC_CLASSES
 from calibench.statistics import Verdict, verdict_of_mean
 from calibench.tables.titles import METRICS, TEST_METRICS
 
@@ -40,7 +40,7 @@ def rows(metrics: list[Any], sets: dict[str, Any] = SETS, **how: Any) -> dict[st
 
 def test_they_are_listed_and_called_by_class_or_by_what_files_call_them() -> None:
     names = ("Refinement", "VariationalCalibrationError", "ConformalSets")
-    assert set(names) <= set(classes("metrics"))
+    assert set(names) <= set(METRIC_CLASSES.lines)
     assert blocks_of(["refinement", "variational_error", "conformal"]) == blocks_of(names)
     assert {"class_path": "SweepCalibrationError"} in blocks_of(["ece_sweep"])
     assert {block["class_path"] for block in blocks_named(["all"])} >= set(names)

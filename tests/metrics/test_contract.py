@@ -15,11 +15,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from calibench import metrics as M
-from calibench.config import catalogue
-from calibench.evaluation.further_metrics import metric_class
 from calibench.metrics.adaptive_classwise import ClassColumnsMetric
 from calibench.metrics.base import CalibrationMetric
-from calibench.metrics.collection import PANEL
 from calibench.metrics.packed_columns import KINDS, PackedColumnsMetric
 from calibench.metrics.per_example import PerExampleMetric
 from calibench.tables.titles import METRICS
@@ -491,24 +488,6 @@ def test_an_update_of_the_collection_never_waits_for_the_device() -> None:
     collection.evaluate_waiting_rows()
     detection = M.OutOfDistribution(validate_args=False).to("meta")
     detection.update(on_meta()[0], True)
-
-
-def test_every_metric_says_what_tables_call_it_in_literals() -> None:
-    """The reading side has them from the source: the class and the source must say the same."""
-    read = catalogue.attributes("metrics")
-    names = [
-        part.get("name")
-        for said in read.values()
-        for part in (*(said["parts"] or {"": said}).values(), *said["variants"].values())
-    ]
-    assert len(set(names)) == len(names)
-    for name, said in read.items():
-        cls = metric_class(name)
-        for attribute in ("name", "title", "percent", "higher_is_better", "of_labelled_sets"):
-            assert said[attribute] == getattr(cls, attribute), (name, attribute)
-        assert said["parts"] == dict(cls.parts), name
-        assert said["variants"] == dict(cls.variants), name
-    assert catalogue.panel() == [cls.__name__ for cls in PANEL]
 
 
 def test_no_two_metrics_share_a_name_in_files_whatever_their_arguments() -> None:

@@ -10,8 +10,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 
 from calibench import metrics
-from calibench.calibrators import AdaptiveTemperatureScaling, VectorScaling
-from calibench.config.catalogue import classes
+from calibench.calibrators import CALIBRATORS, AdaptiveTemperatureScaling, VectorScaling
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.of_run import fitted_from
 from calibench.leaderboard import read_results
@@ -192,7 +191,7 @@ def test_a_calibrator_is_as_the_run_fitted_it_else_fitted_on_validation(tmp_path
         calibrated(record, "test", "TemperatureScalin")
 
 
-@pytest.mark.parametrize("name", [*classes("calibrators")])
+@pytest.mark.parametrize("name", CALIBRATORS.lines)
 def test_a_restored_calibrator_is_the_fitted_one_or_none(name: str) -> None:
     logits, target = torch.from_numpy(LOGITS), torch.from_numpy(TARGET)
     fitted = calibrator_named(name).fit(logits, target)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from calibench import backbones
-from calibench.config.catalogue import classes
+from calibench.backbones import BACKBONES
 from calibench.sweep.plan import _network_folder
 
 
@@ -27,6 +27,6 @@ def test_the_folder_of_a_network(network: Any, folder: str) -> None:
 
 
 def test_no_class_of_ours_has_a_name_by_default() -> None:
-    for name in classes("backbones"):
+    for name in BACKBONES.lines:
         named = inspect.signature(getattr(backbones, name)).parameters.get("name")
         assert named is None or named.default is named.empty, name

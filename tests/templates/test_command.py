@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from calibench.cli import configuration_of, main
-from calibench.config import mistakes
 from calibench.templates.command import KINDS
+from calibench.training import mistakes
 
 OF_DATA = [name for name, kind in KINDS.items() if kind.data]
 OVERLAYS = {"loss": "my_loss", "backbone": "my_network", "metric": "my_metric"}

@@ -19,9 +19,9 @@ from calibench import backbones, calibrators, data, losses, metrics
 from calibench.cli import main
 from calibench.config import load
 from calibench.config.files import available
-from calibench.config.keys import GROUPS
 from calibench.evaluation import Evaluation
 from calibench.ground.imports import parameters_of
+from calibench.training.keys import GROUPS
 from calibench.training.module import ClassificationModule
 from calibench.training.trace import Trace
 from calibench.training.trust import foreign_names

@@ -9,8 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from calibench import losses
 from calibench.config import Config
-from calibench.config.catalogue import reach_own_classes
+from calibench.ground.family import reach_own_classes
+from calibench.ground.lazily import load
 from calibench.losses import CalibrationLoss
 from calibench.training.parser import Parser
 from calibench.training.wrapping import wrapped
@@ -63,6 +65,7 @@ class Subject:
 @cache
 def _reach_own_classes(folder: Path) -> None:
     """Once a folder and process, as every check builds its loss anew."""
+    load(losses)
     reach_own_classes()
 
 

@@ -15,10 +15,10 @@ from torch import Tensor
 from calibench.analyses.posthoc.sources import ModelPredictions, load
 from calibench.calibrators import Calibrator
 from calibench.calibrators.convergence import ConvergenceWarning
-from calibench.config.catalogue import load_plugins
 from calibench.evaluation.labelled_set import LabelledSet
 from calibench.evaluation.scoring import log_probabilities, values
 from calibench.evaluation.settings import calibrator_of
+from calibench.ground.family import load_plugins
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions
 from calibench.statistics.number import RAW

@@ -13,14 +13,15 @@ from calibench.analyses.posthoc.pictures import pictures
 from calibench.analyses.posthoc.results import ResultsFile
 from calibench.analyses.posthoc.sources import sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, summarised
-from calibench.config.catalogue import class_called, load_plugins, panel, value_names
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.settings import calibrator_of
 from calibench.ground.bar import with_progress
 from calibench.ground.console import Terminal
 from calibench.ground.errors import ExpectedFailure, UsageError
+from calibench.ground.family import load_plugins
 from calibench.ground.processes import spread
 from calibench.ground.threads import one_thread
+from calibench.metrics import METRIC_CLASSES, PANEL, TABLE
 from calibench.predictions.files import Reader
 from calibench.runs import write_output
 from calibench.runs.lock import held
@@ -76,9 +77,10 @@ def _asked(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
     columns: list[str] = []
     further: list[str] = []
     for name in names:
-        cls = class_called("metrics", name)
-        columns += value_names("metrics", cls) if name == cls else [name]
-        further += [cls] * (cls not in panel())
+        cls = METRIC_CLASSES.class_of(name)
+        values = TABLE[cls].values if cls in TABLE else ()
+        columns += [name] if name in values else values
+        further += [cls] * (cls not in PANEL)
     blocks: list[Block] = []
     if further:
         from calibench.evaluation.further_metrics import blocks_named, described  # torchmetrics

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from calibench.analyses.posthoc.sources import check_sources
+from calibench.calibrators import CALIBRATORS
 from calibench.config import read_yaml
-from calibench.config.catalogue import check_listed
 from calibench.evaluation.calibrator_names import listed_calibrators
 from calibench.ground.arguments import positive_integer, unit_interval
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.ground.processes import cores
+from calibench.metrics import METRIC_CLASSES
 from calibench.predictions.files import FILES_HELP, add_reader_arguments
 from calibench.tables.titles import TEST_METRICS
 
@@ -111,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
 def _metrics(names: list[str]) -> tuple[str, ...]:
     chosen = [name for one in names for name in (TEST_METRICS if one == "all" else (one,))]
     for name in chosen:
-        check_listed("metrics", name)
+        METRIC_CLASSES.check(name)
     return tuple(dict.fromkeys(chosen))
 
 
@@ -129,5 +130,5 @@ def _calibrators(given: str) -> list[str | dict[str, Any]]:
             f"{path} must hold a list of names and of {{class_path, init_args}}, as `evaluation.calibrators` does."
         )
     for name in map(str, paths):
-        check_listed("calibrators", name)
+        CALIBRATORS.check(name)
     return blocks

@@ -7,7 +7,7 @@ import unicodedata
 from functools import cache
 from importlib.resources import files
 
-from calibench.config import catalogue
+from calibench.training.families import FAMILIES
 
 # `(Lin et al. 2017; Mukhoti et al. 2020, eq. 4)`: names, then a year
 _SOURCE = re.compile(r"(?P<name>[^\W\d_][\w'-]*)(?:[^();]*?) (?P<year>(?:19|20)\d\d)\b")
@@ -32,7 +32,7 @@ def cited(kind: str, name: str) -> list[str]:
 
 @cache
 def _first_lines(kind: str) -> dict[str, str]:
-    return catalogue.entries(kind)
+    return FAMILIES[kind].entries()
 
 
 @cache

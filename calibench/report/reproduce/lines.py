@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from calibench.statistics import mean_std
 from calibench.tables.published import Published
-from calibench.tables.titles import Metric, metric_info
+from calibench.tables.titles import Title, metric_info
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Line:
     reading: str = ""  # what the metric is taken for, where the paper does not say what it means
 
     @property
-    def info(self) -> Metric:
+    def info(self) -> Title:
         """How the metric is printed."""
         return metric_info(self.reading or self.number.measure)
 

@@ -10,7 +10,7 @@ from calibench.report.reproduce.numbers import Reproduction, as_coded
 from calibench.statistics import mean_std
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.published import PAPERS, Published
-from calibench.tables.titles import Metric
+from calibench.tables.titles import Title
 
 CLAIMS = "https://calibench.github.io/calibench/benchmarks/results/evidence.html"
 
@@ -31,7 +31,7 @@ def entry(line: Line) -> str:
     return "\n".join(lines)
 
 
-def _number(info: Metric, mean: float, std: float | None, temperature: float | None) -> str:
+def _number(info: Title, mean: float, std: float | None, temperature: float | None) -> str:
     spread = "" if std is None else f"±{info.show(std)}"
     fitted = "" if temperature is None else f" ({temperature:.2f})"
     return f"{info.show(mean)}{spread}{fitted}"

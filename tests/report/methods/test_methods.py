@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import main
-from calibench.config import benchmarks_folder, catalogue
+from calibench.config import benchmarks_folder
 from calibench.leaderboard.reading import read_results
+from calibench.metrics import PANEL
 from calibench.report.methods.citations import cited, entries, keys_of
 from calibench.report.methods.facts import Facts, facts_of
 from calibench.report.methods.paragraph import listed, paragraph
+from calibench.training.families import FAMILIES
 
 STORE = benchmarks_folder() / "store" / "digits_lt"
 # No entry yet: their papers are not at hand.
@@ -88,10 +90,10 @@ def test_latex_cites_and_escapes(facts: Facts) -> None:
 
 def test_every_source_of_a_loss_or_a_calibrator_has_an_entry() -> None:
     for kind in ("losses", "calibrators"):
-        for name, line in catalogue.entries(kind).items():
+        for name, line in FAMILIES[kind].lines.items():
             if name not in WITHOUT_ENTRY:
                 assert cited(kind, name) == keys_of(line), (name, line)
-    for name in catalogue.panel():
+    for name in PANEL:
         assert name == "ErrorRate" or cited("metrics", name), name
 
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping
+from itertools import takewhile
+from pathlib import Path
 from textwrap import wrap
 
-from calibench.config.catalogue import KINDS, entries
+from calibench.config import available
 from calibench.ground.console import Terminal
+from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.family import plugin_lines
 from calibench.tables.grid import Grid, Heading, headings
 from calibench.tables.published.exhibits import answered_by, exhibits
 from calibench.tables.terminal import show
+from calibench.training.families import FAMILIES
 
 PAPERS = "papers"  # their figures and tables
+KINDS = (*FAMILIES, "plots", "benchmarks", PAPERS)
 
 EPILOG = """\
 examples:
@@ -29,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "kind",
         metavar="KIND",
         nargs="?",
-        help=", ".join((*KINDS, PAPERS)) + " (default: their names)",
+        help=", ".join(KINDS) + " (default: their names)",
     )
 
 
@@ -59,13 +66,29 @@ def listed(kind: str | None) -> Mapping[str, str]:
         UsageError: If there is no such kind.
     """
     if kind is None:
-        return {name: _examples(name) for name in (*KINDS, PAPERS)}
+        return {name: _examples(name) for name in KINDS}
     if kind == PAPERS:
         return {one.title: "\n".join((one.shows, *one.commands)) for one in exhibits()}
-    found = entries(kind)
-    if kind != "plots":
-        return found
-    return {name: line + _answers(f"plot {name}") for name, line in found.items()}
+    if kind == "benchmarks":
+        return {name: _header(path) for name, path in available().items()}
+    if kind == "plots":
+        from calibench.plots.kinds import LINES
+
+        lines = {name: line + _answers(f"plot {name}") for name, line in LINES.items()}
+        return lines | plugin_lines(kind)
+    if kind not in FAMILIES:
+        raise UsageError(
+            f"nothing to list called `{kind}`{near_matches(kind, KINDS)} (there are: {', '.join(KINDS)})"
+        )
+    return FAMILIES[kind].entries()
+
+
+def _header(path: Path) -> str:
+    """The first sentence of a file's leading comment."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    comment = takewhile(lambda line: line.startswith("# "), lines)
+    sentence = " ".join(line.removeprefix("# ").strip() for line in comment)
+    return re.split(r"(?<=[a-z0-9)])\. (?=[A-Z])", sentence, maxsplit=1)[0].rstrip(".")
 
 
 def _answers(command: str) -> str:

@@ -1,4 +1,4 @@
-"""What the source says of names and arguments is what the parser and the classes themselves say."""
+"""Mistakes in names are found before torch: what the source says of them is what parser and classes say."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from calibench.cli import configuration_of
+from calibench.cli import configuration_of, main
 from calibench.config import available
-from calibench.config.catalogue import CONTRACTS, classes
-from calibench.config.families import FAMILIES
-from calibench.config.mistakes import check, options
-from calibench.config.signatures import Absent, arguments, definition
 from calibench.ground.errors import UsageError
+from calibench.losses import ImportedLoss
 from calibench.sweep.suites import is_suite, load_suite
 from calibench.training.experiment import Experiment
+from calibench.training.families import FAMILIES, place_of
+from calibench.training.mistakes import check, options
+from calibench.training.signatures import Absent, arguments
 from tests.examples import for_each
 
 
@@ -32,26 +32,27 @@ def test_the_options_are_the_parsers() -> None:
     assert ours - known <= {"trainer", "evaluation", "trace", "model"}
 
 
-@for_each((kind, name) for kind in CONTRACTS if kind != "metrics" for name in classes(kind))
+@for_each((kind, name) for kind in FAMILIES if kind != "metrics" for name in FAMILIES[kind].lines)
 def test_the_arguments_are_the_signatures(kind_and_name: tuple[str, str]) -> None:
     kind, name = kind_and_name
-    cls = getattr(import_module(f"calibench.{kind}"), name)
-    found = next(family for family in FAMILIES if family.kind == kind).find(name)
-    assert found is not None
-    read = arguments(found)
+    own = inspect.signature(getattr(import_module(f"calibench.{kind}"), name)).parameters
+    family = FAMILIES[kind]
+    read = arguments(f"{family.modules.get(name, family.package)}.{name}")
     assert read is not None
-    own = inspect.signature(cls).parameters
-    for parameter in own.values():
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            assert read[parameter.name].required == (parameter.default is inspect.Parameter.empty)
-    if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in own.values()):
+    named = [one for one in own.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    for parameter in named:
+        assert read[parameter.name] == (parameter.default is inspect.Parameter.empty)
+    if len(named) == len(own):
         assert set(read) == set(own)
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.package)
-def test_every_name_of_a_family_is_a_class_that_can_be_made(family: object) -> None:
-    for name in family.names:  # type: ignore[attr-defined]
-        cls = getattr(import_module(family.package), name)  # type: ignore[attr-defined]
+@pytest.mark.parametrize("key", ["optimizer", "lr_scheduler", "callbacks", "logger"])
+def test_every_short_name_is_a_class_that_can_be_made(key: str) -> None:
+    place = place_of(key)
+    assert place is not None
+    assert place.names
+    for name in place.names:
+        cls = getattr(import_module(place.package), name)
         assert inspect.isclass(cls)
         assert not inspect.isabstract(cls)
 
@@ -100,9 +101,85 @@ def test_a_configuration_that_says_nothing_wrong_is_left_to_the_parser(
 
 
 def test_what_the_source_does_not_tell_is_not_refused() -> None:
-    assert definition("torch.nn.CrossEntropyLoss") is None
+    assert arguments("torch.nn.CrossEntropyLoss") is None
     with pytest.raises(Absent, match="No module named 'nosuch'"):
-        definition("nosuch.Loss")
+        arguments("nosuch.Loss")
+
+
+OWN = """
+import functools
+import torch
+
+
+def unit_interval(name, value):
+    return min(max(value, 0.0), 0.5)
+
+
+def in_percent(init):
+    @functools.wraps(init)
+    def rescaled(self, smoothing: float = 10.0):
+        init(self, smoothing / 100)
+
+    return rescaled
+
+
+class Smoothed(torch.nn.Module):
+    def forward(self, logits, target):
+        return torch.nn.functional.cross_entropy(logits, target, label_smoothing=self.smoothing)
+
+
+class ClippedLoss(Smoothed):
+    def __init__(self, smoothing: float = 0.1):
+        super().__init__()
+        self.smoothing = unit_interval("smoothing", smoothing)
+
+
+class RescaledLoss(Smoothed):
+    @in_percent
+    def __init__(self, smoothing: float = 10.0):
+        super().__init__()
+        if not 0 <= smoothing < 1:
+            raise ValueError(f"`smoothing` must lie in [0, 1), got {smoothing}.")
+        self.smoothing = smoothing
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "made"), [("ClippedLoss", 2, 0.5), ("RescaledLoss", 20, 0.2)]
+)
+def test_a_loss_that_changes_its_arguments_is_built_as_python_builds_it(
+    name: str, given: int, made: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function of one's own may be called as ours that refuses, and a decorator may come before the constructor."""
+    (tmp_path / f"own_{name.lower()}.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    line = [
+        "--config",
+        "digits_lt",
+        "--model.loss",
+        f"own_{name.lower()}.{name}",
+        "--model.loss.smoothing",
+        str(given),
+    ]
+    experiment = Experiment(configuration_of(line))
+    experiment.build()
+    loss = experiment.model.loss
+    assert isinstance(loss, ImportedLoss)
+    assert loss.loss.smoothing == made
+    assert (
+        main(
+            [
+                "fit",
+                *line,
+                "--trainer.fast_dev_run",
+                "true",
+                "--trainer.enable_progress_bar",
+                "false",
+            ]
+        )
+        == 0
+    )
 
 
 def test_a_configuration_of_a_run_passes_again() -> None:

@@ -1,0 +1,203 @@
+"""Mistakes in the names of a configuration, found before torch or Lightning is imported.
+
+Checked are the names of keys, classes and arguments, and that files are there. Values are for the classes that take
+them, which refuse them when they are built: before any training, in one line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from zipfile import is_zipfile
+
+from calibench.config import Config, short_name
+from calibench.ground.errors import UsageError, did_you_mean, near_matches
+from calibench.metrics import METRIC_CLASSES
+from calibench.training.families import Place, place_of
+from calibench.training.keys import GROUPS, KEYS, LINKED, SEED
+from calibench.training.signatures import Absent, Arguments, arguments
+
+
+def unknown_option(name: str, options: Iterable[str], where: str = "") -> str:
+    """One line about an option that does not exist.
+
+    Args:
+        name: What was given, with or without dashes.
+        options: The options there are.
+        where: The group it was looked for in.
+    """
+    dashes = "--" if name.startswith("--") else ""
+    full = f"{where}.{name}" if where else name
+    known = [dashes + option.lstrip("-") for option in options]
+    last = name.rpartition(".")[2]
+    same = did_you_mean(option for option in known if option.rpartition(".")[2] == last)
+    return f"unknown option `{full}`{same or near_matches(full, known) or ' (see `calibench fit --help`)'}"
+
+
+def no_argument(key: str, owner: str, name: str, known: Iterable[str]) -> str:
+    """One line about an argument that a class does not have."""
+    names = sorted(known)
+    near = near_matches(name, names) or (f"; there are {', '.join(names)}" if names else "")
+    return f"`{key}`: {owner or 'it'} has no argument `{name}`{near}"
+
+
+def check(config: Config, others: Sequence[str] = ()) -> None:
+    """Check names of keys, classes and arguments, and what must be given.
+
+    Nothing is imported, and what the source does not tell is left to the parser of configurations.
+
+    Args:
+        config: Merged files and options.
+        others: Options of the verb beside the configuration, which a wrong key may have stood for.
+
+    Raises:
+        UsageError: For the first mistake.
+    """
+    for key in config:
+        if key not in (*KEYS, SEED, "data", *GROUPS):
+            raise UsageError(unknown_option(key, [*options(config), *others]))
+    _check_seed(config.get(SEED, 0))
+    _check_required(config)
+    _check_class("data", config["data"])
+    for group in [name for name in GROUPS if isinstance(config.get(name), Mapping)]:
+        known = _arguments_of(group)
+        for name, value in config[group].items():
+            if name in LINKED:
+                raise UsageError(f"`{group}.{name}` comes from the data: leave it out.")
+            if known and name.rstrip("+") not in known:
+                raise UsageError(unknown_option(name, options(config), group))
+            _check_class(f"{group}.{name}", value)
+    for metric in (config.get("evaluation") or {}).get("metrics") or ():
+        METRIC_CLASSES.check(_class_path(metric) or ".")
+    _check_files(config)
+
+
+def _check_files(config: Config) -> None:
+    checkpoint = config.get("ckpt_path")
+    if isinstance(checkpoint, str) and checkpoint not in ("last", "null"):
+        given_checkpoint(checkpoint)
+    root = (config.get("trainer") or {}).get("default_root_dir")
+    if isinstance(root, str) and "://" not in root:
+        _check_results_folder(root)
+
+
+def check_name(key: str, name: str) -> None:
+    """Check the name of a class that may stand at a dotted key; raises a UsageError."""
+    place = place_of(key)
+    if place is not None:
+        _arguments(key, name, place)
+
+
+def options(config: Config | None = None) -> list[str]:
+    """The dotted keys of every configuration, and those of the classes that this one names."""
+    grouped = [f"{group}.{name}" for group in GROUPS for name in _arguments_of(group)]
+    return [*KEYS, SEED, "data", *GROUPS, *grouped, *_options_of_classes(config or {})]
+
+
+def _options_of_classes(config: Config) -> Iterator[str]:
+    model = config.get("model")
+    of_model = model.items() if isinstance(model, Mapping) else ()
+    for key, value in [
+        ("data", config.get("data")),
+        *((f"model.{name}", v) for name, v in of_model),
+    ]:
+        place, path = place_of(key), _class_path(value)
+        if place is not None and path:
+            with suppress(Absent):
+                yield from (f"{key}.{name}" for name in place.arguments(path) or ())
+
+
+def given_checkpoint(path: str) -> str:
+    """The file that `--ckpt_path` names; raises a UsageError if it does not exist."""
+    if not Path(path).is_file():
+        raise UsageError(f"`--ckpt_path {path}`: no such file.")
+    if not is_zipfile(path):
+        raise UsageError(
+            f"`--ckpt_path {path}` is no checkpoint, or not a whole one: a run's are in its folder checkpoints/."
+        )
+    return path
+
+
+def _check_results_folder(path: str) -> None:
+    """Raise a UsageError unless a folder of results can be made at a path."""
+    there = next(
+        parent for parent in (Path(path), *Path(path).absolute().parents) if parent.exists()
+    )
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        why = "it cannot be written" if there.is_dir() else "it is a file"
+        raise UsageError(
+            f"`trainer.default_root_dir` {path}: {there} is no place for results, {why}."
+        )
+
+
+def _arguments_of(group: str) -> Arguments:
+    known = arguments(GROUPS[group]) or {}
+    return {name: known[name] for name in known if name not in LINKED}
+
+
+def _check_seed(value: Any) -> None:
+    if not str(value).isdecimal():
+        raise UsageError(f"`{SEED}` must be an integer >= 0, by which a run is known, got {value}.")
+
+
+def _check_required(config: Config) -> None:
+    if not config.get("data"):
+        raise UsageError(
+            "`data` is required: name a benchmark, as `--config digits_lt` (see `calibench list benchmarks`)."
+        )
+    model = config.get("model") or {}
+    for name in (name for name, required in _arguments_of("model").items() if required):
+        if isinstance(model, Mapping) and not model.get(name):
+            raise UsageError(
+                f"`model.{name}` is required: name a class with `--model.{name} CLASS`."
+            )
+
+
+def _class_path(value: Any) -> str:
+    """The class that a value of a configuration names, by itself or as a block; nothing if it names none."""
+    path = value.get("class_path") if isinstance(value, Mapping) else value
+    return path if isinstance(path, str) and path.replace(".", "").isidentifier() else ""
+
+
+def _check_class(key: str, value: Any) -> None:
+    """Check the names of the classes at a key, and of their arguments."""
+    if isinstance(value, list):
+        for one in value:
+            _check_class(key, one)
+        return
+    is_block, path = isinstance(value, Mapping) and "class_path" in value, _class_path(value)
+    place = place_of(key) if is_block else place_of(key.rpartition(".")[2])
+    if place is None or not path:
+        return
+    known = _arguments(key, path, place)
+    given = (value.get("init_args") or {}) if is_block else {}
+    if known is None or not isinstance(given, Mapping):
+        return
+    _check_arguments(key, short_name(path), given, known)
+    for name, argument in given.items():
+        _check_class(f"{key}.{name}", argument)
+
+
+def _arguments(key: str, path: str, place: Place) -> Arguments | None:
+    try:
+        return place.arguments(path)
+    except Absent as absent:
+        raise UsageError(place.no_class(key, path, str(absent), absent.names)) from None
+
+
+def _check_arguments(
+    key: str, owner: str, given: Mapping[str, Any], known: Mapping[str, bool]
+) -> None:
+    for name in given:
+        if name in LINKED and name in known:
+            raise UsageError(f"`{key}.{name}` comes from the data: leave it out.")
+        if name not in known:
+            raise UsageError(no_argument(key, owner, name, set(known) - set(LINKED)))
+    for name, required in known.items():
+        if required and name not in given and name not in LINKED:
+            raise UsageError(
+                f"`{key}`: {owner} needs `{name}`: give it with `--{key}.{name} VALUE`."
+            )

@@ -1,0 +1,215 @@
+"""Signatures: the names of a class's arguments, read from its text, so that a misspelt one is refused before torch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+
+Definition = ast.ClassDef | ast.FunctionDef
+Arguments = dict[str, bool]
+"""Names of arguments, each with whether it must be given."""
+
+_PLAIN_BASES = ("ABC", "object", "Module", "Generic", "LightningModule")  # that take no arguments
+_DEEPEST = 8  # imports of a name from one module by the next
+
+
+class Absent(Exception):
+    """There is no such module or name.
+
+    Args:
+        reason: As Python would say it.
+        names: The names there are.
+    """
+
+    def __init__(self, reason: str, names: Sequence[str] = ()) -> None:
+        super().__init__(reason)
+        self.names = names
+
+
+def arguments(path: str) -> Arguments | None:
+    """The arguments of a class or function by its import path; None if its text does not tell them all.
+
+    Of a function none must be given: whoever calls it gives some.
+
+    Raises:
+        Absent: There is no such class for certain.
+    """
+    module, _, name = path.rpartition(".")
+    found = _defined(module, name)
+    return None if found is None else _arguments(*found)
+
+
+def exported(module: str) -> list[str]:
+    """The public classes that a module lists in its `__all__`."""
+    for node in _body(module):
+        if isinstance(node, ast.Assign) and "__all__" in _bound(node):
+            return [name for name in ast.literal_eval(node.value) if name[0].isupper()]
+    return []
+
+
+def _arguments(module: str, node: Definition) -> Arguments | None:
+    if isinstance(node, ast.FunctionDef):
+        return None if node.args.kwarg else dict.fromkeys(_of_function(node), False)
+    methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
+    init = next((item for item in reversed(methods) if item.name == "__init__"), None)
+    if _is_changed(module, init or node):
+        return None
+    if init is None and any("dataclass" in ast.unparse(one) for one in node.decorator_list):
+        return _fields(node)
+    own = dict(list(_of_function(init).items())[1:]) if init is not None else {}
+    if init is not None and init.args.kwarg is None:
+        return own
+    for base in node.bases:
+        name = ast.unparse(base).rpartition(".")[2].partition("[")[0]
+        if name in _PLAIN_BASES:
+            continue
+        found = _defined(module, name) if isinstance(base, ast.Name) else None
+        above = _arguments(*found) if found is not None else None
+        if above is None:
+            return None
+        own = {**{name: above[name] for name in above.keys() - _passed_on(init)}, **own}
+    return own
+
+
+def _passed_on(init: ast.FunctionDef | None) -> set[str]:
+    """The arguments that a constructor itself gives to the next one, `super().__init__(name=...)`."""
+    calls = (node for node in ast.walk(init) if isinstance(node, ast.Call)) if init else ()
+    words = (w.arg for c in calls if ast.unparse(c.func) == "super().__init__" for w in c.keywords)
+    return {word for word in words if word is not None}
+
+
+def _is_changed(module: str, node: Definition) -> bool:
+    """Whether a decorator may give a class other arguments; those of installed frameworks keep them."""
+    names = [ast.unparse(decorator) for decorator in node.decorator_list]
+    framework = module.partition(".")[0] in ("calibench", "lightning", "torch")
+    return not framework and any("dataclass" not in name for name in names)
+
+
+def _of_function(node: ast.FunctionDef) -> Arguments:
+    positional = [*node.args.posonlyargs, *node.args.args]
+    without = len(positional) - len(node.args.defaults)
+    found = {arg.arg: place < without for place, arg in enumerate(positional)}
+    keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    return found | {arg.arg: default is None for arg, default in keywords}
+
+
+def _fields(node: ast.ClassDef) -> Arguments:
+    fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
+    return {
+        field.target.id: field.value is None
+        for field in fields
+        if isinstance(field.target, ast.Name) and "ClassVar" not in ast.unparse(field.annotation)
+    }
+
+
+def _defined(module: str, name: str, depth: int = _DEEPEST) -> tuple[str, Definition] | None:
+    """The definition of a name, with the module that it is in; None if no text shows it.
+
+    Raises:
+        Absent: There is no such module or name for certain.
+    """
+    top, parent, last = module.partition(".")[0], *module.rpartition(".")[::2]
+    if find_module(top) is None:
+        raise Absent(f"No module named '{top}'")
+    if find_module(module) is None:
+        if find_module(parent) is not None and last not in _names(parent):
+            raise Absent(f"No module named '{module}'")
+        return None
+    for node in _statements(_body(module)):
+        if isinstance(node, Definition) and node.name == name:
+            return module, node
+        if isinstance(node, ast.ImportFrom) and name in _bound(node):
+            alias = next(one for one in node.names if (one.asname or one.name) == name)
+            return _defined(_origin(module, node), alias.name, depth - 1) if depth else None
+    if name in _names(module) or _may_have_others(module) or find_module(f"{module}.{name}"):
+        return None
+    public = [one for one in _names(module) if not one.startswith("_")]
+    raise Absent(f"module '{module}' has no attribute '{name}'", public)
+
+
+def find_module(name: str) -> ModuleSpec | None:
+    """Where a module is, also one of the current folder; the packages that it is in are not imported."""
+    return _find(name, str(Path.cwd()))
+
+
+@cache
+def _find(name: str, folder: str) -> ModuleSpec | None:
+    parent, _, _ = name.rpartition(".")
+    if parent:
+        above = _find(parent, folder)
+        places = above.submodule_search_locations if above is not None else None
+        return PathFinder.find_spec(name, places) if places else None
+    try:
+        return find_spec(name) or PathFinder.find_spec(name, [folder])
+    except (ValueError, ImportError):
+        return None
+
+
+def _body(module: str) -> list[ast.stmt]:
+    """The statements of a module; none if it is not written in Python."""
+    spec = find_module(module)
+    return _parsed(Path(spec.origin)) if spec is not None and spec.origin else []
+
+
+@cache
+def _parsed(file: Path) -> list[ast.stmt]:
+    try:
+        return ast.parse(file.read_text(encoding="utf-8")).body if file.suffix == ".py" else []
+    except (OSError, SyntaxError, ValueError):
+        return []
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, also those that stand under a condition."""
+    for node in body:
+        yield node
+        for part in ("body", "orelse", "handlers", "finalbody"):
+            if isinstance(node, ast.If | ast.Try | ast.With | ast.ExceptHandler):
+                yield from _statements(getattr(node, part, []))
+
+
+def _names(module: str) -> list[str]:
+    """The names that a module defines, assigns or imports."""
+    return [name for node in _statements(_body(module)) for name in _bound(node)]
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    if isinstance(node, Definition | ast.AsyncFunctionDef):
+        return [node.name]
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+    return [
+        part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)
+    ]
+
+
+def _may_have_others(module: str) -> bool:
+    """Whether a module may have names that no statement shows: `import *`, `__getattr__`, `globals()`."""
+    names = [
+        *_names(module),
+        *(ast.unparse(part) for node in _body(module) for part in _called(node)),
+    ]
+    return not _body(module) or bool(
+        {"*", "__getattr__", "globals", "setattr", "vars"} & set(names)
+    )
+
+
+def _called(node: ast.stmt) -> Iterator[ast.expr]:
+    """What a statement of a module calls when the module is imported."""
+    if not isinstance(node, Definition):
+        yield from (part.func for part in ast.walk(node) if isinstance(part, ast.Call))
+
+
+def _origin(module: str, node: ast.ImportFrom) -> str:
+    """The full name of the module that a statement imports from."""
+    if not node.level:
+        return str(node.module)
+    spec = find_module(module)
+    is_package = spec is not None and spec.submodule_search_locations is not None
+    parts = module.split(".")[: len(module.split(".")) - node.level + is_package]
+    return ".".join([*parts, *([node.module] if node.module else [])])

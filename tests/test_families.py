@@ -1,0 +1,90 @@
+"""The tables of families, which need no torch, and the classes themselves say the same."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from abc import ABC
+from importlib import import_module
+
+import pytest
+
+from calibench.cli import VERBS
+from calibench.evaluation import whole_set
+from calibench.evaluation.further_metrics import metric_class
+from calibench.ground.family import Family
+from calibench.metrics import PANEL, TABLE, collection
+from calibench.plots.kinds import KINDS, LINES
+from calibench.tables.titles import METRICS
+from calibench.training.families import FAMILIES
+
+each_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
+
+
+def concrete_classes(family: Family) -> dict[str, type]:
+    """The classes of a family that can be made: what its package exports, without base classes."""
+    package = import_module(family.package)
+    exported = [getattr(package, name) for name in package.__all__]
+    bases: tuple[type, ...] = (getattr(package, family.base),)
+    if family.kind == "metrics":  # those that need a recalibration lie where they may have one
+        bases += (whole_set.WholeSetMetric,)
+        exported += vars(whole_set).values()
+    return {
+        cls.__name__: cls
+        for cls in exported
+        if inspect.isclass(cls)
+        and issubclass(cls, bases)
+        and not (inspect.isabstract(cls) or ABC in cls.__bases__ or cls in bases)
+    }
+
+
+@each_family
+def test_table_and_classes_are_the_same(family: Family) -> None:
+    found = concrete_classes(family)
+    assert set(family.lines) == set(found)
+    for name, cls in found.items():
+        assert family.lines[name] == (cls.__doc__ or "").splitlines()[0], name
+        assert family.modules.get(name, cls.__module__) == cls.__module__
+
+
+@each_family
+def test_every_method_names_its_source(family: Family) -> None:
+    for name, line in (
+        family.lines.items() if family.kind in ("losses", "metrics", "calibrators") else ()
+    ):
+        assert re.search(r"\(.*(\d{4}|this package|[a-z]+\.[a-z]+).*\)\.?$", line), (
+            f"{name}: {line}"
+        )
+
+
+def test_the_table_of_metrics_says_what_the_classes_say() -> None:
+    better = {None: 0, False: -1, True: 1}
+    for name, entry in TABLE.items():
+        cls = metric_class(name)
+        whole = {"name": cls.name, "title": cls.title, "higher_is_better": cls.higher_is_better}
+        parts = [whole | dict(part) for part in cls.parts.values()] or [whole]
+        variants = [whole | dict(variant) for variant in cls.variants.values()]
+        for said, table in ((parts, entry.values), (variants, entry.variants)):
+            assert {one["name"]: one["title"] for one in said} == {
+                k: t.title for k, t in table.items()
+            }
+            for one in said:
+                assert table[one["name"]].direction == better[one["higher_is_better"]], one
+                assert table[one["name"]].percent == cls.percent, one
+        assert entry.of_labelled_sets == cls.of_labelled_sets, name
+        assert cls.name in entry.names, name
+
+
+def test_no_two_values_share_a_name() -> None:
+    names = [name for entry in TABLE.values() for name in (*entry.values, *entry.variants)]
+    assert len(set(names)) == len(names)
+    assert METRICS["mce"].label == "MCE %"
+
+
+def test_the_panel_is_of_classes() -> None:
+    assert [cls.__name__ for cls in collection.PANEL] == list(PANEL)
+
+
+def test_every_picture_has_a_line_and_every_line_a_picture() -> None:
+    verbs = [verb.removeprefix("plot ") for verb in VERBS if verb.startswith("plot ")]
+    assert set(LINES) == {*KINDS, *verbs}
