@@ -137,6 +137,10 @@ def variational_terms(
     example. Its expectation is at most the error, whatever g is, and equal to it for the best one; so an estimate can
     be negative.
 
+    Overconfidence is the same estimate of E max(c - P(hit | f), 0), where c = max_k f_k is the confidence and a hit is
+    that this class is the true one, and underconfidence that of E max(P(hit | f) - c, 0). (Summed over the classes,
+    what is too high equals what is too low in every row, as both distributions sum to one.)
+
     Args:
         logits: Logits or log-probabilities, shape (N, K), N >= 2.
         target: Class indices, shape (N,).
@@ -145,13 +149,16 @@ def variational_terms(
         calibrator: The recalibration; temperature scaling with a uniform mixture if None.
 
     Returns:
-        Each example's term of the mean, `error`, (N,) float64, and its summands over the probabilities that g lowers,
-        `over`, and raises, `under`.
+        Each example's terms, (N,) float64, of the means `error`, `over` (overconfidence) and `under`.
     """
     subgradient = one_of("p", p, _SUBGRADIENTS)
     probs = log_softmax(logits.double()).exp()
     gap = recalibrated(logits, target, folds=folds, calibrator=calibrator).exp() - probs
     residual = torch.zeros_like(probs).scatter_(1, target.unsqueeze(1), 1.0) - probs
-    terms = subgradient(gap) * residual
-    over, under = (terms.where(side, 0).sum(1) for side in (gap < 0, gap > 0))
-    return {"error": over + under, "over": over, "under": under}
+    top = probs.argmax(1, keepdim=True)
+    raised, missed = gap.gather(1, top).squeeze(1), -residual.gather(1, top).squeeze(1)
+    return {
+        "error": (subgradient(gap) * residual).sum(1),
+        "over": missed.where(raised < 0, 0),
+        "under": -missed.where(raised > 0, 0),
+    }

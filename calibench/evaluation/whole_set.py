@@ -122,11 +122,11 @@ class Refinement(WholeSetMetric):
 class VariationalCalibrationError(WholeSetMetric):
     """Variational L1 calibration error of the whole distribution, a lower bound (Berta et al. 2026).
 
-    With its summands over probabilities that are too high and too low; 0 on average for a calibrated model. See
+    With the over- and underconfidence of the most probable class; each is 0 on average for a calibrated model. See
     `variational_terms`. NaN below two examples.
 
     Args:
-        p: The norm, 1 or 2; the names of 2 end in `_l2`.
+        p: The norm of the error, 1 or 2; 2 gives `variational_error_l2` alone.
         folds: Number of stratified folds.
 
     Raises:
@@ -139,13 +139,11 @@ class VariationalCalibrationError(WholeSetMetric):
     plot_upper_bound = 2.0
     parts: Mapping[str, Mapping[str, str | bool]] = {
         "error": {"name": "variational_error", "title": "variational L1"},
-        "over": {"name": "variational_over", "title": "variational L1 over"},
-        "under": {"name": "variational_under", "title": "variational L1 under"},
+        "over": {"name": "variational_overconfidence", "title": "variational over"},
+        "under": {"name": "variational_underconfidence", "title": "variational under"},
     }
     variants: ClassVar = {
         "error": {"name": "variational_error_l2", "title": "variational L2"},
-        "over": {"name": "variational_over_l2", "title": "variational L2 over"},
-        "under": {"name": "variational_under_l2", "title": "variational L2 under"},
     }
     calibration_errors = ("error", "over", "under")
 
@@ -159,7 +157,8 @@ class VariationalCalibrationError(WholeSetMetric):
         """The parts; see `WholeSetMetric`."""
         if not _can_be_crossfitted(scored):
             return dict.fromkeys(self.parts, _NOTHING)
-        return variational_terms(*scored, p=self.p, folds=self.folds)
+        found = variational_terms(*scored, p=self.p, folds=self.folds)
+        return {part: found[part] for part in self.parts}
 
 
 class ConformalSets(WholeSetMetric):

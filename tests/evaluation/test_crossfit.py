@@ -92,13 +92,21 @@ def test_variational_error_of_a_calibrated_network_is_none() -> None:
     assert np.mean(found) <= 3 * np.std(found) / 40**0.5
 
 
-def test_variational_parts_say_which_way() -> None:
-    logits, target, _ = drawn(4000, 2, sharper=2.0)
+@pytest.mark.parametrize(("sharper", "way"), [(2.0, "over"), (0.5, "under")])
+def test_variational_parts_say_which_way(sharper: float, way: str) -> None:
+    logits, target, truth = drawn(4000, 4, sharper=sharper)
+    confidence, top = logits.softmax(1).max(1)
+    gap = (confidence - truth.gather(1, top[:, None]).squeeze(1)).mean().item()
     parts = variational_error(logits, target)
-    assert parts["error"] == pytest.approx(parts["over"] + parts["under"], abs=1e-12)
-    assert parts["over"] == pytest.approx(
-        parts["under"], abs=1e-9
-    )  # of two classes one is too high
+    other = {"over": "under", "under": "over"}[way]
+    assert parts[way] == pytest.approx(abs(gap), abs=0.015)  # 2 standard errors of 4,000 hits
+    assert abs(parts[other]) < 0.002 < abs(gap) / 20
+
+
+def test_a_calibrated_network_is_neither_over_nor_underconfident() -> None:
+    found = [variational_error(*drawn(1000, 4, seed=seed)[:2]) for seed in range(40)]
+    for way in ("over", "under"):
+        assert abs(np.mean([parts[way] for parts in found])) < 0.005
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.2])

@@ -54,7 +54,8 @@ def test_rows_are_the_functions_numbers() -> None:
         )  # Murphy's parts have the plain names
         assert found[name]["value"] == pytest.approx(value, abs=1e-7)
     for part, value in variational_error(LOGITS, TARGET).items():
-        assert found[f"variational_{part}"]["value"] == pytest.approx(value, abs=1e-7)
+        name = part if part == "error" else f"{part}confidence"
+        assert found[f"variational_{name}"]["value"] == pytest.approx(value, abs=1e-7)
     val = torch.from_numpy(SETS["val"].logits).softmax(1), torch.from_numpy(SETS["val"].target)
     for part, value in conformal_sets(val, (LOGITS.softmax(1), TARGET)).items():
         name = part.replace("_class_coverage", "_class")
@@ -83,7 +84,8 @@ def test_calibration_errors_alone_have_a_floor_and_means_have_intervals() -> Non
     found = rows(["refinement", "variational_error", "conformal"], bootstrap=50)
     judged = {name for name in found if found[name].get("floor") == 0.0}
     assert judged == {
-        "nll_calibration", "brier_calibration_crossfit", "variational_error", "variational_over", "variational_under",
+        "nll_calibration", "brier_calibration_crossfit", "variational_error",
+        "variational_overconfidence", "variational_underconfidence",
     }  # fmt: skip
     assert found["nll_calibration"]["p"] < 0.05  # twice as sharp as it should be
     assert len(found["lac_size"]["replicates"]) == 50

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BINS = 41
 ESTIMATES = {
     True: "against the true posterior: mean of (max p - max eta) where it is above or below 0",
-    False: "variational estimate: parts of the L1 error at probabilities too high and too low",
+    False: "variational estimate: mean of (max p - P(hit)) where it is above or below 0",
 }
 
 
@@ -30,8 +30,8 @@ class Sides(NamedTuple):
     """Over- and underconfidence of a run.
 
     Attributes:
-        over: Mean excess of the confidence, or the estimate's part of probabilities that are too high.
-        under: Mean shortfall, or the part of probabilities that are too low; both >= 0 but for noise.
+        over: Mean excess of the confidence max_k p_k over what it should be.
+        under: Mean shortfall; both are >= 0 but for noise.
         gap: max_k p_k - max_k eta_k of each example (N,), where the posterior eta is known; else None.
     """
 
