@@ -35,8 +35,9 @@ def label_rows(log_probs: Tensor, predictions: Predictions, *, n_bins: Sequence[
     """Rows of the labels: of all together (micro), of each, and their mean (macro); none without labels.
 
     `auroc`, `average_precision`, `nll`, `brier`, and the expected and maximum calibration error of the sigmoid against
-    the frequency, `sigmoid_ece` and `sigmoid_mce`. A number that a label does not have, an AUROC without positive
-    examples say, is NaN, and the mean is over the others.
+    the frequency, `sigmoid_ece` and `sigmoid_mce`. The Brier score sums over absent and present: twice the mean of
+    (p - y)^2. A number that a label does not have, an AUROC without positive examples say, is NaN, and the mean is over
+    the others.
 
     Calibration errors have their floors and p-values. Those of all labels together take the labels of an example for
     independent given its probabilities; those of the mean hold for any dependence (see `verdict_over_seeds`).

@@ -74,11 +74,16 @@ class Leaderboard:
 
     @property
     def warnings(self) -> list[str]:
-        """One line for each run that was skipped, and for each file that could not be read."""
-        skipped = [f"skipped {p.folder}: {p.reason}" for p in self.results.problems if p.warn]
+        """One line for each run that was skipped, each benchmark without another, each file that could not be read."""
+        unfinished = self.results.unfinished
+        skipped = [
+            f"skipped {problem.folder}: {problem.reason}"
+            for problem in self.results.problems
+            if problem.warn and problem.cell[:2] not in unfinished
+        ]
         reasons = dict.fromkeys(p.reason for p in self.results.problems if not p.expected)
         alone = [] if self.tables else [f"there are only {reason}" for reason in reasons]
-        return [*skipped, *self.results.warnings, *alone]
+        return [*skipped, *unfinished.values(), *self.results.warnings, *alone]
 
     def show(self, file: TextIO, format: str = PROSE) -> None:
         """Write the tables in one of `FORMATS` to a file, and the warnings to stderr."""

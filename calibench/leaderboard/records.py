@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +81,20 @@ class Results:
     warnings: list[str] = field(default_factory=list)
     metrics: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     folder: Path = Path()
+
+    @property
+    def unfinished(self) -> dict[tuple[str, str], str]:
+        """One line for each benchmark and backbone without a finished run: how many runs there are, and why not."""
+        done = {record.cell[:2] for record in self.records}
+        reasons: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for problem in self.problems:
+            if problem.expected and problem.cell[:2] not in done:
+                reasons[problem.cell[:2]][problem.reason] += 1
+        return {
+            place: f"{' / '.join(place)} has no finished run "
+            f"({'; '.join(f'{count} {reason}' for reason, count in of.items())})"
+            for place, of in sorted(reasons.items())
+        }
 
     def add(self, other: Results) -> None:
         """Add the runs of other folders."""

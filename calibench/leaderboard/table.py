@@ -169,9 +169,8 @@ class Table:
         return column.n_bins or self.implied.get(column.metric, OF_THE_TEST_SPLIT).n_bins
 
     def drop_empty_columns(self) -> None:
-        """Leave out the columns without any number, if there is a run."""
-        if any(row.records for row in self.rows):
-            self.columns = [c for c in self.columns if any(r.values[c].seeds for r in self.rows)]
+        """Leave out the columns without any number."""
+        self.columns = [c for c in self.columns if any(r.values[c].seeds for r in self.rows)]
 
     def holes(self) -> list[str]:
         """One line for each row and reason: which seeds are missing, and why."""
@@ -189,7 +188,7 @@ class Table:
 def build_tables(
     results: Results, columns: Sequence[Column], sort: Column, *, same_version: bool = False
 ) -> list[Table]:
-    """One table for each benchmark, backbone and variant of the data, in the order of their names.
+    """One table for each benchmark, backbone and variant of the data with a finished run, in the order of their names.
 
     With `same_version` each leaves out the runs that other versions of calibench, torch or the data made than most of
     it; `sort` is the column that ranks the rows.
@@ -204,6 +203,7 @@ def build_tables(
         build_table(place, chosen(own), columns, sort, variant=variant)
         for place in sorted(runs)
         for variant, own in _of_place(runs[place])
+        if any(isinstance(run, Record) for run in own)
     ]
 
 

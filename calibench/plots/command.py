@@ -145,7 +145,11 @@ def request_of(args: argparse.Namespace, usual_metric: str) -> Request:
     positive_integer("--bins", args.bins)
     metric = Column.parse(args.metric or usual_metric)
     columns = [Column("error"), Column("nll"), metric, metric.after(ANY)]
-    every = build_tables(of_keys(read_results(args.results), args.key), columns, Column("nll"))
+    results = of_keys(read_results(args.results), args.key)
+    every = build_tables(results, columns, Column("nll"))
+    if not every:
+        why = "; ".join(results.unfinished.values())
+        raise ValueError(f"{why or f'{args.results} holds no finished run'}.")
     tables = _with_words(every, args.table)
     if not tables:
         titles = ", ".join(table.title for table in every)
@@ -153,7 +157,7 @@ def request_of(args: argparse.Namespace, usual_metric: str) -> Request:
     words = dict(_renaming(text) for text in args.label)
     tables = [_with_rows(table, args.losses, words) for table in tables]
     if not any(row.records for table in tables for row in table.rows):
-        raise ValueError(f"{args.results} holds no finished run.")
+        raise ValueError(f"{args.results} holds no finished run of {' or '.join(args.losses)}.")
     return Request(
         tables, metric, args.calibrator, n_bins=args.bins, ood_set=args.set,
         allow_missing=args.allow_missing, metric_given=args.metric is not None,

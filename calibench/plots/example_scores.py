@@ -115,8 +115,9 @@ class ExampleScores:
     def smooth_reliability(self) -> SmoothReliability:
         """The smooth reliability curve of all runs."""
         return smooth_reliability(
-            self.metric_confidence, self.correct, example=self.example, run=self.run
-        )
+            self.metric_confidence, self.correct, lowest=1 / len(self.class_names),
+            example=self.example, run=self.run,
+        )  # fmt: skip
 
 
 def class_names(metadata: Mapping[str, Any], k: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Picture: a figure and the numbers that it shows, written beside each other."""
+"""Picture: a figure and the numbers that it shows, written beside each other; none is empty."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from calibench.ground.output import at_work
-from calibench.plots.style import as_file, sized
+from calibench.plots.style import GREY, as_file, sized
 from calibench.runs import write_output
 from calibench.tables.csv_text import rows_csv
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Numbers = Sequence[Mapping[str, Any]]
@@ -21,10 +24,21 @@ Numbers = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, and every number that it shows."""
+    """A figure, and every number that it shows.
+
+    Raises:
+        ValueError: If there is no number, or a panel has no mark.
+    """
 
     figure: Figure
     numbers: Numbers
+
+    def __post_init__(self) -> None:
+        bare = [axes for axes in self.figure.axes if not _has_mark(axes)]
+        if not self.numbers or bare:
+            titles = ", ".join(" ".join(axes.get_title().split()) for axes in bare).strip(", ")
+            where = f" in {titles}" if titles else ""
+            raise ValueError(f"there is nothing to draw{where}: no such number is finite.")
 
     @property
     def csv(self) -> str:
@@ -44,3 +58,19 @@ class Picture:
             drawn = as_file(self.figure, file.suffix[1:])
         write_output(file, drawn)
         write_output(file.with_suffix(".csv"), self.csv.encode())
+
+
+def _has_mark(axes: Axes) -> bool:
+    """Whether a panel shows a number: a point, a bar, an image; grey lines are guides, which empty panels have too."""
+    from matplotlib.collections import PathCollection
+
+    marks = [line.get_xydata() for line in axes.lines if line.get_color() != GREY]
+    marks += [np.reshape(patch.get_verts(), (1, -1)) for patch in axes.patches]  # by all corners
+    marks += [
+        np.ma.filled(np.ma.asarray(image.get_array()), np.nan)[..., None] for image in axes.images
+    ]
+    for group in axes.collections:
+        points = isinstance(group, PathCollection)
+        marks += [group.get_offsets()] if points else [path.vertices for path in group.get_paths()]
+    filled = [np.ma.filled(mark, np.nan) for mark in marks if np.size(mark)]
+    return any(np.isfinite(mark).all(axis=-1).any() for mark in filled)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -53,6 +54,14 @@ class Request:
             one = "this picture shows one benchmark and backbone"
             raise ValueError(f"{one}, got {titles}: choose by `--table WORDS`.")
         return self.tables[0]
+
+    def check_metric(self) -> None:
+        """Raise a ValueError for a table of which no run has the metric, raw or after a calibrator."""
+        for table in self.tables:
+            columns = [c for c in table.columns if c.after(RAW) == self.metric.after(RAW)]
+            values = (row.values[column] for row in table.rows for column in columns)
+            if all(math.isnan(value.mean) for value in values):
+                raise ValueError(f"no run of {table.title} has {self.metric}.")
 
     def scores(self, row: Row, split: str = TEST) -> ExampleScores:
         """Scores of the examples of all runs of a row, after the calibrator."""

@@ -82,6 +82,7 @@ def smooth_reliability(
     confidence: npt.NDArray[np.floating],
     correct: npt.NDArray[np.bool_],
     *,
+    lowest: float = 0.0,
     example: npt.NDArray[np.int64] | None = None,
     run: npt.NDArray[np.int64] | None = None,
 ) -> SmoothReliability:
@@ -95,6 +96,7 @@ def smooth_reliability(
     Args:
         confidence: Largest probability of each prediction, (N,), N >= 1.
         correct: Whether it is right, (N,).
+        lowest: Where the curve begins; of K classes 1 / K, below which no confidence lies, however wide the kernel.
         example: The number of its example, (N,); by default each has its own.
         run: The number of its run, (N,); by default they are one.
     """
@@ -102,7 +104,7 @@ def smooth_reliability(
     run = np.zeros(len(confidence), dtype=np.int64) if run is None else run
     exact, hit = torch.from_numpy(confidence.astype(np.float64)), torch.from_numpy(correct)
     width = float(error_and_width(exact, hit).width)
-    at = torch.linspace(0, 1, POINTS, dtype=torch.float64)
+    at = torch.linspace(lowest, 1, POINTS, dtype=torch.float64)
     hits, mass = _smoothed(exact, torch.stack([hit.double(), torch.ones_like(exact)]), width, at)
     random = np.random.default_rng(0)
     low, high = _interval(confidence, correct, example, width, at, random)

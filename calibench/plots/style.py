@@ -237,6 +237,7 @@ def as_file(figure: Figure, form: str) -> bytes:
     as_text(figure)
     drawn = io.BytesIO()
     with rc_context(FONTS):
+        figure.draw_without_rendering()  # one pass of the layout leaves titles above a legend cut
         figure.savefig(drawn, dpi=200, format=form)
     return drawn.getvalue()
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from calibench.ground.arguments import positive_integer
+from calibench.ground.errors import UsageError
 from calibench.ground.output import loading, say
 from calibench.ground.processes import cores
 from calibench.runs import write_output
@@ -21,6 +22,9 @@ examples:
   calibench report results/ -o report.html
   calibench report results/digits_lt -o digits.html --title "Long-tailed digits"
   calibench report store -o site/                  an index, a page for each benchmark and for each run"""
+
+
+PAGES = (".html", ".htm")
 
 
 def write_report(
@@ -57,7 +61,18 @@ def write_report(
 
 def is_site(output: Path | str) -> bool:
     """Whether an output names a folder of pages rather than one page: it ends in `/`, or has no `.html`."""
-    return str(output).endswith("/") or Path(output).suffix not in (".html", ".htm")
+    return str(output).endswith("/") or Path(output).suffix not in PAGES
+
+
+def check_output(output: str) -> None:
+    """Raise a UsageError for a file of another kind than a page: `report.pdf` would become a folder."""
+    path = Path(output)
+    if output.endswith("/") or path.is_dir() or path.suffix in ("", *PAGES):
+        return
+    raise UsageError(
+        f"`--output` must end in {' or '.join(PAGES)}, or be a folder (`{path.stem}/`), got {output}: "
+        "a browser prints the page as PDF."
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +102,9 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no run, or an argument is wrong.
+        UsageError: If the output is neither a page nor a folder.
     """
+    check_output(args.output)
     if is_site(args.output):
         return _site(args)
     output = Path(args.output)

@@ -97,6 +97,7 @@ def _sheet_of_labels(split: str, rows: Sequence[Row]) -> Grid:
 
 _MICRO_AND_MACRO = (
     "above, numbers of several labels are of all of them pooled, or macro: the mean over the labels that have them",
+    "Brier of a label: (p - y)^2 summed over absent and present, so twice the score of the probability alone",
     "floors of what is pooled take the labels of an example for independent, given its probabilities",
 )
 

@@ -282,6 +282,7 @@ def test_the_command_and_the_function(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["evaluate", *files, *options, "-o", str(report)]) == 0
     printed = capsys.readouterr().out
     assert "each label, raw" in printed
+    assert "summed over absent and present" in " ".join(printed.split())
     leading, _, below = printed.partition("not shown: ")
     assert "AUROC macro" in leading
     assert "AdaECE" not in leading

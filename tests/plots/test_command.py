@@ -3,7 +3,8 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-from contextlib import suppress
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from calibench.cli import main
 from calibench.leaderboard import Column, read_results
 from calibench.leaderboard.columns import ANY
 from calibench.leaderboard.table import build_tables
@@ -38,26 +40,7 @@ def called(*arguments: str) -> int:
     return run(parser.parse_args(arguments))
 
 
-def _is_number(text: str) -> bool:
-    with suppress(ValueError):
-        return math.isfinite(float(text))
-    return False
-
-
 SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_makes_a_picture(kind: str, results: Path, tmp_path: Path) -> None:
-    folder = results if kind == "critical-difference" else results / "a"
-    target = tmp_path / "new" / "picture.svg"
-    assert called(kind, str(folder), "-o", str(target)) == 0
-    assert "<path" in target.read_text(encoding="utf-8")
-    rows = list(csv.DictReader(target.with_suffix(".csv").read_text().splitlines()))
-    assert {"loss"} < set(rows[0])
-    named = {row.get(name, "") for row in rows for name in ("loss", "baseline")} - {""}
-    assert named == {"CrossEntropyLoss", "BrierLoss"}
-    assert any(map(_is_number, rows[0].values()))
 
 
 @pytest.mark.parametrize("suffix", SIGNATURES)
@@ -85,6 +68,27 @@ def test_a_whole_word_is_not_the_beginning_of_another(tmp_path: Path) -> None:
     assert called(*picture, "factor=100") == 0
     with pytest.raises(ValueError, match="this picture shows one benchmark"):
         called(*picture, "factor=10")
+
+
+def test_a_benchmark_without_a_finished_run_is_in_no_pictures_way(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "results"
+    shutil.copytree(results / "a", folder / "a")
+    failing = {"status": "failed", "reason": "no CIFAR-10 in data/"}
+    for seed in (1, 2):
+        write_run(folder, benchmark="cifar10", seed=seed, **failing)
+    for kind in ("reliability", "heat-map", "tradeoff", "iqm"):
+        assert called(kind, str(folder), "-o", str(tmp_path / "x.svg")) == 0
+        assert "cifar10" not in (tmp_path / "x.svg").read_text()
+    assert main(["leaderboard", str(folder)]) == 0
+    out, err = capsys.readouterr()
+    line = "cifar10 / SmallCNN has no finished run (2 failed: no CIFAR-10 in data/)"
+    assert err.splitlines() == [f"warning: {line}"]
+    assert "a / SmallCNN" in out
+    assert "cifar10" not in out
+    with pytest.raises(ValueError, match=re.escape(f"{line}.")):
+        called("bars", str(folder / "cifar10"), "-o", str(tmp_path / "y.png"))
 
 
 def test_a_wrong_format_is_told(results: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from calibench.ground.errors import UsageError
 from calibench.report import add_arguments, run
 from tests.run_folders import write_predictions, write_run
 
@@ -29,6 +30,20 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     write_run(tmp_path)
     with pytest.raises(ValueError, match="`bins` must be a positive integer, got 0"):
         called(str(tmp_path), "-o", str(tmp_path / "x.html"), "--bins", "0")
+
+
+def test_a_file_that_is_no_page_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path / "results")
+    with pytest.raises(
+        UsageError, match=r"`--output` must end in .html or .htm, or be a folder \(`report/`\)"
+    ):
+        called(str(tmp_path / "results"), "-o", str(tmp_path / "report.pdf"))
+    assert not (tmp_path / "report.pdf").exists()
+    dotted = tmp_path / "site.v1"
+    dotted.mkdir()
+    for folder in (f"{tmp_path}/other.v2/", str(dotted)):
+        assert called(str(tmp_path / "results"), "-o", folder) == 0
+        assert (Path(folder) / "index.html").is_file()
 
 
 @pytest.mark.slow

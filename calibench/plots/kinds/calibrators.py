@@ -20,6 +20,7 @@ from calibench.statistics.number import RAW
 
 def heat_map(request: Request) -> Picture:
     """Means over seeds of a metric of every loss, raw and after every calibrator, as a coloured table."""
+    request.check_metric()
     figure, grid = panels(len(request.tables), columns=2)
     size, title = (0, 0), with_bins(request.metric, request.tables)
     for axes, table in zip(grid, request.tables, strict=True):
@@ -41,6 +42,7 @@ def heat_map(request: Request) -> Picture:
 
 def bars(request: Request) -> Picture:
     """The same as bars, with the standard deviations of seeds."""
+    request.check_metric()
     figure, grid = panels(len(request.tables), columns=2)
     scale, title = scale_of(request.metric), with_bins(request.metric, request.tables)
     for axes, table in zip(grid, request.tables, strict=True):

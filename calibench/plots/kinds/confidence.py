@@ -98,12 +98,15 @@ def over_under(request: Request) -> Picture:
 
 
 def _draw_sides(axes: Axes, found: Mapping[str, Mapping[int, Sides]], *, title: str) -> None:
-    """Bars to the right for overconfidence, to the left for underconfidence, with the deviations of seeds."""
+    """Bars to the right for overconfidence, to the left for underconfidence, with the deviations of seeds.
+
+    An estimate below 0 shows nothing of its side, so it has no bar.
+    """
     for place, of in enumerate(found.values()):
         for number, (side, sign) in enumerate({"over": 1, "under": -1}.items()):
             mean, std = mean_std([100 * getattr(sides, side) for sides in of.values()])
             axes.barh(
-                place, sign * mean, xerr=np.nan_to_num(std), color=color(number),
+                place, sign * max(mean, 0.0), xerr=np.nan_to_num(std), color=color(number),
                 error_kw={"elinewidth": 0.8},
             )  # fmt: skip
     axes.axvline(0, color=GREY, linewidth=0.8)

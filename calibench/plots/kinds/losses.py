@@ -70,6 +70,7 @@ def logged_column(name: str) -> Column:
 
 def tradeoff(request: Request) -> Picture:
     """Error against a calibration metric: a point for each seed, and the mean of each loss."""
+    request.check_metric()
     error, metric = Column("error"), request.metric
     figure, grid = panels(len(request.tables), columns=3, height=3)
     if len(grid) == 1:
