@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -210,6 +211,11 @@ class ClassificationDataModule(LightningDataModule, ABC):
     def plain_batches(self, split: str) -> ResidentLoader:
         """Batches of the split `train`, `val` or `test` in dataset order, one view of each example, not augmented."""
         return self._ordered(getattr(self.splits, split), self.transform, self.decode)
+
+    @property
+    def training_batches(self) -> int:
+        """Batches of a training epoch, known without a loader; `setup` must have run."""
+        return math.ceil(len(self.splits.train.target) / self.batch_size)
 
     def training_inputs(self) -> Iterator[Tensor]:
         """Training inputs as the network takes them, not augmented, in a random order; the same in every process."""

@@ -94,6 +94,11 @@ class ImportedDataModule(ClassificationDataModule):
         """The module's batches, in the same order each time; what is done to inputs is the module's own."""
         return self._loader(split)
 
+    @property
+    def training_batches(self) -> int:
+        """Batches of a training epoch; `setup` must have run."""
+        return len(self._loader("train"))
+
     def training_inputs(self) -> Iterator[Tensor]:
         """The module's training inputs, in the same order each time; what is done to inputs is the module's own."""
         for inputs, _ in self._loader("train").pairs():

@@ -14,17 +14,24 @@ from calibench.ground.errors import UsageError
 
 
 def steps_of_training(trainer: L.Trainer) -> int:
-    """The optimiser steps of the whole training.
+    """The optimiser steps of the whole training, at least 1.
+
+    Lightning's `estimated_stepping_batches` makes the training loader, which then misses the state that a checkpoint
+    has for it: a run that goes on within an epoch would begin it anew.
 
     Raises:
         UsageError: It has no end.
     """
-    steps = trainer.estimated_stepping_batches
-    if not math.isfinite(steps):
+    epochs, most = trainer.max_epochs, trainer.max_steps
+    if epochs in (None, -1):
         raise UsageError(
             "`trainer.max_epochs` must be a number of epochs for what depends on their end, got -1."
         )
-    return max(1, int(steps))
+    batches: int = trainer.datamodule.training_batches  # type: ignore[attr-defined]
+    limit = trainer.limit_train_batches
+    batches = min(batches, limit) if isinstance(limit, int) else int(batches * limit)
+    steps = math.ceil(batches / trainer.accumulate_grad_batches) * epochs
+    return max(1, steps if most == -1 else min(steps, most))
 
 
 class TriangularLR(LRScheduler):

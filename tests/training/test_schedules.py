@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import lightning.pytorch as L
 import numpy as np
 import pytest
 import torch
+from lightning.pytorch.callbacks import LambdaCallback
 from torch import nn
 
-from calibench.training.schedules import TriangularLR
+from calibench.backbones import MLP
+from calibench.data import DigitsDataModule
+from calibench.losses import CrossEntropyLoss
+from calibench.training.module import ClassificationModule
+from calibench.training.schedules import TriangularLR, steps_of_training
 
 
 def rates(steps: int, **arguments: float) -> list[list[float]]:
@@ -72,3 +80,39 @@ def test_values_out_of_range_are_refused(arguments: dict[str, float], said: str)
     optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
     with pytest.raises(ValueError, match=said):
         TriangularLR(optimizer, **{"total_steps": 5, **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"max_steps": 9},
+        {"limit_train_batches": 3},
+        {"limit_train_batches": 0.4},
+        {"fast_dev_run": 2},
+        {"accumulate_grad_batches": 4},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:gradients are accumulated")
+def test_the_steps_of_training_are_those_that_are_taken(options: dict[str, Any]) -> None:
+    said = []
+    trainer = L.Trainer(
+        max_epochs=2, accelerator="cpu", logger=False, enable_model_summary=False, enable_progress_bar=False,
+        enable_checkpointing=False, num_sanity_val_steps=0, limit_val_batches=1,
+        callbacks=[LambdaCallback(on_fit_start=lambda trainer, _: said.append(steps_of_training(trainer)))],
+        **options,
+    )  # fmt: skip
+    module = ClassificationModule(
+        MLP(num_classes=10, in_features=64, hidden=(4,)), CrossEntropyLoss(), 10,
+        step_scheduler=torch.optim.lr_scheduler.CosineAnnealingLR,
+    )  # fmt: skip
+    data = DigitsDataModule(batch_size=100)
+    trainer.fit(module, datamodule=data)
+    assert said == [trainer.global_step]
+    assert said == [trainer.estimated_stepping_batches]
+    (scheduler,) = trainer.lr_scheduler_configs
+    assert (
+        scheduler.scheduler.T_max == said[0]
+    )  # torch's own are built with the number of steps as well
+    assert trainer.optimizers[0].param_groups[0]["lr"] == pytest.approx(0.0)
