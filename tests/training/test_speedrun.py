@@ -13,12 +13,14 @@ from calibench.backbones import SpeedNet
 from calibench.cli import configuration_of
 from calibench.config import available
 from calibench.config import devices as machine
+from calibench.data import CIFAR10DataModule
 from calibench.ground.errors import UsageError
 from calibench.runs import Run, read_json
 from calibench.training import fit as training
 from calibench.training.callbacks import NaNGuard
 from calibench.training.experiment import Experiment
 from tests.data import fakes
+from tests.processes import run_processes
 from tests.training.test_fit import Crash, CrashAt, metrics
 from tests.training.test_module import alone, as_torchrun_starts_them
 
@@ -115,6 +117,20 @@ def test_the_checkpoint_holds_the_whitening_and_what_rested(whole: Run) -> None:
     assert torch.equal(state["backbone.blocks.0.norm1.weight"], torch.ones(8))
 
 
+def _whitened(rank: int, processes: int, root: str) -> list[float]:
+    data = CIFAR10DataModule(root=root, checksum="off", val_size=50, ood=(), batch_size=40)
+    data.setup()
+    network = SpeedNet(num_classes=10, widths=(8, 8, 8))
+    network.on_training_inputs(data.training_inputs())
+    return network.whiten.weight.flatten().tolist()
+
+
+def test_every_process_whitens_by_all_images(images: Path) -> None:
+    alone = _whitened(0, 1, str(images))
+    assert run_processes(_whitened, 2, str(images)) == [alone, alone]
+
+
+@pytest.mark.slow
 def test_two_processes_train_what_one_trains_but_for_batch_statistics(
     images: Path, tmp_path: Path
 ) -> None:
