@@ -15,6 +15,7 @@ from calibench import losses
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 CLAIMS = runpy.run_path(str(FOLDER / "evidence" / "claims.py"))
+HOLDS, FAILS = CLAIMS["HOLDS"], CLAIMS["FAILS"]
 HEAD = [
     "benchmark",
     "variant",
@@ -52,8 +53,8 @@ def found(tmp_path: Path, rows: list[list[Any]], head: list[str] = HEAD, **claim
 @pytest.mark.parametrize(
     ("theirs", "verdict"),
     [
-        ([0.3, 0.4, 0.5], "holds"),
-        ([0.01, 0.02, 0.03], "does not hold"),
+        ([0.3, 0.4, 0.5], HOLDS),
+        ([0.01, 0.02, 0.03], FAILS),
         ([0.1, 0.2, 0.21], "cannot be told here"),
     ],
 )
@@ -69,7 +70,7 @@ def test_other_splits_bins_and_losses_without_runs_do_not_count(tmp_path: Path) 
     ]
     rows = [*rows_of(A=[0.1, 0.1, 0.1], B=[0.3, 0.4, 0.5]), *other]
     assert found(tmp_path, rows)[-1] == "cannot be told here"  # C has no runs
-    assert found(tmp_path, rows, than=["B"])[-1] == "holds"
+    assert found(tmp_path, rows, than=["B"])[-1] == HOLDS
     assert found(tmp_path, rows, than=["B"], data=["two"])[-2] == "1"
 
 
@@ -88,8 +89,8 @@ def test_out_of_distribution_sets_count_as_their_mean_and_larger_is_better(tmp_p
 
     rows = [*of("A", 0.6, 0.9), *of("B", 0.7, 0.7)]  # B is ahead on one set, and by the other score
     claim = {"than": ["B"], "metric": "ood_auroc", "split": "ood"}
-    assert found(tmp_path, rows, **claim, larger=True)[-1] == "holds"
-    assert found(tmp_path, rows, **claim)[-1] == "does not hold"
+    assert found(tmp_path, rows, **claim, larger=True)[-1] == HOLDS
+    assert found(tmp_path, rows, **claim)[-1] == FAILS
 
 
 def test_the_change_that_a_calibrator_makes(tmp_path: Path) -> None:
@@ -97,11 +98,11 @@ def test_the_change_that_a_calibrator_makes(tmp_path: Path) -> None:
     after = rows_of(A=[0.11, 0.21, 0.31], B=[0.5, 0.6, 0.7])
     after = [[*row[:5], "TemperatureScaling", *row[6:]] for row in after]
     row = found(tmp_path, rows + after, than=["B"], change="TemperatureScaling")
-    assert row[-1] == "holds"
+    assert row[-1] == HOLDS
     assert found(tmp_path, rows + after, than=["B"])[-1] == "cannot be told here"
 
 
-@pytest.mark.parametrize(("sets", "verdict"), [(8, "holds"), (4, "cannot be told here")])
+@pytest.mark.parametrize(("sets", "verdict"), [(8, HOLDS), (4, "cannot be told here")])
 def test_a_claim_about_calibrators(tmp_path: Path, sets: int, verdict: str) -> None:
     head = ["dataset", "model", "repeat", "calibrator", "nll", "brier", "ece", "error", "fitted_on"]
     ece = {"A": 0.1, "B": 0.2, "C": 0.3}
@@ -112,7 +113,7 @@ def test_a_claim_about_calibrators(tmp_path: Path, sets: int, verdict: str) -> N
     ]
     assert found(tmp_path, rows, head, of="calibrators")[-1] == verdict
     worse = {"better": "C", "than": ["A", "B"], "of": "calibrators"}
-    assert found(tmp_path, rows, head, **worse)[-1].replace("does not hold", "holds") == verdict
+    assert found(tmp_path, rows, head, **worse)[-1].replace(FAILS, HOLDS) == verdict
 
 
 def test_equal_methods_are_seldom_called_different() -> None:

@@ -28,10 +28,11 @@ from calibench.analyses.posthoc.summary import (
     frame,
     summarised,
 )
-from calibench.statistics import LEVEL
+from calibench.leaderboard.over_sets import EFFECTS
+from calibench.statistics.data_sets import SetComparison, SetMean, compared_over_sets, power
 from calibench.statistics.number import RAW
 from calibench.statistics.pairs import Runs, beats
-from calibench.statistics.stratified import Interval
+from calibench.sweep.suites import load_suite
 from calibench.tables.markdown import markdown
 
 BENCHMARKS = Path(__file__).parent.parent
@@ -94,40 +95,85 @@ def values(data: str, loss: str, metric: str, calibrator: str) -> np.ndarray:
     return np.array([*numbers()[claims.Number(data, loss, calibrator, metric)].values()])
 
 
-def against_base(
-    loss: str, calibrator: str, data: Sequence[str], metric: str = "nll", comparisons: int = 1
-) -> str:
-    """How likely a run of a loss has a lower NLL, or another score, than one of cross-entropy.
-
-    The interval is one of so many that all hold together with 95 % confidence (Bonferroni).
-    """
+def against_base(loss: str, calibrator: str, data: Sequence[str], metric: str = "nll") -> str:
+    """How likely a run of a loss has a lower NLL, or another score, than one of cross-entropy, on these sets."""
     sides = [[Runs(values(one, name, metric, calibrator)) for one in data] for name in (loss, BASE)]
-    found = beats(*sides, level=LEVEL / comparisons)
+    found = beats(*sides)
     return f"{found.probability:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def pairs() -> Iterator[list[str]]:
-    """Each loss against cross-entropy over data sets: raw, after CVC, and with an interval for all losses at once."""
-    others = losses()[1:]
+    """Each loss against cross-entropy on these data sets, over its runs: raw and after CVC."""
     rows = [
         [
             loss,
             str(len(sets(loss))),
-            against_base(loss, "raw", [*sets(loss)]),
-            against_base(loss, CVC, [*sets(loss)]),
-            against_base(loss, CVC, [*sets(loss)], comparisons=len(others)),
+            *(against_base(loss, of, [*sets(loss)]) for of in ("raw", CVC)),
         ]
-        for loss in others
+        for loss in losses()[1:]
     ]
-    yield ["loss", "data sets", "raw", "after CVC", "after CVC, all at once"]
+    yield ["loss", "data sets", "raw", "after CVC"]
     yield from sorted(rows, key=lambda row: row[3], reverse=True)
 
 
+def log_ratios(loss: str, calibrator: str) -> list[float]:
+    """The logarithm of a loss's mean NLL over cross-entropy's, on each data set."""
+    means = (
+        [values(data, name, "nll", calibrator).mean() for name in (loss, BASE)]
+        for data in sets(loss)
+    )
+    return [float(np.log(ours / theirs)) for ours, theirs in means]
+
+
+@cache
+def compared(calibrator: str = CVC) -> dict[str, tuple[str, SetComparison]]:
+    """Each loss against cross-entropy with data sets as the sample: which comparison it is, and what it says."""
+    primary = load_suite("suites/evidence_cpu").primary.losses
+    rest = [loss for loss in losses()[1:] if loss not in primary]
+    found = {}
+    for kind, names in (("primary", primary), ("exploratory", rest)):
+        of = compared_over_sets([log_ratios(loss, calibrator) for loss in names])
+        order = sorted(zip(names, of, strict=True), key=lambda pair: pair[1].effect.value)
+        found |= {loss: (kind, comparison) for loss, comparison in order}
+    return found
+
+
+def over_sets() -> Iterator[list[str]]:
+    """Each loss against cross-entropy with data sets as the sample, after CVC, and its difference raw."""
+    raw = {loss: _difference(of) for loss, (_, of) in compared("raw").items()}
+    yield [
+        "loss", "comparison", "data sets", "lower on", "difference after CVC, %", "p", "verdict", "difference raw, %",
+    ]  # fmt: skip
+    for loss, (kind, of) in compared().items():
+        places = [loss, kind, f"{of.effect.sets}", f"{of.lower}"]
+        yield [*places, _difference(of), f"{of.p:.2g}", of.verdict, raw[loss]]
+
+
+def _difference(of: SetComparison) -> str:
+    effect = of.effect
+    return f"{100 * effect.value:.1f} [{100 * effect.low:.1f}, {100 * effect.high:.1f}]"
+
+
 def readme_losses() -> Iterator[list[str]]:
-    """The same, a column a loss and without the numbers of sets."""
-    (_, *names), _, *rows = zip(*pairs(), strict=True)
-    yield ["P(lower NLL than cross-entropy)", *(name.removesuffix("Loss") for name in names)]
-    yield from rows
+    """The same, a column a loss."""
+    head, *rows = over_sets()
+    columns = dict(zip(head, zip(*rows, strict=True), strict=True))
+    names = [name.removesuffix("Loss") for name in columns["loss"]]
+    yield ["NLL against cross-entropy's, %", *names]
+    yield ["raw", *columns["difference raw, %"]]
+    yield ["after CVC", *columns["difference after CVC, %"]]
+    counts = zip(columns["lower on"], columns["data sets"], strict=True)
+    yield ["after CVC lower on", *(f"{lower} of {number} sets" for lower, number in counts)]
+
+
+def powers() -> Iterator[list[str]]:
+    """How often the primary comparison finds an effect, by how much it differs from set to set."""
+    (of,) = (of for kind, of in compared().values() if kind == "primary")
+    yield ["deviation over data sets", *(f"{100 * effect:.0f} %" for effect in EFFECTS)]
+    for name, deviation in (("here", of.deviation), ("", 0.055), ("", 0.10), ("", 0.15)):
+        found = (power(of.effect.sets, deviation, -effect) for effect in EFFECTS)
+        title = f"{deviation:.3f} ({name})" if name else f"{deviation:.3f}"
+        yield [title, *(f"{100 * share:.0f} %" for share in found)]
 
 
 def pairs_by_set() -> Iterator[list[str]]:
@@ -210,15 +256,21 @@ def posthoc(file: str) -> tuple[pd.DataFrame, BenchmarkSummary | None]:
 def readme_posthoc() -> Iterator[list[str]]:
     """The best calibrators by mean rank, with temperature scaling and raw."""
     found = posthoc("posthoc_real.csv")[1]
-    gains = {
-        "NLL lower than raw by": ("nll", RAW),
-        "NLL lower than TS by": ("nll", TS),
-        "Brier lower than TS by": ("brier", TS),
-    }
-    yield ["#", "calibrator", "mean rank", *gains, "ECE %", "Error %"]
+    over = "NLL lower than TS by"
+    columns = [
+        "NLL lower than raw by",
+        over,
+        f"{over}: median",
+        "without one set",
+        "Brier lower than TS by",
+    ]
+    yield ["#", "calibrator", "mean rank", *columns, "ECE %", "Error %"]
     for place, name in enumerate(found.names, 1):
         if place <= SHOWN or name in (RAW, TS):
-            cells = [_gain(found.improvement[*of, name]) for of in gains.values()]
+            raw, ts, brier = (
+                found.improvement[*of, name] for of in (("nll", RAW), ("nll", TS), ("brier", TS))
+            )
+            cells = [_gain(raw), _gain(ts), *_median(ts), _gain(brier)]
             means = [f"{100 * found.means[metric][name]:.2f}" for metric in ("ece", "error")]
             rank = f"{found.ranks.mean_ranks[place - 1]:.2f}"
             yield [str(place), name, rank, *cells, *means]
@@ -261,12 +313,20 @@ def _spread(of_halves: pd.Series) -> str:
     return mean if mean == "-inf" else f"{mean} [{least} to {most}]"
 
 
-def _gain(found: Interval) -> str:
-    """A mean with its interval; nothing against itself."""
+def _gain(found: SetMean) -> str:
+    """A mean over data sets with its interval; nothing against itself."""
     mean, low, high = (
         f"{round(value, 4) + 0.0:.4f}" for value in (found.value, found.low, found.high)
     )
     return "" if low == high == "0.0000" else f"{mean} [{low}, {high}]"
+
+
+def _median(found: SetMean) -> tuple[str, str]:
+    """The median over data sets, and the range of the mean without one of them; nothing against itself."""
+    median, least, most = (
+        f"{round(value, 4) + 0.0:.4f}" for value in (found.median, found.least, found.most)
+    )
+    return ("", "") if least == most == "0.0000" else (median, f"{least} to {most}")
 
 
 TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
@@ -275,6 +335,8 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "halves": halves,
     "losses, a column each": readme_losses,
     "losses": pairs,
+    "over sets": over_sets,
+    "power": powers,
     "pairs by set": pairs_by_set,
     "spans": spans,
     "claims": claims_table,

@@ -6,7 +6,7 @@ import argparse
 import io
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -27,6 +27,7 @@ from calibench.leaderboard.table import Table, build_tables
 from calibench.runs import write_output
 from calibench.statistics.number import VAL, Key
 from calibench.store import add_results_argument
+from calibench.tables.grid import Grid
 from calibench.tables.published import PAPERS
 from calibench.tables.titles import METRICS
 
@@ -53,6 +54,7 @@ a column is metric[_bins][:score][/split][@calibrator]; @* stands for every cali
   of several labels an example, auroc:Edema is of one, auroc of all pooled, macro_auroc their mean"""  # fmt: skip
 
 
+BASELINE = "CrossEntropyLoss"
 _DEFAULT_MARGINS = " ".join(f"{name}={value:g}" for name, value in EQUIVALENT.items())
 
 
@@ -191,7 +193,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compare",
         action="store_true",
-        help="also compare the mean ranks of the losses over all tables",
+        help="also compare the losses over all tables: mean ranks, and each with a baseline, data sets as the sample",
+    )
+    parser.add_argument(
+        "--baseline",
+        default=BASELINE,
+        metavar="LOSS",
+        help=f"with --compare: the loss that others are compared with (default: {BASELINE})",
+    )
+    parser.add_argument(
+        "--primary",
+        nargs="+",
+        default=[],
+        metavar="LOSS",
+        help="with --compare: the losses whose comparison with the baseline was fixed before the runs were seen; they "
+        "are tested alone, and all others are exploratory",
     )
     parser.add_argument(
         "--pairs",
@@ -254,6 +270,8 @@ def run(args: argparse.Namespace) -> int:
 
         say(*compare(board.tables, by, allow_missing=args.allow_missing).lines(), to=file)
     more = [*(p_value_grids(board.tables, args.pvalues) if args.pvalues else ())]
+    if args.compare:
+        more += _over_sets(board.tables, by, args)
     if args.pairs:
         found = compare_pairs(board.tables, by, examples=board.examples, equivalent=equivalent)
         more.append(found.grid())
@@ -262,3 +280,12 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         write_output(args.output, written.getvalue().encode())
     return 0
+
+
+def _over_sets(tables: Sequence[Table], by: Column, args: argparse.Namespace) -> Iterator[Grid]:
+    """The comparison with the baseline, where the tables have it; without one that was named, none."""
+    named = args.primary or args.baseline != BASELINE
+    if named or any(row.label == args.baseline for table in tables for row in table.rows):
+        from calibench.leaderboard.over_sets import compare_over_sets  # imports numpy
+
+        yield compare_over_sets(tables, by, baseline=args.baseline, primary=args.primary).grid()

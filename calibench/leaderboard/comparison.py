@@ -40,15 +40,16 @@ class Comparison:
     def lines(self) -> list[str]:
         """The comparison as text."""
         width = max(map(len, self.methods))
-        heads = f"{'loss':<{width}}  mean rank  95 % interval  P(first is better), 95 %  p (signed-rank, Holm)"
+        heads = f"{'loss':<{width}}  mean rank  95 % t, tables  P(first is better), 95 %  p (signed-rank, Holm)"
         ranked = zip(self.methods, self.ranks.mean_ranks, self.ranks.intervals, strict=True)
         against = ["", *map(_against_first, self.beaten, self.p_values)]
         body = [
-            f"{method:<{width}}  {rank:9.2f}  {f'{low:.2f} to {high:.2f}':>13}{worse}"
+            f"{method:<{width}}  {rank:9.2f}  {_interval(low, high):>14}{worse}"
             for (method, rank, (low, high)), worse in zip(ranked, against, strict=True)
         ]
         title = f"{self.column.title} over {len(self.tables)} tables: {', '.join(self.tables)}"
-        return [title, heads, *body, *self._tests(), *self.left_out]
+        of_these = "P and its interval are of runs on these tables, not of the next data set"
+        return [title, heads, *body, *self._tests(), of_these, *self.left_out]
 
     @property
     def alike(self) -> str:
@@ -65,6 +66,10 @@ class Comparison:
             f"critical difference of mean ranks (Nemenyi, {LEVEL:.0%}): {difference:.2f}; "
             f"no significant difference: {', '.join(named) or 'none'}",
         ]
+
+
+def _interval(low: float, high: float) -> str:
+    return "" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
 
 
 def _against_first(beaten: Beats, p: float) -> str:

@@ -74,7 +74,7 @@ class Pairs:
     def _lines(self) -> Iterator[str]:
         of = "seeds and test examples" if self.over_examples else "seeds"
         yield f"P: share of pairs of runs in which A is better, over {', '.join(self.tables)}"
-        yield f"interval: Newcombe's for a share of pairs, over {of}; at 3 seeds 95 % may be 90 %"
+        yield f"interval: Newcombe's for a share of pairs, over {of} of these data sets; at 3 seeds 95 % may be 90 %"
         if self.margin:
             amount = _shown(self.column, self.margin)
             yield f"within {amount}: share of pairs that differ by no more, so practically equal"

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from calibench.statistics.data_sets import mean_over_sets
 from calibench.statistics.seeds import LEVEL, average_ranks
 
 Floats = npt.NDArray[np.floating]
-
-RESAMPLES = 2000  # of the data sets
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class RankComparison:
 
     Attributes:
         mean_ranks: One per method, 1 is best.
-        intervals: Bootstrap intervals of the mean ranks over data sets, (low, high) each.
+        intervals: 95 % t intervals of the mean ranks over data sets, (low, high) each; NaN with fewer than three.
         friedman_p: p-value of "all methods are alike"; NaN with fewer than three methods or two sets.
         critical_difference: Nemenyi's: mean ranks that are closer do not differ significantly.
     """
@@ -47,11 +46,10 @@ def compare_ranks(table: Sequence[Sequence[float]]) -> RankComparison:
         raise ValueError("`table` must be dense: data sets x methods (at least 2), without NaN.")
     n, k = values.shape
     ranks = np.array([average_ranks(row) for row in values.tolist()])
-    drawn = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
-    low, high = np.quantile(ranks[drawn].mean(axis=1), [LEVEL / 2, 1 - LEVEL / 2], axis=0)
+    means = [mean_over_sets(of_method).within(1, k) for of_method in ranks.T]
     return RankComparison(
-        ranks.mean(axis=0).tolist(),
-        list(zip(low.tolist(), high.tolist(), strict=True)),
+        [of.value for of in means],
+        [(of.low, of.high) for of in means],
         _friedman(values),
         critical_difference(k, n),
     )

@@ -1,18 +1,18 @@
-"""Interquartile means and probabilities of improvement, with stratified bootstrap intervals (Agarwal et al. 2021).
+"""Interquartile means with stratified bootstrap intervals (Agarwal et al. 2021).
 
-The definitions are those of the authors' package rliable: a stratum is a task, here a benchmark with a backbone, whose
+The definition is that of the authors' package rliable: a stratum is a task, here a benchmark with a backbone, whose
 runs are resampled on their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from calibench.statistics.pairs import ahead_by, share_ahead
 from calibench.statistics.seeds import LEVEL
 
 Floats = npt.NDArray[np.float64]
@@ -20,11 +20,13 @@ Strata = Sequence[Floats]
 """The runs of one method on each task, (S,) each; drawn again and again, (R, S) each."""
 
 RESAMPLES = 2000
+FEWEST_RUNS = 15
+"""Runs of each task from which on there is an interval: a bootstrap of 95 % covers 75 % over 3, 92 % over 10."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A statistic with its bootstrap percentile interval."""
+    """A statistic with its bootstrap percentile interval, whose ends are NaN where there is none."""
 
     value: float
     low: float
@@ -38,9 +40,18 @@ def interquartile_mean(scores: Strata) -> Interval:
     than four runs it is the mean.
 
     Args:
-        scores: The runs on each task, on a scale that tasks share.
+        scores: The runs on each task, on a scale that tasks share; with fewer than 15 of one there is no interval.
+
+    Raises:
+        ValueError: If there is no task, or one without runs.
     """
-    return _with_interval(_middle_mean, _checked(scores))
+    runs = _checked(scores)
+    value = float(_middle_mean([of[None] for of in runs])[0])
+    if min(map(len, runs)) < FEWEST_RUNS:
+        return Interval(value, math.nan, math.nan)
+    drawn = _middle_mean(list(_drawn(runs, np.random.default_rng(0))))
+    low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2])
+    return Interval(value, float(low), float(high))
 
 
 def _middle_mean(scores: Strata) -> Floats:
@@ -50,41 +61,10 @@ def _middle_mean(scores: Strata) -> Floats:
     return mean
 
 
-def probability_of_improvement(ours: Strata, theirs: Strata) -> Interval:
-    """Probability that a run of ours is better than one of theirs on a task drawn at random, with its interval.
-
-    The mean over tasks of the Mann-Whitney share of pairs of runs in which ours is smaller; ties count half.
-
-    Args:
-        ours: Our runs on each task; less is better.
-        theirs: The other method's on the same tasks.
-
-    Raises:
-        ValueError: If there is no task, or one without runs.
-    """
-    if len(ours) != len(theirs):
-        raise ValueError(f"`theirs` must have the {len(ours)} tasks of `ours`, got {len(theirs)}.")
-    return _with_interval(_share_of_pairs, _checked(ours), _checked(theirs))
-
-
-def _share_of_pairs(ours: Strata, theirs: Strata) -> Floats:
-    shares = [share_ahead(ahead_by(*runs)) for runs in zip(ours, theirs, strict=True)]
-    mean: Floats = np.mean(shares, axis=0)
-    return mean
-
-
 def _checked(scores: Strata) -> list[Floats]:
     if not scores or not all(len(of) for of in scores):
         raise ValueError("`scores` must have a task, and each of them runs.")
     return [np.asarray(of, dtype=np.float64) for of in scores]
-
-
-def _with_interval(statistic: Callable[..., Floats], *methods: list[Floats]) -> Interval:
-    random = np.random.default_rng(0)
-    value = float(statistic(*([of[None] for of in method] for method in methods))[0])
-    drawn = statistic(*(list(_drawn(method, random)) for method in methods))
-    low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2])
-    return Interval(value, float(low), float(high))
 
 
 def _drawn(method: Sequence[Floats], random: np.random.Generator) -> Iterator[Floats]:

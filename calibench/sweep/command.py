@@ -22,10 +22,11 @@ from calibench.leaderboard import leaderboard
 from calibench.sweep.dry_run import listing
 from calibench.sweep.launchers import Slurm, local_pool, slurm_options
 from calibench.sweep.pool import FINAL, Job, Pool
+from calibench.sweep.primary import check_primary, primary_grid
 from calibench.sweep.selection import record_selection
 from calibench.sweep.suites import Suite, SuitePart, is_suite, load_suite, parse_losses, parse_seeds
 from calibench.tables.grid import Grid, Heading
-from calibench.tables.terminal import Printed
+from calibench.tables.terminal import Printed, show
 from calibench.training.keys import KEYS_HELP
 from calibench.training.mistakes import check
 
@@ -145,6 +146,9 @@ suites (YAML files; see `calibench list benchmarks`, docs/howto/suites.md and be
   grid: {KEY: [VALUE, ...]}             every combination of values is a row of its own
   select: val/nll                       the best setting of the grid by a metric of the validation set, for each
                                         benchmark, network and loss; printed, and written into selections/
+  primary: {metric: nll, baseline: CrossEntropyLoss, losses: [FocalLoss]}
+                                        the comparison that is fixed in advance: tested alone, with data sets as the
+                                        sample, and printed at the end; all others are exploratory
 
 """
     parser.epilog += (
@@ -278,6 +282,9 @@ def run(options: argparse.Namespace) -> int:
     jobs = _jobs(options, suites.values())
     remarks = [remark for suite in suites.values() for remark in suite.remarks]
     _check_jobs(jobs)
+    for suite in suites.values():
+        if suite.primary is not None and options.losses is None:
+            check_primary(suite.primary, suite.jobs(options.overrides))
     if not jobs:
         raise UsageError(f"the suite has nothing to run. {' '.join(remarks)}".rstrip())
     console = Terminal()
@@ -298,6 +305,8 @@ def run(options: argparse.Namespace) -> int:
     code = _conclude(jobs, launcher, root)
     for name, suite in suites.items():
         _print(console, record_selection(name, suite, root, options.overrides))
+        if suite.primary is not None and options.losses is None:
+            show(primary_grid(suite.primary, suite.jobs(options.overrides), root))
     return code
 
 

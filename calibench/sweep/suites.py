@@ -29,10 +29,13 @@ from calibench.config import (
 )
 from calibench.data.source import is_here
 from calibench.ground.errors import UsageError, near_matches
+from calibench.leaderboard.over_sets import Primary
 from calibench.sweep.pool import Job
 
 CORE_LOSSES = ("cross_entropy", "label_smoothing", "brier", "focal", "flsd", "dual_focal", "gce")
-_SUITE_KEYS = ("parts", "select", "same_cells_as", "only", "missing", "note", "differs", "draw")
+_SUITE_KEYS = (
+    "parts", "select", "primary", "same_cells_as", "only", "missing", "note", "differs", "draw",
+)  # fmt: skip
 _EVERYTHING = "all"
 _CALIBRATOR = "calibrators."
 
@@ -226,6 +229,8 @@ class Suite:
     Attributes:
         parts: The parts.
         select: A metric of the validation split (`val/nll`), or None.
+        primary: The one comparison that is fixed in advance, or None: a column, a baseline and losses, all as a
+            leaderboard names them.
         missing: Why the files of a data set may not be here, and how to get them, or why a loss of the paper is not, by
             the paper's name of it.
         note: A note for readers of its results.
@@ -236,6 +241,7 @@ class Suite:
 
     parts: Sequence[SuitePart]
     select: str | None = None
+    primary: Primary | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     differs: Mapping[str, str] = field(default_factory=dict)
@@ -361,6 +367,8 @@ def load_suite(name: str) -> Suite:
         given = {
             key: content[key] for key in ("select", "missing", "note", "draw") if content.get(key)
         }
+        if "primary" in content:
+            given["primary"] = Primary(**content["primary"])
         return replace(suite, **given).differing(content.get("differs", {}))
     except (TypeError, AttributeError) as error:
         raise UsageError(f"suite {name}: {error}") from error

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 
 from calibench.analyses.posthoc import cells, command
@@ -311,21 +312,24 @@ DATASETS = ["a", "b", "c", "d", "e", "e"]
 def test_the_summary_by_hand() -> None:
     found = summarised(frame(rows_of(NLL, DATASETS), ["nll"]), ["nll"])
     assert found.sets == (5, 6)
-    assert found.resampled == "data sets"
-    assert found.improvement["nll", RAW, "Good"].value == pytest.approx(
-        np.mean([0.2, 0.3, 0.6, 0.1, 0.2, 0.1])
+    gains = [0.2, 0.3, 0.6, 0.1, (0.2 + 0.1) / 2]  # each data set once
+    assert found.improvement["nll", RAW, "Good"].value == pytest.approx(np.mean(gains))
+    assert found.improvement["nll", RAW, "Good"].median == pytest.approx(0.2)
+    assert found.improvement["nll", RAW, "Good"].most == pytest.approx(
+        np.mean([0.2, 0.3, 0.6, 0.15])
     )
     assert found.improvement["nll", TS, "Good"].value == pytest.approx(
-        np.mean([0.1, 0.1, 0.1, 0, 0.1, 0.1])
+        np.mean([0.1, 0.1, 0.1, 0, 0.1])
     )
     assert found.improvement["nll", RAW, RAW].value == 0
     assert found.improvement["nll", RAW, "Zeros"].value == -np.inf
     assert found.infinite["Zeros"] == 1
     # Of three others: Good beats 2, 3, 3, 1 and two ties, 3, 3.
-    assert found.win_rate["Good"].value == pytest.approx(np.mean([2, 3, 3, 2, 3, 3]) / 3)
+    assert found.win_rate["Good"].value == pytest.approx(np.mean([2, 3, 3, 2, 3]) / 3)
     assert found.names[0] == "Good"
     estimate = found.improvement["nll", RAW, "Good"]
-    assert estimate.low < estimate.value < estimate.high
+    reach = scipy.stats.t.ppf(0.975, 4) * scipy.stats.sem(gains)
+    assert estimate.high - estimate.value == pytest.approx(reach)
     assert found.ranks is not None
     assert found.ranks.mean_ranks == sorted(found.ranks.mean_ranks)
     grid = found.grid()
@@ -334,8 +338,8 @@ def test_the_summary_by_hand() -> None:
 
 
 @pytest.mark.committed
-def test_the_bootstrap_resamples_whole_data_sets() -> None:
-    """Six models of one data set that move together are one draw, so the interval is as wide as for one of each."""
+def test_data_sets_are_the_sample() -> None:
+    """Six models of one data set that move together are one value, so the interval is as wide as for one of each."""
     one = {RAW: [1.0, 2.0, 3.0, 4.0, 5.0], TS: [0.9, 1.7, 2.5, 3.3, 4.1]}
     single = summarised(frame(rows_of(one, list("abcde")), ["nll"]), ["nll"])
     many = {name: [v for v in values for _ in range(6)] for name, values in one.items()}
@@ -345,7 +349,8 @@ def test_the_bootstrap_resamples_whole_data_sets() -> None:
     expected = dataclasses.astuple(single.improvement["nll", RAW, TS])
     assert dataclasses.astuple(copies.improvement["nll", RAW, TS]) == pytest.approx(expected)
     few = summarised(frame(rows_of(many, list("ab" * 15)), ["nll"]), ["nll"])
-    assert few.resampled == "models"
+    assert np.isnan(few.improvement["nll", RAW, TS].low)
+    assert any("no interval, for want of 3 data sets" in line for line in few.grid().footer)
 
 
 def test_a_model_that_a_calibrator_lacks_is_left_out() -> None:

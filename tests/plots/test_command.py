@@ -18,6 +18,7 @@ from matplotlib.text import Text
 from calibench.cli import main
 from calibench.leaderboard import Column, read_results
 from calibench.leaderboard.columns import ANY
+from calibench.leaderboard.pairs import compare_pairs
 from calibench.leaderboard.table import build_tables
 from calibench.plots import add_arguments, run
 from calibench.plots.calibrator_values import draw_bars, draw_heat_map
@@ -355,7 +356,8 @@ def test_interquartile_means_are_relative_where_tables_differ(tmp_path: Path) ->
     assert picture.numbers[0]["value"] == pytest.approx(sum(ours) / 2 / mean)
     axes = picture.figure.axes[0]
     assert "relative to each table's mean" in axes.get_xlabel()
-    assert "too narrow with 4" in axes.get_xlabel()
+    assert "no intervals: fewer than 15 seeds (4)" in axes.get_xlabel()
+    assert np.isnan(picture.numbers[0]["low"])
 
 
 def test_improvement_is_over_the_baseline(tmp_path: Path) -> None:
@@ -363,7 +365,12 @@ def test_improvement_is_over_the_baseline(tmp_path: Path) -> None:
     (row,) = KINDS["improvement"](request).numbers
     assert (row["loss"], row["baseline"], row["value"]) == ("BrierLoss", "CrossEntropyLoss", 0)
     (row,) = KINDS["improvement"](replace(request, baseline="BrierLoss")).numbers
-    assert (row["loss"], row["value"], row["low"]) == ("CrossEntropyLoss", 1, 1)
+    assert (row["loss"], row["value"], row["high"]) == ("CrossEntropyLoss", 1, 1)
+    (pair,) = compare_pairs(request.tables, request.metric).pairs  # as the report prints it
+    ends = (pair.beats.low, pair.beats.high)
+    mirrored = (1 - ends[1], 1 - ends[0]) if pair.beats.probability < 0.5 else ends
+    assert (row["low"], row["high"]) == pytest.approx(mirrored)
+    assert 0.5 < row["low"] < 0.9
     with pytest.raises(ValueError, match=r"baseline FocalLoss.*`--baseline LOSS`"):
         KINDS["improvement"](replace(request, baseline="FocalLoss"))
 

@@ -16,9 +16,9 @@ from calibench.statistics.ranks import (
 def test_mean_ranks_by_hand() -> None:
     compared = compare_ranks([[0.1, 0.2, 0.3], [0.2, 0.1, 0.3], [0.1, 0.2, 0.2]])
     assert compared.mean_ranks == pytest.approx([4 / 3, 5.5 / 3, 8.5 / 3])
-    low, high = compared.intervals[2]
-    assert low == pytest.approx(2.5)
-    assert high == 3.0
+    reach = scipy.stats.t.ppf(0.975, 2) * np.std([3, 3, 2.5], ddof=1) / math.sqrt(3)
+    assert compared.intervals[2] == pytest.approx((8.5 / 3 - reach, 3.0))
+    assert np.isnan(compare_ranks([[0.1, 0.2], [0.1, 0.3]]).intervals).all()
 
 
 def test_friedman_equals_scipy() -> None:

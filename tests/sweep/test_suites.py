@@ -237,6 +237,7 @@ def test_published_settings_follow_benchmark_and_network() -> None:
         ("benchmark: digits\nlosses: [focal]\nselect: test/nll", "must be a validation metric"),
         ("benchmark: digits\nlosses: [focal]\ngrid: {calibrators.X.n_bins: [1]}", "must name one"),
         ("losses: [focal]", "benchmark"),
+        ("benchmark: digits\nlosses: [focal]\nprimary: {metric: nll}", "missing 2 required"),
         (
             "benchmark: digits\nlosses: [focal]\ndiffers: {focl: x}",
             "loss of the suite: `focl`; did you mean focal",

@@ -59,7 +59,9 @@ def _draw_improvement(
     axes: Axes, summary: BenchmarkSummary, names: list[str], score: str, of: str
 ) -> None:
     estimates = [summary.improvement[score, of, name] for name in names]
-    top = max([e.high for e in estimates if isfinite(e.high)] + [1e-6])
+    top = max(
+        (e.high if isfinite(e.high) else e.value for e in estimates if e.value > 0), default=1e-6
+    )
     left = -_WORST * top
     for place, estimate in enumerate(estimates):
         if not estimate.value >= left:
@@ -80,7 +82,7 @@ def ranks(summary: BenchmarkSummary) -> Picture:
     assert summary.ranks is not None
     mean_ranks, critical = summary.ranks.mean_ranks, summary.ranks.critical_difference
     figure, axes = panel(8.5, 0.15 * len(summary.names) + 2.2)
-    title = f"mean ranks by {metric_info(summary.first).title}, {summary.sets[1]} models"
+    title = f"mean ranks by {metric_info(summary.first).title}, {summary.sets[0]} data sets"
     draw_critical_difference(axes, summary.names, mean_ranks, critical, title=title)
     numbers = [
         {"calibrator": name, "mean_rank": rank, "critical_difference": critical}

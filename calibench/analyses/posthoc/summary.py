@@ -11,26 +11,36 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from calibench.statistics.data_sets import FEWEST_SETS, SetMean, mean_over_sets
 from calibench.statistics.number import RAW
 from calibench.statistics.ranks import RankComparison, compare_ranks
-from calibench.statistics.stratified import Interval
 from calibench.tables.grid import Grid, Heading, Number, headings
 from calibench.tables.titles import metric_info
 
-Floats = npt.NDArray[np.floating]
+Floats = npt.NDArray[np.float64]
 
 TS = "TemperatureScaling"
 SCORES = ("nll", "brier")  # proper scores, of which an improvement is one
-RESAMPLES = 2000
-FEWEST_DATASETS = 5  # with fewer, models are resampled
 
 _SET = ["dataset", "model"]
 
 
-def _number(of: Interval, decimals: int, factor: float = 1.0) -> Number:
+def _number(of: SetMean, decimals: int, factor: float = 1.0) -> Number:
     """A mean over sets with its interval, as a table prints it."""
     value, low, high = (f"{factor * end:.{decimals}f}" for end in (of.value, of.low, of.high))
     return Number(value, interval=(f"{low} to {high}",) if isfinite(of.low) else ())
+
+
+def _without_one(of: SetMean) -> tuple[Number, Number]:
+    """The median over data sets, and the range of the mean without one of them."""
+    ends = f"{of.least:.4f} to {of.most:.4f}" if isfinite(of.least) else ""
+    return Number(f"{of.median:.4f}"), Number(ends)
+
+
+_SPREAD = {
+    True: "brackets: 95 % t interval over data sets",
+    False: f"no interval, for want of {FEWEST_SETS} data sets",
+}
 
 
 @dataclass(frozen=True)
@@ -41,13 +51,12 @@ class BenchmarkSummary:
         names: The calibrators and `raw`, best mean rank first.
         sets: Number of data sets, and of models on them, that all calibrators have.
         left_out: Number of models that some calibrator lacks.
-        ranks: Ranks of the first score, in the order of `names`.
+        ranks: Ranks of the first score, in the order of `names`: of its mean over each data set's models.
         win_rate: Share of the other methods that a method beats by the first score, a tie as a half.
         improvement: PHI by score, reference (`raw` or TemperatureScaling) and name.
-        means: Mean of each metric by name.
+        means: Mean of each metric over data sets by name.
         seconds: Median CPU seconds of a fit by name.
         infinite: Number of models on which the NLL is infinite, by name.
-        resampled: What the bootstrap resamples.
         size: Number of examples that calibrators were fitted on; 0 for all.
     """
 
@@ -55,12 +64,11 @@ class BenchmarkSummary:
     sets: tuple[int, int]
     left_out: int
     ranks: RankComparison | None
-    win_rate: Mapping[str, Interval]
-    improvement: Mapping[tuple[str, str, str], Interval]
+    win_rate: Mapping[str, SetMean]
+    improvement: Mapping[tuple[str, str, str], SetMean]
     means: Mapping[str, Mapping[str, float]]
     seconds: Mapping[str, float]
     infinite: Mapping[str, int]
-    resampled: str
     size: int
 
     @property
@@ -76,7 +84,9 @@ class BenchmarkSummary:
         columns = [Heading("#", label=True), Heading("calibrator", label=True, left=True)]
         columns += [Heading("mean rank"), Heading("wins %")]
         phi = [f"PHI {titles[score]}\nover {of}" for score in scores for of in ("raw", "TS")]
-        columns += map(Heading, (*phi, *(titles[name] for name in others), "fit s"))
+        first = f"PHI {titles[scores[0]]} over TS" if scores else ""
+        more = [f"{first}\nmedian", f"{first}\nwithout one set"] if scores else []
+        columns += map(Heading, (*phi, *more, *(titles[name] for name in others), "fit s"))
         rows = [self._row(place, name, scores, others) for place, name in enumerate(self.names, 1)]
         title = f"post-hoc calibrators{f', fitted on {self.size} examples' if self.size else ''}"
         return Grid(title, columns, rows, self._footer())
@@ -88,6 +98,7 @@ class BenchmarkSummary:
         return [
             Number(str(place)), name, Number(rank), _number(self.win_rate[name], 0, 100),
             *(_number(self.improvement[score, of, name], 4) for score in scores for of in (RAW, TS)),
+            *(_without_one(self.improvement[scores[0], TS, name]) if scores else ()),
             *(Number(metric_info(other).show(self.means[other][name])) for other in others),
             Number(f"{self.seconds[name]:.2f}"),
         ]  # fmt: skip
@@ -96,7 +107,8 @@ class BenchmarkSummary:
         datasets, models = self.sets
         first = metric_info(self.first).title
         lines = [
-            f"{models} models on {datasets} data sets; means over them, brackets: 95 % bootstrap over {self.resampled}",
+            f"{models} models on {datasets} data sets; means over data sets, each once; "
+            f"{_SPREAD[datasets >= FEWEST_SETS]}",
             "PHI (post-hoc improvement): how much lower the score is than the uncalibrated one (raw), or than "
             f"temperature scaling's (TS); wins: other methods with a higher {first}; rank by {first}",
         ]
@@ -138,32 +150,35 @@ def summarised(found: pd.DataFrame, metrics: Sequence[str]) -> BenchmarkSummary:
     score = whole[metrics[0]]
     names = sorted(score.columns, key=lambda name: (_mean_ranks(score)[name], name))
     score = score[names]
-    draws, resampled = _draws(whole.index)
-    values = score.to_numpy()
+    values, of = score.to_numpy(), whole.index.get_level_values("dataset")
     beaten = [_share_beaten(values, place) for place in range(len(names))]
+    by_dataset = whole.groupby(level="dataset").mean()
+    ranked = by_dataset[metrics[0]][names].to_numpy()
     return BenchmarkSummary(
         names=names,
         sets=(whole.index.get_level_values("dataset").nunique(), len(whole)),
         left_out=len(by_set) - len(whole),
-        ranks=compare_ranks(values.tolist()) if len(names) > 1 and len(whole) > 1 else None,
-        win_rate={n: _estimate(share, draws) for n, share in zip(names, beaten, strict=True)},
+        ranks=compare_ranks(ranked.tolist()) if len(names) > 1 and len(ranked) > 1 else None,
+        win_rate={
+            n: mean_over_sets(share, of).within(0, 1)
+            for n, share in zip(names, beaten, strict=True)
+        },
         improvement={
-            (metric, of, name): _estimate(_improvement(whole[metric], of, name), draws)
+            (metric, before, name): mean_over_sets(_improvement(whole[metric], before, name), of)
             for metric in metrics
             if metric in SCORES
-            for of in (RAW, TS)
+            for before in (RAW, TS)
             for name in names
         },
-        means={metric: whole[metric].mean().to_dict() for metric in metrics},
+        means={metric: by_dataset[metric].mean().to_dict() for metric in metrics},
         seconds=found.groupby("calibrator")["fit_seconds"].median().to_dict(),
         infinite=np.isinf(whole["nll"]).sum().to_dict() if "nll" in metrics else {},
-        resampled=resampled,
         size=int(found["size"].max()),
     )
 
 
 def _mean_ranks(score: pd.DataFrame) -> pd.Series[float]:
-    return score.rank(axis=1).mean()
+    return score.groupby(level="dataset").mean().rank(axis=1).mean()
 
 
 def _share_beaten(values: Floats, place: int) -> Floats:
@@ -179,24 +194,6 @@ def _improvement(score: pd.DataFrame, of: str, name: str) -> Floats:
     """How much lower the score is than the reference's; 0 where both are infinite."""
     before, after = score[of].to_numpy(), score[name].to_numpy()
     return np.where(before == after, 0.0, before - np.where(before == after, 0.0, after))
-
-
-def _draws(index: pd.MultiIndex) -> tuple[Floats, str]:
-    """How often each model counts in each bootstrap draw, (draws, models), and what was resampled."""
-    datasets, of = np.unique(index.get_level_values("dataset"), return_inverse=True)
-    by_dataset = len(datasets) >= FEWEST_DATASETS
-    unit = of if by_dataset else np.arange(len(index))
-    number = int(unit.max()) + 1
-    drawn = np.random.default_rng(0).multinomial(number, [1 / number] * number, size=RESAMPLES)
-    return drawn[:, unit].astype(float), "data sets" if by_dataset else "models"
-
-
-def _estimate(values: Floats, draws: Floats) -> Interval:
-    if not np.isfinite(values).all():
-        return Interval(float(values.mean()), float("nan"), float("nan"))
-    means = draws @ values / draws.sum(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Interval(float(values.mean()), float(low), float(high))
 
 
 def curves(found: pd.DataFrame, metric: str) -> pd.DataFrame | None:

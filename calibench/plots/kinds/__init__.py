@@ -52,7 +52,7 @@ LINES = {
     "tradeoff": "error against a calibration metric",
     "over-under": "over- and underconfidence, where the true posterior is known or as a variational estimate",
     "shift": "a metric from the test split over the shifted sets",
-    "iqm": "interquartile mean of a metric over all runs, stratified bootstrap",
+    "iqm": "interquartile mean of a metric over all runs",
     "improvement": "probability that a run of a loss is better than one of the baseline",
     "critical-difference": "mean ranks over all benchmarks and backbones",
     "sweep": "metrics over a key that runs differ in; its options: calibench plot sweep --help",

@@ -17,7 +17,9 @@ from calibench.plots.picture import Picture
 from calibench.plots.request import Request
 from calibench.plots.style import GREY, PALETTE, panel, tidied
 from calibench.statistics.number import RAW
-from calibench.statistics.stratified import Interval, interquartile_mean, probability_of_improvement
+from calibench.statistics.pairs import Runs as PairedRuns
+from calibench.statistics.pairs import beats
+from calibench.statistics.stratified import FEWEST_RUNS, Interval, interquartile_mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,9 +28,7 @@ Runs = Mapping[str, Sequence[npt.NDArray[np.float64]]]
 """The values of each loss's runs on each table, (S,) each."""
 
 ROW = 0.22  # inches of a loss
-MANY = (
-    10  # seeds with which a bootstrap covers what it says: 75 % with 3, 88 % with 5, 92 % with 10
-)
+_BOOTSTRAP = "95 % stratified bootstrap over seeds"
 
 
 def interquartile_means(request: Request) -> Picture:
@@ -41,9 +41,11 @@ def interquartile_means(request: Request) -> Picture:
         runs, scale = _relative(runs), 1.0
         unit = f"{unit}, relative to each table's mean over losses"
     found = {loss: interquartile_mean(of) for loss, of in runs.items()}
+    fewest = min(len(of) for values in runs.values() for of in values)
+    few = f"no intervals: fewer than {FEWEST_RUNS} seeds ({fewest})"
     return _drawn(
-        request, found, unit, title="interquartile mean", scale=scale,
-        direction=column.info.direction, about={"metric": str(column)},
+        request, found, unit, title="interquartile mean", scale=scale, direction=column.info.direction,
+        about={"metric": str(column)}, interval=_BOOTSTRAP if fewest >= FEWEST_RUNS else few,
     )  # fmt: skip
 
 
@@ -53,17 +55,19 @@ def improvement(request: Request) -> Picture:
     runs = _runs(request, column)
     baseline = _baseline(request, runs)
     sign = -column.info.direction or 1
-    signed = {loss: [sign * of for of in values] for loss, values in runs.items()}
-    found = {
-        loss: probability_of_improvement(values, signed[baseline])
-        for loss, values in signed.items()
-        if loss != baseline
+    signed = {loss: [PairedRuns(sign * of) for of in values] for loss, values in runs.items()}
+    compared = {
+        loss: beats(values, signed[baseline]) for loss, values in signed.items() if loss != baseline
     }
+    found = {loss: Interval(of.probability, of.low, of.high) for loss, of in compared.items()}
     if not found:
         raise ValueError(f"there is no loss beside {baseline} to compare with it.")
     unit = f"probability that a run is better than {baseline}'s by {_title(request, column)}"
     about = {"baseline": baseline, "metric": str(column)}
-    picture = _drawn(request, found, unit, title="probability of improvement", about=about)
+    interval = "95 % interval (Newcombe) of runs on these data sets, not of the next one"
+    picture = _drawn(
+        request, found, unit, title="probability of improvement", about=about, interval=interval
+    )
     axes = picture.figure.axes[0]
     axes.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
     axes.set_xlim(-0.02, 1.02)
@@ -134,7 +138,7 @@ def _relative(runs: Runs) -> Runs:
 
 def _drawn(
     request: Request, found: Mapping[str, Interval], unit: str, *, title: str,
-    about: Mapping[str, str], scale: float = 1.0, direction: int = 1,
+    about: Mapping[str, str], interval: str, scale: float = 1.0, direction: int = 1,
 ) -> Picture:  # fmt: skip
     """A point with its interval for each loss, best on top; `about` is in each row of the numbers."""
     order = sorted(found, key=lambda loss: -direction * found[loss].value)
@@ -149,15 +153,9 @@ def _drawn(
     axes.set_ylim(len(order) - 0.5, -0.5)
     several = f"{len(request.tables)} tables"
     where = several if len(request.tables) > 1 else request.table.title
-    axes.set(xlabel=f"{unit}\n{_interval(request)}", title=f"{title}\n{where}")
+    axes.set(xlabel=f"{unit}\n{interval}", title=f"{title}\n{where}")
     _tidied(axes)
     return Picture(figure, [{"loss": loss, **asdict(found[loss]), **about} for loss in order])
-
-
-def _interval(request: Request) -> str:
-    seeds = [len(row.records) for table in request.tables for row in table.rows if row.records]
-    text = "95 % stratified bootstrap over seeds"
-    return text if min(seeds) >= MANY else f"{text}: too narrow with {min(seeds)}"
 
 
 def _tidied(axes: Axes) -> None:
