@@ -282,8 +282,9 @@ def run(options: argparse.Namespace) -> int:
     jobs = _jobs(options, suites.values())
     remarks = [remark for suite in suites.values() for remark in suite.remarks]
     _check_jobs(jobs)
+    whole = options.losses is None and options.datasets is None
     for suite in suites.values():
-        if suite.primary is not None and options.losses is None:
+        if suite.primary is not None and whole:
             check_primary(suite.primary, suite.jobs(options.overrides))
     if not jobs:
         raise UsageError(f"the suite has nothing to run. {' '.join(remarks)}".rstrip())
@@ -305,7 +306,7 @@ def run(options: argparse.Namespace) -> int:
     code = _conclude(jobs, launcher, root)
     for name, suite in suites.items():
         _print(console, record_selection(name, suite, root, options.overrides))
-        if suite.primary is not None and options.losses is None:
+        if suite.primary is not None and whole:
             show(primary_grid(suite.primary, suite.jobs(options.overrides), root))
     return code
 
