@@ -59,10 +59,10 @@ def _label(loss: str) -> str:
 
 
 def _eta(jobs: Sequence[Job], size: int) -> str:
-    done = [job.seconds for job in jobs if job.state == "done"]
-    if not done:
+    known = [job.expected_seconds for job in jobs if job.expected_seconds is not None]
+    if not known:
         return "?"
-    mean = sum(done) / len(done)
+    mean = sum(known) / len(known)
     left = sum(
         mean if job.state == "queued" else max(0.0, mean - (time.monotonic() - job.started))
         for job in jobs
@@ -98,7 +98,15 @@ def live_table(jobs: Sequence[Job], size: int, *, height: int = 40) -> Grid:
 def run_jobs(jobs: Sequence[Job], launcher: Pool | Slurm, console: Terminal) -> None:
     """Run the jobs and show their progress: a live table in a terminal, a line for each finished job in a log."""
     if not console.is_terminal:
+        told = False
         for job in launcher.run(jobs):
+            if not told and job is not None and job.expected_seconds is not None:
+                told = True
+                left = _eta(jobs, launcher.size)
+                _print(
+                    console,
+                    [f"{len(jobs)} cells, about {left} minutes left ({job.label}: {job.text})"],
+                )
             if job is not None and job.state == "waiting":
                 _print(console, [f"{job.label}: {job.text}"])
             elif job is not None and job.state in FINAL:
@@ -361,6 +369,11 @@ def _print(console: Terminal, lines: Iterable[str]) -> None:
         console.print(line, soft_wrap=True)
 
 
+def _file(name: str) -> Path:
+    """The benchmark or suite of a name; a protocol of the same short name is for `calibench fit`."""
+    return find(name, folders=("", "suites", "losses", "protocols"))
+
+
 def _suites(options: argparse.Namespace) -> dict[str, Suite]:
     """The suites among the given names, restricted to the losses and seeds that were asked for."""
     if options.seeds is not None:
@@ -371,13 +384,13 @@ def _suites(options: argparse.Namespace) -> dict[str, Suite]:
         "overlays": options.config,
         "datasets": options.datasets,
     }
-    paths = [path for path in map(find, options.benchmarks) if is_suite(path)]
+    paths = [path for path in map(_file, options.benchmarks) if is_suite(path)]
     return {path.stem: load_suite(str(path)).restricted(**asked) for path in paths}
 
 
 def _jobs(options: argparse.Namespace, suites: Iterable[Suite]) -> list[Job]:
     jobs = [job for suite in suites for job in suite.jobs(options.overrides)]
-    benchmarks = [name for name in options.benchmarks if not is_suite(find(name))]
+    benchmarks = [name for name in options.benchmarks if not is_suite(_file(name))]
     if benchmarks:
         losses = parse_losses(options.losses or ["core"])
         seeds = parse_seeds(options.seeds or "1..3")

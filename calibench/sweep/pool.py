@@ -39,7 +39,8 @@ _SYMBOLS: dict[str, str] = {"queued": "·", "done": "✓", "skipped": "✓ befor
 class Job:
     """A planned run of a sweep: its configuration and its progress.
 
-    A job whose run another process trains is `waiting`; its reason names that process.
+    A job whose run another process trains is `waiting`; its reason names that process. `first_epoch` is where it began,
+    or went on, and `first_epoch_at` when.
     """
 
     benchmark: str
@@ -53,6 +54,24 @@ class Job:
     seconds: float = 0.0
     reason: str = ""
     variant: str = ""
+    first_epoch: int | None = None
+    first_epoch_at: float = 0.0
+
+    def reached(self, epoch: int, epochs: int) -> None:
+        """Note how many epochs are done, of how many, now."""
+        self.state, self.reason, self.epoch, self.epochs = "running", "", epoch, epochs
+        if self.first_epoch is None:
+            self.first_epoch, self.first_epoch_at = epoch, time.monotonic()
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """Seconds that the whole job takes: measured when it is done, before that by its epochs so far."""
+        if self.state == "done":
+            return self.seconds
+        if self.state != "running" or self.first_epoch is None or self.epoch == self.first_epoch:
+            return None
+        an_epoch = (time.monotonic() - self.first_epoch_at) / (self.epoch - self.first_epoch)
+        return self.first_epoch_at - self.started + an_epoch * (self.epochs - self.first_epoch)
 
     @property
     def row(self) -> str:
@@ -255,7 +274,7 @@ class Pool:
             died = "is lost" if code is None else cause_of_death(code)
             kind, first, second = "last", "failed", f"its process {died}"
         if kind == "epoch":
-            job.state, job.reason, job.epoch, job.epochs = "running", "", first, second
+            job.reached(first, second)
             yield job
             return
         worker.job = None

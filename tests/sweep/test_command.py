@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ import pytest
 from rich.console import Console
 
 from calibench.cli import main
+from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
 from calibench.sweep import pool
-from calibench.sweep.command import live_table, plan, results_root
+from calibench.sweep.command import live_table, plan, results_root, run_jobs
 from calibench.sweep.pool import Job, Pool
 from calibench.sweep.suites import CORE_LOSSES, parse_losses, parse_seeds
 from calibench.tables.terminal import Printed
@@ -122,6 +123,30 @@ def test_plan_goes_seed_by_seed_and_merges_the_loss_last(tmp_path: Path) -> None
         "seed_everything": 2,
         "model": jobs[-1].config["model"],
     }
+
+
+def test_the_time_left_is_said_after_the_first_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Launcher:
+        size = 2
+
+        def run(self, jobs: list[Job]) -> Iterator[Job]:
+            first = jobs[0]
+            first.state, first.started = "running", 0.0
+            for epoch, now in ((0, 10.0), (1, 70.0), (2, 130.0)):
+                monkeypatch.setattr(time, "monotonic", lambda now=now: now)
+                first.reached(epoch, 10)
+                yield first
+            first.state = "done"
+            yield first
+
+    text = io.StringIO()
+    jobs = [Job("speedrun", f"loss{i}", 1, {}) for i in range(3)]
+    run_jobs(jobs, Launcher(), Terminal(file=text, width=200))  # type: ignore[arg-type]
+    # three runs of 10 + 10 x 60 seconds, two at a time; 70 of the first are over
+    assert (
+        text.getvalue().splitlines()[0]
+        == "3 cells, about 14:40 minutes left (speedrun loss0 seed=1: 1/10)"
+    )
 
 
 def test_results_root() -> None:

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from multiprocessing.connection import Connection
@@ -303,3 +304,22 @@ def test_a_log_is_appended_to_and_is_never_behind_a_symbolic_link(
     with pytest.raises(OSError, match="symbolic links"):
         pool._write_to(str(log))
     assert precious.read_text() == "content"
+
+
+def test_how_long_a_job_takes_is_known_from_its_first_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    job = Job("b", "focal", 1, {}, started=90.0)
+    assert job.expected_seconds is None
+    job.reached(2, 10)  # a run that goes on after two epochs
+    assert job.expected_seconds is None
+    now = 107.0
+    job.reached(3, 10)
+    assert job.expected_seconds == pytest.approx(10 + 8 * 7)
+    now = 117.0
+    job.reached(4, 10)
+    assert job.expected_seconds == pytest.approx(10 + 8 * 8.5)
+    job.state, job.seconds = "done", 75.0
+    assert job.expected_seconds == 75.0
