@@ -6,15 +6,15 @@ import atexit
 import gc
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TextIO
+from pathlib import Path, PurePath
+from typing import Any, TextIO
 
 # Control characters, marks that turn the direction of writing, line and paragraph separators, halves of a character.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
-_FOLDERS = re.compile(r"(?<![\w/:.])/(?:[^\s/:;,]+/)+")
+_FOLDERS = re.compile(r"(?<![\w/:.~])/(?:[^\s/:;,]+/)+")
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -30,6 +30,24 @@ def printable(text: str, *, keep: str = "") -> str:
 def without_folders(text: str) -> str:
     """A text with file names in place of absolute paths: `/data/svhn/x.mat` becomes `x.mat`."""
     return _FOLDERS.sub("", text)
+
+
+def without_machine(value: Any) -> Any:
+    """The content of a JSON or YAML file with file names in place of absolute paths, wherever they are in it."""
+    if isinstance(value, Mapping):
+        return {key: without_machine(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_machine(one) for one in value]
+    if not isinstance(value, str):
+        return value
+    return PurePath(value).name if PurePath(value).is_absolute() else without_folders(value)
+
+
+def here(word: str) -> str:
+    """A word of a command line, `--option=PATH` too, with a path relative to the current folder if it is inside."""
+    option, equals, path = word.rpartition("=")
+    inside = PurePath(path).is_absolute() and PurePath(path).is_relative_to(Path.cwd())
+    return f"{option}{equals}{PurePath(path).relative_to(Path.cwd())}" if inside else word
 
 
 def say(*lines: str, to: TextIO | None = None) -> None:

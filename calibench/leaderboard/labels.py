@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+from calibench.ground.output import without_machine
 from calibench.leaderboard.records import Settings
 
 SHOWN = 3  # settings in a label; rows that share all of them also get their key
@@ -57,7 +58,7 @@ def _label(loss: str, settings: Settings, own: set[str], usual: Mapping[str, Has
     unusual = {key for key, value in usual.items() if _hashable(settings.get(key)) != value}
     keys = sorted(own | unusual, key=lambda key: (not key.startswith(_LOSS), key))
     names = short_names(keys)
-    shown = [f"{names[key]}={settings.get(key, _UNSET)}" for key in keys[:SHOWN]]
+    shown = [f"{names[key]}={without_machine(settings.get(key, _UNSET))}" for key in keys[:SHOWN]]
     more = [f"+{len(keys) - SHOWN}"] if len(keys) > SHOWN else []
     return " ".join([loss, *shown, *more])
 

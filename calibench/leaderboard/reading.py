@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench.ground.bar import with_progress
+from calibench.ground.output import without_folders
 from calibench.ground.processes import spread
 from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.records import Problem, Record, Results, Settings
@@ -177,7 +178,7 @@ class _Reader:
             verdicts,
             content.get("sets") or {},
             content.get("unavailable") or {},
-            (*(content.get("caveats") or ()), *map(CLAIMED.format, claimed)),
+            (*map(without_folders, content.get("caveats") or ()), *map(CLAIMED.format, claimed)),
             self._versions.setdefault(versions, versions),  # one object for all runs
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from calibench import __version__
 from calibench.ground.bar import with_progress
+from calibench.ground.output import without_machine
 from calibench.ground.processes import prepared, spread
 from calibench.leaderboard.bold import mark_best, no_examples
 from calibench.leaderboard.columns import ANY, COSTS, FAR, NEAR, Column
@@ -185,8 +186,8 @@ def _run(row: int, record: Record, root: Path) -> Json:
         "row": row,
         "seed": record.cell.seed,
         "folder": _within(record.folder, root),
-        "settings": record.settings,
-        "environment": json_or_nothing(f"{record.folder}/environment.json"),
+        "settings": without_machine(record.settings),
+        "environment": without_machine(json_or_nothing(f"{record.folder}/environment.json")),
         "fingerprint": record.fingerprint,
     }
 

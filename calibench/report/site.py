@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibench.ground.bar import with_progress
+from calibench.ground.output import without_folders
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Record, Results
@@ -16,6 +17,7 @@ from calibench.leaderboard.table import build_tables
 from calibench.report.content import content_of
 from calibench.report.page import filled, render_page
 from calibench.runs import CorruptRun, Run, json_or_nothing, write_output
+from calibench.store.adding import public_config
 from calibench.tables.grid import Entry
 from calibench.tables.run import run_table
 
@@ -53,7 +55,7 @@ class RunPage:
             "Date": str(status.get("finished") or status.get("time") or UNKNOWN),
             "Commit": str(made.get("commit") or UNKNOWN),
             "Test size": f"{size:,} examples" if size else UNKNOWN,
-            "Command": str(made.get("command") or self.again),
+            "Command": without_folders(str(made.get("command") or self.again)),
         }
 
     @property
@@ -63,9 +65,9 @@ class RunPage:
 
     @property
     def config(self) -> str:
-        """The resolved configuration, as YAML; empty where the run has none."""
+        """The resolved configuration, as YAML, without paths of the machine; empty where the run has none."""
         file = Path(self.record.folder) / "config.yaml"
-        return file.read_text(encoding="utf-8") if file.is_file() else ""
+        return public_config(file).decode() if file.is_file() else ""
 
 
 def _json(record: Record, name: str) -> dict[str, Any]:

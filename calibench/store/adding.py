@@ -12,7 +12,7 @@ import yaml
 
 from calibench.config import read_yaml
 from calibench.ground.bar import with_progress
-from calibench.ground.output import without_folders
+from calibench.ground.output import without_machine
 from calibench.runs import (
     FORMAT,
     CorruptRun,
@@ -125,16 +125,14 @@ def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
     sets, metrics = run.predictions(), run.metrics()
     if any(str(metrics[name]) != str(said) for name, said in run.cell._asdict().items()):
         raise CorruptRun("metrics.json is of another run")
-    missing = {name: without_folders(why) for name, why in metrics.get("unavailable", {}).items()}
-    public = {**metrics, "unavailable": missing} if missing else metrics
-    files = {"metrics.json": json_bytes(public, compact=True)}  # its digest is in status.json
+    files = {"metrics.json": _public_metrics(metrics)}  # its digest is in status.json
     config = run.folder / "config.yaml"
     if config.is_file():
-        files["config.yaml"] = _public_config(config)
+        files["config.yaml"] = public_config(config)
     environment = run.folder / "environment.json"
     if environment.is_file():
         its = {k: v for k, v in read_json(environment).items() if k not in _PRIVATE}
-        files["environment.json"] = json_bytes(its)
+        files["environment.json"] = json_bytes(without_machine(its))
     chosen = {name: part for name, part in sets.items() if kept.keeps(name)}
     claimed = sorted({row["split"] for row in metrics["rows"]} - set(chosen))
     exact = kept.exact if place.status(run.name) else kept.exactly(metrics, chosen)
@@ -143,13 +141,28 @@ def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
         added.exact.append(run.name)
 
 
-def _public_config(path: Path) -> bytes:
-    """The content of config.yaml without paths of the machine: as it is where it has none."""
+def _public_metrics(metrics: Mapping[str, Any]) -> bytes:
+    settings = metrics.get("settings", {})
+    for name, value in settings.items():
+        if without_machine(value) != value:  # and the run's key is made of it
+            raise ValueError(f"its setting `{name}` names a folder of this machine: {value}")
+    public = without_machine({**metrics, "settings": None})
+    return json_bytes({**public, "settings": settings}, compact=True)
+
+
+def public_config(path: Path) -> bytes:
+    """The content of config.yaml without paths of the machine: as it is where it has none.
+
+    Raises:
+        CorruptRun: If it cannot be read.
+    """
     content = path.read_bytes()
     with corrupt_if_it_fails(f"{path} cannot be read"):
         config = read_yaml(content.decode())
         named = [key for key in _PATHS if os.sep in str(_blank(config, key.split(".")))]
-    return yaml.safe_dump(config, sort_keys=False).encode() if named else content
+        public = without_machine(config)
+    changed = named or public != config
+    return yaml.safe_dump(public, sort_keys=False).encode() if changed else content
 
 
 def _blank(block: Any, keys: Sequence[str]) -> Any:

@@ -17,6 +17,7 @@ import lightning.pytorch as L
 import torch
 
 from calibench import __version__
+from calibench.ground.output import here
 
 _PACKAGES = (
     "torch", "lightning", "torchmetrics", "torchvision", "numpy", "scikit-learn", "timm",
@@ -45,12 +46,19 @@ def environment(
         "processor": _processor(),
         "processes": trainer.world_size,
         "threads": torch.get_num_threads(),
-        "command": shlex.join(sys.argv),
+        "command": command_line(),
         "commit": _commit(),
         "wall_seconds": round(wall_seconds, 3),
         "seconds_per_epoch": round(median(epoch_seconds), 4) if epoch_seconds else None,
         "peak_memory_mb": _peak_memory(device),
     }
+
+
+def command_line() -> str:
+    """The command line, to be given again in the same folder: paths inside it are relative."""
+    program = Path(sys.argv[0])
+    called = ["python", "-m", program.parent.name] if program.stem == "__main__" else [program.name]
+    return shlex.join([*called, *map(here, sys.argv[1:])])
 
 
 def _processor() -> str:

@@ -29,6 +29,7 @@ from calibench.ground.arguments import is_integer
 from calibench.ground.errors import UsageError
 from calibench.ground.family import load_plugins, reach_own_classes
 from calibench.ground.lazily import load
+from calibench.ground.output import here
 from calibench.runs import Cell, Run, settings
 from calibench.training.checkpoints import AtomicCheckpointIO
 from calibench.training.keys import KEYS
@@ -168,7 +169,10 @@ class Experiment(LightningCLI):
 
     def yaml(self) -> str:
         """The resolved configuration as YAML, from which the run can be repeated."""
-        return str(self.parser.dump(self.config, skip_none=False))
+        config = self.config.clone()
+        if config.trainer.default_root_dir:
+            config.trainer.default_root_dir = here(str(config.trainer.default_root_dir))
+        return str(self.parser.dump(config, skip_none=False))
 
     @property
     def trace(self) -> Trace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -68,11 +69,16 @@ def test_what_does_not_fit_is_one_line_and_leaves_no_folder(
 
 
 def test_the_check_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    for there in (True, False):
-        if not there:
-            monkeypatch.setattr(shapes.ShapeCheck, "on_fit_start", lambda *_: None)
-        _, run = fit(tmp_path / str(there), "--model.backbone", f"{__name__}.Drawing")
+    found, check = [], shapes.ShapeCheck.on_fit_start
+
+    def watched(*given: Any) -> None:
+        before = torch.get_rng_state()
+        check(*given)
+        assert torch.equal(torch.get_rng_state(), before)
+
+    for what in (watched, lambda *_: None):
+        monkeypatch.setattr(shapes.ShapeCheck, "on_fit_start", what)
+        _, run = fit(tmp_path / str(len(found)), "--model.backbone", f"{__name__}.Drawing")
         found.append(Predictions.load(run.predictions("test")).logits)
     assert (found[0] == found[1]).all()
 
