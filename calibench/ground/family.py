@@ -23,7 +23,7 @@ class Family:
         base: The class that all of them descend from.
         lines: One line on each class: what it is, and its source.
         modules: The module that defines each, where the package does not import them by name.
-        values: Further names of classes: what files call the values of a metric.
+        values: Further names of classes, in small letters: what files and tables call the values of a metric.
     """
 
     kind: str
@@ -38,8 +38,9 @@ class Family:
         return f"calibench.{self.kind}"
 
     def class_of(self, name: str) -> str:
-        """The class that a name stands for, which may be the name of its values: `ece_sweep`; else the name itself."""
-        return self.values.get(name, name)
+        """The class that a name stands for, which may be that of its values, `ece` or `ECE %`; else the name itself."""
+        spelled = name.casefold().removesuffix("%").strip()
+        return name if name in self.lines else self.values.get(spelled, name)
 
     def check(self, name: str) -> None:
         """Check a name that a command line gives, without importing its class.

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 from typing import Self
 
+from calibench.ground.errors import UsageError, near_matches
 from calibench.statistics.number import RAW, Key
-from calibench.tables.titles import METRICS, TEST_METRICS, Title, initials, metric_info
+from calibench.tables.titles import (
+    METRICS,
+    TEST_METRICS,
+    Title,
+    initials,
+    metric_info,
+    metric_named,
+)
 
 ANY = "*"  # stands for every calibrator
 
@@ -25,7 +34,8 @@ DEFAULT_COLUMNS = (
 )  # fmt: skip
 
 _SPELLING = re.compile(
-    r"(?P<metric>[\w-]+?)(_(?P<n_bins>\d+))?(:(?P<score>[\w -]+))?(/(?P<split>[^@/]+))?(@(?P<calibrator>[^@]+))?"
+    r"(?P<metric>[^:/@]+?)(_(?P<n_bins>\d+))?( ?%)? ?"
+    r"(:(?P<score>[\w -]+))?(/(?P<split>[^@/]+))?(@(?P<calibrator>[^@]+))?"
 )
 
 
@@ -51,16 +61,18 @@ class Column:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `metric[_bins][:score][/split][@calibrator]`.
+        """Read `metric[_bins][:score][/split][@calibrator]`; a metric may be spelled as in tables, `ECE(20) %`.
 
         Raises:
             ValueError: If the text is not of this form.
         """
-        match = _SPELLING.fullmatch(text)
+        if metric_named(text) in METRICS:
+            return cls(metric_named(text))
+        match = _SPELLING.fullmatch(re.sub(r"\((\d+)\)", r"_\1", text))
         if match is None:
             form = "metric[_bins][:score][/split][@calibrator], as in ece@TemperatureScaling"
             raise ValueError(f"a column is spelled {form}; got `{text}`.")
-        metric, n_bins = match["metric"], match["n_bins"]
+        metric, n_bins = metric_named(match["metric"]), match["n_bins"]
         if n_bins and metric not in METRICS:  # someone else's, whose name ends in a number
             metric, n_bins = f"{metric}_{n_bins}", None
         place = (match["split"], match["calibrator"] or RAW, match["score"])
@@ -112,3 +124,22 @@ class Column:
     def show(self, value: float) -> str:
         """One value as a table prints it."""
         return self.info.show(value)
+
+
+def check_columns(columns: Iterable[Column], keys: Set[Key]) -> None:
+    """Raise a UsageError for a column that none of the numbers of some runs belongs into, by their keys."""
+    for column in columns:
+        if not keys or any(column.holds(key) for key in keys):
+            continue
+        of_it = [key for key in keys if key.metric == column.metric]
+        if not of_it and column.metric not in COSTS:
+            known = () if column.metric in METRICS else [*METRICS, *{key.metric for key in keys}]
+            near = near_matches(column.metric, known)
+            raise UsageError(
+                f"no run has the metric `{column.metric}`{near or ' (see `calibench list metrics`)'}"
+            )
+        places = {part or "" for k in of_it for part in (k.split, k.calibrator, k.score, k.label)}
+        there = ", ".join(sorted(places - {""}))
+        raise UsageError(
+            f"no run has the column {column} (sets, calibrators, scores and labels: {there})."
+        )

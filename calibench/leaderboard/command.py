@@ -15,7 +15,7 @@ from calibench.ground.output import say
 from calibench.ground.processes import cores
 from calibench.leaderboard.against import add_published, paper_columns
 from calibench.leaderboard.bold import mark_best, no_examples
-from calibench.leaderboard.columns import ANY, COSTS, DEFAULT_COLUMNS, Column
+from calibench.leaderboard.columns import ANY, DEFAULT_COLUMNS, Column, check_columns
 from calibench.leaderboard.examples import TestExamples, examples_of
 from calibench.leaderboard.footer import footer
 from calibench.leaderboard.formats import FORMATS, GRIDS, PROSE, TIDY, write, write_grids
@@ -25,7 +25,7 @@ from calibench.leaderboard.reading import Wanted, read_results
 from calibench.leaderboard.records import Results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.runs import write_output
-from calibench.statistics.number import VAL, Key
+from calibench.statistics.number import VAL
 from calibench.store import add_results_argument
 from calibench.tables.grid import Grid
 from calibench.tables.published import PAPERS
@@ -135,7 +135,7 @@ def leaderboard(
     of_metrics = None if every_number else frozenset(metrics_shown)
     wanted = Wanted(of_metrics, frozenset({VAL} - splits))
     read = read_results(results, wanted=wanted, processes=processes)
-    _check_known(read, [*(asked or ()), by])
+    check_columns([*(asked or ()), by], read.keys)
     tables = build_tables(read, columns, by, same_version=same_version)
     examples = examples_of(read)
     for table in tables:
@@ -146,23 +146,6 @@ def leaderboard(
             add_published(table, against, asked)
     lines = [[*footer(table), *_left_out(read, table)] for table in tables]
     return Leaderboard(tables, read, lines, examples)
-
-
-def _check_known(read: Results, columns: Sequence[Column]) -> None:
-    """Raise a ValueError if no run has a column that the user asked for."""
-    seen: set[Key] = set().union(*(record.values for record in read.records))
-    unknown = [c for c in columns if not any(c.holds(key) for key in seen)]
-    if not read.records or not unknown:
-        return
-    named = {key.metric for key in seen}
-    if unknown[0].metric not in named | set(COSTS):
-        there = f"metrics: {', '.join(METRICS)}"
-    else:
-        of = [key for key in seen if key.metric == unknown[0].metric]
-        places = {k.split for k in of} | {k.calibrator for k in of}
-        places |= {part or "" for k in of for part in (k.score, k.label)}
-        there = f"sets, calibrators, scores and labels: {', '.join(sorted(places - {''}))}"
-    raise ValueError(f"no run has the column {unknown[0]} ({there}).")
 
 
 def _left_out(read: Results, table: Table) -> list[str]:

@@ -96,6 +96,11 @@ class Results:
             for place, of in sorted(reasons.items())
         }
 
+    @property
+    def keys(self) -> set[Key]:
+        """The keys of all numbers of the finished runs."""
+        return set().union(*(record.values for record in self.records))
+
     def add(self, other: Results) -> None:
         """Add the runs of other folders."""
         self.records += other.records

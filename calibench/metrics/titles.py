@@ -65,5 +65,6 @@ class Entry:
 
     @property
     def names(self) -> list[str]:
-        """What a command line may call the class."""
-        return [*filter(None, [self.name]), *self.values]
+        """What a command line may call the class, in small letters."""
+        titles = (title.title.casefold() for title in self.values.values())
+        return [*filter(None, [self.name]), *self.values, *titles]

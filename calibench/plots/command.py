@@ -11,7 +11,7 @@ from calibench.ground.arguments import positive_integer
 from calibench.ground.errors import near_matches
 from calibench.ground.family import load_plugins
 from calibench.ground.output import loading
-from calibench.leaderboard.columns import ANY, Column
+from calibench.leaderboard.columns import ANY, Column, check_columns
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.plots import over_epochs
@@ -150,6 +150,8 @@ def request_of(args: argparse.Namespace, usual_metric: str) -> Request:
     if not every:
         why = "; ".join(results.unfinished.values())
         raise ValueError(f"{why or f'{args.results} holds no finished run'}.")
+    if args.metric and getattr(args, "kind", "") != "curves":  # which are of what was logged
+        check_columns([metric.after(ANY)], results.keys)
     tables = _with_words(every, args.table)
     if not tables:
         titles = ", ".join(table.title for table in every)

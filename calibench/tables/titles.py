@@ -73,6 +73,16 @@ def metric_info(name: str) -> Title:
     return METRICS.get(name) or Title(name, MORE if name.endswith("auroc") else LESS, decimals=4)
 
 
+def metric_named(text: str) -> str:
+    """The name in files of a metric that a user spells as files or tables do: `ece`, `ECE` or `ECE %`.
+
+    What is no metric that is known stays as it is: results may have others.
+    """
+    spelled = text.casefold().removesuffix("%").strip()
+    known = (n for n, title in METRICS.items() if spelled in (n.casefold(), title.title.casefold()))
+    return text if text in METRICS else next(known, text)
+
+
 def add_described(described: Mapping[str, Mapping[str, Any]]) -> None:
     """Add metrics that this package does not know, as results describe them."""
     METRICS.update({name: _title(said) for name, said in described.items() if name not in METRICS})

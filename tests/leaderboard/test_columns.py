@@ -5,7 +5,7 @@ import pytest
 from calibench.leaderboard import Column
 from calibench.leaderboard.table import keys_of
 from calibench.statistics.number import Key
-from calibench.tables.titles import initials, metric_info
+from calibench.tables.titles import METRICS, initials, metric_info
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,16 @@ def test_a_column_is_spelled_and_read_back(text: str, column: Column) -> None:
     assert str(column) == text
 
 
-@pytest.mark.parametrize("text", ["", "@X", "a b", "ece@", "results/"])
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_is_spelled_as_files_or_tables_do(name: str) -> None:
+    title = METRICS[name]
+    for text in (name, title.title, title.label, title.label.lower(), f" {title.title} "):
+        assert Column.parse(text) == Column(name), text
+    binned = name if "/" in title.title else title.title  # a slash stands before a split
+    assert Column.parse(f"{binned}(20) % @X") == Column(name, calibrator="X", n_bins=20)
+
+
+@pytest.mark.parametrize("text", ["", "@X", "ece@", "results/"])
 def test_a_wrong_spelling_is_told(text: str) -> None:
     with pytest.raises(ValueError, match=r"metric\[_bins\]\[:score\]"):
         Column.parse(text)

@@ -120,9 +120,9 @@ def test_nan_is_a_hole_in_its_column_only(tmp_path: Path) -> None:
 
 def test_an_unknown_column_is_told(tmp_path: Path) -> None:
     write(tmp_path, "A", 0.1)
-    with pytest.raises(ValueError, match=r"no run has the column nlll \(metrics: error, nll"):
+    with pytest.raises(ValueError, match="no run has the metric `nlll`; did you mean nll"):
         leaderboard(tmp_path, metrics=["nlll"])
-    with pytest.raises(ValueError, match="no run has the column eec"):
+    with pytest.raises(ValueError, match="no run has the metric `eec`; did you mean ece"):
         leaderboard(tmp_path, sort="eec")
 
 

@@ -44,6 +44,23 @@ def called(*arguments: str) -> int:
 SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "curves"])
+def test_a_metric_that_no_run_has_is_an_error(kind: str, results: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no run has the metric `eec`; did you mean ece"):
+        called(kind, str(results), "-o", str(tmp_path / "x.png"), "--metric", "eec")
+    assert not list(tmp_path.glob("x.*"))
+
+
+def test_a_metric_is_named_as_tables_print_it(results: Path, tmp_path: Path) -> None:
+    drawn = []
+    for text in ("ece", "ECE", "ECE %"):
+        assert (
+            called("bars", str(results / "a"), "-o", str(tmp_path / "x.png"), "--metric", text) == 0
+        )
+        drawn.append((tmp_path / "x.csv").read_text())
+    assert drawn[0] == drawn[1] == drawn[2]
+
+
 @pytest.mark.parametrize("suffix", SIGNATURES)
 def test_the_name_decides_the_format(suffix: str, results: Path, tmp_path: Path) -> None:
     target = tmp_path / f"x{suffix}"

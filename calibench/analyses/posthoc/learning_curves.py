@@ -10,7 +10,7 @@ from calibench.ground.errors import UsageError, near_matches
 from calibench.plots.output import add_output_argument, check_output
 from calibench.plots.style import WIDTHS
 from calibench.statistics.number import RAW
-from calibench.tables.titles import initials, metric_info
+from calibench.tables.titles import initials, metric_info, metric_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
     if not file.is_file():
         said = "`calibench posthoc --sizes 100 300 1000` writes one."
         raise UsageError(f"there is no {file}: {said}")
-    drawn = picture(_read(file, options.metric), options.metric, options.calibrators)
+    metric = metric_named(options.metric)
+    drawn = picture(_read(file, metric), metric, options.calibrators)
     drawn.write(options.output, width=options.width)
     return 0
 

@@ -16,7 +16,7 @@ from calibench.ground.output import loading
 from calibench.ground.processes import cores
 from calibench.metrics import METRIC_CLASSES
 from calibench.predictions.files import FILES_HELP, add_reader_arguments
-from calibench.tables.titles import TEST_METRICS
+from calibench.tables.titles import TEST_METRICS, metric_named
 
 DESCRIPTION = """\
 Fits every calibrator on the validation predictions of every model and scores it on the test predictions: which
@@ -113,7 +113,7 @@ def _metrics(names: list[str]) -> tuple[str, ...]:
     chosen = [name for one in names for name in (TEST_METRICS if one == "all" else (one,))]
     for name in chosen:
         METRIC_CLASSES.check(name)
-    return tuple(dict.fromkeys(chosen))
+    return tuple(dict.fromkeys(map(metric_named, chosen)))
 
 
 def _calibrators(given: str) -> list[str | dict[str, Any]]:
