@@ -33,7 +33,7 @@ from calibench.metrics import (
     SmoothCalibrationError,
     calibration_metrics,
 )
-from calibench.statistics import Verdict
+from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples
 
 torch.set_num_threads(1)
@@ -78,7 +78,7 @@ def unmarked(
         floors = Floors(probs.float(), target, seed=seed)
         for name, metric in metrics(k, names).items():
             metric.update(probs.float(), target)
-            verdict = Verdict.of(floors.numbers(metric, float(metric.compute())))
+            verdict = floors.judged(metric, Number(Key(name), float(metric.compute()))).verdict
             found[name] += verdict is not None and not verdict.marked
     return {name: number / models for name, number in found.items()}
 
@@ -95,14 +95,13 @@ def coverage(n: int, k: int, off: float, sets: int, resamples: int = 400) -> dic
         panel = calibration_metrics(k, (15,))
         panel.update(preds=log_probs.exp(), target=target, log_probs=log_probs)
         own = {name: float(value) for name, value in panel.compute().items()}
-        bins = {name: getattr(panel[name], "n_bins", None) for name in own}
-        drawn = replicates(log_probs, target, bins.items(), Resamples(n, resamples))
-        for (name, _), of in drawn.items():
-            low, high = interval(own[name], of, 0.0, np.inf)
-            assert low is not None
-            assert high is not None
-            values.setdefault(name, []).append(own[name])
-            ends.setdefault(name, []).append((low, high))
+        keys = [Key(name, n_bins=getattr(panel[name], "n_bins", None)) for name in own]
+        drawn = replicates(log_probs, target, keys, Resamples(n, resamples))
+        for key, of in drawn.items():
+            found = interval(own[key.metric], of, 0.0, np.inf)
+            assert found is not None
+            values.setdefault(key.metric, []).append(own[key.metric])
+            ends.setdefault(key.metric, []).append(found)
     return {
         name: float(np.mean([low <= np.mean(values[name]) <= high for low, high in of]))
         for name, of in ends.items()

@@ -18,6 +18,7 @@ import torch
 
 from calibench import metrics as M
 from calibench.evaluation.floors import Floors
+from calibench.statistics.number import Key, Number
 
 torch.set_num_threads(1)
 
@@ -60,10 +61,10 @@ def main(arguments: list[str] | None = None) -> None:
             metric.update(logits.softmax(1), target)
             return float(metric.compute())
 
-        value = scored()
+        value = Number(Key(metric.name), scored())
         alone = seconds(scored, options.repeats)
         floor = seconds(
-            lambda m=metric, v=value: Floors(probs, target).numbers(m, v), options.repeats
+            lambda m=metric, v=value: Floors(probs, target).judged(m, v), options.repeats
         )  # type: ignore[misc]
         print(f"{metric.title:14s} {1e3 * alone:9.2f} {1e3 * floor:9.1f} {floor / alone:7.1f}")
 

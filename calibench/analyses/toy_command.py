@@ -97,15 +97,17 @@ def picture(found: Sequence[Correlation]) -> Figure:
 def table_of(found: Sequence[Correlation]) -> Grid:
     """The correlation of each error and measure at the best point of the grid, on the mean over runs."""
     from calibench.analyses.toy import ERRORS, MEASURES, PUBLISHED
-    from calibench.tables.grid import Grid, Number, headings
+    from calibench.tables.grid import Grid, PrintedNumber, headings
 
     runs = {one.run for one in found}
     diverged = {one.run for one in found if math.isnan(one.pearson)}
     kept, best, none = len(runs - diverged), best_points(found), (math.nan, math.nan)
-    rows: list[list[Number | str]] = []
+    rows: list[list[PrintedNumber | str]] = []
     for error in ERRORS:
         values = [best.get((error, measure), none) for measure in MEASURES]
-        texts = [Number(f"{mean:.3f}", f"{std:.3f}" if kept > 1 else "") for mean, std in values]
+        texts = [
+            PrintedNumber(f"{mean:.3f}", f"{std:.3f}" if kept > 1 else "") for mean, std in values
+        ]
         rows.append([error, *texts])
     rows.append(["published", *(f"{PUBLISHED[measure]:.3f}" for measure in MEASURES)])
     left_out = f"left out: {len(diverged)} of {len(runs)} networks diverged at this learning rate"

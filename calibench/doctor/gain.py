@@ -35,10 +35,7 @@ class Gain(NamedTuple):
         if not math.isfinite(mean):
             return cls(mean, math.nan, math.nan)
         drawn = Resamples(len(gains)).counts @ gains / len(gains)
-        low, high = interval(mean, drawn, -math.inf, math.inf)
-        assert low is not None
-        assert high is not None
-        return cls(mean, low, high)
+        return cls(mean, *(interval(mean, drawn, -math.inf, math.inf) or (math.nan, math.nan)))
 
     def __str__(self) -> str:
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"

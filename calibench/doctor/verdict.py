@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from calibench.doctor.examples import LabelledExamples
-from calibench.evaluation.floors import Floors, Numbers
+from calibench.evaluation.floors import Floors
 from calibench.metrics.cells import TopLabelError
 from calibench.metrics.equal_width_error import EqualWidthError
 from calibench.metrics.kuiper_error import KuiperError
+from calibench.statistics.number import Key, Number
 from calibench.tables.sentences import sentence
 
 _N_BINS = 15  # of the ECE that is named beside the verdict
@@ -22,12 +23,12 @@ def numbers(examples: LabelledExamples) -> str:
     ece = _measured(examples, EqualWidthError(_N_BINS))
     return (
         f"{examples.shape}; mean confidence {100 * float(examples.confidence.mean()):.1f} %, "
-        f"accuracy {100 * examples.accuracy:.1f} %, ECE {100 * (ece['value'] or 0):.1f} points "
-        f"({_N_BINS} bins; floor {100 * (ece['floor'] or 0):.1f})"
+        f"accuracy {100 * examples.accuracy:.1f} %, ECE {100 * ece.value:.1f} points "
+        f"({_N_BINS} bins; floor {100 * (ece.verdict.floor if ece.verdict else 0):.1f})"
     )
 
 
-def _measured(examples: LabelledExamples, error: TopLabelError) -> Numbers:
+def _measured(examples: LabelledExamples, error: TopLabelError) -> Number:
     # A single column is the largest one, and right where its number, 0, is the target.
     column = examples.confidence.clamp(0, 1).float().unsqueeze(1)
-    return Floors(column, (~examples.correct).long()).measured(error)
+    return Floors(column, (~examples.correct).long()).measured(error, Key(""))

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from calibench.evaluation.posterior_scores import PosteriorScores
     from calibench.evaluation.scoring import (
         OOD_SCORES,
-        Row,
         evaluate,
         evaluate_ood,
         fit_calibrator,
@@ -24,16 +23,17 @@ if TYPE_CHECKING:
         posterior_confidence,
         posterior_values,
     )
-    from calibench.statistics.number import RAW
+    from calibench.statistics.number import RAW, Key, Number
 
 __all__ = [
     "OOD_SCORES",
     "RAW",
     "Evaluation",
+    "Key",
+    "Number",
     "PosteriorConfidence",
     "PosteriorScores",
     "Report",
-    "Row",
     "deep_ensemble",
     "default_calibrators",
     "evaluate",

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.evaluation.scoring import OOD_SCORES, Row
+from calibench.evaluation.scoring import OOD_SCORES
 from calibench.ground.threads import one_thread
 from calibench.metrics.cells import ErrorOfCells
 from calibench.metrics.detection import SCORES
@@ -25,13 +26,12 @@ from calibench.metrics.resampled_cells import ResampledCells
 from calibench.metrics.score_sums import scores_of_examples
 from calibench.runs import Predictions
 from calibench.statistics import LEVEL
+from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples, weighted_means
 from calibench.tables.bold import with_best
 from calibench.tables.titles import metric_info
 
 Floats = npt.NDArray[np.float64]
-Ends = tuple[float, float] | tuple[None, None]
-Place = tuple[str, int | None]  # a metric of one labelled set, and its number of bins
 
 MEANS = ("error", "nll", "brier")
 RESAMPLED = (*MEANS, *dict.fromkeys(name for name, _, _ in errors([1])))
@@ -43,10 +43,10 @@ _CELLS_CHUNK = 128  # of what cells hold, which bounds its memory
 def replicates(
     log_probs: Tensor,
     target: Tensor,
-    wanted: Iterable[Place],
+    wanted: Iterable[Key],
     resamples: Resamples,
     probs: Tensor | None = None,
-) -> dict[Place, Floats]:
+) -> dict[Key, Floats]:
     """Replicates: the metrics of every resampled test set.
 
     Each calibration error has the cells of the whole set, re-weighted: the bins of equal mass and the kernel of
@@ -55,42 +55,41 @@ def replicates(
     Args:
         log_probs: Log-probabilities (N, K).
         target: Class indices (N,).
-        wanted: Names of metrics with their numbers of bins, None for those without; those that are not in `RESAMPLED`
-            are left out.
+        wanted: Keys of metrics; those that are not in `RESAMPLED` are left out.
         resamples: The resampled test sets.
         probs: The probabilities themselves, where they are known.
 
     Returns:
         (n_resamples,) values of each.
     """
-    places = [place for place in dict.fromkeys(wanted) if place[0] in RESAMPLED]
+    keys = [key for key in dict.fromkeys(wanted) if key.metric in RESAMPLED]
     probs = log_probs.exp() if probs is None else probs
     wrong = (first_largest(probs) != target).double()
     values = {"error": wrong, **scores_of_examples(log_probs, target)}
-    means = {place: values[place[0]] for place in places if place[0] in values}
-    n_bins = sorted({number for _, number in places if number is not None})
+    means = {key: values[key.metric] for key in keys if key.metric in values}
+    n_bins = sorted({key.n_bins for key in keys if key.n_bins is not None})
     formulas = {(name, number): error for name, number, error in errors(n_bins)}
-    asked = {place: formulas[place] for place in places if place in formulas}
+    asked = {key: formulas[of] for key in keys if (of := (key.metric, key.n_bins)) in formulas}
     return mean_replicates(means, resamples) | error_replicates(asked, probs, target, resamples)
 
 
 def error_replicates(
-    formulas: Mapping[Place, ErrorOfCells], probs: Tensor, target: Tensor, resamples: Resamples
-) -> dict[Place, Floats]:
-    """Replicates (R,) of calibration errors of probabilities (N, K), by place."""
+    formulas: Mapping[Key, ErrorOfCells], probs: Tensor, target: Tensor, resamples: Resamples
+) -> dict[Key, Floats]:
+    """Replicates (R,) of calibration errors of probabilities (N, K), by key."""
     correct, labels = top_label(probs, target)[1], torch.arange(probs.shape[1])
-    resampled: dict[Place, ResampledCells] = {}
-    for place, error in formulas.items():
+    resampled: dict[Key, ResampledCells] = {}
+    for key, error in formulas.items():
         if cells := error.cells(probs):
             hit = correct if cells.value.ndim == 1 else target.unsqueeze(1) == labels
-            resampled[place] = ResampledCells(cells, hit)
-    parts: dict[Place, list[Floats]] = {place: [] for place in resampled}
+            resampled[key] = ResampledCells(cells, hit)
+    parts: dict[Key, list[Floats]] = {key: [] for key in resampled}
     with one_thread():
         for counts in resamples.chunks(_CELLS_CHUNK) if resampled else ():
             by_example = np.ascontiguousarray(counts.T, dtype=np.float64)
-            for place, cells_of_set in resampled.items():
-                parts[place].append(cells_of_set.errors(formulas[place], by_example))
-    return {place: np.concatenate(values) for place, values in parts.items()}
+            for key, cells_of_set in resampled.items():
+                parts[key].append(cells_of_set.errors(formulas[key], by_example))
+    return {key: np.concatenate(values) for key, values in parts.items()}
 
 
 def _columns(values: Iterable[Tensor]) -> Floats:
@@ -107,16 +106,16 @@ def _chunks(resamples: Resamples, examples: int = 0) -> Iterator[Floats]:
 
 def posterior_replicates(
     log_probs: Tensor, predictions: Predictions, resamples: Resamples
-) -> dict[Place, Floats]:
+) -> dict[Key, Floats]:
     """Replicates of the metrics against known class distributions; empty if none are known."""
     if predictions.posterior is None:
         return {}
     values = posterior_values(log_probs, torch.from_numpy(predictions.posterior))
-    return mean_replicates({(name, None): of for name, of in values.items()}, resamples)
+    return mean_replicates({Key(name): of for name, of in values.items()}, resamples)
 
 
-def mean_replicates(values: Mapping[Place, Tensor], resamples: Resamples) -> dict[Place, Floats]:
-    """Replicates (R,) of means over examples, given each example's values (N,), by place."""
+def mean_replicates(values: Mapping[Key, Tensor], resamples: Resamples) -> dict[Key, Floats]:
+    """Replicates (R,) of means over examples, given each example's values (N,), by key."""
     if not values:
         return {}
     columns = _columns(values.values())
@@ -151,27 +150,33 @@ def _auroc(
     return np.concatenate(parts)
 
 
-def summarised(rows: Iterable[Row], num_classes: int | None = None) -> list[Row]:
-    """Replace `replicates` by the ends of a 95 % interval, `low` and `high`, and `best`.
+def summarised(
+    numbers: Iterable[Number], replicates: Mapping[Key, Floats], num_classes: int | None = None
+) -> list[Number]:
+    """The numbers with 95 % intervals, and whether each is among the best (see `interval` and `with_best`).
 
-    See `interval`. Rows without replicates have no ends, values that are not finite the ends None. `best` is that of
-    `with_best`.
+    Args:
+        numbers: The numbers of one or more models.
+        replicates: Their values on the same resampled sets, (R,) each, by key.
+        num_classes: Number of classes; None if what the accuracy alone says is not known.
     """
-    return [_summarised(row) for row in with_best(rows, num_classes)]
+    return [
+        _with_interval(number, replicates[number.key]) if number.key in replicates else number
+        for number in with_best(numbers, replicates, num_classes)
+    ]
 
 
-def _summarised(row: Row) -> Row:
-    plain = {key: value for key, value in row.items() if key != "replicates"}
-    if "replicates" not in row:
-        return plain
-    if not math.isfinite(row["value"]):
-        return {**plain, "low": None, "high": None}
-    info = metric_info(row["metric"])
-    low, high = interval(row["value"], row["replicates"], info.smallest, info.largest)
-    return {**plain, "low": low, "high": high}
+def _with_interval(number: Number, replicates: Floats) -> Number:
+    if not math.isfinite(number.value):
+        return number
+    info = metric_info(number.key.metric)
+    ends = interval(number.value, replicates, info.smallest, info.largest)
+    return replace(number, interval=ends)
 
 
-def interval(value: float, replicates: Floats, smallest: float, largest: float) -> Ends:
+def interval(
+    value: float, replicates: Floats, smallest: float, largest: float
+) -> tuple[float, float] | None:
     """The 95 % bootstrap interval of a metric: of its expected plug-in value at this number of examples.
 
     [v - (q97.5 - mean), v - (q2.5 - mean)] with the quantiles and the mean of the replicates. A calibration error is
@@ -183,9 +188,12 @@ def interval(value: float, replicates: Floats, smallest: float, largest: float) 
         replicates: Its values on resampled sets, (R,).
         smallest: Of the metric's range, which the interval is cut to.
         largest: Of the metric's range.
+
+    Returns:
+        Its ends; None where they are not finite.
     """
     low, high = np.quantile(replicates, [LEVEL / 2, 1 - LEVEL / 2]) - replicates.mean()
     ends = float(value - high), float(value - low)
     if not np.isfinite(ends).all():
-        return None, None
+        return None
     return max(smallest, min(value, ends[0])), min(largest, max(value, ends[1]))

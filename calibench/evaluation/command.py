@@ -12,13 +12,13 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from calibench.calibrators import Calibrator
-from calibench.evaluation.bootstrap import summarised
+from calibench.evaluation.bootstrap import Floats, summarised
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import Evaluation, Watch
 from calibench.evaluation.fitting import check_fittable
 from calibench.evaluation.of_pairs import evaluate_pairs
-from calibench.evaluation.scoring import Row, fit_calibrator
+from calibench.evaluation.scoring import fit_calibrator
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
 from calibench.ground.family import load_plugins
@@ -26,7 +26,7 @@ from calibench.predictions.files import Reader, further_sets
 from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.predictions.together import check_together, labelled_as, short_names, with_posterior
 from calibench.runs import FORMAT, Predictions, json_bytes, write_output
-from calibench.statistics.number import RAW
+from calibench.statistics.number import RAW, Key, Number
 from calibench.tables.csv_text import csv_text
 from calibench.tables.evaluation import CSV_COLUMNS, sheets
 from calibench.tables.grid import Grid
@@ -44,13 +44,18 @@ class Result:
     labels: Mapping[str, int]
     posterior: str
     fitted: Mapping[str, Any]
-    rows: Sequence[Row]
+    numbers: Sequence[Number]
     unavailable: Mapping[str, str]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The numbers as rows of a file, with their model even where there is only one."""
+        return [{"model": number.key.model, **number.to_dict()} for number in self.numbers]
 
     @property
     def sheets(self) -> list[Grid]:
         """The tables."""
-        return sheets(self.rows, self.options.metrics)
+        return sheets(self.numbers, self.options.metrics)
 
     def markdown(self) -> str:
         """The tables and the footer as Markdown."""
@@ -68,7 +73,7 @@ class Result:
     @property
     def verdicts(self) -> list[str]:
         """One sentence for each row of each table: whether it can be told from calibrated."""
-        return sentences(self.rows, self.labels)
+        return sentences(self.numbers, self.labels)
 
     @property
     def footer(self) -> str:
@@ -107,7 +112,7 @@ class Result:
             "posterior": self.posterior,
             "calibrators": dict(self.fitted),
             "unavailable": dict(self.unavailable),
-            "rows": list(self.rows),
+            "rows": self.rows,
             "verdicts": self.verdicts,
         }
 
@@ -176,7 +181,8 @@ def _evaluated(
 ) -> Result:
     for sets in models.values() if evaluation.calibrators else ():
         check_fittable(sets["val"])
-    rows: list[Row] = []
+    numbers: list[Number] = []
+    replicates: dict[Key, Floats] = {}
     fitted: dict[str, Any] = {}
     lacking: dict[str, str] = {}
     for model, sets in models.items():
@@ -185,14 +191,15 @@ def _evaluated(
                 sets, bootstrap=options.bootstrap, jobs=options.jobs,
                 score_val=_every_number(options), watch=watch,
             )  # fmt: skip
-        rows += [{"model": model, **row} for row in report.rows]
+        numbers += [number.at(model=model) for number in report.numbers]
+        replicates |= {key._replace(model=model): of for key, of in report.replicates.items()}
         fitted[model] = report.calibrators
         lacking |= report.unavailable
     first = next(iter(models.values()))
     sizes = {name: part.examples for name, part in first.items()}
     labels = {name: len(part.target) for name, part in first.items()}
     posterior = str(first["test"].metadata.get("posterior", ""))
-    found = summarised(rows, first["test"].logits.shape[1])
+    found = summarised(numbers, replicates, first["test"].logits.shape[1])
     return Result(options, sizes, labels, posterior, fitted, found, lacking)
 
 
@@ -214,9 +221,9 @@ def _of_pairs(
     report = evaluate_pairs(
         pairs, n_bins=options.n_bins, metrics=metrics, bootstrap=options.bootstrap
     )
-    rows = [{"model": "model", **row} for row in report.rows]
+    numbers = [number.at(model="model") for number in report.numbers]
     sizes = {"test": len(pairs)}
-    return Result(options, sizes, sizes, "", {}, rows, report.unavailable)
+    return Result(options, sizes, sizes, "", {}, numbers, report.unavailable)
 
 
 _STAGES = ("fit", "score", "resample", "done")

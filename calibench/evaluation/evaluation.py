@@ -13,7 +13,6 @@ from torch import Tensor
 from calibench.calibrators import AdaptiveTemperatureScaling, Calibrator, TemperatureScaling
 from calibench.evaluation.bootstrap import (
     Floats,
-    Place,
     mean_replicates,
     ood_replicates,
     posterior_replicates,
@@ -22,21 +21,20 @@ from calibench.evaluation.bootstrap import (
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.fitting import Fitting, fittings
 from calibench.evaluation.labelled_set import LabelledSet, blocks_of
-from calibench.evaluation.labels import label_replicates, label_rows, labels_without_rank
+from calibench.evaluation.labels import label_numbers, label_replicates, labels_without_rank
 from calibench.evaluation.priors import check_priors, corrected
 from calibench.evaluation.scoring import (
-    Row,
-    labelled_rows,
-    ood_rows,
-    posterior_rows,
+    labelled_numbers,
+    ood_numbers,
+    posterior_numbers,
     predicted_log_probabilities,
-    reference_rows,
+    reference_numbers,
 )
-from calibench.evaluation.whole_set import Refinement, Scored
+from calibench.evaluation.whole_set import OfExamples, Refinement, Scored
 from calibench.ground.arguments import numbers_of_bins
 from calibench.ground.threads import in_threads
 from calibench.runs import Predictions
-from calibench.statistics.number import RAW, Key
+from calibench.statistics.number import RAW, TEST, Key, Number
 from calibench.statistics.resamples import Resamples
 from calibench.tables.evaluation import sheets
 from calibench.tables.markdown import markdown
@@ -65,29 +63,35 @@ class Report:
     """Report of an evaluation: every number of a run.
 
     Attributes:
-        rows: Tidy rows, as `evaluate` gives them.
+        numbers: The numbers, as `evaluate` gives them.
         calibrators: The fitted parameters of each calibrator.
         unavailable: Sets and metrics that are missing, with the reason.
+        replicates: Values of the numbers on resampled sets, (R,) each, by key; empty without a bootstrap.
     """
 
-    rows: list[Row]
+    numbers: list[Number]
     calibrators: dict[str, dict[str, Any]]
     unavailable: dict[str, str] = field(default_factory=dict)
+    replicates: dict[Key, Floats] = field(default_factory=dict, repr=False)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The numbers as tidy rows, for files and data frames."""
+        return [number.to_dict() for number in self.numbers]
 
     def value(
         self, metric: str, *, split: str = "test", calibrator: str = RAW, label: str | None = None
     ) -> float:
         """One number, that of the first number of bins or of the first score; KeyError if it is not there."""
-        for row in self.rows:
-            place = (row["metric"], row["split"], row["calibrator"], row.get("label"))
-            if place == (metric, split, calibrator, label):
-                return float(row["value"])
+        asked = Key(metric, split, calibrator, label=label)
+        for number in self.numbers:
+            if number.key._replace(n_bins=None, score=None) == asked:
+                return number.value
         raise KeyError(f"no {metric} of {split} after {calibrator}")
 
     def __str__(self) -> str:
         """The tables that `calibench evaluate` shows, as Markdown."""
-        rows = [{"model": "", **row} for row in self.rows]
-        return "\n".join(map(markdown, sheets(rows)))
+        return "\n".join(map(markdown, sheets(self.numbers)))
 
 
 @dataclass
@@ -155,18 +159,25 @@ class Evaluation:
         """
         fitted = self.fittings(sets)
 
-        def variant(name: str) -> list[Row]:
+        def variant(name: str) -> tuple[list[Number], dict[Key, Floats]]:
             if name in fitted:
                 watch(name, "fit")
                 fitted[name].fit(sets["val"])
             told = partial(watch, name)
-            found = self._scored(sets, fitted.get(name), bootstrap, told, score_val=score_val)
-            return [{**row, "calibrator": name} for row in found]
+            found, drawn = self._scored(
+                sets, fitted.get(name), bootstrap, told, score_val=score_val
+            )
+            of_name = {key._replace(calibrator=name): values for key, values in drawn.items()}
+            return [number.at(calibrator=name) for number in found], of_name
 
-        rows = [row for found in in_threads(variant, [RAW, *fitted], jobs) for row in found]
+        numbers: list[Number] = []
+        replicates: dict[Key, Floats] = {}
+        for found, drawn in in_threads(variant, [RAW, *fitted], jobs):
+            numbers += found
+            replicates |= drawn
         parameters = {name: one.parameters_dict() for name, one in fitted.items()}
         lacking = self._lacking(sets) | labels_without_rank([sets["test"]])
-        return Report(rows, parameters, {**(unavailable or {}), **lacking})
+        return Report(numbers, parameters, {**(unavailable or {}), **lacking}, replicates)
 
     def _lacking(self, sets: Mapping[str, Predictions]) -> dict[str, str]:
         """Metrics that cannot be computed, with the reason."""
@@ -178,14 +189,14 @@ class Evaluation:
 
         return lacking | unavailable_metrics(blocks_of(self.metrics), sets)
 
-    def _further_rows(
-        self, labelled: LabelledSet, known: list[Row], val: Scored | None
-    ) -> list[Row]:
+    def _further(
+        self, labelled: LabelledSet, known: list[Number], val: Scored | None
+    ) -> list[OfExamples]:
         if not self.metrics:
             return []
-        from calibench.evaluation.further_metrics import further_rows  # torchmetrics: 5 s
+        from calibench.evaluation.further_metrics import further_numbers  # torchmetrics: 5 s
 
-        return further_rows(labelled, blocks_of(self.metrics), known, val)
+        return further_numbers(labelled, blocks_of(self.metrics), known, val)
 
     def _scored(
         self,
@@ -195,84 +206,77 @@ class Evaluation:
         watch: Callable[[str], None],
         *,
         score_val: bool,
-    ) -> list[Row]:
+    ) -> tuple[list[Number], dict[Key, Floats]]:
+        """The numbers of all sets, and their replicates."""
         watch("score")
         scored = fitted.log_probabilities if fitted else predicted_log_probabilities
         log_probs = {name: scored(predictions) for name, predictions in sets.items()}
-        rows = self._rows(sets, log_probs, raw=fitted is None, score_val=score_val)
+        found = self._numbers(sets, log_probs, raw=fitted is None, score_val=score_val)
+        replicates: dict[Key, Floats] = {}
         if bootstrap:
             watch("resample")
-            self._add_replicates(rows, sets, log_probs, bootstrap)
-        for row in rows:
-            row.pop("of_examples", None)
+            replicates = self._replicates(found, sets, log_probs, bootstrap)
         watch("done")
-        return rows
+        return [number for number, _ in found], replicates
 
-    def _rows(
+    def _numbers(
         self,
         sets: Mapping[str, Predictions],
         log_probs: Mapping[str, Tensor],
         *,
         raw: bool,
         score_val: bool,
-    ) -> list[Row]:
-        rows: list[Row] = []
+    ) -> list[OfExamples]:
+        every: list[OfExamples] = []
         val = (log_probs["val"], torch.from_numpy(sets["val"].target)) if "val" in sets else None
         for name, predictions in sets.items():
-            label = {"split": predictions.split or name, "calibrator": RAW}
-            found: list[Row] = []
+            numbers: list[Number] = []
+            further: list[OfExamples] = []
             if predictions.kind in LABELLED and (score_val or name != "val"):
                 target = torch.from_numpy(predictions.target)
                 labelled = LabelledSet.of(predictions, log_probs[name], target)
-                found += labelled.rows(labelled_rows, n_bins=self.n_bins)
+                numbers += labelled.numbers(labelled_numbers, n_bins=self.n_bins)
                 if self.reference:
-                    found += labelled.rows(reference_rows, n_bins=self.n_bins)
-                found += posterior_rows(log_probs[name], predictions)
+                    numbers += labelled.numbers(reference_numbers, n_bins=self.n_bins)
+                numbers += posterior_numbers(log_probs[name], predictions)
                 if raw and name == "test":
-                    found += LEADING.rows((log_probs[name], target), None)
-                of_others = None if name == "val" else val
-                found += self._further_rows(labelled, found, of_others)
-                found += label_rows(log_probs[name], predictions, n_bins=self.n_bins)
+                    further += LEADING.numbers((log_probs[name], target), None)
+                known = [*numbers, *(number for number, _ in further)]
+                further += self._further(labelled, known, None if name == "val" else val)
+            found: list[OfExamples] = [*((number, None) for number in numbers), *further]
+            if further or numbers:
+                of_labels = label_numbers(log_probs[name], predictions, n_bins=self.n_bins)
+                found += [(number, None) for number in of_labels]
             if predictions.kind in OUTSIDE:
-                found += ood_rows(log_probs["test"], log_probs[name])
-            rows += [{**label, **row} for row in found]
-        return rows
+                found += [(n, None) for n in ood_numbers(log_probs["test"], log_probs[name])]
+            split = predictions.split or name
+            every += [(number.at(split=split), values) for number, values in found]
+        return every
 
-    def _add_replicates(
+    def _replicates(
         self,
-        rows: list[Row],
+        scored: Sequence[OfExamples],
         sets: Mapping[str, Predictions],
         log_probs: Mapping[str, Tensor],
         n_resamples: int,
-    ) -> None:
+    ) -> dict[Key, Floats]:
         inside = Resamples.of(sets["test"], n_resamples)
         found: dict[Key, Floats] = {}
         for name, predictions in sets.items():
             split = predictions.split or name
             drawn = Resamples.of(predictions, n_resamples)
+            of_set: dict[Key, Floats] = {}
             if predictions.kind in LABELLED and name != "val":
                 target = torch.from_numpy(predictions.target)
-                own = [(row["metric"], row.get("n_bins")) for row in rows if row["split"] == split]
-                of_set = replicates(log_probs[name], target, own, drawn)
+                own = [(n.key._replace(split=TEST), of) for n, of in scored if n.key.split == split]
+                asked = (key for key, _ in own if key.label is None)
+                of_set |= replicates(log_probs[name], target, asked, drawn)
                 of_set |= posterior_replicates(log_probs[name], predictions, drawn)
-                of_set |= mean_replicates(_of_examples(rows, split), drawn)
-                found |= {Key(metric, split, n_bins=n): v for (metric, n), v in of_set.items()}
-                of_labels = label_replicates(log_probs[name], predictions, drawn, self.n_bins)
-                for (metric, n, label), values in of_labels.items():
-                    found[Key(metric, split, n_bins=n, label=label)] = values
+                of_set |= mean_replicates({k: of for k, of in own if of is not None}, drawn)
+                of_set |= label_replicates(log_probs[name], predictions, drawn, self.n_bins)
             if predictions.kind in OUTSIDE:
                 outside = Resamples.of(predictions, n_resamples, seed=1)
                 auroc = ood_replicates(log_probs["test"], log_probs[name], inside, outside)
-                found |= {Key(AUROC, split, score=score): v for score, v in auroc.items()}
-        for row in rows:
-            if Key.of(row) in found:
-                row["replicates"] = found[Key.of(row)]
-
-
-def _of_examples(rows: Sequence[Row], split: str) -> dict[Place, Tensor]:
-    """Values (N,) of the metrics of a set that are means over its examples, by their place."""
-    return {
-        (row["metric"], row.get("n_bins")): row["of_examples"]
-        for row in rows
-        if "of_examples" in row and row["split"] == split
-    }
+                of_set |= {Key(AUROC, score=score): values for score, values in auroc.items()}
+            found |= {key._replace(split=split): values for key, values in of_set.items()}
+        return {n.key: found[n.key] for n, _ in scored if n.key in found}

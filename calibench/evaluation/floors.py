@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
@@ -20,10 +21,11 @@ from torch import Tensor
 from calibench.ground.threads import one_thread
 from calibench.metrics.cells import Cells, ErrorOfCells
 from calibench.metrics.labelled import top_label
+from calibench.statistics import Verdict
+from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
 
 Floats = npt.NDArray[np.float64]
-Numbers = dict[str, float | None]
 
 FEWEST = 99  # draws, however many examples: the smallest p-value is then 0.01
 _LABELS = 20_000_000  # draws x examples that are drawn one by one: 2,000 draws of 10,000 examples
@@ -51,12 +53,12 @@ class Floors:
         """Floors of top-label errors, given confidences (N,) and whether each was right (N,)."""
         return cls(*as_two_columns(confidence, correct), seed=seed)
 
-    def measured(self, error: ErrorOfCells) -> Numbers:
-        """`numbers` of a calibration error, with its value on this set."""
+    def measured(self, error: ErrorOfCells, key: Key) -> Number:
+        """A calibration error of this set, with its verdict."""
         if len(self._target) == 0:
-            return {"value": math.nan}
+            return Number(key, math.nan)
         cells = self._known_cells(error)
-        return self._numbers(error, cells, self._value(error, cells))
+        return self._judged(error, cells, Number(key, self._value(error, cells)))
 
     def value(self, error: ErrorOfCells) -> float:
         """A calibration error of this set, without its floor."""
@@ -66,21 +68,17 @@ class Floors:
         count, total, hits = cells.sums(self._hit(cells))
         return float(error.of_cells(count, total, hits.unsqueeze(0)))
 
-    def numbers(self, metric: object, value: float) -> Numbers:
-        """The numbers of a row: the value, and what a calibration error has beside it.
+    def judged(self, metric: object, number: Number) -> Number:
+        """A number with its verdict, if its metric is a calibration error.
 
         Args:
             metric: The metric, with its arguments.
-            value: Its value on this set.
-
-        Returns:
-            `value`; of a calibration error also `floor` and `p`, and of a top-label one `overconfidence`, the mean
-            confidence less the accuracy. `floor` and `p` are None where a value or a floor is not finite.
+            number: Its value on this set.
         """
         if len(self._target) == 0 or not isinstance(metric, ErrorOfCells):
-            return {"value": value}
+            return number
         cells = metric.cells(self._probs)
-        return {"value": value} if cells is None else self._numbers(metric, cells, value)
+        return number if cells is None else self._judged(metric, cells, number)
 
     def of_calibrated(self, metric: ErrorOfCells) -> Floats:
         """Values of a calibration error for calibrated models with these probabilities, (draws,).
@@ -132,13 +130,13 @@ class Floors:
             labels[start : start + step] = _inverted(below[:, :-1], drawn)
         return torch.from_numpy(labels)
 
-    def _numbers(self, error: ErrorOfCells, cells: Cells, value: float) -> Numbers:
-        numbers = {"value": value, **verdict_of(value, self._of_calibrated(error, cells))}
-        if cells.value.ndim > 1:
-            return numbers
-        confidence, correct = self._top_label
-        excess = float(confidence.double().mean() - correct.double().mean())
-        return {**numbers, "overconfidence": excess}
+    def _judged(self, error: ErrorOfCells, cells: Cells, number: Number) -> Number:
+        verdict = verdict_of(number.value, self._of_calibrated(error, cells))
+        if verdict and cells.value.ndim == 1:
+            confidence, correct = self._top_label
+            excess = float(confidence.double().mean() - correct.double().mean())
+            verdict = verdict._replace(overconfidence=excess)
+        return replace(number, verdict=verdict)
 
     def _known_cells(self, error: ErrorOfCells) -> Cells:
         cells = error.cells(self._probs)
@@ -175,11 +173,11 @@ def _inverted(below: Floats, drawn: Floats) -> npt.NDArray[np.integer]:
     return labels
 
 
-def verdict_of(value: float, of_calibrated: Floats) -> Numbers:
-    """`floor` and `p` of a value, given those of calibrated models; None where one of them is not finite."""
+def verdict_of(value: float, of_calibrated: Floats) -> Verdict | None:
+    """The verdict on a value, given those of calibrated models; None where one of them is not finite."""
     if not (np.isfinite(value) and np.isfinite(of_calibrated).all()):
-        return {"floor": None, "p": None}
-    return {"floor": float(of_calibrated.mean()), "p": p_value(value, of_calibrated)}
+        return None
+    return Verdict(float(of_calibrated.mean()), p_value(value, of_calibrated))
 
 
 def affordable(draws: int, examples: int) -> int:

@@ -13,8 +13,8 @@ from torchmetrics import Metric, MetricCollection
 from calibench import metrics
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.labelled_set import LabelledSet, MetricBlock, blocks_of
-from calibench.evaluation.scoring import Row, name_and_bins, unsynchronised, update_metrics
-from calibench.evaluation.whole_set import Scored, WholeSetMetric
+from calibench.evaluation.scoring import key_of, unsynchronised, update_metrics
+from calibench.evaluation.whole_set import OfExamples, Scored, WholeSetMetric
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.imports import loaded_class
 from calibench.ground.lazily import load
@@ -22,6 +22,7 @@ from calibench.metrics import METRIC_CLASSES, TABLE, CalibrationMetric
 from calibench.metrics.top_label import PairMetric
 from calibench.predictions.pairs import NEEDS_ALL
 from calibench.runs import Predictions
+from calibench.statistics.number import Number
 from calibench.tables.titles import add_described
 
 
@@ -73,47 +74,47 @@ def blocks_named(names: Sequence[str], *, of_pairs: bool = False) -> list[dict[s
     return [dict(block) for block in blocks]
 
 
-def further_rows(
+def further_numbers(
     labelled: LabelledSet,
     blocks: Sequence[MetricBlock],
-    known: Sequence[Row] = (),
+    known: Sequence[Number] = (),
     val: Scored | None = None,
-) -> list[Row]:
-    """Rows of further metrics, one for each number; that of a class has its name as `label`.
+) -> list[OfExamples]:
+    """Numbers of further metrics; that of a class has its name as `label`.
 
-    Those of a metric of a whole set have the values `of_examples` of which they are means.
+    Those of a metric of a whole set come with the values of the examples of which they are means.
 
     Args:
         labelled: The set.
         blocks: `{class_path, init_args}` of each metric; `num_classes` and `class_counts` are the set's own.
-        known: Rows of which no second one is wanted.
+        known: Numbers of which no second one is wanted.
         val: The validation set, after the same calibrator; None if there is none, or it is scored itself.
 
     Raises:
         UsageError: If a metric refuses its arguments or the set, or its values are neither numbers nor one a class.
     """
-    there = {_place(row) for row in known}
+    there = {number.key._replace(label=None) for number in known}
     counts, k = labelled.class_counts, labelled.log_probs.shape[1]
     able = [block for block in blocks if not _lacking(block, counts, has_val=val is not None)]
     of_it = {"num_classes": k, "class_counts": counts}
-    rows = [row for block in able for row in _rows(_built(block, of_it), labelled, val)]
-    return [row for row in rows if _place(row) not in there]
+    found = [one for block in able for one in _of_metric(_built(block, of_it), labelled, val)]
+    return [one for one in found if one[0].key._replace(label=None) not in there]
 
 
-def pair_rows(
+def pair_numbers(
     confidence: Tensor,
     correct: Tensor,
     floors: Floors,
     blocks: Sequence[MetricBlock],
-    known: Sequence[Row] = (),
-) -> list[Row]:
-    """`further_rows` of confidences (N,) and whether each was right (N,).
+    known: Sequence[Number] = (),
+) -> list[Number]:
+    """`further_numbers` of confidences (N,) and whether each was right (N,).
 
     Raises:
         UsageError: If a metric refuses its arguments, or needs the probabilities of every class.
     """
-    there = {_place(row) for row in known}
-    rows: list[Row] = []
+    there = {number.key for number in known}
+    numbers: list[Number] = []
     for block in blocks:
         cls = metric_class(block["class_path"])
         if not issubclass(cls, PairMetric):
@@ -121,8 +122,8 @@ def pair_rows(
         metric = _built(block, {})
         assert isinstance(metric, PairMetric)  # as its class is one
         metric.update(confidence, correct, top_label=(confidence, correct))
-        rows += _read(metric, floors, ())
-    return [row for row in rows if _place(row) not in there]
+        numbers += _read(metric, floors, ())
+    return [number for number in numbers if number.key not in there]
 
 
 def described(blocks: Sequence[MetricBlock]) -> dict[str, dict[str, Any]]:
@@ -160,29 +161,27 @@ def _lacking(block: MetricBlock, class_counts: Sequence[int], *, has_val: bool) 
     return "the predictions do not say the `class_counts` of training" if lacks else ""
 
 
-def _place(row: Row) -> tuple[str, int | None]:
-    return row["metric"], row.get("n_bins")
-
-
-def _rows(
+def _of_metric(
     metric: Metric | WholeSetMetric, labelled: LabelledSet, val: Scored | None
-) -> Iterator[Row]:
+) -> Iterator[OfExamples]:
     if isinstance(metric, WholeSetMetric):
-        return metric.rows((labelled.log_probs, labelled.target), val)
+        yield from metric.numbers((labelled.log_probs, labelled.target), val)
+        return
     collection = MetricCollection({type(metric).__name__: metric}, compute_groups=False)
     update_metrics(collection, labelled.log_probs, labelled.target)
-    return _read(metric, labelled.floors, labelled.class_names)
+    for number in _read(metric, labelled.floors, labelled.class_names):
+        yield number, None
 
 
-def _read(metric: Metric, floors: Floors, class_names: Sequence[str]) -> Iterator[Row]:
-    """The rows of a metric that has seen the set."""
-    place = name_and_bins(type(metric).__name__, metric)
+def _read(metric: Metric, floors: Floors, class_names: Sequence[str]) -> Iterator[Number]:
+    """The numbers of a metric that has seen the set."""
+    key = key_of(type(metric).__name__, metric)
     for part, value in _parts(metric.compute()):
         own = getattr(metric, "parts", {}).get(part, {})
-        name = own.get("name", f"{place['metric']}_{part}" if part else place["metric"])
-        for label, number in _numbers(value, class_names, name):
-            numbers = {"value": number} if part else floors.numbers(metric, number)
-            yield {**place, "metric": name, **label, **numbers}
+        name = own.get("name", f"{key.metric}_{part}" if part else key.metric)
+        for label, one in _values(value, class_names, name):
+            number = Number(key._replace(metric=name, label=label), one)
+            yield number if part else floors.judged(metric, number)
 
 
 def _built(block: MetricBlock, known: Mapping[str, Any]) -> Metric | WholeSetMetric:
@@ -205,9 +204,10 @@ def _parts(computed: Any) -> list[tuple[str, Tensor]]:
     return list(computed.items()) if isinstance(computed, Mapping) else [("", computed)]
 
 
-def _numbers(value: Tensor, names: Sequence[str], metric: str) -> list[tuple[Row, float]]:
+def _values(value: Tensor, names: Sequence[str], metric: str) -> list[tuple[str | None, float]]:
+    """A value without a label, or one a class with its name."""
     if value.ndim == 0:
-        return [({}, float(value))]
+        return [(None, float(value))]
     if value.shape == (len(names),):
-        return [({"label": n}, float(v)) for n, v in zip(names, value.tolist(), strict=True)]
+        return list(zip(names, value.tolist(), strict=True))
     raise UsageError(f"`{metric}` has values of shape {tuple(value.shape)}, not one a class.")

@@ -80,11 +80,8 @@ def evaluate(
         check_fittable(sets["val"])
     evaluation = Evaluation(chosen, list(n_bins), metrics=list(metrics) or None, priors=priors)  # type: ignore[arg-type]
     report = evaluation(sets, bootstrap=bootstrap)
-    rows = [{"model": "", **row} for row in report.rows]
-    report.rows = [
-        {name: value for name, value in row.items() if name != "model"}
-        for row in summarised(rows, sets["test"].logits.shape[1])
-    ]
+    k = sets["test"].logits.shape[1]
+    report.numbers = summarised(report.numbers, report.replicates, k)
     return report
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from calibench.evaluation.floors import Floors
-from calibench.evaluation.scoring import Row
 from calibench.metrics import METRIC_CLASSES
 from calibench.runs import Predictions
+from calibench.statistics.number import Number
 
 MetricBlock = Mapping[str, Any]
 
@@ -39,8 +39,8 @@ class LabelledSet:
         """Floors of its calibration errors."""
         return Floors(self.log_probs.exp(), self.target)
 
-    def rows(self, of: Callable[..., list[Row]], *, n_bins: Sequence[int]) -> list[Row]:
-        """The rows that a function of `scoring` gives of it."""
+    def numbers(self, of: Callable[..., list[Number]], *, n_bins: Sequence[int]) -> list[Number]:
+        """The numbers that a function of `scoring` gives of it."""
         return of(self.log_probs, self.target, n_bins=n_bins, floors=self.floors)
 
     @classmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,26 +12,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.evaluation.floors import Floors
-from calibench.evaluation.scoring import Row
 from calibench.metrics.equal_width_error import NORMS, EqualWidthError
 from calibench.metrics.resampled_cells import ResampledCells
 from calibench.metrics.score_sums import brier_sum, scores_of_examples, true_class
 from calibench.runs import Predictions
-from calibench.statistics import Verdict, verdict_over_seeds
+from calibench.statistics import verdict_over_seeds
+from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples, weighted_means
 from calibench.tables.titles import MACRO
 
 Floats = npt.NDArray[np.float64]
-Place = tuple[str, int | None]  # a metric, and its number of bins
-LabelPlace = tuple[str, int | None, str | None]  # and the label that it is of
-
 _CHUNK = 16  # resamples at a time
 RANKED = ("auroc", "average_precision")
 BINNED = {"sigmoid_ece": "l1", "sigmoid_mce": "max"}
 
 
-def label_rows(log_probs: Tensor, predictions: Predictions, *, n_bins: Sequence[int]) -> list[Row]:
-    """Rows of the labels: of all together (micro), of each, and their mean (macro); none without labels.
+def label_numbers(
+    log_probs: Tensor, predictions: Predictions, *, n_bins: Sequence[int]
+) -> list[Number]:
+    """Numbers of the labels: of all together (micro), of each, and their mean (macro); none without labels.
 
     `auroc`, `average_precision`, `nll`, `brier`, and the expected and maximum calibration error of the sigmoid against
     the frequency, `sigmoid_ece` and `sigmoid_mce`. The Brier score sums over absent and present: twice the mean of
@@ -51,36 +49,34 @@ def label_rows(log_probs: Tensor, predictions: Predictions, *, n_bins: Sequence[
         return []
     target = torch.from_numpy(predictions.target)
     every = _numbers(log_probs, target, n_bins)
-    micro = [row for row in every if row["metric"] in (*RANKED, *BINNED)]
+    micro = [number for number in every if number.key.metric in (*RANKED, *BINNED)]
     of_label = [_numbers(log_probs[own], target[own], n_bins) for own in predictions.labels.rows]
     named = [
-        {**row, "label": name}
-        for name, rows in zip(predictions.label_names, of_label, strict=True)
-        for row in rows
+        number.at(label=name)
+        for name, numbers in zip(predictions.label_names, of_label, strict=True)
+        for number in numbers
     ]
     return [*micro, *named, *map(_mean, zip(*of_label, strict=True))]
 
 
-def _numbers(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[Row]:
+def _numbers(log_probs: Tensor, target: Tensor, n_bins: Sequence[int]) -> list[Number]:
     probs = log_probs.exp()
-    found: dict[str, Any] = {
+    values: dict[str, Tensor | float] = {
         "nll": -true_class(log_probs, target).double().mean(),
         "brier": brier_sum(probs, target) / len(target),
         **_ranked(log_probs, target),
     }
-    rows: list[Row] = [{"metric": name, "value": float(value)} for name, value in found.items()]
     floors = Floors.of_pairs(probs[:, 1], target)
-    rows += [
-        {"metric": name, "n_bins": bins, **floors.measured(error)}
-        for (name, bins), error in sigmoid_errors(n_bins)
-    ]
-    return rows
-
-
-def sigmoid_errors(n_bins: Sequence[int]) -> list[tuple[tuple[str, int], EqualWidthError]]:
-    """Calibration errors of the sigmoid, with their names and numbers of bins."""
     return [
-        ((name, bins), EqualWidthError(bins, NORMS[norm]))
+        *(Number(Key(name), float(value)) for name, value in values.items()),
+        *(floors.measured(error, key) for key, error in sigmoid_errors(n_bins)),
+    ]
+
+
+def sigmoid_errors(n_bins: Sequence[int]) -> list[tuple[Key, EqualWidthError]]:
+    """Calibration errors of the sigmoid, with their keys."""
+    return [
+        (Key(name, n_bins=bins), EqualWidthError(bins, NORMS[norm]))
         for bins in n_bins
         for name, norm in BINNED.items()
     ]
@@ -98,16 +94,15 @@ def _ranked(log_probs: Tensor, target: Tensor) -> dict[str, float]:
     return dict(zip(RANKED, scores, strict=True))
 
 
-def _mean(rows: Sequence[Row]) -> Row:
+def _mean(numbers: Sequence[Number]) -> Number:
     """The mean of a number over labels, those without one left out; NaN if no label has it."""
-    known = [row for row in rows if not np.isnan(row["value"])]
-    value = float(np.mean([row["value"] for row in known])) if known else np.nan
-    place: Row = {key: rows[0][key] for key in ("metric", "n_bins") if key in rows[0]}
-    verdicts = [Verdict.of(row) for row in known]
-    judged = [verdict for verdict in verdicts if verdict]
+    known = [number for number in numbers if not np.isnan(number.value)]
+    value = float(np.mean([number.value for number in known])) if known else np.nan
+    judged = [number.verdict for number in known if number.verdict]
     # the labels' errors depend on each other like those of seeds
-    joint = verdict_over_seeds(judged)._asdict() if judged else {}
-    return {**place, "metric": MACRO + place["metric"], "value": value, **joint}
+    verdict = verdict_over_seeds(judged) if judged else None
+    first = numbers[0].key
+    return Number(first._replace(metric=MACRO + first.metric), value, verdict=verdict)
 
 
 def labels_without_rank(sets: Sequence[Predictions]) -> dict[str, str]:
@@ -126,8 +121,8 @@ def labels_without_rank(sets: Sequence[Predictions]) -> dict[str, str]:
 
 def label_replicates(
     log_probs: Tensor, predictions: Predictions, resamples: Resamples, n_bins: Sequence[int]
-) -> dict[LabelPlace, Floats]:
-    """Replicates (R,) of the rows of `labels.label_rows`: of all labels together, of each, and their mean.
+) -> dict[Key, Floats]:
+    """Replicates (R,) of `label_numbers`: of all labels together, of each, and their mean.
 
     Examples are drawn, with all their labels. A resample in which a label has no AUROC, without positive examples say,
     counts as the mean of the others, and is left out of the mean over labels.
@@ -144,22 +139,22 @@ def label_replicates(
     every = SortedRows(log_probs, target, n_bins)
     positions = predictions.labels.rows
     each = [SortedRows(log_probs[own], target[own], n_bins) for own in positions]
-    parts: dict[LabelPlace, list[Floats]] = defaultdict(list)
+    parts: dict[Key, list[Floats]] = defaultdict(list)
     for counts in resamples.chunks(_CHUNK):
         weights = counts.astype(np.float64)
-        for (metric, bins), values in every(weights).items():
-            parts[metric, bins, None].append(values)
+        for key, values in every(weights).items():
+            parts[key].append(values)
         of_labels = [
             rows.scores(weights[:, own]) | rows(weights[:, own])
             for rows, own in zip(each, positions, strict=True)
         ]
         for name, found in zip(predictions.label_names, of_labels, strict=True):
-            for (metric, bins), values in found.items():
-                parts[metric, bins, name].append(values)
-        for metric, bins in of_labels[0]:
-            values = _mean_of_known(np.stack([found[metric, bins] for found in of_labels]))
-            parts[MACRO + metric, bins, None].append(values)
-    return {place: _filled(np.concatenate(values)) for place, values in parts.items()}
+            for key, values in found.items():
+                parts[key._replace(label=name)].append(values)
+        for key in of_labels[0]:
+            values = _mean_of_known(np.stack([found[key] for found in of_labels]))
+            parts[key._replace(metric=MACRO + key.metric)].append(values)
+    return {key: _filled(np.concatenate(values)) for key, values in parts.items()}
 
 
 def _mean_of_known(values: Floats) -> Floats:
@@ -198,24 +193,24 @@ class SortedRows:
         self._present_ties = [np.searchsorted(self._present, tie) for tie in self._ties]
         probs = log_probs[:, 1].exp()
         self._errors = [
-            (place, error, ResampledCells(error.cells_of(probs), target == 1))
-            for place, error in sigmoid_errors(n_bins)
+            (key, error, ResampledCells(error.cells_of(probs), target == 1))
+            for key, error in sigmoid_errors(n_bins)
         ]
         self._values = {n: v.numpy() for n, v in scores_of_examples(log_probs, target).items()}
 
-    def scores(self, weights: Floats) -> dict[Place, Floats]:
+    def scores(self, weights: Floats) -> dict[Key, Floats]:
         """NLL and Brier score, (R,) each, given weights of the rows in their original order (R, M)."""
         means = weighted_means(weights, np.stack([*self._values.values()], axis=1))
-        return {(name, None): of for name, of in zip(self._values, means.T, strict=True)}
+        return {Key(name): of for name, of in zip(self._values, means.T, strict=True)}
 
-    def __call__(self, weights: Floats) -> dict[Place, Floats]:
+    def __call__(self, weights: Floats) -> dict[Key, Floats]:
         """AUROC, average precision and the errors of the sigmoid, (R,) each, given the same weights (R, M)."""
         ordered = weights[:, self._order]
         found = self._ranked(ordered[:, self._present], running_sums(ordered))
         by_row = np.ascontiguousarray(weights.T)
-        return found | {place: cells.errors(error, by_row) for place, error, cells in self._errors}
+        return found | {key: cells.errors(error, by_row) for key, error, cells in self._errors}
 
-    def _ranked(self, present: Floats, count: Floats) -> dict[Place, Floats]:
+    def _ranked(self, present: Floats, count: Floats) -> dict[Key, Floats]:
         """AUROC and average precision, as scikit-learn defines them, given the weights of present rows (R, P)."""
         positives = running_sums(present)
         positive, negative = positives[:, -1], count[:, -1] - positives[:, -1]
@@ -225,8 +220,8 @@ class SortedRows:
         precision = np.nan_to_num(_ratio(positive[:, None] - hits_below, count[:, -1:] - below))
         both = np.where(negative > 0, positive, 0)  # without absent rows there is neither
         return {
-            ("auroc", None): _ratio(pairs.sum(axis=1), both * negative),
-            ("average_precision", None): _ratio((present * precision).sum(axis=1), both),
+            Key("auroc"): _ratio(pairs.sum(axis=1), both * negative),
+            Key("average_precision"): _ratio((present * precision).sum(axis=1), both),
         }
 
 

@@ -6,18 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from calibench.evaluation.bootstrap import Floats, Place, replicates, summarised
+from calibench.evaluation.bootstrap import replicates, summarised
 from calibench.evaluation.evaluation import Report
 from calibench.evaluation.floors import Floors, as_two_columns
 from calibench.evaluation.labelled_set import blocks_of
-from calibench.evaluation.scoring import Row, error_rows
+from calibench.evaluation.scoring import error_numbers
 from calibench.ground.arguments import numbers_of_bins
 from calibench.metrics.cells import TopLabelError
 from calibench.metrics.panel import errors
 from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
-from calibench.statistics.number import RAW
+from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples
 from calibench.tables.titles import TEST_METRICS, metric_info
 
@@ -46,29 +45,21 @@ def evaluate_pairs(
     numbers_of_bins("n_bins", n_bins)
     probs, target = as_two_columns(*map(torch.from_numpy, (pairs.confidence, pairs.correct)))
     floors = Floors(probs, target)
-    rows: list[Row] = [{"metric": "error", "value": float(target.double().mean())}]
     formulas = [of for of in errors(n_bins) if isinstance(of[2], TopLabelError)]
-    rows += error_rows(formulas, floors)
+    numbers = [
+        Number(Key("error"), float(target.double().mean())),
+        *error_numbers(formulas, floors),
+    ]
     if metrics:
-        from calibench.evaluation.further_metrics import pair_rows  # torchmetrics: 5 s
+        from calibench.evaluation.further_metrics import pair_numbers  # torchmetrics: 5 s
 
         correct = torch.from_numpy(pairs.correct)
-        rows += pair_rows(probs[:, 0], correct, floors, blocks_of(metrics), known=rows)
-    drawn = _replicates(rows, probs, target, bootstrap)
-    label = {"split": "test", "calibrator": RAW}
-    for row in rows:
-        if (place := (row["metric"], row.get("n_bins"))) in drawn:
-            row["replicates"] = drawn[place]
-    found = [{**label, **row} for row in rows]
-    computed = {row["metric"] for row in rows}
+        numbers += pair_numbers(probs[:, 0], correct, floors, blocks_of(metrics), known=numbers)
+    drawn = {}
+    if bootstrap and len(target):
+        resamples = Resamples(len(target), bootstrap)
+        keys = [number.key for number in numbers]
+        drawn = replicates(probs.log(), target, keys, resamples, probs=probs)
+    computed = {number.key.metric for number in numbers}
     lacking = [metric_info(name).title for name in TEST_METRICS if name not in computed]
-    return Report(summarised(found), {}, dict.fromkeys(lacking, NEEDS_ALL))
-
-
-def _replicates(
-    rows: Sequence[Row], probs: Tensor, target: Tensor, number: int
-) -> dict[Place, Floats]:
-    if not number or len(target) == 0:
-        return {}
-    wanted = [(row["metric"], row.get("n_bins")) for row in rows]
-    return replicates(probs.log(), target, wanted, Resamples(len(target), number), probs=probs)
+    return Report(summarised(numbers, drawn), {}, dict.fromkeys(lacking, NEEDS_ALL))

@@ -1,10 +1,9 @@
-"""Scoring: the metrics of one split or set, raw or after a calibrator, as tidy rows."""
+"""Scoring: the metrics of one split or set, raw or after a calibrator, as numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -18,13 +17,11 @@ from calibench.metrics.posterior import posterior_values
 from calibench.metrics.probabilities import log_softmax
 from calibench.metrics.score_sums import brier_sum, true_class
 from calibench.runs import Predictions
-from calibench.statistics.number import RAW
+from calibench.statistics.number import RAW, TEST, Key, Number
 from calibench.tables.titles import POSTERIOR_METRICS
 
 if TYPE_CHECKING:  # five seconds of imports, which files of logits do without
     from torchmetrics import Metric, MetricCollection
-
-Row = dict[str, Any]
 
 OOD_SCORES = ("entropy", "msp")
 _BLOCK = 1 << 20  # probabilities that are scored at once
@@ -66,7 +63,7 @@ def evaluate(
     metrics: MetricCollection | None = None,
     *,
     n_bins: Sequence[int] = (15, 20),
-) -> list[Row]:
+) -> list[Number]:
     """Score one labelled split.
 
     Args:
@@ -76,21 +73,20 @@ def evaluate(
         n_bins: Bin counts of the benchmark's binned metrics.
 
     Returns:
-        One row per metric: `split`, `calibrator`, `metric`, `n_bins` (where it has bins), `value`, and of
-        calibration errors `floor` and `p` (see `Floors`); also those against the class distributions, where they are
-        known (see `posterior_values`).
+        One number a metric, calibration errors with their verdicts (see `Floors`); also those against the class
+        distributions, where they are known (see `posterior_values`).
     """
     log_probs = predicted_log_probabilities(predictions, calibrator)
-    label = {"split": predictions.split or "test", "calibrator": _name(calibrator)}
     target = torch.from_numpy(predictions.target)
     floors = Floors(log_probs.exp(), target)
     if metrics is None:
-        rows = labelled_rows(log_probs, target, n_bins=n_bins, floors=floors)
+        numbers = labelled_numbers(log_probs, target, n_bins=n_bins, floors=floors)
     else:
         metrics = metrics.clone()
         metrics.reset()
-        rows = _rows(metrics, log_probs, target, floors)
-    return [{**label, **row} for row in rows + posterior_rows(log_probs, predictions)]
+        numbers = _of_collection(metrics, log_probs, target, floors)
+    numbers += posterior_numbers(log_probs, predictions)
+    return _after(calibrator, predictions.split or TEST, numbers)
 
 
 def temperature_gap(
@@ -109,18 +105,18 @@ def temperature_gap(
     fitted = fit_calibrator(TemperatureScaling(), val)
     before, after = (evaluate(test, one, n_bins=n_bins) for one in (None, fitted))
     pairs = zip(before, after, strict=True)
-    return {row["metric"]: row["value"] - other["value"] for row, other in pairs}
+    return {number.key.metric: number.value - other.value for number, other in pairs}
 
 
-def labelled_rows(
+def labelled_numbers(
     log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int], floors: Floors | None = None
-) -> list[Row]:
-    """Rows of `evaluate` for log-probabilities (N, K) and targets (N,), without `split` and `calibrator`."""
+) -> list[Number]:
+    """Numbers of `evaluate` for log-probabilities (N, K) and targets (N,)."""
     probs = log_probs.exp()
     means = _means(log_probs, probs, target)
-    rows: list[Row] = [{"metric": name, "value": value} for name, value in means.items()]
-    rows += error_rows(errors(n_bins), floors or Floors(probs, target))
-    return sorted(rows, key=itemgetter("metric"))
+    numbers = [Number(Key(name), value) for name, value in means.items()]
+    numbers += error_numbers(errors(n_bins), floors or Floors(probs, target))
+    return sorted(numbers, key=lambda number: number.key.metric)
 
 
 def values(
@@ -145,17 +141,14 @@ def _means(log_probs: Tensor, probs: Tensor, target: Tensor) -> dict[str, float]
     }
 
 
-def error_rows(formulas: Iterable[Formula], floors: Floors) -> list[Row]:
-    """Rows of calibration errors."""
-    return [
-        {"metric": name, **({} if n is None else {"n_bins": n}), **floors.measured(error)}
-        for name, n, error in formulas
-    ]
+def error_numbers(formulas: Iterable[Formula], floors: Floors) -> list[Number]:
+    """Calibration errors with their verdicts."""
+    return [floors.measured(error, Key(name, n_bins=n)) for name, n, error in formulas]
 
 
-def _rows(
+def _of_collection(
     collection: MetricCollection, log_probs: Tensor, target: Tensor, floors: Floors
-) -> list[Row]:
+) -> list[Number]:
     for metric in collection.values():
         unsynchronised(metric)
     # In blocks, or the collection would hold temporaries of the size of all probabilities.
@@ -163,59 +156,59 @@ def _rows(
     for rows, labels in zip(torch.split(log_probs, size), torch.split(target, size), strict=True):
         update_metrics(collection, rows, labels)
     return [
-        {**name_and_bins(name, collection[name]), **floors.numbers(collection[name], float(value))}
+        floors.judged(metric, Number(key_of(name, metric), float(value)))
         for name, value in collection.compute().items()
+        for metric in [collection[name]]
     ]
 
 
-def reference_rows(
+def reference_numbers(
     log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int], floors: Floors
-) -> list[Row]:
-    """Rows of the binned metrics whose public code (Mukhoti et al. 2020, which papers copy) is not their formula.
+) -> list[Number]:
+    """The binned metrics whose public code (Mukhoti et al. 2020, which papers copy) is not their formula.
 
     Their names end in `_reference`.
     """
-    return error_rows(errors_as_coded(n_bins), floors)
+    return error_numbers(errors_as_coded(n_bins), floors)
 
 
-def posterior_rows(log_probs: Tensor, predictions: Predictions) -> list[Row]:
-    """Rows of the metrics against the known class distributions of a set; none if they are not known."""
+def posterior_numbers(log_probs: Tensor, predictions: Predictions) -> list[Number]:
+    """The metrics against the known class distributions of a set; none if they are not known."""
     if predictions.posterior is None:
         return []
     values = posterior_values(log_probs, torch.from_numpy(predictions.posterior))
-    return [{"metric": name, "value": float(values[name].mean())} for name in POSTERIOR_METRICS]
+    return [Number(Key(name), float(values[name].mean())) for name in POSTERIOR_METRICS]
 
 
 def evaluate_ood(
     test: Predictions, outside: Predictions, calibrator: Calibrator | None = None
-) -> list[Row]:
-    """Out-of-distribution detection: rows of `evaluate` for a set, the positive class, against the test set."""
-    label = {"split": outside.split, "calibrator": _name(calibrator)}
+) -> list[Number]:
+    """Out-of-distribution detection: numbers of `evaluate` for a set, the positive class, against the test set."""
     sides = (predicted_log_probabilities(part, calibrator) for part in (test, outside))
-    return [{**label, **row} for row in ood_rows(*sides)]
+    return _after(calibrator, outside.split, ood_numbers(*sides))
 
 
-def ood_rows(inside: Tensor, outside: Tensor) -> list[Row]:
-    """Rows of out-of-distribution detection: how well uncertainty tells a set, the positive class, from the test set.
+def ood_numbers(inside: Tensor, outside: Tensor) -> list[Number]:
+    """Out-of-distribution detection: how well uncertainty tells a set, the positive class, from the test set.
 
     Args:
         inside: Log-probabilities of the test set, (N, K).
         outside: Those of the set, (M, K).
     """
-    rows = []
+    numbers = []
     for name in OOD_SCORES:
         check_scored(inside)
         check_scored(outside)
         rates = detection_rates(*(SCORES[name](part.double()) for part in (inside, outside)))
-        rows += [
-            {"metric": f"ood_{rate}", "score": name, "value": float(value)}
-            for rate, value in rates.items()
+        numbers += [
+            Number(Key(f"ood_{rate}", score=name), float(value)) for rate, value in rates.items()
         ]
-    return rows
+    return numbers
 
 
-def _name(calibrator: Calibrator | None) -> str:
-    return RAW if calibrator is None else type(calibrator).__name__
+def _after(calibrator: Calibrator | None, split: str, numbers: Iterable[Number]) -> list[Number]:
+    name = RAW if calibrator is None else type(calibrator).__name__
+    return [number.at(split=split, calibrator=name) for number in numbers]
 
 
 def unsynchronised(metric: Metric) -> Metric:
@@ -224,8 +217,6 @@ def unsynchronised(metric: Metric) -> Metric:
     return metric
 
 
-def name_and_bins(name: str, metric: Metric) -> Row:
-    """The `metric` and `n_bins` of a row: the metric's own name, or else the given one, and its bins if it has any."""
-    n_bins = getattr(metric, "n_bins", None)
-    bins = {} if n_bins is None else {"n_bins": int(n_bins)}
-    return {"metric": getattr(metric, "name", name), **bins}
+def key_of(name: str, metric: Metric) -> Key:
+    """The key of a metric: its own name, or else the given one, and its bins if it has any."""
+    return Key(getattr(metric, "name", name), n_bins=getattr(metric, "n_bins", None))

@@ -31,7 +31,7 @@ from calibench.store import (
 from calibench.store.listing import entries_of, listing
 from calibench.store.moving import chosen
 from calibench.store.places import is_url
-from calibench.tables.grid import Grid, Number, headings
+from calibench.tables.grid import Grid, PrintedNumber, headings
 from calibench.tables.scores import Scores, measures
 from calibench.tables.terminal import show
 
@@ -208,7 +208,7 @@ def _entry_of(text: str, store: str) -> str:
 
 def _verified(
     folder: Path, names: Iterable[str]
-) -> Iterator[tuple[list[str | Number], list[str], str]]:
+) -> Iterator[tuple[list[str | PrintedNumber], list[str], str]]:
     """For each entry its line of the table, what does not follow, and its digest."""
     from calibench.evaluation.verify import verify
 
@@ -221,14 +221,20 @@ def _verified(
         except (ExpectedFailure, ValueError, OSError) as error:
             yield [name, "NO", *[""] * (2 + len(_HEADLINE))], [f"{name}: {error}"], digest
             continue
-        scores = Scores(found.rows)
+        scores = Scores(found.numbers)
         numbers = [scores.entry(measure, "raw") for measure in measures("test", _HEADLINE)]
         says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
-        line: list[str | Number] = [name, says, str(found.checked), str(found.claimed), *numbers]
+        line: list[str | PrintedNumber] = [
+            name,
+            says,
+            str(found.checked),
+            str(found.claimed),
+            *numbers,
+        ]
         yield line, [f"{name}: {difference}" for difference in found.wrong], digest
 
 
-def _verdict_table(lines: Iterable[list[str | Number]]) -> Grid:
+def _verdict_table(lines: Iterable[list[str | PrintedNumber]]) -> Grid:
     titles = (measure.label for measure in measures("test", _HEADLINE))
     columns = headings("entry", "verified", "numbers", "claimed", *titles)
     rows = list(lines)

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from calibench import calibrators, metrics
-from calibench.evaluation.scoring import Row
 from calibench.evaluation.settings import built
 from calibench.ground.family import load_plugins
 from calibench.ground.lazily import load
 from calibench.runs import CorruptRun, Predictions, with_present_calibrators
-from calibench.statistics.number import RAW, Key
+from calibench.statistics.number import RAW, Key, Number
 from calibench.store import Entry
 from calibench.store.packing import ROUNDING
 
@@ -56,13 +55,13 @@ class Verification:
     """What came of the verification of an entry.
 
     Attributes:
-        rows: What its logits give, as an evaluation's rows.
+        numbers: What its logits give.
         checked: Numbers of metrics.json that were compared.
         claimed: Those that were not, as their logits are not in the store.
         wrong: Those that do not follow.
     """
 
-    rows: Sequence[Row]
+    numbers: Sequence[Number]
     checked: int
     claimed: int
     wrong: Sequence[Difference]
@@ -113,26 +112,34 @@ def _compared(
     content: Mapping[str, Any], sets: Mapping[str, Predictions], *, exact: bool
 ) -> Verification:
     report = built(content["evaluation"])(sets)
-    told = [row for row in content["rows"] if row["split"] in sets]
-    wrong = list(_differences(told, report.rows, sets, exact))
+    claimed = [Number.of(row) for row in content["rows"]]
+    told = [number for number in claimed if number.key.split in sets]
+    wrong = list(_differences(told, report.numbers, sets, exact))
     wrong += _parameters(content["calibrators"], report.calibrators, exact)
-    return Verification(report.rows, len(told), len(content["rows"]) - len(told), wrong)
+    return Verification(report.numbers, len(told), len(claimed) - len(told), wrong)
 
 
 def _differences(
-    told: Sequence[Row], found: Sequence[Row], sets: Mapping[str, Predictions], exact: bool
+    told: Sequence[Number],
+    found: Sequence[Number],
+    sets: Mapping[str, Predictions],
+    exact: bool,
 ) -> Iterator[Difference]:
-    again = {Key.of(row): row for row in found}
-    for row in told:
-        key = Key.of(row)
-        for what in ("value", "floor", "p"):
-            if what not in row:
-                continue
-            claimed, value = (_number(of.get(what)) for of in (row, again.get(key, {})))
+    again = {number.key: _parts(number) for number in found}
+    for number in told:
+        key = number.key
+        for what, claimed in _parts(number).items():
+            value = again.get(key, {}).get(what, math.nan)
             allowed = tolerance(key, claimed, sets[key.split], exact=exact)
             allowed = P_VALUE if what == "p" else allowed
             if not _near(claimed, value, allowed):
                 yield Difference(key, what, claimed, value)
+
+
+def _parts(number: Number) -> dict[str, float]:
+    """What is compared of a number."""
+    verdict = number.verdict
+    return {"value": number.value, **({"floor": verdict.floor, "p": verdict.p} if verdict else {})}
 
 
 def tolerance(key: Key, value: float, predictions: Predictions, *, exact: bool) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -17,9 +17,12 @@ from torch import Tensor
 from calibench.evaluation.crossfit import refinement_of_examples, variational_terms
 from calibench.ground.arguments import integer_from, one_of, unit_interval
 from calibench.statistics import verdict_of_mean
+from calibench.statistics.number import Key, Number
 
 Scored = tuple[Tensor, Tensor]
 """Log-probabilities (N, K) and targets (N,) of a set."""
+OfExamples = tuple[Number, Tensor | None]
+"""A number, with the values (N,) of the examples if it is their mean."""
 
 _NOTHING = torch.full((), torch.nan, dtype=torch.float64)
 
@@ -59,14 +62,14 @@ class WholeSetMetric(ABC):
             val: The validation set, after the same calibrator; only there where `needs_val`.
         """
 
-    def rows(self, scored: Scored, val: Scored | None) -> Iterator[dict[str, Any]]:
-        """A row for each part; `of_examples` are the values of which it is the mean, where it is one."""
+    def numbers(self, scored: Scored, val: Scored | None) -> Iterator[OfExamples]:
+        """The number of each part, with the values (N,) of which it is the mean, where it is one."""
         for part, values in self(scored, val).items():
             mean, spread = float(values.mean()), float(values.std(correction=0))
-            row: dict[str, Any] = {"metric": self.parts[part]["name"], "value": mean}
-            if part in self.calibration_errors:
-                row |= verdict_of_mean(mean, spread, values.numel())
-            yield row | ({"of_examples": values} if values.ndim else {})
+            is_error = part in self.calibration_errors
+            verdict = verdict_of_mean(mean, spread, values.numel()) if is_error else None
+            number = Number(Key(str(self.parts[part]["name"])), mean, verdict=verdict)
+            yield number, values if values.ndim else None
 
 
 def _can_be_crossfitted(scored: Scored) -> bool:

@@ -13,12 +13,11 @@ from calibench.ground.output import loading
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row
-from calibench.statistics.number import RAW, TEST
+from calibench.statistics.number import RAW, TEST, Key
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from calibench.evaluation.bootstrap import Place
     from calibench.runs.labels import LabelTable
     from calibench.statistics.resamples import Floats
 
@@ -50,7 +49,7 @@ class TestExamples:
         self._results = results
         self._n_resamples = n_resamples
         self._loaded: dict[str, TestSet | None] = {}
-        self._found: dict[tuple[str, Place], Floats] = {}
+        self._found: dict[tuple[str, Key], Floats] = {}
 
     def __call__(self, column: Column, rows: Sequence[Row]) -> Sequence[bool] | None:
         """Which of several rows' only runs may be the best; None where a metric cannot be resampled from raw logits."""
@@ -59,17 +58,15 @@ class TestExamples:
         from calibench.statistics.replicates import best_by_replicates
 
         runs = [row.records[seed] for row in rows for seed in row.values[column].seeds]
-        place = (column.metric, rows[0].values[column].n_bins)
-        found = self.replicates(column, place, runs)
+        key = Key(column.metric, n_bins=rows[0].values[column].n_bins)
+        found = self.replicates(column, key, runs)
         if found is None:
             return None
         values = np.array([row.values[column].mean for row in rows])
         higher = column.info.direction > 0
         return best_by_replicates(values, np.stack(found), higher_is_better=higher)
 
-    def replicates(
-        self, column: Column, place: Place, runs: Sequence[Record]
-    ) -> list[Floats] | None:
+    def replicates(self, column: Column, key: Key, runs: Sequence[Record]) -> list[Floats] | None:
         """A column's value of each run on the same resampled test sets, (R,) each; None without such logits."""
         if column.calibrator != RAW or column.split not in (None, TEST):
             return None
@@ -82,20 +79,20 @@ class TestExamples:
         known = [test for test in tests if test is not None]
         if len(known) < len(tests) or not all(map(known[0].has_the_examples_of, known)):
             return None
-        found = (self._replicates(place, run) for run in runs)
-        return list(with_progress(found, len(runs), f"resampling {place[0]}"))
+        found = (self._replicates(key, run) for run in runs)
+        return list(with_progress(found, len(runs), f"resampling {key.metric}"))
 
-    def _replicates(self, place: Place, record: Record) -> Floats:
+    def _replicates(self, key: Key, record: Record) -> Floats:
         from calibench.evaluation.bootstrap import replicates
         from calibench.statistics.resamples import Resamples
 
-        if (record.folder, place) not in self._found:
+        if (record.folder, key) not in self._found:
             test = self._test_set(record)
             assert test is not None  # `replicates` has checked it
             drawn = Resamples.of(test, self._n_resamples)
-            found = replicates(test.log_probs, test.target, [place], drawn)[place]
-            self._found[record.folder, place] = found
-        return self._found[record.folder, place]
+            found = replicates(test.log_probs, test.target, [key], drawn)[key]
+            self._found[record.folder, key] = found
+        return self._found[record.folder, key]
 
     def _test_set(self, record: Record) -> TestSet | None:
         """A run's predictions of the test set; None without a file, and with a warning if it is corrupt."""

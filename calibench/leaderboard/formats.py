@@ -12,7 +12,7 @@ from calibench.leaderboard.table import Row, Table, Value
 from calibench.runs import json_bytes
 from calibench.statistics import Verdict
 from calibench.tables.csv_text import csv_text
-from calibench.tables.grid import HOLE, MISSING, Entry, Grid, Heading, Number
+from calibench.tables.grid import HOLE, MISSING, Grid, Heading, PrintedNumber, TableEntry
 from calibench.tables.latex import latex
 from calibench.tables.markdown import markdown
 
@@ -36,16 +36,16 @@ def grid(table: Table, lines: Sequence[str]) -> Grid:
     return Grid(table.title, headings, rows, lines)
 
 
-def _labels(row: Row) -> list[Entry]:
-    seeds = Number(row.count, lacking=True) if row.missing else row.count
+def _labels(row: Row) -> list[TableEntry]:
+    seeds = PrintedNumber(row.count, lacking=True) if row.missing else row.count
     return [str(row.rank or HOLE), row.label, seeds]
 
 
-def _number(column: Column, value: Value) -> Number:
+def _number(column: Column, value: Value) -> PrintedNumber:
     if math.isnan(value.mean):
         return MISSING
     std = "" if math.isnan(value.std) else column.show(value.std)
-    return Number(column.show(value.mean), std, best=value.tied, mark=value.mark)
+    return PrintedNumber(column.show(value.mean), std, best=value.tied, mark=value.mark)
 
 
 _CSV_COLUMNS = (

@@ -10,7 +10,7 @@ from calibench.ground.errors import near_matches
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Table
 from calibench.statistics.data_sets import SetComparison, compared_over_sets, power
-from calibench.tables.grid import Entry, Grid, Number, headings
+from calibench.tables.grid import Grid, TableEntry, headings
 
 EFFECTS = (0.02, 0.05, 0.10)  # whose power is printed
 NO_PRIMARY = (
@@ -54,7 +54,7 @@ class OverSets:
     def grid(self) -> Grid:
         """The comparisons as a table."""
         kinds = {"primary": self.primary, "exploratory": self.exploratory}
-        rows: list[list[Entry]] = [
+        rows: list[list[TableEntry]] = [
             [loss, kind, *map(Number, cells(of)), of.verdict]
             for kind, found in kinds.items()
             for loss, of in found.items()

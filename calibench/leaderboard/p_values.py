@@ -10,7 +10,7 @@ from calibench.ground.errors import near_matches
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
 from calibench.statistics import LEVEL, holm, rankable, wilcoxon_signed_rank
-from calibench.tables.grid import MISSING, Entry, Grid, Number, headings
+from calibench.tables.grid import MISSING, Grid, PrintedNumber, TableEntry, headings
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _grid(table: Table, loss: str) -> Grid:
     found = {column: p_values_of(table, loss, column) for column in qualities}
     known = {column: of for column, of in found.items() if of is not None}
     columns = headings("against", *(column.title for column in known))
-    rows: list[list[Entry]] = [
+    rows: list[list[TableEntry]] = [
         [row.label, *(_number(of.p_values.get(row.label)) for of in known.values())]
         for row in table.rows
         if row is not own
@@ -111,8 +111,8 @@ def _grid(table: Table, loss: str) -> Grid:
     return Grid(title, columns, rows, list(_lines(list(known.values()))))
 
 
-def _number(p: float | None) -> Number:
-    return MISSING if p is None else Number(f"{p:.2g}", best=p <= LEVEL)
+def _number(p: float | None) -> PrintedNumber:
+    return MISSING if p is None else PrintedNumber(f"{p:.2g}", best=p <= LEVEL)
 
 
 def _lines(found: Sequence[PValues]) -> Iterator[str]:

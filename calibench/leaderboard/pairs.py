@@ -12,7 +12,8 @@ from calibench.ground.arguments import non_negative
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.examples import TestExamples
 from calibench.leaderboard.table import Row, Table
-from calibench.tables.grid import Entry, Grid, Number, headings
+from calibench.statistics.number import Key
+from calibench.tables.grid import Grid, PrintedNumber, TableEntry, headings
 
 if TYPE_CHECKING:
     from calibench.statistics.pairs import Beats, Runs
@@ -58,18 +59,18 @@ class Pairs:
         titles = ["P(A beats B)", "95 % interval", *([margin] if self.margin else [])]
         several = len(self.tables) > 1
         columns = [*headings("A"), *headings("B", *titles, *(["tables"] if several else []))]
-        rows: list[list[Entry]] = [
+        rows: list[list[TableEntry]] = [
             [of.first, of.second, *self._numbers(of), *([str(of.tables)] if several else [])]
             for of in self.pairs
         ]
         return Grid(f"{self.column.title}: pairs of methods", columns, rows, list(self._lines()))
 
-    def _numbers(self, pair: Pair) -> Iterator[Number]:
+    def _numbers(self, pair: Pair) -> Iterator[PrintedNumber]:
         of = pair.beats
-        yield Number(f"{of.probability:.2f}")
-        yield Number(f"{of.low:.2f} to {of.high:.2f}")
+        yield PrintedNumber(f"{of.probability:.2f}")
+        yield PrintedNumber(f"{of.low:.2f} to {of.high:.2f}")
         if self.margin:
-            yield Number(f"{of.equivalent:.2f}")
+            yield PrintedNumber(f"{of.equivalent:.2f}")
 
     def _lines(self) -> Iterator[str]:
         of = "seeds and test examples" if self.over_examples else "seeds"
@@ -165,8 +166,8 @@ def _replicates(
     import numpy as np
 
     runs = [(row.label, row.records[seed]) for row in rows for seed in row.values[column].seeds]
-    place = (column.metric, rows[0].values[column].n_bins if rows else None)
-    drawn = examples.replicates(column, place, [record for _, record in runs]) if runs else None
+    key = Key(column.metric, n_bins=rows[0].values[column].n_bins if rows else None)
+    drawn = examples.replicates(column, key, [record for _, record in runs]) if runs else None
     found: dict[str, list[Any]] = {}
     for (label, _), replicates in zip(runs, drawn or [], strict=bool(drawn)):
         order = np.random.default_rng(zlib.crc32(table.data.encode())).permutation(len(replicates))

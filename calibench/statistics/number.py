@@ -1,9 +1,13 @@
-"""The key of a number: which metric of which set, with how many bins, after which calibrator."""
+"""Numbers of an evaluation, as they travel from scoring to tables and files, and the keys that they are known by."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
+
+from calibench.statistics.verdicts import Verdict
 
 RAW = "raw"
 TEST = "test"
@@ -11,7 +15,7 @@ VAL = "val"
 
 
 class Key(NamedTuple):
-    """Key of a number of a run.
+    """Key of a number: which metric of which set, with how many bins, after which calibrator.
 
     Attributes:
         metric: Name of the metric, `ece`, whatever its number of bins.
@@ -20,6 +24,7 @@ class Key(NamedTuple):
         score: Uncertainty score of an out-of-distribution metric.
         n_bins: Number of bins of a binned metric.
         label: The class or finding that it is of, where it is not of all of them.
+        model: Name of the model, where there are several.
     """
 
     metric: str
@@ -28,6 +33,7 @@ class Key(NamedTuple):
     score: str | None = None
     n_bins: int | None = None
     label: str | None = None
+    model: str = ""
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
@@ -35,4 +41,43 @@ class Key(NamedTuple):
         n_bins = row.get("n_bins")
         metric = row["metric"] if n_bins is None else row["metric"].removesuffix(f"_{n_bins}")
         place = (row["split"], row["calibrator"], row.get("score"), n_bins, row.get("label"))
-        return cls(metric, *place)
+        return cls(metric, *place, row.get("model", ""))
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of an evaluation.
+
+    Attributes:
+        key: Which number it is.
+        value: It; NaN where it does not exist.
+        interval: The ends of its 95 % interval; None without one.
+        verdict: Of a calibration error, its floor and the p-value of "perfectly calibrated"; None where there are none.
+        best: Whether its calibrator may be the best; None where calibrators were not compared by it.
+    """
+
+    key: Key
+    value: float
+    interval: tuple[float, float] | None = None
+    verdict: Verdict | None = None
+    best: bool | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """The number in a row of a file, as `to_dict` gives it."""
+        value, low, high = (row.get(name) for name in ("value", "low", "high"))
+        interval = None if low is None or high is None else (float(low), float(high))
+        number = math.nan if value is None else float(value)
+        return cls(Key.of(row), number, interval, Verdict.of(row), row.get("best"))
+
+    def at(self, **place: Any) -> Self:
+        """The same with other parts of its key."""
+        return replace(self, key=self.key._replace(**place))
+
+    def to_dict(self) -> dict[str, Any]:
+        """A row of a file: what its key says, and what there is of the rest."""
+        key, verdict = self.key._asdict(), self.verdict._asdict() if self.verdict else {}
+        low, high = self.interval or (None, None)
+        rest = {"value": self.value, **verdict, "low": low, "high": high, "best": self.best}
+        ordered = {name: key[name] for name in ("model", "split", "calibrator", *key)}
+        return {k: v for k, v in (ordered | rest).items() if v is not None and v != ""}

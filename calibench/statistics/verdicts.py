@@ -20,16 +20,20 @@ class Verdict(NamedTuple):
     Attributes:
         floor: What a calibrated model with the same confidences gets on average at this number of examples.
         p: The share of calibrated models whose value is as large or larger.
+        overconfidence: Of a top-label error, the mean confidence less the accuracy.
     """
 
     floor: float
     p: float
+    overconfidence: float | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self | None:
         """The verdict of a row of metrics.json; None where it has none, as in files of calibench 0.1."""
         floor, p = row.get("floor"), row.get("p")
-        return None if floor is None or p is None else cls(float(floor), float(p))
+        if floor is None or p is None:
+            return None
+        return cls(float(floor), float(p), row.get("overconfidence"))
 
     @property
     def marked(self) -> bool:
@@ -37,8 +41,8 @@ class Verdict(NamedTuple):
         return self.p > LEVEL
 
 
-def verdict_of_mean(mean: float, std: float, n: int) -> dict[str, float | None]:
-    """`floor` and `p` of a calibration error that is a mean over examples, 0 or less for any calibrated model.
+def verdict_of_mean(mean: float, std: float, n: int) -> Verdict | None:
+    """The verdict on a calibration error that is a mean over examples, 0 or less for any calibrated model.
 
     Args:
         mean: The error.
@@ -49,10 +53,8 @@ def verdict_of_mean(mean: float, std: float, n: int) -> dict[str, float | None]:
         The floor 0, and the p-value of a mean above it, by the normal distribution; None where they are not finite.
     """
     if not (math.isfinite(mean) and math.isfinite(std)):
-        return {"floor": None, "p": None}
-    if std == 0:
-        return {"floor": 0.0, "p": float(mean <= 0)}
-    return {"floor": 0.0, "p": math.erfc(mean / std * math.sqrt(n / 2)) / 2}
+        return None
+    return Verdict(0.0, math.erfc(mean / std * math.sqrt(n / 2)) / 2 if std else float(mean <= 0))
 
 
 def verdict_over_seeds(verdicts: Sequence[Verdict]) -> Verdict:

@@ -11,6 +11,7 @@ from typing import Any
 
 from calibench.config import Options
 from calibench.runs import CorruptRun, Run, read_json, write_json
+from calibench.statistics.number import RAW, VAL, Number
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Setting, Suite
 
@@ -66,9 +67,9 @@ def _value(run: Run, metric: str) -> float | None:
     if not run.done:
         return None
     name, _, calibrator = metric.partition("@")
-    for row in read_json(run.folder / "metrics.json")["rows"]:
-        if (row["split"], row["calibrator"], row["metric"]) == ("val", calibrator or "raw", name):
-            return None if row["value"] is None else float(row["value"])
+    for number in map(Number.of, read_json(run.folder / "metrics.json")["rows"]):
+        if number.key[:3] == (name, VAL, calibrator or RAW):
+            return number.value
     raise CorruptRun(f"{run.folder} has no `{metric}` of the validation split to select by.")
 
 

@@ -5,52 +5,50 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
-from calibench.statistics import Verdict
-from calibench.statistics.number import RAW, Key
+from calibench.statistics.number import RAW, Key, Number
 from calibench.statistics.replicates import best_by_replicates
 from calibench.tables.titles import MACRO, direction
 
-Row = dict[str, Any]
+Floats = npt.NDArray[np.float64]
 
 _SCORES = ("error", "nll", "brier")  # means over examples, which no forecast wins by saying little
 
 
-def with_best(rows: Iterable[Row], num_classes: int | None = None) -> list[Row]:
-    """Add `best` to rows with `replicates`: whether a calibrator may be the best of a metric of a set.
+def with_best(
+    numbers: Iterable[Number], replicates: Mapping[Key, Floats], num_classes: int | None = None
+) -> list[Number]:
+    """Say of numbers with replicates whether their calibrator may be the best of a metric of a set.
 
     The best is among them with 95 % confidence (see `best_by_replicates`). A value that is not finite, one without
     replicates and a metric that is no quality have none; none is best alone, nor where all are at their floor.
-    Rows whose probabilities say no more than the accuracy alone are not compared by calibration errors: one confidence
-    for all examples has the least there is.
+    Calibrators whose probabilities say no more than the accuracy alone are not compared by calibration errors: one
+    confidence for all examples has the least there is.
 
     Args:
-        rows: The rows of one or more models, with `replicates` of the same resampled sets.
+        numbers: The numbers of one or more models.
+        replicates: Their values on the same resampled sets, (R,) each, by key.
         num_classes: Number of classes; None if what the accuracy alone says is not known.
     """
-    rows = list(rows)
-    scores = {
-        (*_of(row), row["metric"]): row["value"]
-        for row in rows
-        if row["metric"] in _SCORES and not row.get("label")
-    }
+    numbers = list(numbers)
+    scores = {number.key: number.value for number in numbers if number.key.metric in _SCORES}
     compared: dict[Key, list[int]] = defaultdict(list)
     best: dict[int, bool] = {}
-    for place, row in enumerate(rows):
-        if direction(row["metric"]) and "replicates" in row and math.isfinite(row["value"]):
+    for place, number in enumerate(numbers):
+        key = number.key
+        if direction(key.metric) and key in replicates and math.isfinite(number.value):
             best[place] = False
-            if not _is_calibration_error(row["metric"]) or _says_more_than_accuracy(
-                row, scores, num_classes
+            if not _is_calibration_error(key.metric) or _says_more_than_accuracy(
+                key, scores, num_classes
             ):
-                compared[Key.of({**row, "calibrator": RAW})].append(place)
-    for key, places in compared.items():
-        best |= zip(places, _best(key, [rows[place] for place in places]), strict=True)
-    return [
-        {**row, "best": best[place]} if place in best else row for place, row in enumerate(rows)
-    ]
+                compared[key._replace(calibrator=RAW, model="")].append(place)
+    for places in compared.values():
+        best |= zip(places, _best([numbers[place] for place in places], replicates), strict=True)
+    return [replace(number, best=best.get(place)) for place, number in enumerate(numbers)]
 
 
 def _is_calibration_error(metric: str) -> bool:
@@ -58,15 +56,14 @@ def _is_calibration_error(metric: str) -> bool:
     return direction(metric) < 0 and metric.removeprefix(MACRO) not in _SCORES
 
 
-def _of(row: Row) -> tuple[Any, ...]:
-    return row.get("model"), row["split"], row["calibrator"]
-
-
 def _says_more_than_accuracy(
-    row: Row, scores: Mapping[tuple[Any, ...], float], num_classes: int | None
+    key: Key, scores: Mapping[Key, float], num_classes: int | None
 ) -> bool:
     """Whether NLL is below the least that one confidence for all examples can have; true where it is not known."""
-    error, nll = (scores.get((*_of(row), metric)) for metric in ("error", "nll"))
+    error, nll = (
+        scores.get(Key(metric, key.split, key.calibrator, model=key.model))
+        for metric in ("error", "nll")
+    )
     if error is None or nll is None or num_classes is None:
         return True
     return nll < nll_of_accuracy(error, num_classes)
@@ -86,12 +83,11 @@ def nll_of_accuracy(error: float, num_classes: int) -> float:
     return entropy + error * math.log(num_classes - 1)
 
 
-def _best(key: Key, rows: Sequence[Row]) -> Sequence[bool]:
-    verdicts = [Verdict.of(row) for row in rows]
-    if all(verdict is not None and verdict.marked for verdict in verdicts):
-        return [False] * len(rows)
+def _best(numbers: Sequence[Number], replicates: Mapping[Key, Floats]) -> Sequence[bool]:
+    if all(number.verdict is not None and number.verdict.marked for number in numbers):
+        return [False] * len(numbers)
     return best_by_replicates(
-        np.array([row["value"] for row in rows]),
-        np.stack([row["replicates"] for row in rows]),
-        higher_is_better=direction(key.metric) > 0,
+        np.array([number.value for number in numbers]),
+        np.stack([replicates[number.key] for number in numbers]),
+        higher_is_better=direction(numbers[0].key.metric) > 0,
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
 
 from calibench.metrics import METRIC_CLASSES, TABLE
-from calibench.statistics.number import RAW
-from calibench.tables.grid import Entry, Grid, Heading, Number
+from calibench.statistics.number import RAW, VAL, Number
+from calibench.tables.grid import Grid, Heading, PrintedNumber, TableEntry
 from calibench.tables.scores import Measure, Scores, detection, measures
 from calibench.tables.titles import (
     LEADING_OF_LABELS,
@@ -18,42 +17,44 @@ from calibench.tables.titles import (
     metrics_of_set,
 )
 
-Row = Mapping[str, Any]
-
 CSV_COLUMNS = (
     "model", "split", "calibrator", "metric", "score", "n_bins", "value", "low", "high", "best", "floor", "p",
     "overconfidence", "label",
 )  # fmt: skip
 
 
-def sheets(rows: Sequence[Row], asked: Collection[str] = ()) -> list[Grid]:
+def sheets(numbers: Sequence[Number], asked: Collection[str] = ()) -> list[Grid]:
     """One table for the test set, with OOD AUROC by entropy, and one for each shifted set.
 
     Sets whose class distributions are known get another one each, and so do those whose examples have several labels.
     Of these the first table has the numbers that matter most, and names the others.
 
     Args:
-        rows: Rows of an evaluation, with their models.
+        numbers: Numbers of an evaluation, with their models.
         asked: Metrics that a user names, which every table has: names of classes, or `all`.
     """
-    labelled = dict.fromkeys(row["split"] for row in rows if row["metric"] == "error")
-    labelled.pop("val", None)
-    known = dict.fromkeys(row["split"] for row in rows if row["metric"] == "posterior_kl")
-    whole = [_sheet_of_set(split, rows, asked) for split in labelled]
+    keys = [number.key for number in numbers]
+    labelled = dict.fromkeys(key.split for key in keys if key.metric == "error")
+    labelled.pop(VAL, None)
+    known = dict.fromkeys(key.split for key in keys if key.metric == "posterior_kl")
+    whole = [_sheet_of_set(split, numbers, asked) for split in labelled]
     whole += [
-        _sheet(f"{split}, against the posterior", rows, measures(split, POSTERIOR_METRICS))
+        _sheet(f"{split}, against the posterior", numbers, measures(split, POSTERIOR_METRICS))
         for split in known
     ]
-    return [*whole, *(_sheet_of_labels(split, rows) for split in labelled if _labels(split, rows))]
+    return [
+        *whole,
+        *(_sheet_of_labels(split, numbers) for split in labelled if _labels(split, numbers)),
+    ]
 
 
-def _sheet_of_set(split: str, rows: Sequence[Row], asked: Collection[str]) -> Grid:
-    found = metrics_of_set(rows, split)
-    shown = _leading(found, asked) if _labels(split, rows) else found
-    columns = [*measures(split, shown), *(detection(rows) if split == "test" else [])]
+def _sheet_of_set(split: str, numbers: Sequence[Number], asked: Collection[str]) -> Grid:
+    found = metrics_of_set(numbers, split)
+    shown = _leading(found, asked) if _labels(split, numbers) else found
+    columns = [*measures(split, shown), *(detection(numbers) if split == "test" else [])]
     hidden = [metric_info(name).title for name in found if name not in shown]
     more = [f"not shown: {', '.join(hidden)} (`--metrics all`; reports in JSON and CSV have them)"]
-    return _sheet(split, rows, columns, more if hidden else ())
+    return _sheet(split, numbers, columns, more if hidden else ())
 
 
 def _leading(found: Sequence[str], asked: Collection[str]) -> list[str]:
@@ -67,20 +68,22 @@ def _leading(found: Sequence[str], asked: Collection[str]) -> list[str]:
     return [*(name for name in LEADING_OF_LABELS if name in found), *others]
 
 
-def _labels(split: str, rows: Sequence[Row]) -> list[str]:
+def _labels(split: str, numbers: Sequence[Number]) -> list[str]:
     """The labels of a set that metrics are of."""
-    own = (row for row in rows if (row["split"], row["metric"]) == (split, "auroc"))
-    return list(dict.fromkeys(row["label"] for row in own if row.get("label")))
+    keys = (number.key for number in numbers)
+    own = (key.label for key in keys if (key.split, key.metric) == (split, "auroc"))
+    return list(dict.fromkeys(label for label in own if label))
 
 
-def _sheet_of_labels(split: str, rows: Sequence[Row]) -> Grid:
+def _sheet_of_labels(split: str, numbers: Sequence[Number]) -> Grid:
     """A row for each model and label, before any calibrator."""
-    scores, labels = Scores(rows), _labels(split, rows)
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    of_one = [row for row in rows if (row["split"], row.get("label")) == (split, labels[0])]
-    columns = measures(split, list(dict.fromkeys(row["metric"] for row in of_one)))
+    scores, labels = Scores(numbers), _labels(split, numbers)
+    keys = [number.key for number in numbers]
+    models = list(dict.fromkeys(key.model for key in keys))
+    of_one = [key.metric for key in keys if (key.split, key.label) == (split, labels[0])]
+    columns = measures(split, list(dict.fromkeys(of_one)))
     names = ["model", "label"] if len(models) > 1 else ["label"]
-    table = [
+    table: list[list[TableEntry]] = [
         [
             *(model, label)[-len(names) :],
             *(scores.entry(column._replace(of=label), RAW, model) for column in columns),
@@ -103,15 +106,16 @@ _MICRO_AND_MACRO = (
 
 
 def _sheet(
-    title: str, rows: Sequence[Row], columns: Sequence[Measure], more: Sequence[str] = ()
+    title: str, numbers: Sequence[Number], columns: Sequence[Measure], more: Sequence[str] = ()
 ) -> Grid:
     """A row for each model and calibrator; a single model is not named."""
-    scores = Scores(rows)
-    lines = list(dict.fromkeys((row["model"], row["calibrator"]) for row in rows))
+    scores = Scores(numbers)
+    keys = (number.key for number in numbers)
+    lines = list(dict.fromkeys((key.model, key.calibrator) for key in keys))
     several = len({model for model, _ in lines}) > 1
     names = ["model", "calibrator"] if several else ["calibrator"]
     labels = [Heading(name, label=True, left=True) for name in names]
-    table = [
+    table: list[list[TableEntry]] = [
         [
             *([model, calibrator] if several else [calibrator]),
             *(scores.entry(column, calibrator, model) for column in columns),
@@ -123,8 +127,8 @@ def _sheet(
     return Grid(title, headings, table, [*_bold_note(table), *marks, *more])
 
 
-def _bold_note(table: Sequence[Sequence[Entry]]) -> Iterator[str]:
+def _bold_note(table: Sequence[Sequence[TableEntry]]) -> Iterator[str]:
     """What bold promises, if anything is bold."""
-    if any(isinstance(entry, Number) and entry.best for row in table for entry in row):
+    if any(isinstance(entry, PrintedNumber) and entry.best for row in table for entry in row):
         yield "bold: the best calibrator is among the bold ones with 95 % confidence"
         yield "calibration errors are compared where NLL is below what the accuracy alone gives"

@@ -12,7 +12,7 @@ SCATTER = "~"
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class PrintedNumber:
     """A number in a table, as text.
 
     Attributes:
@@ -32,9 +32,9 @@ class Number:
     mark: str = ""
 
 
-MISSING = Number(HOLE, lacking=True)
+MISSING = PrintedNumber(HOLE, lacking=True)
 
-Entry = Number | str
+TableEntry = PrintedNumber | str
 """A number, or a text such as a label, whose lines are one under the other."""
 
 
@@ -73,7 +73,7 @@ class Grid:
 
     title: str
     columns: Sequence[Heading]
-    rows: Sequence[Sequence[Entry]]
+    rows: Sequence[Sequence[TableEntry]]
     footer: Sequence[str] = ()
     spaced: bool = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from calibench.ground.output import printable
-from calibench.tables.grid import Entry, Grid, Heading, Number, grouped, stacked
+from calibench.tables.grid import Grid, Heading, PrintedNumber, TableEntry, grouped, stacked
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " ",
@@ -89,7 +89,7 @@ def _column_width(grid: Grid, place: int, narrow: bool) -> float:
     return max(widths) * (_FOOTNOTE if narrow else 1)
 
 
-def _number_width(number: Number, narrow: bool) -> float:
+def _number_width(number: PrintedNumber, narrow: bool) -> float:
     std = f"±{number.std}" if narrow else f" ± {number.std}"
     interval = f" [{', '.join(number.interval)}]" if number.interval else ""
     spread = _points(std) * (_SCRIPT if narrow else 1) if number.std else 0
@@ -131,7 +131,7 @@ def _row(entries: Iterable[str]) -> str:
     return f"{' & '.join(entries)} \\\\"
 
 
-def _entry(entry: Entry, *, narrow: bool) -> str:
+def _entry(entry: TableEntry, *, narrow: bool) -> str:
     if isinstance(entry, str):
         return escaped(entry)
     std = escaped(f"±{entry.std}" if narrow else f" ± {entry.std}") if entry.std else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from calibench.ground.output import printable
-from calibench.tables.grid import Entry, Grid
+from calibench.tables.grid import Grid, TableEntry
 
 
 def markdown(grid: Grid) -> str:
@@ -24,7 +24,7 @@ def _header(title: str) -> str:
     return printable(title.replace("\n", " ")).replace("|", r"\|")
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: TableEntry) -> str:
     if isinstance(entry, str):
         return _escaped(entry)
     text = f"{entry.text} ± {entry.std}" if entry.std else entry.text

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from calibench.statistics import Verdict
+from calibench.statistics.number import Key, Number
 from calibench.tables.floors import MARK, note
-from calibench.tables.grid import Number
+from calibench.tables.grid import PrintedNumber
 from calibench.tables.titles import metric_info
 
 
@@ -27,53 +27,48 @@ def measures(split: str, metrics: Sequence[str]) -> list[Measure]:
     return [Measure(metric_info(name).label, split, name) for name in metrics]
 
 
-def detection(rows: Iterable[Mapping[str, Any]]) -> list[Measure]:
+def detection(numbers: Iterable[Number]) -> list[Measure]:
     """Out-of-distribution AUROC by entropy, for every set that has it."""
-    sets = dict.fromkeys(row["split"] for row in rows if row["metric"] == "ood_auroc")
+    keys = (number.key for number in numbers)
+    sets = dict.fromkeys(key.split for key in keys if key.metric == "ood_auroc")
     return [Measure(f"OOD AUROC % {name}", name, "ood_auroc", "entropy") for name in sets]
 
 
 class Scores:
-    """Rows of an evaluation, by model, set, metric and calibrator; of several numbers of bins the first.
+    """Numbers of an evaluation by key; of several numbers of bins the first."""
 
-    Args:
-        rows: The rows, as in metrics.json.
-    """
+    def __init__(self, numbers: Iterable[Number]) -> None:
+        self._numbers: dict[Key, Number] = {}
+        for number in numbers:
+            self._numbers.setdefault(number.key._replace(n_bins=None), number)
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        self._rows: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-        for row in rows:
-            measured = (row["split"], row["metric"], row.get("score"), row.get("label"))
-            self._rows.setdefault((*measured, row["calibrator"], row.get("model")), row)
-
-    def entry(self, measure: Measure, calibrator: str, model: str | None = None) -> Number:
+    def entry(self, measure: Measure, calibrator: str, model: str = "") -> PrintedNumber:
         """The number with its interval, if it has one; an empty text where there is none."""
-        row = self._rows.get((*measure[1:], calibrator, model))
-        if row is None:
-            return Number("")
-        ends = [row[end] for end in ("low", "high") if row.get(end) is not None]
-        value, *interval = (_shown(number, measure.metric) for number in (row["value"], *ends))
-        verdict = Verdict.of(row)
-        mark = MARK if verdict is not None and verdict.marked else ""
-        return Number(value, interval=tuple(interval), best=bool(row.get("best")), mark=mark)
+        number = self._number(measure, calibrator, model)
+        if number is None:
+            return PrintedNumber("")
+        ends = (number.value, *(number.interval or ()))
+        value, *interval = (_shown(end, measure.metric) for end in ends)
+        mark = MARK if number.verdict is not None and number.verdict.marked else ""
+        return PrintedNumber(value, interval=tuple(interval), best=bool(number.best), mark=mark)
 
-    def floor_note(
-        self, columns: Iterable[Measure], of: Iterable[tuple[str, str | None]]
-    ) -> list[str]:
+    def floor_note(self, columns: Iterable[Measure], of: Iterable[tuple[str, str]]) -> list[str]:
         """The line under a table that says what its marks mean, if it has any.
 
         Args:
             columns: The table's metrics.
             of: The calibrators and models of its numbers.
         """
-        places = ((column, (*column[1:], *place)) for column in columns for place in of)
-        rows = ((column.metric, self._rows.get(place)) for column, place in places)
-        found = [(metric_info(metric), Verdict.of(row)) for metric, row in rows if row]
+        numbers = (self._number(column, *place) for column in columns for place in of)
+        found = [(metric_info(n.key.metric), n.verdict) for n in numbers if n]
         return list(note((i.title, v.floor, i.percent) for i, v in found if v and v.marked))
 
+    def _number(self, measure: Measure, calibrator: str, model: str) -> Number | None:
+        split, metric, score, label = measure[1:]
+        return self._numbers.get(Key(metric, split, calibrator, score, None, label, model))
 
-def _shown(value: float | str | None, metric: str) -> str:
+
+def _shown(number: float, metric: str) -> str:
     """Percent with two decimals, anything else with four."""
-    number = math.nan if value is None else float(value)
     percent = metric_info(metric).percent and math.isfinite(number)
     return f"{100 * number:.2f}" if percent else f"{number:.4f}"

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-from calibench.statistics import Verdict
-
-Row = Mapping[str, Any]
+from calibench.statistics.number import VAL, Number
 
 _BY = "ece"  # the metric that sentences speak of
 _ONE_SIDED = 0.5  # share of its error from which a model is over- or underconfident as a whole
 
 
-def sentences(rows: Iterable[Row], sizes: Mapping[str, int]) -> list[str]:
+def sentences(numbers: Iterable[Number], sizes: Mapping[str, int]) -> list[str]:
     """One sentence for each row of the tables, by its ECE with the first number of bins; sets one after the other.
 
     Args:
-        rows: Rows of an evaluation.
+        numbers: Numbers of an evaluation.
         sizes: Examples of each set.
     """
-    first: dict[tuple[str, str, str], Row] = {}
-    for row in rows:
-        if row["metric"] == _BY and row["split"] != "val":
-            first.setdefault((row["split"], row["model"], row["calibrator"]), row)
+    first: dict[tuple[str, str, str], Number] = {}
+    for number in numbers:
+        if number.key.metric == _BY and number.key.split != VAL:
+            place = number.key.split, number.key.model, number.key.calibrator
+            first.setdefault(place, number)
     splits = list(dict.fromkeys(split for split, *_ in first))
     places = sorted(first, key=lambda place: splits.index(place[0]))
     return [
@@ -32,15 +30,15 @@ def sentences(rows: Iterable[Row], sizes: Mapping[str, int]) -> list[str]:
     ]
 
 
-def sentence(row: Row, n: int) -> str:
+def sentence(number: Number, n: int) -> str:
     """What a top-label calibration error of n examples says: `overconfident by 3.1 points (floor 1.1)`, say."""
-    verdict = Verdict.of(row)
+    verdict = number.verdict
     if verdict is None:
         return f"no verdict at n = {n}"
     if verdict.marked:
         return f"cannot be told from calibrated at n = {n}"
-    by = f"by {100 * row['value']:.1f} points (floor {100 * verdict.floor:.1f})"
-    excess = row["overconfidence"] / row["value"]
+    by = f"by {100 * number.value:.1f} points (floor {100 * verdict.floor:.1f})"
+    excess = (verdict.overconfidence or 0.0) / number.value
     way, other = ("over", "under") if excess > 0 else ("under", "over")
     if abs(excess) < _ONE_SIDED:  # the value is positive, as it is above its floor
         return f"{way}confident {by}, {other}confident at other confidences"

@@ -15,7 +15,7 @@ from rich.segment import Segment, Segments
 
 from calibench.ground.console import Terminal
 from calibench.ground.output import printable
-from calibench.tables.grid import Entry, Grid, Heading, Number, grouped, stacked
+from calibench.tables.grid import Grid, Heading, PrintedNumber, TableEntry, grouped, stacked
 
 PIPE_WIDTH = 100
 LABEL_WIDTH = 13
@@ -178,18 +178,20 @@ class _Ends(NamedTuple):
     star: str
     marks: int
 
-    def of(self, number: Number) -> str:
+    def of(self, number: PrintedNumber) -> str:
         """What follows a number."""
         star = self.star if number.best else " " * len(self.star)
         return star + number.mark.ljust(self.marks)
 
 
-def _ends(column: Sequence[Entry], starred: bool) -> _Ends:
-    marks = max((len(entry.mark) for entry in column if isinstance(entry, Number)), default=0)
+def _ends(column: Sequence[TableEntry], starred: bool) -> _Ends:
+    marks = max(
+        (len(entry.mark) for entry in column if isinstance(entry, PrintedNumber)), default=0
+    )
     return _Ends("*" if starred else "", marks)
 
 
-def _printed(column: Heading, entry: Entry, ends: _Ends, narrow: bool) -> list[_Line]:
+def _printed(column: Heading, entry: TableEntry, ends: _Ends, narrow: bool) -> list[_Line]:
     if isinstance(entry, str):
         whole = "\n" in entry or not (narrow and column.left)
         return _plain(entry.split("\n") if whole else wrapped(entry, LABEL_WIDTH))

@@ -11,6 +11,7 @@ from typing import Any
 from calibench.metrics import PANEL, TABLE
 from calibench.metrics.titles import LESS, MORE, NEITHER, rate
 from calibench.metrics.titles import Title as Title
+from calibench.statistics.number import Number
 
 # Where an example has several labels, of all of them pooled or of one.
 _OF_LABELS = {
@@ -104,12 +105,12 @@ def direction(name: str) -> int:
 POSTERIOR_METRICS = tuple(name for name in METRICS if name.startswith("posterior_"))
 
 
-def metrics_of_set(rows: Iterable[Mapping[str, Any]], split: str) -> list[str]:
+def metrics_of_set(numbers: Iterable[Number], split: str) -> list[str]:
     """The metrics of a labelled set in the order of a table: the benchmark's own, then further ones."""
-    own = (
-        row for row in rows if row["split"] == split and not (row.get("score") or row.get("label"))
+    keys = (number.key for number in numbers)
+    found = dict.fromkeys(
+        k.metric for k in keys if (k.split, k.score, k.label) == (split, None, None)
     )
-    found = dict.fromkeys(row["metric"] for row in own)
     further = [name for name in found if name not in (*TEST_METRICS, *POSTERIOR_METRICS)]
     return [*(name for name in TEST_METRICS if name in found), *further]
 

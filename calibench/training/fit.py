@@ -33,6 +33,7 @@ from calibench.runs import (
     settings,
     write_json,
 )
+from calibench.statistics.number import Number
 from calibench.tables.run import run_table
 from calibench.tables.terminal import PIPE_WIDTH, show
 from calibench.tables.titles import add_described
@@ -357,9 +358,12 @@ def _show(run: Run, console: Terminal | None, what: str) -> None:
     if console is None:
         return
     content = read_json(run.folder / "metrics.json")
-    report = Report(content["rows"], content["calibrators"], content["unavailable"])
     add_described(content.get("metrics") or {})
-    show(run_table(report.rows, report.calibrators), console, pipe_width=PIPE_WIDTH)
+    show(
+        run_table(list(map(Number.of, content["rows"])), content["calibrators"]),
+        console,
+        pipe_width=PIPE_WIDTH,
+    )
     for name, reason in content["unavailable"].items():
         console.print(f"not available: {name} ({reason})")
     if content.get("posterior"):

@@ -91,13 +91,13 @@ def test_a_pair_is_fitted_on_val_and_scored_on_test(tmp_path: Path) -> None:
     val, test = (Predictions.load(tmp_path / f"pairs/net/{split}.npz") for split in ("val", "test"))
     found = cells.row(cell(source, calibrator=TS))
     model = TemperatureScaling().fit(val.logits, val.target)
-    expected = {row["metric"]: row["value"] for row in evaluate(test, model, n_bins=[15])}
+    expected = {number.key.metric: number.value for number in evaluate(test, model, n_bins=[15])}
     assert {name: found[name] for name in METRICS} == {name: expected[name] for name in METRICS}
     assert (found["fitted_on"], found["tested_on"]) == (200, 200)
     some = cells.row(cell(source, calibrator=TS, size=50, repeat=3))
     rows = np.random.RandomState(3).permutation(200)[:50]
     model.fit(val.logits[rows], val.target[rows])
-    expected = {row["metric"]: row["value"] for row in evaluate(test, model, n_bins=[15])}
+    expected = {number.key.metric: number.value for number in evaluate(test, model, n_bins=[15])}
     assert {name: some[name] for name in METRICS} == {name: expected[name] for name in METRICS}
     assert (some["fitted_on"], some["nll"] == found["nll"]) == (50, False)
 

@@ -17,10 +17,11 @@ from calibench.evaluation.bootstrap import (
     replicates,
     summarised,
 )
-from calibench.evaluation.scoring import labelled_rows
+from calibench.evaluation.scoring import labelled_numbers
 from calibench.metrics.cells import Cells, TopLabelError
 from calibench.metrics.detection import log_entropy
 from calibench.metrics.smooth_kernels import KERNELS, Residuals
+from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples
 
 from .examples import predictions
@@ -33,9 +34,9 @@ def log_probs_and_target(n: int = 203, k: int = 4) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(made.logits).log_softmax(1), torch.from_numpy(made.target)
 
 
-def rows_of(probs: Tensor, target: Tensor) -> dict[tuple[str, int | None], float]:
-    rows = labelled_rows(probs.log(), target, n_bins=N_BINS)
-    return {(row["metric"], row.get("n_bins")): row["value"] for row in rows}
+def values_of(probs: Tensor, target: Tensor) -> dict[Key, float]:
+    numbers = labelled_numbers(probs.log(), target, n_bins=N_BINS)
+    return {number.key: number.value for number in numbers}
 
 
 @pytest.mark.parametrize(("n", "k"), [(203, 4), (203, 2), (7, 3), (1, 2)])
@@ -43,21 +44,22 @@ def test_replicates_are_the_metrics_of_the_resampled_set(n: int, k: int) -> None
     """Where the cells depend on no example; those of AdaECE and smECE are the whole set's, see below."""
     log_probs, target = log_probs_and_target(n, k)
     resamples = Resamples(n, 150)  # more than a chunk
-    found = replicates(log_probs, target, rows_of(log_probs.exp(), target), resamples)
+    found = replicates(log_probs, target, values_of(log_probs.exp(), target), resamples)
     for number in (0, 49, 149):
         drawn = np.repeat(np.arange(n), resamples.counts[number].astype(int))
-        expected = rows_of(log_probs[drawn].exp(), target[drawn])
+        expected = values_of(log_probs[drawn].exp(), target[drawn])
         assert set(expected) == set(found)
-        for place, value in expected.items():
-            if place[0] not in ("smooth_ece", "adaptive_ece"):
-                assert found[place][number] == pytest.approx(value, abs=2e-6), place
+        for key, value in expected.items():
+            if key.metric not in ("smooth_ece", "adaptive_ece"):
+                assert found[key][number] == pytest.approx(value, abs=2e-6), key
 
 
 def test_adaptive_ece_is_resampled_in_the_bins_of_the_set() -> None:
     log_probs, target = log_probs_and_target()
     probs = log_probs.exp()
     resamples = Resamples(len(target), 4)
-    found = replicates(log_probs, target, [("adaptive_ece", 15)], resamples)["adaptive_ece", 15]
+    key = Key("adaptive_ece", n_bins=15)
+    found = replicates(log_probs, target, [key], resamples)[key]
     confidence, predicted = probs.max(1)
     bins = np.empty(len(target), dtype=int)
     for number, members in enumerate(np.array_split(np.argsort(confidence.numpy()), 15)):
@@ -71,9 +73,9 @@ def test_adaptive_ece_is_resampled_in_the_bins_of_the_set() -> None:
 def test_smooth_ece_is_resampled_at_the_width_of_the_set() -> None:
     log_probs, target = log_probs_and_target()
     resamples = Resamples(len(target), 3)
-    place = ("smooth_ece", None)
-    found = replicates(log_probs, target, [place], resamples)[place]
-    value = rows_of(log_probs.exp(), target)[place]
+    key = Key("smooth_ece")
+    found = replicates(log_probs, target, [key], resamples)[key]
+    value = values_of(log_probs.exp(), target)[key]
     width = math.ceil(value * 1024) / 1024
     kernel = KERNELS["reflected"]
     for row, replicate in zip(resamples.counts, found, strict=True):
@@ -115,18 +117,18 @@ class ConfidentMistakes(TopLabelError):
 def test_a_new_calibration_error_needs_no_resampled_form() -> None:
     log_probs, target = log_probs_and_target()
     resamples = Resamples(len(target), 20)
-    place = ("confident_mistakes", None)
-    found = error_replicates({place: ConfidentMistakes()}, log_probs.exp(), target, resamples)
+    key = Key("confident_mistakes")
+    found = error_replicates({key: ConfidentMistakes()}, log_probs.exp(), target, resamples)
     confidence, predicted = log_probs.exp().max(1)
     mistaken = ((confidence > 0.5) & (predicted != target)).double().numpy()
     expected = resamples.counts @ mistaken / len(target)
-    assert found[place] == pytest.approx(expected, abs=1e-7)
+    assert found[key] == pytest.approx(expected, abs=1e-7)
 
 
 def test_threads_are_given_back() -> None:
     threads = torch.get_num_threads()
     log_probs, target = log_probs_and_target(20)
-    replicates(log_probs, target, [("smooth_ece", None)], Resamples(20, 2))
+    replicates(log_probs, target, [Key("smooth_ece")], Resamples(20, 2))
     assert torch.get_num_threads() == threads
 
 
@@ -134,11 +136,11 @@ def test_classwise_cells_on_the_edge_of_the_first_bin() -> None:
     probs = torch.tensor([[1 / 15, 14 / 15], [0.0665, 0.9335], [0.0, 1.0], [0.5, 0.5]])
     target = torch.tensor([0, 0, 1, 0])
     resamples = Resamples(4, 20)
-    place = ("classwise_ece", 15)
-    found = replicates(probs.log(), target, [place], resamples)[place]
+    key = Key("classwise_ece", n_bins=15)
+    found = replicates(probs.log(), target, [key], resamples)[key]
     for value, counts in zip(found, resamples.counts, strict=True):
         drawn = np.repeat(np.arange(4), counts.astype(int))
-        assert value == pytest.approx(rows_of(probs[drawn], target[drawn])[place], abs=1e-6)
+        assert value == pytest.approx(values_of(probs[drawn], target[drawn])[key], abs=1e-6)
 
 
 def test_auroc_agrees_with_scikit_learn() -> None:
@@ -158,37 +160,28 @@ def test_auroc_agrees_with_scikit_learn() -> None:
 def test_the_interval_of_a_mean_is_the_normal_one() -> None:
     log_probs, target = log_probs_and_target(2000)
     values = -log_probs.gather(1, target[:, None]).double()
-    found = replicates(log_probs, target, [("nll", None)], Resamples(2000, 2000))["nll", None]
-    (row,) = summarised(
-        [
-            {
-                "split": "test",
-                "metric": "nll",
-                "calibrator": "raw",
-                "value": float(values.mean()),
-                "replicates": found,
-            }
-        ]
-    )
+    drawn = replicates(log_probs, target, [Key("nll")], Resamples(2000, 2000))
+    (number,) = summarised([Number(Key("nll"), float(values.mean()))], drawn)
     half = 1.96 * float(values.std()) / math.sqrt(2000)
-    assert row["high"] - row["low"] == pytest.approx(2 * half, rel=0.1)
-    assert row["low"] < row["value"] < row["high"]
-    assert not row["best"]  # alone
-    assert "replicates" not in row
+    assert number.interval is not None
+    low, high = number.interval
+    assert high - low == pytest.approx(2 * half, rel=0.1)
+    assert low < number.value < high
+    assert number.best is False  # alone
 
 
 def test_the_interval_is_around_the_replicates_own_mean() -> None:
     """The value less the centred quantiles of the replicates, by hand, never outside of the metric's range."""
     drawn = np.arange(101) / 100  # quantiles 0.025 and 0.975, mean 0.5
-    row = {"split": "test", "metric": "ece", "n_bins": 15, "calibrator": "raw", "replicates": drawn}
-    (found,) = summarised([{**row, "value": 0.495}])
-    assert (found["low"], found["high"]) == pytest.approx((0.02, 0.97))
-    (found,) = summarised([{**row, "value": 0.4}])
-    assert (found["low"], found["high"]) == pytest.approx((0.0, 0.875))
-    (found,) = summarised([{**row, "value": 0.7}])
-    assert (found["low"], found["high"]) == pytest.approx((0.225, 1.0))
-    (found,) = summarised([{**row, "metric": "brier", "value": 1.9}])
-    assert (found["low"], found["high"]) == pytest.approx((1.425, 2.0))
+    ece, brier = Key("ece", n_bins=15), Key("brier")
+    for key, value, ends in (
+        (ece, 0.495, (0.02, 0.97)),
+        (ece, 0.4, (0.0, 0.875)),
+        (ece, 0.7, (0.225, 1.0)),
+        (brier, 1.9, (1.425, 2.0)),
+    ):
+        (found,) = summarised([Number(key, value)], {key: drawn})
+        assert found.interval == pytest.approx(ends)
 
 
 def test_the_interval_holds_the_value_even_if_the_replicates_are_skewed() -> None:
@@ -197,51 +190,40 @@ def test_the_interval_holds_the_value_even_if_the_replicates_are_skewed() -> Non
     assert interval(0.4, np.full(5, 0.4), 0.0, 1.0) == (0.4, 0.4)  # no variance
 
 
-def test_what_is_not_finite_has_null_ends() -> None:
-    row = {"split": "test", "metric": "nll", "calibrator": "raw", "replicates": np.ones(5)}
+def test_what_is_not_finite_has_no_interval() -> None:
     for value in (math.inf, math.nan):
-        (found,) = summarised([{**row, "value": value}])
-        assert (found["low"], found["high"]) == (None, None)
-    assert interval(0.4, np.array([0.1, math.nan]), 0.0, 1.0) == (None, None)
+        (found,) = summarised([Number(Key("nll"), value)], {Key("nll"): np.ones(5)})
+        assert found.interval is None
+    assert interval(0.4, np.array([0.1, math.nan]), 0.0, 1.0) is None
 
 
 def test_best_are_those_that_may_be_by_the_same_resamples() -> None:
     rng = np.random.default_rng(0)
     noise = rng.normal(size=1000)  # what all share cancels
-    label = {"split": "test", "metric": "nll"}
-    rows = [
-        {**label, "calibrator": "first", "value": 1.0, "replicates": 1.0 + noise},
-        {
-            **label,
-            "calibrator": "tied",
-            "value": 1.01,
-            "replicates": 1.01 + noise + 0.05 * rng.normal(size=1000),
-        },
-        {
-            **label,
-            "calibrator": "behind",
-            "value": 1.2,
-            "replicates": 1.2 + noise + 0.05 * rng.normal(size=1000),
-        },
-        {
-            **label,
-            "calibrator": "infinite",
-            "value": math.inf,
-            "replicates": np.full(1000, math.inf),
-        },
-        {**label, "calibrator": "none", "value": 0.5},
-    ]
-    found = {row["calibrator"]: row.get("best") for row in summarised(rows)}
-    assert found == {"first": True, "tied": True, "behind": False, "infinite": None, "none": None}
-    upside = [{**row, "metric": "ood_auroc", "score": "msp"} for row in rows[:3]]
-    assert [row["best"] for row in summarised(upside)] == [False, False, True]
+    values = {"first": 1.0, "tied": 1.01, "behind": 1.2, "infinite": math.inf, "none": 0.5}
+    drawn = {
+        "first": 1.0 + noise,
+        "tied": 1.01 + noise + 0.05 * rng.normal(size=1000),
+        "behind": 1.2 + noise + 0.05 * rng.normal(size=1000),
+        "infinite": np.full(1000, math.inf),
+    }
+
+    def best(key: Key, names: list[str]) -> dict[str, bool | None]:
+        numbers = [Number(key._replace(calibrator=name), values[name]) for name in names]
+        by_key = {key._replace(calibrator=name): of for name, of in drawn.items()}
+        return {number.key.calibrator: number.best for number in summarised(numbers, by_key)}
+
+    assert best(Key("nll"), list(values)) == {
+        "first": True, "tied": True, "behind": False, "infinite": None, "none": None
+    }  # fmt: skip
+    upside = best(Key("ood_auroc", score="msp"), ["first", "tied", "behind"])
+    assert upside == {"first": False, "tied": False, "behind": True}
 
 
 def test_an_infinite_nll_is_infinite_where_it_is_drawn() -> None:
     probs = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]])
     resamples = Resamples(3, 40)
-    found = replicates(probs.log(), torch.tensor([1, 0, 1]), [("nll", None)], resamples)[
-        "nll", None
-    ]
+    nll = Key("nll")
+    found = replicates(probs.log(), torch.tensor([1, 0, 1]), [nll], resamples)[nll]
     assert np.array_equal(np.isinf(found), resamples.counts[:, 0] > 0)
     assert not np.isnan(found).any()

@@ -17,7 +17,7 @@ from calibench.evaluation import Evaluation, deep_ensemble, evaluate, fit_calibr
 from calibench.evaluation.bootstrap import RESAMPLED
 from calibench.evaluation.calibrator_names import DEFAULT, calibrator_named, unfolded
 from calibench.runs import Predictions
-from calibench.statistics.number import Key
+from calibench.statistics.number import Number
 
 from .examples import predictions, saved
 
@@ -48,13 +48,12 @@ def test_every_metric_raw_and_after_each_calibrator(
     fitted = fit_calibrator(TemperatureScaling(), val)
     for calibrator, name in ((None, "raw"), (fitted, "TemperatureScaling")):
         for expected in evaluate(test, calibrator):
-            (row,) = [
-                r for r in report["rows"] if Key.of(r) == Key.of({**expected, "calibrator": name})
-            ]
-            assert row["value"] == pytest.approx(expected["value"])
-            if row["metric"] in RESAMPLED:
-                assert row["low"] <= row["high"]
-                assert isinstance(row["best"], bool)
+            key = expected.key._replace(calibrator=name, model="model")
+            (number,) = [n for n in map(Number.of, report["rows"]) if n.key == key]
+            assert number.value == pytest.approx(expected.value)
+            if key.metric in RESAMPLED:
+                assert number.interval is not None
+                assert isinstance(number.best, bool)
     kinds = {(row["split"], row["metric"]) for row in report["rows"]}
     assert {("far", "ood_auroc"), ("fog", "ood_auroc"), ("fog", "ece"), ("val", "nll")} <= kinds
     assert ("far", "nll") not in kinds
@@ -166,7 +165,7 @@ def test_a_deep_ensemble_is_pooled_then_calibrated_and_shown_beside_its_members(
     assert report["calibrators"]["ensemble of 2"]["TemperatureScaling"][
         "temperature"
     ] == pytest.approx(float(fitted.temperature), rel=1e-5)
-    expected = next(row["value"] for row in evaluate(test, fitted) if row["metric"] == "nll")
+    expected = next(n.value for n in evaluate(test, fitted) if n.key.metric == "nll")
     found = next(
         r["value"]
         for r in report["rows"]
@@ -283,9 +282,9 @@ def test_it_runs_on_the_output_of_calibrate(files: dict[str, str], tmp_path: Pat
     )
     after = fit_calibrator(TemperatureScaling(), Predictions.load(files["val"]))
     expected = next(
-        row["value"]
-        for row in evaluate(Predictions.load(files["test"]), after)
-        if row["metric"] == "ece"
+        number.value
+        for number in evaluate(Predictions.load(files["test"]), after)
+        if number.key.metric == "ece"
     )
     found = next(
         r["value"]

@@ -12,13 +12,14 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from calibench.calibrators import TemperatureScaling
 from calibench.evaluation import Evaluation, evaluate, evaluate_ood, fit_calibrator
-from calibench.evaluation.scoring import ood_rows, predicted_log_probabilities
+from calibench.evaluation.scoring import ood_numbers, predicted_log_probabilities
 from calibench.metrics import (
     adaptive_calibration_error,
     calibration_metrics,
     classwise_calibration_error,
 )
 from calibench.runs import Predictions
+from calibench.statistics.number import Number
 
 
 def predictions(
@@ -32,14 +33,13 @@ def predictions(
     return Predictions(logits, target, {"split": split, "kind": kind or split})
 
 
-def value(rows: list[dict[str, Any]], metric: str, **where: Any) -> float:
-    found = [
-        row["value"]
-        for row in rows
-        if row["metric"] == metric and all(row.get(k) == v for k, v in where.items())
-    ]
-    assert len(found) == 1
-    return float(found[0])
+def value(numbers: list[Number], metric: str, **where: Any) -> float:
+    (found,) = (
+        number.value
+        for number in numbers
+        if number.key.metric == metric and number.at(**where) == number
+    )
+    return found
 
 
 def test_rows_agree_with_scikit_learn() -> None:
@@ -50,8 +50,8 @@ def test_rows_agree_with_scikit_learn() -> None:
     classes = [brier_score_loss(test.target == k, probs[:, k]) for k in range(probs.shape[1])]
     assert value(rows, "brier") == pytest.approx(sum(classes), rel=1e-6)
     assert value(rows, "error") == pytest.approx((probs.argmax(1) != test.target).mean())
-    assert {row["n_bins"] for row in rows if "n_bins" in row} == {15, 20}
-    assert {(row["split"], row["calibrator"]) for row in rows} == {("test", "raw")}
+    assert {number.key.n_bins for number in rows} == {None, 15, 20}
+    assert {(number.key.split, number.key.calibrator) for number in rows} == {("test", "raw")}
 
 
 def test_a_calibrator_is_fitted_on_validation_only() -> None:
@@ -66,7 +66,7 @@ def test_a_calibrator_is_fitted_on_validation_only() -> None:
 
 def test_the_papers_variants_are_computed_on_request() -> None:
     sets = {"val": predictions(split="val", seed=1), "test": predictions()}
-    plain, both = Evaluation([])(sets).rows, Evaluation([], reference=True)(sets).rows
+    plain, both = (Evaluation([], reference=of)(sets).numbers for of in (False, True))
     added = [row for row in both if row not in plain]
     assert [row for row in both if row in plain] == plain
     probs, target = torch.tensor(sets["test"].logits).softmax(1), torch.tensor(sets["test"].target)
@@ -86,7 +86,7 @@ def test_the_papers_variants_are_computed_on_request() -> None:
 
 def test_ood_rows_agree_with_scikit_learn() -> None:
     test, outside = predictions(), predictions(split="far", kind="ood", seed=3, scale=0.5)
-    rows = ood_rows(*map(predicted_log_probabilities, (test, outside)))
+    rows = ood_numbers(*map(predicted_log_probabilities, (test, outside)))
     probs = [torch.tensor(part.logits).double().softmax(1) for part in (test, outside)]
     entropy = np.concatenate([-(p * p.log()).sum(1).numpy() for p in probs])
     labels = np.repeat([0, 1], 400)
@@ -126,7 +126,8 @@ def test_own_metrics_can_be_given() -> None:
     """What batches give to metrics, as in training, and what a file gives to formulas are the same numbers."""
     found = evaluate(predictions(), metrics=calibration_metrics(5, n_bins=(7, 20)))
     expected = evaluate(predictions(), n_bins=(7, 20))
-    for row, same in zip(found, expected, strict=True):
+    pairs = zip(found, expected, strict=True)
+    for row, same in ((one.to_dict(), other.to_dict()) for one, other in pairs):
         assert list(row) == list(same)
         for key in row:
             text = isinstance(row[key], str)
@@ -136,13 +137,13 @@ def test_own_metrics_can_be_given() -> None:
 def test_detection_by_files_is_that_by_log_probabilities() -> None:
     test, outside = predictions(), predictions(seed=1)
     found = evaluate_ood(test, outside)
-    expected = ood_rows(*map(predicted_log_probabilities, (test, outside)))
-    assert [row["value"] for row in found] == [row["value"] for row in expected]
+    expected = ood_numbers(*map(predicted_log_probabilities, (test, outside)))
+    assert [number.value for number in found] == [number.value for number in expected]
 
 
 def test_numbers_of_bins_can_be_given() -> None:
     rows = evaluate(predictions(), n_bins=(7,))
-    assert {row.get("n_bins") for row in rows} == {None, 7}
+    assert {number.key.n_bins for number in rows} == {None, 7}
 
 
 def test_a_saturated_logit_gives_a_finite_nll() -> None:

@@ -13,10 +13,10 @@ from torch import Tensor
 from calibench import metrics as M
 from calibench.evaluation import evaluate
 from calibench.evaluation.floors import FEWEST, Floors, affordable, p_value
-from calibench.evaluation.scoring import labelled_rows
+from calibench.evaluation.scoring import labelled_numbers
 from calibench.metrics import CalibrationMetric
 from calibench.runs import Predictions
-from calibench.statistics import Verdict
+from calibench.statistics.number import Key, Number
 
 from .examples import predictions
 
@@ -115,27 +115,29 @@ def test_rows_carry_floor_and_p_without_a_bootstrap_and_always_the_same() -> Non
     made = predictions()
     first, second = evaluate(made), evaluate(made)
     assert first == second
-    by_metric = {(row["metric"], row.get("n_bins")): row for row in first}
+    verdicts = {number.key: number.verdict for number in first}
     for name in ("ece", "adaptive_ece", "classwise_ece"):
         for n_bins in (15, 20):
-            assert 0 < by_metric[name, n_bins]["floor"] < 0.1
-            assert 0 < by_metric[name, n_bins]["p"] <= 1
-    assert by_metric["smooth_ece", None]["floor"] > 0
-    assert not any(
-        {"floor", "p"} & row.keys() for row in first if row["metric"] in ("error", "nll", "brier")
-    )
-    assert by_metric["ece", 15]["overconfidence"] > 0.1  # the logits are sharpened
-    assert not Verdict(by_metric["ece", 15]["floor"], by_metric["ece", 15]["p"]).marked
+            verdict = verdicts[Key(name, n_bins=n_bins)]
+            assert verdict is not None
+            assert 0 < verdict.floor < 0.1
+            assert 0 < verdict.p <= 1
+    assert verdicts[Key("smooth_ece")].floor > 0  # type: ignore[union-attr]
+    assert not any(verdicts[Key(name)] for name in ("error", "nll", "brier"))
+    of_ece = verdicts[Key("ece", n_bins=15)]
+    assert of_ece is not None
+    assert of_ece.overconfidence is not None
+    assert of_ece.overconfidence > 0.1  # the logits are sharpened
+    assert not of_ece.marked
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("k", [2, 5])
 def test_few_examples_have_a_defined_verdict(n: int, k: int) -> None:
     made = predictions(n, k)
-    for row in evaluate(made):
-        if "floor" in row:
-            assert 0 <= row["floor"] <= 1
-            assert 0 < row["p"] <= 1
+    for verdict in filter(None, (number.verdict for number in evaluate(made))):
+        assert 0 <= verdict.floor <= 1
+        assert 0 < verdict.p <= 1
 
 
 def test_without_variance_the_verdict_is_certain() -> None:
@@ -143,14 +145,15 @@ def test_without_variance_the_verdict_is_certain() -> None:
     logits = np.where(np.eye(3)[[0, 1, 2, 0]] > 0, 200.0, -200.0)
     for target, p in (([0, 1, 2, 0], 1.0), ([0, 1, 2, 1], 1 / 1001)):
         rows = evaluate(Predictions(logits, np.array(target), {"split": "test"}))
-        (ece,) = (row for row in rows if row["metric"] == "ece" and row["n_bins"] == 15)
-        assert ece["floor"] == pytest.approx(0, abs=1e-12)
-        assert ece["p"] == pytest.approx(p)
+        (verdict,) = (n.verdict for n in rows if n.key == Key("ece", n_bins=15))
+        assert verdict is not None
+        assert verdict.floor == pytest.approx(0, abs=1e-12)
+        assert verdict.p == pytest.approx(p)
 
 
 def test_no_examples_have_no_verdict() -> None:
-    rows = labelled_rows(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64), n_bins=(15,))
-    assert all("floor" not in row for row in rows)
+    rows = labelled_numbers(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64), n_bins=(15,))
+    assert not any(number.verdict for number in rows)
 
 
 def test_what_is_no_calibration_error_has_no_floor() -> None:
@@ -163,10 +166,8 @@ def lacking(name: str, models: int, n: int) -> float:
     unmarked = 0
     for seed in range(models):
         probs, target = calibrated(n, seed=seed)
-        found = Floors(probs, target, seed=seed).numbers(
-            METRICS[name](), value_of(METRICS[name](), probs, target)
-        )
-        verdict = Verdict.of(found)
+        number = Number(Key(name), value_of(METRICS[name](), probs, target))
+        verdict = Floors(probs, target, seed=seed).judged(METRICS[name](), number).verdict
         unmarked += verdict is not None and not verdict.marked
     return unmarked / models
 

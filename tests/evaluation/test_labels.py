@@ -16,9 +16,10 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation.evaluation import Evaluation
 from calibench.evaluation.fitting import PerLabel, Shared
-from calibench.evaluation.labels import SortedRows, label_replicates, label_rows
+from calibench.evaluation.labels import SortedRows, label_numbers, label_replicates
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions
+from calibench.statistics.number import Key
 from calibench.statistics.resamples import Resamples
 
 NAMES = ["Edema", "Mass", "Nodule"]
@@ -102,7 +103,7 @@ def test_labels_rank_by_log_odds_where_probabilities_round_to_one() -> None:
     assert found.value("average_precision", label="a") == pytest.approx((1 + 2 / 3 + 3 / 5) / 3)
     log_probs = torch.from_numpy(np.stack([0 * logits[:, 0], logits[:, 0]], axis=1)).log_softmax(1)
     rows = SortedRows(log_probs, torch.from_numpy(target[:, 0]), [10])
-    assert rows(np.ones((1, 6)))["auroc", None] == pytest.approx([6 / 9])
+    assert rows(np.ones((1, 6)))[Key("auroc")] == pytest.approx([6 / 9])
 
 
 def test_a_label_without_positives_is_left_out_of_the_mean_and_named() -> None:
@@ -202,13 +203,12 @@ def test_replicates_are_the_numbers_of_the_resampled_examples() -> None:
         again = np.repeat(np.arange(40), counts.astype(int))
         own = Predictions.of_labels(logits[again], target[again], said)
         of_own = torch.from_numpy(own.logits).log_softmax(1)
-        rows = label_rows(of_own, own, n_bins=[5, 10])
-        assert {(r["metric"], r.get("n_bins"), r.get("label")) for r in rows} == set(found)
-        for row in rows:
-            value = found[row["metric"], row.get("n_bins"), row.get("label")][number]
-            lacking += np.isnan(row["value"])
-            if not np.isnan(row["value"]):
-                assert value == pytest.approx(row["value"], abs=1e-6), row
+        rows = label_numbers(of_own, own, n_bins=[5, 10])
+        assert {one.key for one in rows} == set(found)
+        for one in rows:
+            lacking += np.isnan(one.value)
+            if not np.isnan(one.value):
+                assert found[one.key][number] == pytest.approx(one.value, abs=1e-6), one
     assert lacking > 0
     assert all(np.isfinite(values).all() for values in found.values())
 
@@ -221,8 +221,9 @@ def test_floors_of_labels_and_of_their_mean() -> None:
         said = {"split": "test", "kind": "test", "label_names": NAMES}
         part = Predictions.of_labels(honest, target, said)
         log_probs = torch.from_numpy(part.logits).double().log_softmax(1)
-        rows = [r for r in label_rows(log_probs, part, n_bins=[10]) if r["metric"].endswith("ece")]
-        alone.append([row["p"] <= 0.05 for row in rows])
+        numbers = label_numbers(log_probs, part, n_bins=[10])
+        verdicts = [n.verdict for n in numbers if n.key.metric.endswith("ece") and n.verdict]
+        alone.append([verdict.p <= 0.05 for verdict in verdicts])
     pooled, *each, macro = np.mean(alone, axis=0)
     assert max(pooled, macro) <= 0.15  # 6 of 40; at 5 % more has a chance of 1 %
     assert np.mean(each) <= 0.1

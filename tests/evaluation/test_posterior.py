@@ -24,6 +24,7 @@ from calibench.evaluation import (
 )
 from calibench.evaluation.bootstrap import posterior_replicates, summarised
 from calibench.runs import CorruptRun, Predictions
+from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples
 from calibench.tables.titles import POSTERIOR_METRICS
 from calibench.training import fit as training
@@ -92,7 +93,7 @@ def test_the_posterior_itself_has_no_divergence_and_no_excess() -> None:
 def test_one_hot_distributions_give_the_nll() -> None:
     test = predictions()
     one_hot = replace(test, posterior=np.eye(4)[test.target])
-    rows = {row["metric"]: row["value"] for row in evaluate(one_hot)}
+    rows = {number.key.metric: number.value for number in evaluate(one_hot)}
     assert rows["posterior_nll"] == pytest.approx(rows["nll"], rel=1e-6)
     assert rows["posterior_kl"] == pytest.approx(rows["nll"], rel=1e-6)
 
@@ -133,11 +134,11 @@ def test_batches_make_the_whole() -> None:
 
 
 def test_evaluate_has_them_where_they_are_known_alone() -> None:
-    assert not any(row["metric"] in POSTERIOR_METRICS for row in evaluate(predictions()))
-    raw = {row["metric"]: row["value"] for row in evaluate(known())}
+    assert not any(n.key.metric in POSTERIOR_METRICS for n in evaluate(predictions()))
+    raw = {number.key.metric: number.value for number in evaluate(known())}
     assert set(POSTERIOR_METRICS) <= set(raw)
     calibrator = fit_calibrator(TemperatureScaling(), predictions(split="val"))
-    after = {row["metric"]: row["value"] for row in evaluate(known(), calibrator)}
+    after = {number.key.metric: number.value for number in evaluate(known(), calibrator)}
     assert after["posterior_kl"] < raw["posterior_kl"]  # the logits are too sharp
 
 
@@ -149,23 +150,17 @@ def test_resamples_are_the_means_of_the_resampled_set() -> None:
     for number in (0, 17, 39):
         drawn = np.repeat(np.arange(50), resamples.counts[number].astype(int))
         expected = means(log_probs[drawn], torch.from_numpy(test.posterior)[drawn])
-        assert {name: found[name, None][number] for name in expected} == pytest.approx(expected)
+        assert {name: found[Key(name)][number] for name in expected} == pytest.approx(expected)
     assert posterior_replicates(log_probs, predictions(50), resamples) == {}
 
 
 def test_what_is_no_quality_has_an_interval_and_no_best() -> None:
-    row = {
-        "split": "test",
-        "calibrator": "raw",
-        "value": 0.5,
-        "replicates": np.linspace(0.4, 0.6, 50),
-    }
-    share, mean = summarised(
-        {**row, "metric": f"posterior_{name}"} for name in ("overconfident", "excess")
-    )
-    assert "low" in share
-    assert "best" not in share
-    assert not mean["best"]  # nothing to compare it with
+    numbers = [Number(Key(f"posterior_{name}"), 0.5) for name in ("overconfident", "excess")]
+    drawn = {number.key: np.linspace(0.4, 0.6, 50) for number in numbers}
+    share, mean = summarised(numbers, drawn)
+    assert share.interval is not None
+    assert share.best is None
+    assert mean.best is False  # nothing to compare it with
 
 
 def test_files_keep_them(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_numbers_that_follow_are_verified(results: Path, tmp_path: Path, exact: 
     found = verify(store.find(NAME, tmp_path))
     assert found.follows
     assert found.wrong == []
-    assert (found.checked, found.claimed) == (len(found.rows), 0)
+    assert (found.checked, found.claimed) == (len(found.numbers), 0)
 
 
 def test_a_number_that_does_not_follow_is_named(results: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from calibench.evaluation.whole_set import (
 )
 from calibench.metrics import METRIC_CLASSES
 from calibench.statistics import Verdict, verdict_of_mean
+from calibench.statistics.number import Key
 from calibench.tables.titles import METRICS, TEST_METRICS
 
 from .examples import means, predictions, saved
@@ -69,7 +70,6 @@ def test_the_raw_test_set_has_its_refinement_unasked() -> None:
     )
     assert TEST_METRICS[:5] == ("error", "nll", "brier", "nll_refinement", "nll_calibration")
     assert "brier_refinement_crossfit" not in found
-    assert not any("of_examples" in row for row in Evaluation([])(SETS, bootstrap=20).rows)
 
 
 def test_other_arguments_have_other_names() -> None:
@@ -81,15 +81,18 @@ def test_other_arguments_have_other_names() -> None:
 
 
 def test_calibration_errors_alone_have_a_floor_and_means_have_intervals() -> None:
-    found = rows(["refinement", "variational_error", "conformal"], bootstrap=50)
+    report = Evaluation([], metrics=["refinement", "variational_error", "conformal"])(
+        SETS, bootstrap=50
+    )
+    found = {row["metric"]: row for row in report.rows if row["split"] == "test"}
     judged = {name for name in found if found[name].get("floor") == 0.0}
     assert judged == {
         "nll_calibration", "brier_calibration_crossfit", "variational_error",
         "variational_overconfidence", "variational_underconfidence",
     }  # fmt: skip
     assert found["nll_calibration"]["p"] < 0.05  # twice as sharp as it should be
-    assert len(found["lac_size"]["replicates"]) == 50
-    assert "replicates" not in found["lac_worst_class"]
+    assert len(report.replicates[Key("lac_size")]) == 50
+    assert Key("lac_worst_class") not in report.replicates
 
 
 @pytest.mark.parametrize("metric", [Refinement(), VariationalCalibrationError()])
@@ -99,30 +102,34 @@ def test_at_most_five_percent_of_calibrated_models_lack_the_mark(metric: Any) ->
     for _ in range(100):
         probs = torch.from_numpy(random.dirichlet([0.5] * 4, size=150))
         target = (probs.cumsum(1) > torch.from_numpy(random.random((150, 1)))).int().argmax(1)
-        (row,) = [r for r in metric.rows((probs.log(), target), None) if r.get("p")][:1]
-        verdict = Verdict.of(row)
-        unmarked += verdict is not None and not verdict.marked
+        verdict = next(
+            n.verdict for n, _ in metric.numbers((probs.log(), target), None) if n.verdict
+        )
+        unmarked += not verdict.marked
     assert unmarked / 100 <= 0.1
 
 
 def test_verdict_of_a_mean_by_hand() -> None:
-    assert verdict_of_mean(0.1, 1.0, 400)["p"] == pytest.approx(0.02275, abs=1e-5)  # z = 2
-    assert verdict_of_mean(0.0, 0.0, 5) == {"floor": 0.0, "p": 1.0}
-    assert verdict_of_mean(0.1, 0.0, 5) == {"floor": 0.0, "p": 0.0}
-    assert verdict_of_mean(float("inf"), 1.0, 5) == {"floor": None, "p": None}
+    above = verdict_of_mean(0.1, 1.0, 400)
+    assert above is not None
+    assert above.p == pytest.approx(0.02275, abs=1e-5)  # z = 2
+    assert verdict_of_mean(0.0, 0.0, 5) == Verdict(0.0, 1.0)
+    assert verdict_of_mean(0.1, 0.0, 5) == Verdict(0.0, 0.0)
+    assert verdict_of_mean(float("inf"), 1.0, 5) is None
 
 
 def test_one_example_and_two_classes_have_defined_values() -> None:
     one = torch.log_softmax(torch.tensor([[1.0, 0.0]]), 1), torch.tensor([0])
     for metric in (Refinement(), VariationalCalibrationError()):
-        for row in metric.rows(one, None):
-            assert np.isnan(row["value"])
-            assert row.get("floor") is None
-    for row in ConformalSets().rows(one, one):
-        assert np.isfinite(row["value"])
+        for number, _ in metric.numbers(one, None):
+            assert np.isnan(number.value)
+            assert number.verdict is None
+    for number, _ in ConformalSets().numbers(one, one):
+        assert np.isfinite(number.value)
     same = torch.zeros(4, 2).log_softmax(1), torch.tensor([0, 0, 0, 0])  # one class, equal logits
-    for row in (*Refinement().rows(same, None), *VariationalCalibrationError().rows(same, None)):
-        assert np.isfinite(row["value"])
+    both = (Refinement(), VariationalCalibrationError())
+    for number, _ in (one for metric in both for one in metric.numbers(same, None)):
+        assert np.isfinite(number.value)
 
 
 def test_a_metric_that_needs_a_validation_set_says_so_in_one_line(

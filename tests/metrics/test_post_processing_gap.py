@@ -80,7 +80,7 @@ def test_temperature_gap_is_before_minus_after() -> None:
     gap = temperature_gap(val, test)
     after = evaluate(test, fit_calibrator(TemperatureScaling(), val), n_bins=(15,))
     before = evaluate(test, n_bins=(15,))
-    assert gap == {b["metric"]: b["value"] - a["value"] for b, a in zip(before, after, strict=True)}
+    assert gap == {b.key.metric: b.value - a.value for b, a in zip(before, after, strict=True)}
     assert gap["nll"] > 0  # the labels were drawn at half the logits
     assert gap["error"] == 0
 

@@ -12,25 +12,33 @@ from calibench.calibrators import MeanReplacement, TemperatureScaling, VectorSca
 from calibench.evaluation import Evaluation
 from calibench.evaluation.bootstrap import summarised
 from calibench.runs import Predictions
+from calibench.statistics import Verdict
+from calibench.statistics.number import Key, Number
 from calibench.tables.bold import nll_of_accuracy, with_best
 
 
-def row(metric: str, calibrator: str, value: float, seed: int, **more: Any) -> dict[str, Any]:
-    drawn = value + 0.001 * np.random.default_rng(seed).normal(size=400)
-    place = {"split": "test", "metric": metric, "calibrator": calibrator}
-    return {**place, "value": value, "replicates": drawn, **more}
+def number(metric: str, calibrator: str, value: float, p: float | None = None) -> Number:
+    verdict = None if p is None else Verdict(0.02, p)
+    return Number(Key(metric, calibrator=calibrator), value, verdict=verdict)
 
 
-def best(rows: list[dict[str, Any]], **options: Any) -> dict[str, bool]:
-    return {r["calibrator"]: r["best"] for r in with_best(rows, **options) if r["metric"] == "ece"}
+def best(numbers: list[Number], **options: Any) -> dict[str, bool | None]:
+    names = list(dict.fromkeys(one.key.calibrator for one in numbers))
+    drawn = {
+        one.key: one.value
+        + 0.001 * np.random.default_rng(names.index(one.key.calibrator)).normal(size=400)
+        for one in numbers
+    }
+    found = with_best(numbers, drawn, **options)
+    return {one.key.calibrator: one.best for one in found if one.key.metric == "ece"}
 
 
 def test_calibration_errors_that_are_all_at_their_floor_are_not_bold() -> None:
     values = {"raw": 0.02, "TemperatureScaling": 0.01}
-    rows = [row("ece", name, v, n, floor=0.02, p=0.5) for n, (name, v) in enumerate(values.items())]
-    assert best(rows) == {"raw": False, "TemperatureScaling": False}
-    rows[0]["p"] = 0.01
-    assert best(rows) == {"raw": False, "TemperatureScaling": True}
+    numbers = [number("ece", name, value, p=0.5) for name, value in values.items()]
+    assert best(numbers) == {"raw": False, "TemperatureScaling": False}
+    numbers[0] = number("ece", "raw", values["raw"], p=0.01)
+    assert best(numbers) == {"raw": False, "TemperatureScaling": True}
 
 
 def test_what_says_no_more_than_its_accuracy_is_not_bold_for_its_calibration() -> None:
@@ -38,18 +46,18 @@ def test_what_says_no_more_than_its_accuracy_is_not_bold_for_its_calibration() -
     limit = nll_of_accuracy(0.2, 10)
     values = {"raw": 0.05, "Useless": 0.001, "TemperatureScaling": 0.01}
     nll = {"raw": limit - 0.1, "Useless": limit, "TemperatureScaling": limit - 0.2}
-    rows = [
+    numbers = [
         made
-        for n, name in enumerate(values)
+        for name in values
         for made in (
-            row("ece", name, values[name], n, floor=0.01, p=0.01),
-            row("error", name, 0.2, n),
-            row("nll", name, nll[name], n),
+            number("ece", name, values[name], p=0.01),
+            number("error", name, 0.2),
+            number("nll", name, nll[name]),
         )
     ]
-    found = best(rows, num_classes=10)
+    found = best(numbers, num_classes=10)
     assert found == {"raw": False, "Useless": False, "TemperatureScaling": True}
-    assert best(rows)["Useless"]  # without the number of classes nothing is known
+    assert best(numbers)["Useless"]  # without the number of classes nothing is known
 
 
 @pytest.mark.parametrize(("error", "classes"), [(0.3, 2), (0.3, 10), (0.0, 10), (1.0, 3)])
@@ -78,11 +86,12 @@ def sets(seed: int, n: int = 1500, k: int = 5) -> dict[str, Predictions]:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_no_table_bolds_the_canary_for_its_calibration_or_its_scores(seed: int) -> None:
     chosen = [TemperatureScaling(), VectorScaling(), MeanReplacement()]
-    rows = Evaluation(chosen)(sets(seed), bootstrap=200).rows
-    found = summarised(rows, 5)
-    bold = {r["metric"] for r in found if r.get("best") and r["calibrator"] == "MeanReplacement"}
+    report = Evaluation(chosen)(sets(seed), bootstrap=200)
+    found = summarised(report.numbers, report.replicates, 5)
+    bold = {n.key.metric for n in found if n.best and n.key.calibrator == "MeanReplacement"}
     assert bold <= {"error"}  # it predicts the same classes as others
-    value = {(r["metric"], r["calibrator"]): r["value"] for r in found if r["split"] == "test"}
+    of_test = [n for n in found if n.key.split == "test"]
+    value = {(n.key.metric, n.key.calibrator): n.value for n in of_test}
     assert value["ece", "MeanReplacement"] < value["ece", "raw"]
     assert value["nll", "MeanReplacement"] > max(
         value["nll", name] for name in ("raw", "TemperatureScaling", "VectorScaling")

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from calibench.tables.csv_text import csv_text
-from calibench.tables.grid import MISSING, Grid, Heading, Number, stacked
+from calibench.tables.grid import MISSING, Grid, Heading, PrintedNumber, stacked
 from calibench.tables.latex import latex
 from calibench.tables.markdown import markdown
 from calibench.tables.terminal import Printed, fitting, show, wrapped
@@ -24,8 +24,18 @@ GRID = Grid(
         Heading("NLL\n+TS", group="nll"),
     ],
     [
-        ["Focal_Loss <b>", Number("9.80", "0.35", best=True), Number("0.101"), MISSING],
-        ["GCE", Number("12.03", "0.38"), Number("0.2", interval=("0.1", "0.3"), best=True), ""],
+        [
+            "Focal_Loss <b>",
+            PrintedNumber("9.80", "0.35", best=True),
+            PrintedNumber("0.101"),
+            MISSING,
+        ],
+        [
+            "GCE",
+            PrintedNumber("12.03", "0.38"),
+            PrintedNumber("0.2", interval=("0.1", "0.3"), best=True),
+            "",
+        ],
     ],
     ["bold: the best", "50 % of [it]"],
 )
@@ -60,7 +70,7 @@ def test_latex() -> None:
 
 
 def test_latex_of_a_wide_table_is_in_parts_that_fit_a_page() -> None:
-    number = Number("12.03", std="0.38", best=True)
+    number = PrintedNumber("12.03", std="0.38", best=True)
     titles = [f"ClasswiseECE % +T{place}" for place in range(9)]
     headings = [Heading("loss", label=True, left=True), *map(Heading, titles)]
     rows = [["GenerativeCrossEntropy", *[number] * 9]] * 3
@@ -94,14 +104,14 @@ def test_a_pipe_gets_stars_where_bold_is_explained() -> None:
 
 
 def test_without_an_explanation_nothing_is_starred_and_without_a_limit_nothing_is_broken() -> None:
-    wide = Grid("", [Heading("a" * 300)], [[Number("1", best=True)]])
+    wide = Grid("", [Heading("a" * 300)], [[PrintedNumber("1", best=True)]])
     assert [line.strip() for line in printed(wide, None)] == ["a" * 300, "─" * 301, "1", ""]
 
 
 def test_parts_keep_labels_and_groups_and_lose_nothing() -> None:
     columns = [Heading("row", label=True), *(Heading(f"long title {n}") for n in range(5))]
     columns += [Heading("x", group="pair"), Heading("y", group="pair"), Heading("end", label=True)]
-    grid = Grid("", columns, [[Number(f"v{n}", "0.1") for n in range(9)]])
+    grid = Grid("", columns, [[PrintedNumber(f"v{n}", "0.1") for n in range(9)]])
     parts = [["".join(p.text for p in line) for line in part] for part in fitting(grid, 30)]
     assert len(parts) > 1
     assert all(len(line) <= 30 for part in parts for line in part)
@@ -136,7 +146,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
     grid = Grid(
         evil,
         [Heading(evil, label=True, left=True)],
-        [[evil], [Number(evil, evil, (evil,))]],
+        [[evil], [PrintedNumber(evil, evil, (evil,))]],
         [evil],
     )
     text = "".join(printed(grid))
@@ -175,7 +185,10 @@ def test_csv_is_read_back() -> None:
 
 def test_values_at_their_floor_have_a_small_circle_and_stay_aligned() -> None:
     columns = [Heading("loss", label=True, left=True), Heading("ECE %"), Heading("NLL")]
-    rows = [["a", Number("1.10", mark="°"), "0.3"], ["b", Number("12.00", best=True), "0.2"]]
+    rows = [
+        ["a", PrintedNumber("1.10", mark="°"), "0.3"],
+        ["b", PrintedNumber("12.00", best=True), "0.2"],
+    ]
     grid = Grid("t", columns, rows)
     assert "| a | 1.10° | 0.3 |" in markdown(grid)
     assert r"a & 1.10$^\circ$ & 0.3" in latex(grid)

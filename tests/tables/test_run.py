@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+from calibench.statistics.number import Number
 from calibench.tables.run import run_table
 from calibench.tables.terminal import Printed
 from tests.run_folders import metric_rows, set_rows
@@ -21,7 +22,7 @@ def printed(width: int) -> list[str]:
     values = {"nll": 1.2345, "nll@TemperatureScaling": 1.1, "error": 0.25}
     rows = [*metric_rows(values), *set_rows({"gaussian_noise-1-generated": 0.87})]
     file = io.StringIO()
-    Console(width=width, file=file).print(Printed(run_table(rows, FITTED)))
+    Console(width=width, file=file).print(Printed(run_table(list(map(Number.of, rows)), FITTED)))
     return [" ".join(line.split()) for line in file.getvalue().splitlines()]
 
 

@@ -10,15 +10,16 @@ import pytest
 
 from calibench.cli import main
 from calibench.runs import Predictions
+from calibench.statistics import Verdict
+from calibench.statistics.number import Key, Number
 from calibench.tables.sentences import sentence, sentences
 
 pytestmark = pytest.mark.usefixtures("all_draws")
 
-ROW = {"metric": "ece", "split": "test", "model": "model", "calibrator": "raw", "value": 0.031}
 
-
-def row(p: float, overconfidence: float = 0.03, **other: Any) -> dict[str, Any]:
-    return {**ROW, "floor": 0.0112, "p": p, "overconfidence": overconfidence, **other}
+def row(p: float, overconfidence: float = 0.03, **place: Any) -> Number:
+    key = Key("ece", model="model", n_bins=15)._replace(**place)
+    return Number(key, 0.031, verdict=Verdict(0.0112, p, overconfidence))
 
 
 def test_each_verdict_in_words() -> None:
@@ -27,7 +28,7 @@ def test_each_verdict_in_words() -> None:
     assert sentence(row(0.01, -0.03), 359) == "underconfident by 3.1 points (floor 1.1)"
     mixed = "overconfident by 3.1 points (floor 1.1), underconfident at other confidences"
     assert sentence(row(0.01, 0.001), 359) == mixed
-    assert sentence({**ROW, "value": float("nan")}, 0) == "no verdict at n = 0"
+    assert sentence(Number(Key("ece"), float("nan")), 0) == "no verdict at n = 0"
 
 
 def test_one_for_each_row_of_a_table_set_by_set() -> None:

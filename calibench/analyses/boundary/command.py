@@ -79,16 +79,18 @@ def run(options: argparse.Namespace) -> int:
 def table_of(found: Sequence[TrainedOnMoons]) -> Grid:
     """Means and deviations over seeds."""
     from calibench.statistics import mean_std
-    from calibench.tables.grid import Grid, Number, headings
+    from calibench.tables.grid import Grid, PrintedNumber, headings
 
-    def number(loss: str, measured: str, factor: int, decimals: int) -> Number:
+    def number(loss: str, measured: str, factor: int, decimals: int) -> PrintedNumber:
         values = [factor * getattr(one, measured) for one in found if one.loss == loss]
         mean, std = mean_std([value for value in values if not math.isnan(value)])
-        return Number(f"{mean:.{decimals}f}", "" if math.isnan(std) else f"{std:.{decimals}f}")
+        return PrintedNumber(
+            f"{mean:.{decimals}f}", "" if math.isnan(std) else f"{std:.{decimals}f}"
+        )
 
     shown = [("error", 100, 2), ("ece", 100, 2), ("slope", 1, 3)]
     losses = dict.fromkeys(one.loss for one in found)
-    rows: list[list[Number | str]] = [
+    rows: list[list[PrintedNumber | str]] = [
         [loss, *(number(loss, *of) for of in shown)] for loss in losses
     ]
     columns = headings("loss", "error %", "ECE %", "slope at the boundary")

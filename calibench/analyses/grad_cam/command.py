@@ -22,7 +22,7 @@ from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.output import say
 from calibench.plots.picture import Picture
-from calibench.tables.grid import Grid, Number, headings
+from calibench.tables.grid import Grid, PrintedNumber, headings
 from calibench.tables.terminal import show
 from calibench.training.trained import trained_network
 
@@ -179,8 +179,9 @@ def _found(
 def _table(lines: Sequence[tuple[str, Mapping[str, float]]], places: Places) -> Grid:
     names = list(lines[0][1])
     columns = headings("run", *(f"{name} %" for name in names))
-    rows: list[list[Number | str]] = [
-        [label, *(Number(f"{100 * found[name]:.1f}") for name in names)] for label, found in lines
+    rows: list[list[PrintedNumber | str]] = [
+        [label, *(PrintedNumber(f"{100 * found[name]:.1f}") for name in names)]
+        for label, found in lines
     ]
     number = sum(map(len, places.values()))
     footer = [f"{len(places)} pairs of an image and a class, with {number} boxes"]

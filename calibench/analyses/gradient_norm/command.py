@@ -115,18 +115,18 @@ def _entries(runs: list[Run], found: list[dict[int, Path]], *, trusted: bool) ->
 def table_of(entries: list[RunNorms]) -> Grid:
     """Correlations and spread of each run and epoch."""
     from calibench.analyses.gradient_norm.norms import N_BINS, summary
-    from calibench.tables.grid import Grid, Heading, Number, headings
+    from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 
     names = ("Pearson", "Spearman", "std within bins", "over std of all", "mean norm")
     columns = [*headings("loss"), Heading("epoch", label=True), *map(Heading, names)]
-    rows: list[list[Number | str]] = []
+    rows: list[list[PrintedNumber | str]] = []
     for of in entries:
         found, mean = summary(of.norms), float(of.norms.norm.mean())
         shown = (
             f"{found.pearson:.3f}", f"{found.spearman:.3f}", f"{found.spread:.4g}",
             f"{found.relative:.3f}", f"{mean:.4g}",
         )  # fmt: skip
-        rows.append([of.label, str(of.epoch), *map(Number, shown)])
+        rows.append([of.label, str(of.epoch), *map(PrintedNumber, shown)])
     coupled = dict.fromkeys(entry.label for entry in entries if entry.norms.coupled)
     rows_of = "couples the examples of a batch: N times an example's row of the batch's gradient"
     footer = [

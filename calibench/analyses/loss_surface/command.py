@@ -82,11 +82,11 @@ def run(options: argparse.Namespace) -> int:
 
 def table_of(surfaces: Sequence[Surface]) -> Grid:
     """The peak and the crossing of the gradient's weight, and phi's root, of each loss."""
-    from calibench.tables.grid import HOLE, Grid, Number, headings
+    from calibench.tables.grid import HOLE, Grid, PrintedNumber, headings
 
     columns = headings("loss", "largest weight at", "below 1 from", "rests at")
-    rows: list[list[Number | str]] = [
-        [s.label, *(HOLE if p is None else Number(f"{p:.3f}") for p in s.places.values())]
+    rows: list[list[PrintedNumber | str]] = [
+        [s.label, *(HOLE if p is None else PrintedNumber(f"{p:.3f}") for p in s.places.values())]
         for s in surfaces
     ]
     footer = [

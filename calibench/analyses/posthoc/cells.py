@@ -100,13 +100,13 @@ def _further(
     val: Predictions,
     test: Predictions,
 ) -> Numbers:
-    from calibench.evaluation.further_metrics import further_rows, import_metrics  # torchmetrics
+    from calibench.evaluation.further_metrics import further_numbers, import_metrics  # torchmetrics
 
     import_metrics(blocks)
     labelled = LabelledSet.of(test, log_probs, torch.from_numpy(test.target))
     of_val = log_probabilities(torch.from_numpy(val.logits), calibrator)
-    rows = further_rows(labelled, blocks, (), (of_val, torch.from_numpy(val.target)))
-    return {row["metric"]: row["value"] for row in rows if not row.get("label")}
+    numbers = further_numbers(labelled, blocks, (), (of_val, torch.from_numpy(val.target)))
+    return {n.key.metric: n.value for n, _ in numbers if not n.key.label}
 
 
 def _parts(cell: CalibratorFit) -> tuple[Predictions, Predictions]:

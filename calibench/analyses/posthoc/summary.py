@@ -14,7 +14,7 @@ import pandas as pd
 from calibench.statistics.data_sets import FEWEST_SETS, SetMean, mean_over_sets
 from calibench.statistics.number import RAW
 from calibench.statistics.ranks import RankComparison, compare_ranks
-from calibench.tables.grid import Grid, Heading, Number, headings
+from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.titles import metric_info
 
 Floats = npt.NDArray[np.float64]
@@ -25,16 +25,16 @@ SCORES = ("nll", "brier")  # proper scores, of which an improvement is one
 _SET = ["dataset", "model"]
 
 
-def _number(of: SetMean, decimals: int, factor: float = 1.0) -> Number:
+def _number(of: SetMean, decimals: int, factor: float = 1.0) -> PrintedNumber:
     """A mean over sets with its interval, as a table prints it."""
     value, low, high = (f"{factor * end:.{decimals}f}" for end in (of.value, of.low, of.high))
-    return Number(value, interval=(f"{low} to {high}",) if isfinite(of.low) else ())
+    return PrintedNumber(value, interval=(f"{low} to {high}",) if isfinite(of.low) else ())
 
 
-def _without_one(of: SetMean) -> tuple[Number, Number]:
+def _without_one(of: SetMean) -> tuple[PrintedNumber, PrintedNumber]:
     """The median over data sets, and the range of the mean without one of them."""
     ends = f"{of.least:.4f} to {of.most:.4f}" if isfinite(of.least) else ""
-    return Number(f"{of.median:.4f}"), Number(ends)
+    return PrintedNumber(f"{of.median:.4f}"), PrintedNumber(ends)
 
 
 _SPREAD = {
@@ -93,14 +93,14 @@ class BenchmarkSummary:
 
     def _row(
         self, place: int, name: str, scores: Sequence[str], others: Sequence[str]
-    ) -> list[Number | str]:
+    ) -> list[PrintedNumber | str]:
         rank = f"{self.ranks.mean_ranks[place - 1]:.2f}" if self.ranks else str(place)
         return [
-            Number(str(place)), name, Number(rank), _number(self.win_rate[name], 0, 100),
+            PrintedNumber(str(place)), name, PrintedNumber(rank), _number(self.win_rate[name], 0, 100),
             *(_number(self.improvement[score, of, name], 4) for score in scores for of in (RAW, TS)),
             *(_without_one(self.improvement[scores[0], TS, name]) if scores else ()),
-            *(Number(metric_info(other).show(self.means[other][name])) for other in others),
-            Number(f"{self.seconds[name]:.2f}"),
+            *(PrintedNumber(metric_info(other).show(self.means[other][name])) for other in others),
+            PrintedNumber(f"{self.seconds[name]:.2f}"),
         ]  # fmt: skip
 
     def _footer(self) -> list[str]:
@@ -216,8 +216,8 @@ def curve_grid(table: pd.DataFrame, metric: str) -> Grid:
     best = table.max()
     order = table.iloc[:, -1].sort_values(ascending=False).index
     of_sizes = {name: table.loc[name].items() for name in order}
-    rows: list[list[Number | str]] = [
-        [str(name), *(Number(f"{v:.4f}", best=v == best[size]) for size, v in values)]
+    rows: list[list[PrintedNumber | str]] = [
+        [str(name), *(PrintedNumber(f"{v:.4f}", best=v == best[size]) for size, v in values)]
         for name, values in of_sizes.items()
     ]
     title = f"PHI of {metric_info(metric).title} over raw by number of validation examples"

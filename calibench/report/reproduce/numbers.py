@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from calibench.leaderboard.versions import counted
 from calibench.report.reproduce.lines import Line, Ours
 from calibench.report.reproduce.machines import in_multiples, machine, timed_on
 from calibench.runs import Run, evaluated_calibrators, former_defaults, read_json
-from calibench.statistics.number import Key
+from calibench.statistics.number import Key, Number
 from calibench.store import results_folder
 from calibench.sweep.plan import runs_of
 from calibench.sweep.suites import Setting, Suite, load_suite
@@ -208,12 +209,12 @@ def _value(
         cost = content["environment"].get(metric)
         return cost if isinstance(cost, int | float) else None
     measured, label = _of_label(metric)
-    for row in content["rows"]:
-        if (
-            (row["split"], row["calibrator"]) == (split, calibrator)
-            and (Key.of(row).metric, row.get("n_bins") or number.bins) == (measured, number.bins)
-            and row.get("label") == label
-            and row.get("score") in (None, SCORE)
+    asked = Key(measured, split, calibrator, label=label)
+    for one in map(Number.of, content["rows"]):
+        bins, score = one.key.n_bins or number.bins, one.key.score or SCORE
+        if one.key._replace(n_bins=None, score=None) == asked and (bins, score) == (
+            number.bins,
+            SCORE,
         ):
-            return None if row["value"] is None else float(row["value"])
+            return None if isnan(one.value) else one.value
     return None
