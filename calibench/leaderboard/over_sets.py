@@ -55,7 +55,7 @@ class OverSets:
         """The comparisons as a table."""
         kinds = {"primary": self.primary, "exploratory": self.exploratory}
         rows: list[list[TableEntry]] = [
-            [loss, kind, *map(Number, cells(of)), of.verdict]
+            [loss, kind, *map(PrintedNumber, cells(of)), of.verdict]
             for kind, found in kinds.items()
             for loss, of in found.items()
         ]
