@@ -10,7 +10,7 @@ from calibench.ground.errors import near_matches
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Table
 from calibench.statistics.data_sets import SetComparison, compared_over_sets, power
-from calibench.tables.grid import Grid, TableEntry, headings
+from calibench.tables.grid import Grid, PrintedNumber, TableEntry, headings
 
 EFFECTS = (0.02, 0.05, 0.10)  # whose power is printed
 NO_PRIMARY = (
