@@ -68,6 +68,17 @@ def test_every_room_has_a_layer() -> None:
     assert not unknown, f"{sorted(unknown)} have no layer: name them in tests/test_layers.py"
 
 
+def test_the_page_on_architecture_names_every_room_and_classes_that_there_are() -> None:
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \|.*\|(.*)\|$", page, re.MULTILINE)
+    assert [name for name, _ in rows] == [*dict.fromkeys(name for name, _ in rows)]
+    assert {name for name, _ in rows} == set(places())
+    source = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+    for room, hands_on in rows:
+        for name in re.findall(r"`([A-Z]\w+)`", hands_on):
+            assert re.search(rf"^class {name}\b", source, re.MULTILINE), (room, name)
+
+
 def test_contributing_draws_every_room() -> None:
     text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
     drawn = text.partition("a room imports what stands below it:")[2].split("```")[1]

@@ -36,7 +36,8 @@ GO_BY_ROWS = {
 }
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-CONTRACT = Contract({calibrator.__name__: [calibrator] for calibrator in CALIBRATORS})
+BY_NAME = {calibrator.__name__: [calibrator] for calibrator in CALIBRATORS}
+CONTRACT = Contract(BY_NAME)
 
 
 def over_confident(n: int = 400, k: int = 4) -> tuple[Tensor, Tensor]:
@@ -92,7 +93,7 @@ def use_before_fit_says_so(calibrator: type[Calibrator]) -> None:
 
 @CONTRACT.rule()
 def gives_distributions_in_the_dtype_of_the_logits(calibrator: type[Calibrator]) -> None:
-    logits, target = over_confident()
+    logits, target = over_confident(n=120)
     for dtype in DTYPES:
         model = calibrator().fit(logits.to(dtype), target.int())
         probs, log_probs = model(logits.to(dtype)), model.log_prob(logits.to(dtype))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from contextlib import nullcontext
 
 import pytest
@@ -22,10 +21,10 @@ from calibench.calibrators import (
     VectorScaling,
 )
 from calibench.calibrators.convergence import ConvergenceWarning
-from tests.examples import for_each
+from tests.examples import Contract
 
 from .conftest import drawn
-from .test_contract import CALIBRATORS
+from .test_contract import BY_NAME
 
 K = 4
 
@@ -60,9 +59,7 @@ FAILING = {
 }
 
 
-@for_each(itertools.product(CALIBRATORS, SETS))
-def test_results_are_distributions(case: tuple[type[Calibrator], str]) -> None:
-    calibrator, name = case
+def results_are_distributions(calibrator: type[Calibrator], name: str) -> None:
     logits, target = SETS[name]
     failing = (name, calibrator) in FAILING
     with pytest.warns(ConvergenceWarning) if failing else nullcontext():
@@ -76,6 +73,26 @@ def test_results_are_distributions(case: tuple[type[Calibrator], str]) -> None:
         torch.testing.assert_close(probs.double().sum(1), torch.ones(len(given)).double())
     for buffer in model.buffers():
         assert not buffer.isnan().any()
+
+
+HARDEST = ("all right", "one class only", "one example", "saturated at 1e4", "float32 at its limit")
+QUICK, LONG = Contract(BY_NAME), Contract(BY_NAME)
+
+
+@QUICK.rule()
+def distributions_after_the_hardest_sets(calibrator: type[Calibrator]) -> None:
+    for name in HARDEST:
+        results_are_distributions(calibrator, name)
+
+
+@LONG.rule()
+def distributions_after_every_degenerate_set(calibrator: type[Calibrator]) -> None:
+    for name in SETS:
+        results_are_distributions(calibrator, name)
+
+
+test_hardest_sets = QUICK.test()
+test_every_set = pytest.mark.slow(LONG.test())
 
 
 def test_exact_zeros_stay() -> None:
