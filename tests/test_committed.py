@@ -11,11 +11,17 @@ TABLE = "| A of CIFAR-10 | **0.475 ± 0.010** | 3 [19 to 47] | 1.5e-06 | inf | -
 
 @pytest.mark.parametrize(
     ("here", "there"),
-    [("0.475", "0.474"), ("47]", "48]"), ("1.5e-06", "1.6e-06"), ("-0.0000", "0.0000")],
+    [("0.475", "0.474"), ("1.5e-06", "1.6e-06"), ("-0.0000", "0.0000")],
 )
 def test_a_last_digit_may_be_rounded_otherwise(here: str, there: str) -> None:
     agree(TABLE, TABLE.replace(here, there))
     agree(TABLE.replace(here, there), TABLE)
+
+
+def test_a_whole_number_may_be_rounded_otherwise_among_fifty() -> None:
+    agree(10 * TABLE, TABLE.replace("47]", "48]") + 9 * TABLE)
+    with pytest.raises(AssertionError):
+        agree(TABLE, TABLE.replace("47]", "48]"))
 
 
 @pytest.mark.parametrize(
