@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.data import fakes
 
 FOLDER = Path(__file__).parent.parent / "benchmarks" / "speed"
 
@@ -40,3 +45,27 @@ def test_what_a_step_costs(
     script("training").main(options.split())
     printed = capsys.readouterr().out.splitlines()
     assert len([line for line in printed if text in line]) == lines
+
+
+@pytest.mark.slow
+def test_what_a_speedrun_adds_to_a_bare_loop(tmp_path: Path) -> None:
+    fakes.cifar10(tmp_path)
+    small = [
+        "--data.root", str(tmp_path), "--data.checksum", "off", "--data.val_size", "50", "--data.batch_size", "40",
+        "--trainer.max_epochs", "2", "--model.backbone.widths", "[8, 8, 8]",
+    ]  # fmt: skip
+    command = [sys.executable, str(FOLDER / "speedrun.py"), "--seeds", "3", *small]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    _, loop, ours, parts = done.stdout.splitlines()
+    assert re.fullmatch(r"seed 3: bare loop [\d.]+ s, test accuracy [\d.]+%", loop)
+    assert re.fullmatch(r"seed 3: fit [\d.]+ s \([+-][\d.]+%\), test accuracy [\d.]+%", ours)
+    counted = {
+        name.strip(): float(seconds)
+        for name, seconds in re.findall(r"([a-z][\w ,-]*?) ([\d.]+) s", parts)
+    }
+    assert counted["steps"] > 0
+    assert counted["evaluation"] > 0
+    assert (
+        counted["set-up, calibrators and the rest"] > 0
+    )  # what is counted twice would make it negative
+    assert counted.keys() >= {"data", "writing"}
