@@ -12,6 +12,7 @@ import yaml
 
 from calibench.config.merging import Config, merge
 from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.regular_files import text_of
 
 _PACKAGE = Path(__file__).parent.parent
 
@@ -104,7 +105,7 @@ def load(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:
     name, _, entry = name.partition("@")
     path = find(name, folders=folders)
     try:
-        config = read_yaml(path.read_text(encoding="utf-8"))
+        config = read_yaml(text_of(path))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""

@@ -62,7 +62,7 @@ def _take_run(options: argparse.Namespace) -> None:
     """Let the files of a run be those that are diagnosed: its test and validation set."""
     if options.val is not None:
         raise UsageError("give either a RUN, which has its own validation set, or FILE --val FILE.")
-    sets = files_of_run(options.file)
+    sets = files_of_run(options.file, needed=("val", "test"))
     options.file, options.val = str(sets["test"]), str(sets["val"])
 
 

@@ -21,6 +21,7 @@ from calibench.store import (
     Entry,
     Folder,
     Kept,
+    Limits,
     add,
     add_imported,
     mark_verified,
@@ -28,7 +29,7 @@ from calibench.store import (
     push,
     results_folder,
 )
-from calibench.store.listing import entries_of, listing
+from calibench.store.listing import entries_of, listings
 from calibench.store.moving import chosen
 from calibench.store.places import is_url
 from calibench.tables.grid import Grid, PrintedNumber, headings
@@ -95,6 +96,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DATASET/MODEL",
         help="add: what a file is of (default: its folder and name)",
     )
+    parser.add_argument(
+        "--largest",
+        type=float,
+        default=Limits.largest / 1e6,
+        metavar="MB",
+        help="pull: the largest file that is fetched (default: %(default).0f)",
+    )
+    parser.add_argument(
+        "--least-rate",
+        type=float,
+        default=Limits.least_rate / 1e3,
+        metavar="KB",
+        help="pull: give up a server that sends fewer kB a second after the first minute (default: %(default).0f)",
+    )
     add_reader_arguments(parser)
 
 
@@ -113,7 +128,8 @@ def _list(options: argparse.Namespace) -> int:
     text, *more = options.what or ["store"]
     if more:
         raise UsageError(f"`{more[0]}` is one argument too many")
-    show(listing(entries_of(text)))
+    for piece in listings(entries_of(text)):
+        show(piece)
     return 0
 
 
@@ -136,7 +152,7 @@ def _wrong_numbers(metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) 
 
 def _added(text: str, options: argparse.Namespace, kept: Kept, reader: Reader) -> Added:
     if is_url(text):
-        return pull(text, options.to)
+        return pull(text, options.to, limits=_limits(options))
     with suppress(FileNotFoundError):
         return add(options.to, results_folder(text), kept=kept)
     path = Path(text)
@@ -149,12 +165,16 @@ def _added(text: str, options: argparse.Namespace, kept: Kept, reader: Reader) -
 
 def _pull(options: argparse.Namespace) -> int:
     url, *names = options.what or [_no_url(options)]
-    return told(pull(url, options.to, names), options.to)
+    return told(pull(url, options.to, names, limits=_limits(options)), options.to)
 
 
 def _push(options: argparse.Namespace) -> int:
     url, *names = options.what or [_no_url(options)]
     return told(push(options.to, url, names), url)
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    return Limits(int(options.largest * 1e6), options.least_rate * 1e3)
 
 
 def _no_url(options: argparse.Namespace) -> str:

@@ -28,7 +28,7 @@ from calibench.runs import (
     with_present_calibrators,
     with_present_names,
 )
-from calibench.runs.folder import SEED
+from calibench.runs.folder import SEED, holds_run
 from calibench.statistics import Verdict
 from calibench.statistics.number import RAW, Key
 from calibench.store import results_folder
@@ -127,7 +127,7 @@ class _Reader:
         try:
             status = _read_file(folder, "status.json")
         except CorruptRun:
-            if any(os.path.exists(f"{folder}/{name}") for name in ("status.json", "metrics.json")):
+            if holds_run(folder):
                 raise
             return  # a process holds or held the folder, and has not begun to train
         check_format(status, "status.json")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from calibench.ground.regular_files import text_of
 from calibench.leaderboard.labels import differing, short_names
 from calibench.leaderboard.records import Problem, Record, Settings
 
@@ -83,7 +84,7 @@ def _planned(folder: str, names: Sequence[str]) -> str:
     if len(set(names)) < 2:
         return names[0] if names else ""
     try:
-        content = yaml.safe_load((Path(folder) / "config.yaml").read_text(encoding="utf-8"))
+        content = yaml.safe_load(text_of(Path(folder) / "config.yaml"))
         arguments = content["data"]["init_args"]
     except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
         return names[0]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from calibench.ground.regular_files import TEXT_LIMIT, opened
 from calibench.plots.curves import thinned
 from calibench.plots.style import color, line, tidied
+from calibench.runs import corrupt_if_it_fails
+from calibench.runs.digests import check_is_of_run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,10 +30,19 @@ def training_curves(folder: Path, *, points: int | None = None) -> dict[str, Ser
 
     Raises:
         FileNotFoundError: If the run has no metrics.csv.
-        ValueError: If it holds something else than numbers.
+        CorruptRun: If it holds something else than numbers, or is not what the run wrote.
     """
-    with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
-        names, *rows = list(csv.reader(file)) or [[]]
+    path = folder / "metrics.csv"
+    with (
+        opened(path, limit=TEXT_LIMIT) as file,
+        corrupt_if_it_fails(f"{path} is no training curve"),
+    ):
+        check_is_of_run(path, file)
+        return _curves(io.StringIO(file.read().decode(), newline=""), points)
+
+
+def _curves(file: Iterable[str], points: int | None) -> dict[str, Series]:
+    names, *rows = list(csv.reader(file)) or [[]]
     columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
     epochs = columns.pop("epoch", ())
     columns.pop("step", None)

@@ -64,8 +64,6 @@ def predictions_of(
             f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}."
         )
     names = found.pop(CLASS_NAMES, None)
-    if names is not None:
-        check_distinct([str(name) for name in names])
     labels = as_array(found.get(TARGET, np.full(len(values), UNKNOWN)))
     if are_labels(values, labels, metadata_of(found), task):
         labels = labels if TARGET in found else np.full(values.shape, UNKNOWN)
@@ -156,6 +154,7 @@ def class_indices(labels: Any, k: int, names: Sequence[str] | Array | None = Non
 
 
 def _indices_of_names(values: Array, names: Sequence[str] | Array | None) -> Array:
+    check_distinct([] if names is None else [str(name) for name in names])
     position = {str(name): index for index, name in enumerate(() if names is None else names)}
     unknown = next((value for value in values if str(value) not in position), None)
     if unknown is not None:

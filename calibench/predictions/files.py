@@ -217,6 +217,7 @@ def _table(frame: pd.DataFrame) -> dict[str, Array]:
             )
     scores = frame.iloc[:, of_classes].to_numpy(np.float64)
     _check_labels_are_named(scores, [names[i] for i in of_classes], named=bool(labels))
+    check_distinct([names[i] for i in of_classes])
     found = {PROBS: scores, CLASS_NAMES: np.array([names[i] for i in of_classes])}
     return found | ({TARGET: frame.iloc[:, labels[0]].to_numpy()} if labels else {})
 

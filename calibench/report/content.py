@@ -51,12 +51,14 @@ def content_of(read: Results, *, title: str, n_bins: int = 15, processes: int = 
         mark_best(table, examples or no_examples)
     numbered = [(table, row) for table in tables for row in table.rows]
     root = read.folder
+    rows = _rows(numbered, n_bins, processes)
+    left_out = dict.fromkeys(line for row in rows for line in row.pop("problems"))
     return {
         "title": title,
         "version": __version__,
         "metrics": _metrics(tables),
         "calibrators": _calibrators(tables),
-        "rows": _rows(numbered, n_bins, processes),
+        "rows": rows,
         "runs": [
             _run(number, record, root)
             for number, (_, row) in enumerate(numbered)
@@ -66,7 +68,7 @@ def content_of(read: Results, *, title: str, n_bins: int = 15, processes: int = 
         "pairs": list(_pairs(tables, examples)),
         "warnings": [
             *(f"{_within(p.folder, root)}: {p.reason}" for p in read.problems if p.warn),
-            *(line.replace(f"{root}/", "") for line in read.warnings),
+            *(line.replace(f"{root}/", "") for line in [*read.warnings, *left_out]),
         ],
     }
 
@@ -129,14 +131,24 @@ def _calibrators(tables: Sequence[Table]) -> list[str]:
 def _rows(numbered: Sequence[tuple[Table, Row]], n_bins: int, processes: int) -> list[Json]:
     records = [list(row.records.values()) for _, row in numbered]
     # Curves need no torch, so they are read while the other processes import it.
-    lines = list(with_progress(map(curves, records), len(records), "reading training curves"))
-    of_row = partial(pictures, n_bins=n_bins)
+    lines = list(with_progress(map(_curves, records), len(records), "reading training curves"))
+    of_row = partial(_pictures, n_bins=n_bins)
     parts = spread(of_row, records, processes=processes, imports=IMPORTS, start=use_one_core)
     shown = with_progress(parts, len(records), "reading logits")
     return [
-        _row(*place) | {"curves": line} | part
+        _row(*place) | line | part | {"problems": line["problems"] + part["problems"]}
         for place, line, part in zip(numbered, lines, shown, strict=True)
     ]
+
+
+def _curves(records: Sequence[Record]) -> Json:
+    problems: list[str] = []
+    return {"curves": curves(records, problems), "problems": problems}
+
+
+def _pictures(records: Sequence[Record], n_bins: int) -> Json:
+    problems: list[str] = []
+    return {**pictures(records, n_bins, problems), "problems": problems}
 
 
 def _row(table: Table, row: Row) -> Json:

@@ -44,11 +44,20 @@ def use_one_core() -> None:
     torch.set_num_threads(1)
 
 
-def pictures(records: Sequence[Record], n_bins: int) -> Json:
-    """Pictures from the logits of all runs of a row; empty without logits."""
+def pictures(records: Sequence[Record], n_bins: int, problems: list[str]) -> Json:
+    """Pictures from the logits of all runs of a row; empty without logits.
+
+    Args:
+        records: The runs.
+        n_bins: Bins of the reliability diagrams.
+        problems: Receives what files are left out, and why.
+    """
     try:
         runs = [_of_test_set(record) for record in records]
-    except (CorruptRun, FileNotFoundError):
+    except FileNotFoundError:
+        return {}
+    except CorruptRun as error:
+        problems.append(str(error))
         return {}
     scores = _pooled([run[RAW] for run in runs])
     if scores is None or not len(scores.target):
@@ -57,7 +66,7 @@ def pictures(records: Sequence[Record], n_bins: int) -> Json:
     return {
         "reliability": {n: _diagram(of, n_bins) for n, of in after.items() if of},
         "risk": _curve(risk_coverage_curve(scores.confidence, scores.correct, points=POINTS)),
-        "roc": {name: _curve(curve) for name, curve in _rocs(records, scores)},
+        "roc": {name: _curve(curve) for name, curve in _rocs(records, scores, problems)},
         "classes": _classes(scores),
     }
 
@@ -97,11 +106,16 @@ def _pooled(parts: Sequence[ExampleScores]) -> ExampleScores | None:
     return ExampleScores.joined(parts) if len(sizes) == 1 else None
 
 
-def _rocs(records: Sequence[Record], inside: ExampleScores) -> Iterator[tuple[str, Curve]]:
+def _rocs(
+    records: Sequence[Record], inside: ExampleScores, problems: list[str]
+) -> Iterator[tuple[str, Curve]]:
     for name in dict.fromkeys(key.split for r in records for key in r.values if key.score):
         try:
             outside = np.concatenate([ExampleScores.load(r, name).entropy for r in records])
-        except (CorruptRun, FileNotFoundError):
+        except FileNotFoundError:
+            continue
+        except CorruptRun as error:
+            problems.append(str(error))
             continue
         if len(outside):
             yield name, roc(inside.entropy, outside, points=POINTS)
@@ -124,13 +138,16 @@ def _classes(scores: ExampleScores) -> Json:
     }
 
 
-def curves(records: Sequence[Record]) -> dict[str, list[Pair]]:
-    """Training curves of each logged number, one for each seed, as [epochs, values]."""
+def curves(records: Sequence[Record], problems: list[str]) -> dict[str, list[Pair]]:
+    """Training curves of each logged number, one for each seed, as [epochs, values]; `problems` as for `pictures`."""
     found: dict[str, list[Pair]] = {}
     for record in records:
         try:
             run = training_curves(Path(record.folder), points=EPOCHS)
-        except (OSError, ValueError):
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            problems.append(str(error))
             continue
         for name, points in run.items():
             pair: Pair = [[int(x) for x, _ in points], [float(f"{y:.5g}") for _, y in points]]

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from calibench.ground.errors import ExpectedFailure
+from calibench.ground.regular_files import content_of
 from calibench.runs.owner import process_lives, this_machine
+from calibench.runs.schemas import SCHEMAS, check_schema
 
 _ABANDONED_AFTER = 86400.0  # seconds after which nobody still writes a file
 
@@ -167,7 +169,10 @@ def parse_json(data: bytes) -> Any:
     Raises:
         ValueError: If it is no JSON, or does not match the checksum.
     """
-    content = json.loads(data)
+    try:
+        content = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("its brackets are nested too deeply") from error
     if isinstance(content, dict) and "sha256" in content:
         body, _, _ = data.rpartition(_CHECKSUM)
         if hashlib.sha256(body).hexdigest() != content.pop("sha256"):
@@ -183,7 +188,7 @@ def json_or_nothing(path: Path | str) -> dict[str, Any]:
 
 
 def read_json(path: Path | str, *, called: str = "") -> dict[str, Any]:
-    """Read a JSON object.
+    """Read a JSON object: of at most `TEXT_LIMIT` bytes, and as its schema says if it is one of a run's files.
 
     Args:
         path: The file.
@@ -193,13 +198,17 @@ def read_json(path: Path | str, *, called: str = "") -> dict[str, Any]:
         CorruptRun: If there is no such file, or it cannot be read or holds something else.
     """
     called = called or str(path)
+    schema = SCHEMAS.get(os.path.basename(path))
     try:
-        with open(path, "rb", buffering=0) as file:
-            content = parse_json(file.read())
+        content = parse_json(content_of(path))
+        if not isinstance(content, dict):
+            raise CorruptRun(f"{called} is not a JSON object")
+        if schema is not None:
+            check_schema(content, schema)
     except FileNotFoundError:
         raise CorruptRun(f"no {called}") from None
+    except CorruptRun:
+        raise
     except (OSError, ValueError) as error:
         raise CorruptRun(f"{called} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise CorruptRun(f"{called} is not a JSON object")
     return content

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 from calibench.config import Config, flatten, long_tail_seed, title
+from calibench.ground.errors import UsageError
+from calibench.ground.regular_files import text_of
 from calibench.runs.files import json_or_nothing, write_atomically, write_json
 from calibench.runs.lock import held
 from calibench.runs.owner import Claim
@@ -145,7 +147,8 @@ class Cell(NamedTuple):
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Self:
-        """The cell of a resolved configuration."""
+        """The cell of a resolved configuration; raises a UsageError if its benchmark's name can be no folder's."""
+        check_benchmark(config["benchmark"])
         model = config["model"]
         return cls(
             benchmark=config["benchmark"],
@@ -177,6 +180,20 @@ def run_folders(results: Path) -> Iterator[str]:
         runs = [path for path in folders if os.path.basename(path).startswith(SEED)]
         yield from sorted(runs, key=lambda path: (len(path), path))
         pending += [path for path in folders if not os.path.basename(path).startswith((SEED, "."))]
+
+
+def check_benchmark(name: str) -> None:
+    """Raise a UsageError unless the name of a benchmark can be that of a folder in which runs are looked for."""
+    if not name.strip() or name.startswith((".", SEED)) or not name.isprintable():
+        raise UsageError(
+            f"`benchmark` must be the name of a folder below that of results, got {name!r}: not empty, hidden or `..`, "
+            "without control characters, and not `seed=...`, which a run's is called."
+        )
+
+
+def holds_run(folder: Path | str) -> bool:
+    """Whether something was written of a run in a folder of its name; a logger's folders have such names too."""
+    return any(os.path.exists(f"{folder}/{name}") for name in ("status.json", "metrics.json"))
 
 
 def _is_plain(path: Path) -> bool:
@@ -267,5 +284,5 @@ class Run:
             if not path.exists():
                 write_atomically(path, text.encode())
                 return
-            if path.read_text(encoding="utf-8") == text:
+            if text_of(path) == text:
                 return

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from calibench.ground.regular_files import NotRegular, content_of
 from calibench.runs.numbered import NumberedClaim, refuse_if_alive
 from calibench.runs.owner import Busy, Claim, Owner
 
@@ -81,8 +82,8 @@ class KernelLock(Claim):
             raise
 
     def _named(self) -> Owner | None:
-        with suppress(OSError):
-            return Owner.parse(self.path.read_bytes())
+        with suppress(OSError, NotRegular):
+            return Owner.parse(content_of(self.path))
         return None
 
     @property

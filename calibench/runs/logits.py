@@ -48,16 +48,15 @@ def _check_finite(logits: npt.NDArray[Any]) -> None:
     nan = np.isnan(logits)
     if nan.any():
         raise ValueError(f"`logits` must not contain NaN, as row {_first(nan)} does.")
-    large: npt.NDArray[np.bool_] = (
-        np.abs(np.where(np.isneginf(logits), 0, logits)) > np.finfo(np.float32).max
-    )
+    size = np.abs(np.where(np.isneginf(logits), 0, logits))
+    large = np.asarray(size > np.finfo(np.float32).max)
     if large.any():
         row = _first(large)
         worst = logits[row][large[row]][0]
         raise ValueError(
             f"`logits` must be finite in float32 (or -inf), got {worst:g} in row {row}."
         )
-    masked = np.isneginf(logits).all(axis=1)
+    masked = np.asarray(np.isneginf(logits).all(axis=1))
     if masked.any():
         raise ValueError(f"`logits` are all -inf in row {_first(masked)}: no class is left.")
 

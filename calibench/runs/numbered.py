@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from calibench.ground.regular_files import content_of
 from calibench.runs.owner import Busy, Claim, Owner
 
 REFRESHED_EVERY = 30.0  # seconds between two heartbeats
@@ -88,7 +89,7 @@ class NumberedClaim(Claim):
     def _refuse_locked(self) -> None:
         """Raise Busy if a machine on which the file system does lock holds the folder by `flock`."""
         with suppress(FileNotFoundError):
-            owner = Owner.parse(self.path.read_bytes())
+            owner = Owner.parse(content_of(self.path))
             if owner is not None and owner.machine is None:  # an older version, with a heartbeat
                 refuse_if_alive(self.path)
             elif owner is not None and (owner.lives if owner.here else True):
@@ -121,7 +122,7 @@ class NumberedClaim(Claim):
 def refuse_if_alive(path: Path) -> None:
     """Raise Busy if the owner that a file names is alive, or if the file is too new to name one."""
     try:
-        owner, touched = Owner.parse(path.read_bytes()), path.stat().st_mtime
+        owner, touched = Owner.parse(content_of(path)), path.stat().st_mtime
     except FileNotFoundError:
         return
     if owner is not None and owner.here:

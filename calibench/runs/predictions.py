@@ -12,10 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.ground.tasks import MULTICLASS, MULTILABEL, UNKNOWN
-from calibench.runs.files import FORMAT, atomic_file, corrupt_if_it_fails, plain
+from calibench.runs.files import (
+    FORMAT,
+    atomic_file,
+    check_format,
+    corrupt_if_it_fails,
+    parse_json,
+    plain,
+)
 from calibench.runs.label_files import arrays_of, read_labels, store_of
 from calibench.runs.labels import LabelTable, label_metadata, two_class
 from calibench.runs.logits import in_single_precision
+from calibench.runs.schemas import Metadata, check_schema
 
 
 @dataclass(frozen=True)
@@ -174,7 +182,9 @@ class Predictions:
         if offset is not None:
             logits = logits.astype(np.float64) + offset[:, None]
         optional = (arrays.get("ids"), arrays.get("posterior"))
-        return cls.of_outputs(logits, arrays["target"], metadata_of(arrays), *optional)
+        metadata = metadata_of(arrays)
+        _check_of_classes(metadata, logits)
+        return cls.of_outputs(logits, arrays["target"], metadata, *optional)
 
     @classmethod
     def of_outputs(
@@ -201,8 +211,19 @@ class Imported:
 
 
 def metadata_of(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
-    """The metadata among the arrays of a file; empty without any."""
-    found: dict[str, Any] = json.loads(str(arrays["metadata"])) if "metadata" in arrays else {}
+    """The checked metadata among the arrays of a file; empty without any.
+
+    Raises:
+        ValueError: If they are not what such a file holds, or a newer version wrote them.
+    """
+    if "metadata" not in arrays:
+        return {}
+    found: dict[str, Any] = parse_json(str(arrays["metadata"]).encode())
+    try:
+        check_schema(found, Metadata)
+        check_format(found, "it")
+    except ValueError as error:
+        raise ValueError(f"`metadata`: {error}") from error
     return found
 
 
@@ -214,6 +235,17 @@ def read_arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
     arrays = arrays_of(Path(path))
     digest = None if "target" in arrays else metadata_of(arrays).get("labels")
     return arrays if digest is None else arrays | read_labels(store_of(Path(path)), digest)
+
+
+def _check_of_classes(metadata: Mapping[str, Any], logits: npt.NDArray[Any]) -> None:
+    """Raise a ValueError if names or counts in the metadata are not one for each class."""
+    if metadata.get("task") == MULTILABEL or logits.ndim != 2:
+        return
+    for name in ("class_names", "class_counts"):
+        counted = metadata.get(name)
+        if counted is not None and len(counted) != logits.shape[1]:
+            there = f"has {len(counted)} entries, and there are {logits.shape[1]} classes"
+            raise ValueError(f"`metadata`: `{name}` {there}.")
 
 
 def _distributions(values: Any, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:

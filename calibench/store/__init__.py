@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from calibench.store.index import Listed, mark_verified, read_index, rebuild_index
     from calibench.store.moving import pull, push
-    from calibench.store.places import Folder, Place, Remote, StoreError, place_of
+    from calibench.store.places import Folder, Limits, Place, Remote, StoreError, place_of
     from calibench.store.staging import Added
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "Folder",
     "Imported",
     "Kept",
+    "Limits",
     "Listed",
     "Place",
     "Remote",

@@ -13,6 +13,7 @@ import yaml
 from calibench.config import read_yaml
 from calibench.ground.bar import with_progress
 from calibench.ground.output import without_machine
+from calibench.ground.regular_files import content_of
 from calibench.runs import (
     FORMAT,
     CorruptRun,
@@ -24,9 +25,10 @@ from calibench.runs import (
     run_folders,
     write_atomically,
 )
-from calibench.runs.folder import SEED
+from calibench.runs.digests import described
+from calibench.runs.folder import SEED, holds_run
 from calibench.runs.predictions import Imported
-from calibench.store.entry import Entry, described, entry_digest
+from calibench.store.entry import Entry, entry_digest
 from calibench.store.moving import copied
 from calibench.store.packing import content_digest, rounded, save_packed
 from calibench.store.places import Folder
@@ -82,7 +84,7 @@ def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
     """
     if not source.is_dir():
         raise FileNotFoundError(f"no folder {source}")
-    folders = [Path(folder) for folder in run_folders(source.resolve())]
+    folders = [Path(one) for one in run_folders(source.resolve()) if holds_run(one)]
     if not folders:
         raise ValueError(f"{source} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
     added = Added()
@@ -146,7 +148,8 @@ def _public_metrics(metrics: Mapping[str, Any]) -> bytes:
     for name, value in settings.items():
         if without_machine(value) != value:  # and the run's key is made of it
             raise ValueError(f"its setting `{name}` names a folder of this machine: {value}")
-    public = without_machine({**metrics, "settings": None})
+    its = {name: value for name, value in metrics.items() if name != "files"}  # of the run
+    public = without_machine({**its, "settings": None})
     return json_bytes({**public, "settings": settings}, compact=True)
 
 
@@ -156,7 +159,7 @@ def public_config(path: Path) -> bytes:
     Raises:
         CorruptRun: If it cannot be read.
     """
-    content = path.read_bytes()
+    content = content_of(path)
     with corrupt_if_it_fails(f"{path} cannot be read"):
         config = read_yaml(content.decode())
         named = [key for key in _PATHS if os.sep in str(_blank(config, key.split(".")))]

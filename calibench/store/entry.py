@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from calibench.ground.regular_files import opened
 from calibench.runs import Cell, CorruptRun, Predictions, Run, check_format, read_json
+from calibench.runs.digests import check_content, described_file
 from calibench.runs.files import parse_json
 from calibench.runs.folder import SEED
 from calibench.runs.label_files import labels_name
+from calibench.runs.schemas import EntryStatus, Status, check_schema
 
 STATUS = "status.json"
 
@@ -96,7 +99,8 @@ class Entry:
             path = self.folder / file
             if not path.is_file():
                 raise CorruptRun(f"{path} is missing")
-            check_file(path.read_bytes(), known, str(path))
+            with opened(path) as content:
+                check_content(described_file(content), known, str(path))
         if files:
             found = {f"predictions/{path.name}" for path in Run(self.folder).sets().values()}
             for name in sorted(found - set(self.status["files"])):
@@ -107,18 +111,6 @@ def entry_digest(status: Mapping[str, Any]) -> str:
     """The digest over everything: over what status.json says, the digests of all files among it."""
     content = {name: value for name, value in status.items() if name != "digest"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def described(content: bytes) -> dict[str, Any]:
-    """Size and digest of a file's content."""
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-
-
-def check_file(content: bytes, known: Mapping[str, Any], called: str) -> None:
-    """Raise a CorruptRun unless a file's content is what the entry says."""
-    if described(content) != known:
-        cut = ", shorter than it was" if len(content) < known["bytes"] else ""
-        raise CorruptRun(f"{called} is damaged or altered: its digest differs{cut}")
 
 
 def parse_status(content: bytes, called: str) -> dict[str, Any]:
@@ -134,7 +126,14 @@ def parse_status(content: bytes, called: str) -> dict[str, Any]:
 
 def checked_status(status: dict[str, Any], called: str) -> dict[str, Any]:
     """Check the content of an entry's status.json, which may be a stranger's; raises CorruptRun."""
-    check_format(status, called)
+    try:
+        check_schema(status, Status)
+        check_format(status, f"{called}/{STATUS}")
+        check_schema(status, EntryStatus)
+    except CorruptRun:
+        raise
+    except ValueError as error:
+        raise CorruptRun(f"{called}/{STATUS}: {error}") from error
     if entry_digest(status) != status["digest"]:
         raise CorruptRun(f"{called}/{STATUS} does not match its digest: damaged, or edited")
     try:
@@ -143,7 +142,7 @@ def checked_status(status: dict[str, Any], called: str) -> dict[str, Any]:
                 raise ValueError(f"{file!r} is no file of an entry")
         for digest in status["labels"]:
             labels_name(digest)
-    except (KeyError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise CorruptRun(f"{called}/{STATUS} is not that of an entry: {error}") from error
     return status
 

@@ -129,11 +129,22 @@ def find_run(text: str) -> Entry:
     raise FileNotFoundError(f"no run {text}: {expected} is expected")
 
 
-def files_of_run(text: str) -> dict[str, Path]:
-    """The prediction file of each split and set of a run, which are whole; raises as `find_run` does."""
+def files_of_run(text: str, *, needed: Sequence[str] = ()) -> dict[str, Path]:
+    """The prediction file of each split and set of a run, which are whole.
+
+    Raises:
+        FileNotFoundError: If there is no such run, or one of the needed files is missing.
+        StoreError: If there is no such entry, or more than one.
+        CorruptRun: If a file of an entry is missing or another one.
+    """
     entry = find_run(text)
     entry.check("predictions/")
-    return Run(entry.folder).sets()
+    run = Run(entry.folder)
+    sets = run.sets()
+    for name in needed:
+        if name not in sets:
+            raise FileNotFoundError(f"there is no file {run.predictions(name)}: it is needed")
+    return sets
 
 
 def _is_store(text: str) -> bool:

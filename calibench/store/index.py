@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from calibench.runs import FORMAT, CorruptRun
+import msgspec
+
+from calibench.runs import FORMAT
 from calibench.store.places import INDEX, Folder, Place, StoreError
 
 _FORMAT = b"calibench.format"
+_LARGEST = 2**30  # bytes of an index: ten million entries
+_PIECE = 10_000  # its rows that are read at a time
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,12 @@ class Listed:
 
 
 def read_index(place: Place) -> list[Listed]:
-    """The entries of a store, from its index alone.
+    """The entries of a store, from its index alone, all at once."""
+    return list(iterate_index(place))
+
+
+def iterate_index(place: Place) -> Iterator[Listed]:
+    """The entries of a store, from its index alone, which is read in pieces.
 
     Raises:
         FileNotFoundError: If it has none.
@@ -70,21 +79,21 @@ def read_index(place: Place) -> list[Listed]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content = place.read(INDEX)
     try:
+        content = place.read(INDEX, _LARGEST)
+        file = pq.ParquetFile(io.BytesIO(content), pre_buffer=False)
+        format = int((file.schema_arrow.metadata or {}).get(_FORMAT, b"1"))
+        if format > FORMAT:
+            known = f"this calibench reads {FORMAT}: a newer one is needed"
+            raise StoreError(f"{place} is of format {format}, {known}.")
         # in this thread alone: Arrow aborts programs that end while its own threads do (apache/arrow#34314)
-        table = pq.ParquetFile(io.BytesIO(content), pre_buffer=False).read(use_threads=False)
-    except pa.ArrowException as error:
+        for piece in file.iter_batches(_PIECE, use_threads=False):
+            yield from msgspec.convert(piece.to_pylist(), list[Listed])
+    except (FileNotFoundError, StoreError):
+        raise
+    except (pa.ArrowException, msgspec.ValidationError, ValueError, OSError) as error:
         reason = " ".join(str(error).split())
         raise StoreError(f"{place}/{INDEX} cannot be read: {reason}") from error
-    format = int((table.schema.metadata or {}).get(_FORMAT, b"1"))
-    if format > FORMAT:
-        known = f"this calibench reads {FORMAT}: a newer one is needed"
-        raise StoreError(f"{place} is of format {format}, {known}.")
-    try:
-        return [Listed(**row) for row in table.to_pylist()]
-    except TypeError as error:
-        raise StoreError(f"{place}/{INDEX} is no index of a store.") from error
 
 
 def entry_names(place: Place) -> list[str]:
@@ -99,7 +108,7 @@ def entry_names(place: Place) -> list[str]:
             raise FileNotFoundError(f"no folder {place}")
         return place.names()
     try:
-        return [row.name for row in read_index(place)]
+        return [row.name for row in iterate_index(place)]
     except FileNotFoundError:
         raise StoreError(f"{place} is no store: it has no {INDEX}.") from None
 
@@ -120,7 +129,7 @@ def rebuild_index(place: Place) -> list[Listed]:
 def listed(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
     """A row for each entry, or for those of some names, from their status.json; damaged ones are left out."""
     try:
-        verified = {row.digest: row.verified for row in read_index(place)}
+        verified = {row.digest: row.verified for row in iterate_index(place)}
     except (FileNotFoundError, StoreError):
         verified = {}
     rows = []
@@ -129,7 +138,7 @@ def listed(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
             status = place.status(name)
             if status is not None:
                 rows.append(Listed.of(name, status, verified.get(status["digest"], "")))
-        except (CorruptRun, KeyError):
+        except ValueError:
             continue  # `verify` names it
     return rows
 

@@ -9,25 +9,29 @@ from typing import Any
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import near_matches
 from calibench.runs import CorruptRun
-from calibench.runs.label_files import checked_labels, labels_name
-from calibench.store.entry import STATUS, check_file
+from calibench.runs.digests import check_content, described
+from calibench.runs.label_files import LABELS_LIMIT, checked_labels, labels_name
+from calibench.store.entry import STATUS
 from calibench.store.index import entry_names
-from calibench.store.places import Folder, Place, StoreError, place_of
+from calibench.store.places import Folder, Limits, Place, StoreError, place_of
 from calibench.store.staging import Added, changing, finish, note_known, noted, staged
 
 
-def pull(url: str, store: Path, names: Sequence[str] = ()) -> Added:
+def pull(
+    url: str, store: Path, names: Sequence[str] = (), *, limits: Limits | None = None
+) -> Added:
     """Fetch what a store lacks of another one.
 
     Args:
         url: The other store: a URL or a folder.
         store: Folder of the store; made if it is not there.
         names: The entries, all by default; a name of a folder stands for the entries in it.
+        limits: How much is fetched at most, and how slowly.
 
     Raises:
         StoreError: If the URL does not answer, is no store or lacks what is named, or another process writes the store.
     """
-    return _move(place_of(url), Folder(store), names, "pulling entries")
+    return _move(place_of(url, limits), Folder(store), names, "pulling entries")
 
 
 def push(store: Path, url: str, names: Sequence[str] = ()) -> Added:
@@ -91,8 +95,8 @@ def _copy_files(
 ) -> None:
     for file, known in status["files"].items():
         if not target.has(f"{prefix}{file}", known):
-            content = _read(source, f"{name}/{file}")
-            check_file(content, known, f"{source}/{name}/{file}")
+            content = _read(source, f"{name}/{file}", known["bytes"])
+            check_content(described(content), known, f"{source}/{name}/{file}")
             target.write(f"{prefix}{file}", content)
 
 
@@ -100,7 +104,7 @@ def _copy_labels(source: Place, target: Place, status: Mapping[str, Any]) -> Non
     for digest in status["labels"]:
         file = labels_name(digest)
         if target.size(file) is None:
-            content = _read(source, file)
+            content = _read(source, file, LABELS_LIMIT)
             checked_labels(content, digest, f"{source}/{file}")
             target.write(file, content)
 
@@ -117,8 +121,8 @@ def _check_sent(target: Place, name: str, status: Mapping[str, Any]) -> None:
         )
 
 
-def _read(source: Place, file: str) -> bytes:
+def _read(source: Place, file: str, limit: int) -> bytes:
     try:
-        return source.read(file)
+        return source.read(file, limit)
     except FileNotFoundError:
         raise CorruptRun(f"{source}/{file} is missing") from None

@@ -2,29 +2,61 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from calibench.ground.errors import ExpectedFailure
+from calibench.ground.regular_files import TEXT_LIMIT, content_of
 from calibench.runs import Busy, run_folders, write_atomically
-from calibench.store.entry import STATUS, described, parse_status
+from calibench.runs.digests import described
+from calibench.store.entry import STATUS, parse_status
 
 INDEX = "index.parquet"
+_PART = 2**20  # bytes that are fetched at a time
 
 
 class StoreError(ExpectedFailure, ValueError):
     """A store, or a URL, that cannot be used as it was asked for; the text is one line."""
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Limits of what is fetched from a URL, beside those that an entry's status.json gives for its files.
+
+    Attributes:
+        largest: The most bytes of a file.
+        least_rate: The fewest bytes a second on average after `patience`, so a file takes at most
+            `patience + bytes / least_rate` seconds.
+        patience: Seconds.
+    """
+
+    largest: int = 2**32
+    least_rate: float = 10_000.0
+    patience: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in ("largest", "least_rate"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"`{name}` must be positive, got {getattr(self, name)}.")
+
+
 class Place(ABC):
     """Where a store is: files by name, such as `labels/<digest>.npz`."""
 
     @abstractmethod
-    def read(self, name: str) -> bytes:
-        """The content of a file; raises FileNotFoundError if there is none, StoreError if there is no answer."""
+    def read(self, name: str, limit: int = TEXT_LIMIT) -> bytes:
+        """The content of a file.
+
+        Raises:
+            FileNotFoundError: If there is none.
+            StoreError: If there is no answer, or it is too slow.
+            ValueError: If the file has more bytes than the limit, or is no regular one.
+        """
 
     @abstractmethod
     def write(self, name: str, content: bytes) -> None:
@@ -63,9 +95,9 @@ class Folder(Place):
     def __str__(self) -> str:
         return str(self.path)
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int = TEXT_LIMIT) -> bytes:
         """The content of a file."""
-        return (self.path / name).read_bytes()
+        return content_of(self.path / name, limit=limit)
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file atomically."""
@@ -73,8 +105,10 @@ class Folder(Place):
 
     def has(self, name: str, known: Mapping[str, Any]) -> bool:
         """Whether a file is there already, by its digest."""
-        path = self.path / name
-        return path.is_file() and described(path.read_bytes()) == known
+        return (
+            self.size(name) == known["bytes"]
+            and described(self.read(name, known["bytes"])) == known
+        )
 
     def size(self, name: str) -> int | None:
         """The bytes of a file."""
@@ -103,14 +137,21 @@ class Folder(Place):
 class Remote(Place):
     """A URL of any file system that fsspec knows: `https://...` for reading, `hf://datasets/...`, `memory://...`.
 
+    Args:
+        url: The URL.
+        limits: How much is fetched at most, and how slowly.
+
     Raises:
         StoreError: If no such file system is known, or a package for it is missing.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, limits: Limits | None = None) -> None:
         from fsspec.core import url_to_fs
 
         self.url = url.rstrip("/")
+        self.limits = limits or Limits()
+        # as a stream: what a web server says of sizes and ranges is not relied on
+        self._opening = {"block_size": 0, "size": 1} if self.url.startswith("http") else {}
         try:
             self._files, self._root = url_to_fs(self.url, **_patience(self.url))
         except (ImportError, ValueError) as error:
@@ -119,11 +160,27 @@ class Remote(Place):
     def __str__(self) -> str:
         return self.url
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int = TEXT_LIMIT) -> bytes:
         """Fetch a file."""
-        with self._answering(name):
-            found: bytes = self._files.cat_file(f"{self._root}/{name}")
-        return found
+        with (
+            self._answering(name),
+            self._files.open(f"{self._root}/{name}", "rb", **self._opening) as file,
+        ):
+            return self._content(file, name, min(limit, self.limits.largest))
+
+    def _content(self, file: IO[bytes], name: str, limit: int) -> bytes:
+        found, began = bytearray(), time.monotonic()
+        while part := file.read(min(_PART, limit + 1 - len(found))):
+            found += part
+            waited = time.monotonic() - began - self.limits.patience
+            if len(found) > limit:
+                raise StoreError(
+                    f"{self.url}/{name} has more than the {limit:,} bytes that it may have."
+                )
+            if waited > len(found) / self.limits.least_rate:
+                rate = f"{self.limits.least_rate:,.0f} bytes a second are expected"
+                raise StoreError(f"{self.url}/{name} is sent too slowly: {rate} (`--least-rate`).")
+        return bytes(found)
 
     def write(self, name: str, content: bytes) -> None:
         """Send a file; an object store shows it when it is there as a whole."""
@@ -174,12 +231,12 @@ class Remote(Place):
             raise StoreError(f"{self.url}/{name} does not answer: {_line(error)}") from error
 
 
-def place_of(text: str | Path) -> Place:
-    """The place that a path or a URL names."""
+def place_of(text: str | Path, limits: Limits | None = None) -> Place:
+    """The place that a path or a URL names; `limits` are of what is fetched from a URL."""
     text = str(text)
     if text.startswith(("file://", "local://")):
         return Folder(Path(text.partition("://")[2]))
-    return Remote(text) if is_url(text) else Folder(Path(text))
+    return Remote(text, limits) if is_url(text) else Folder(Path(text))
 
 
 def is_url(text: str | Path) -> bool:

@@ -33,6 +33,7 @@ from calibench.runs import (
     settings,
     write_json,
 )
+from calibench.runs.digests import files_of
 from calibench.statistics.number import Number
 from calibench.tables.run import run_table
 from calibench.tables.terminal import PIPE_WIDTH, show
@@ -281,6 +282,7 @@ def _write_metrics(
         "sets": {name: part.metadata.get("distance") or part.kind for name, part in sets.items()},
         "calibrators": evaluated.calibrators,
         "metrics": described(evaluation.get("metrics") or ()),
+        "files": files_of(run.folder),
         "rows": evaluated.rows,
     }
     write_json(run.folder / "metrics.json", content, sealed=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import is_dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import NoneType
@@ -29,7 +30,8 @@ from calibench.training.wrapping import STAND_INS
 
 # What may be named without `--trust`: building or calling it runs no other code.
 _HARMLESS = re.compile(
-    r"calibench\.(losses|backbones|data|calibrators|metrics|evaluation)(\.\w+)*\.[A-Z]\w*"
+    r"calibench\.training\.(lookahead|schedules)\.[A-Z]\w*"
+    r"|calibench\.(losses|backbones|data|calibrators|metrics|evaluation)(\.\w+)*\.[A-Z]\w*"
     r"|(lightning\.pytorch|pytorch_lightning)\.(accelerators|callbacks|loggers|plugins|profilers|strategies)(\.\w+)*\.[A-Z]\w*"
     r"|lightning\.pytorch\.cli\.ReduceLROnPlateau"
     r"|torch\.optim(\.\w+)*\.[A-Z]\w*|torch\.nn\.[A-Z]\w*|torch\.nn\.functional\.\w+|torchvision\.models\.\w+",
@@ -71,12 +73,14 @@ def _of_arguments(given: Mapping[Any, Any], owner: Any) -> Iterator[str]:
     """Those of the arguments of a class or function; one that is of plain types is neither imported nor opened."""
     types = _types(owner)
     for name, value in given.items():
-        if not _is_text(types.get(name, Any)):
-            yield from _of_value(value)
+        kind = types.get(name, Any)
+        if not _is_text(kind):
+            yield from _of_value(value, kind)
 
 
-def _of_value(value: Any) -> Iterator[str]:
-    """Those of a value that may be read as a class, as the name of one, or as a file."""
+def _of_value(value: Any, kind: Any = Any) -> Iterator[str]:
+    """Those of a value of a type that may be read as a class, as the name of one, or as a file."""
+    wanted = [part for part in (get_args(kind) or (kind,)) if part is not NoneType]
     if isinstance(value, str) and not _is_harmless(value):
         yield value
     elif isinstance(value, Mapping) and isinstance(path := value.get("class_path"), str):
@@ -88,9 +92,12 @@ def _of_value(value: Any) -> Iterator[str]:
             yield from _of_arguments(arguments, _found(path))
         else:
             yield from _of_value(arguments)
+    elif isinstance(value, Mapping) and len(wanted) == 1 and is_dataclass(wanted[0]):
+        yield from _of_arguments(value, wanted[0])
     elif isinstance(value, Mapping | Sequence) and not isinstance(value, str):
+        element = wanted[0] if get_origin(kind) in (list, Sequence) else Any
         for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _of_value(part)
+            yield from _of_value(part, element)
 
 
 def _is_harmless(text: str) -> bool:

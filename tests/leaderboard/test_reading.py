@@ -99,9 +99,9 @@ def test_a_corrupt_file_is_a_problem_with_its_name(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"rows": [{"metric": "nll"}]}, "lacks what a run holds"),
-        ({"rows": None}, "lacks what a run holds"),
-        ({"settings": None}, "lacks what a run holds"),
+        ({"rows": [{"metric": "nll"}]}, "missing required field split - at rows[0]"),
+        ({"rows": None}, "at rows"),
+        ({"settings": None}, "at settings"),
         ({"seed": 7}, "is of seed 7, its folder says 1"),
         ({"key": "0123456789"}, "is of key 0123456789"),
         ({"loss": "FocalLoss"}, "is of loss FocalLoss"),

@@ -175,7 +175,7 @@ def test_arrays_that_are_something_else(
 def test_class_names_of_an_array_file_are_each_one_class(tmp_path: Path) -> None:
     path = tmp_path / "t.npz"
     names = np.array(["a", "b", "b", "c"])
-    np.savez(path, logits=np.eye(4), target=np.array(["a", "b", "b", "c"]), class_names=names)
+    np.savez(path, logits=5 * np.eye(4), target=np.array(["a", "b", "b", "c"]), class_names=names)
     with pytest.raises(CorruptRun, match=r"t\.npz: more than one class is called `b`"):
         Reader()(str(path))
 

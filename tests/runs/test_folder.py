@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 import yaml
 
+from calibench.cli import main
 from calibench.config import flatten, merge
+from calibench.ground.errors import UsageError
 from calibench.runs import Cell, CorruptRun, Predictions, Run, cell_key, read_json, write_json
 from calibench.runs.folder import WITHOUT_EFFECT
+from calibench.store import add
+from tests.run_folders import write_predictions, write_run
 
 CONFIG: dict[str, Any] = {
     "benchmark": "digits_lt",
@@ -114,6 +118,30 @@ def test_folder_of_a_cell() -> None:
         },
     )
     assert Cell.of(timm).folder(Path("r")).parts[2] == "hf_hub:a_b"
+
+
+@pytest.mark.parametrize("name", ["", " ", ".", "..", ".hidden", "seed=1", "a\nb", "a\x00b"])
+def test_a_benchmark_whose_folder_nobody_would_find_is_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "a" / "results"
+    given = ["fit", "--config", "digits_lt", "--trainer.default_root_dir", str(root)]
+    assert main([*given, f"--benchmark={name}"]) == 2
+    assert "`benchmark` must be the name of a folder" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="`benchmark` must be"):
+        Cell.of({**CONFIG, "benchmark": name})
+
+
+def test_a_loggers_folders_are_no_runs(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "results")
+    write_predictions(run, n=20)
+    cell = run.relative_to(tmp_path / "results")
+    logged = tmp_path / "results" / "csv" / cell / "version_0"
+    logged.mkdir(parents=True)
+    (logged / "metrics.csv").write_text("epoch,step\n0,1\n")
+    added = add(tmp_path / "store", tmp_path / "results")
+    assert (added.new, added.problems) == ([cell.as_posix()], [])
 
 
 def test_status(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from calibench.ground.arguments import positive_integer, unit_interval
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.ground.processes import cores
+from calibench.ground.regular_files import text_of
 from calibench.metrics import METRIC_CLASSES
 from calibench.predictions.files import FILES_HELP, add_reader_arguments
 from calibench.tables.titles import TEST_METRICS, metric_named
@@ -123,7 +124,7 @@ def _calibrators(given: str) -> list[str | dict[str, Any]]:
     path = Path(given)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    blocks = read_yaml(path.read_text(encoding="utf-8"))
+    blocks = read_yaml(text_of(path))
     paths = [one.get("class_path") if isinstance(one, dict) else one for one in blocks or ()]
     if not isinstance(blocks, list) or not all(isinstance(name, str) for name in paths):
         raise UsageError(

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from calibench.ground.errors import ExpectedFailure
+from calibench.ground.regular_files import opened
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions, Run, run_folders
 from calibench.store import Entry, results_folder
@@ -172,5 +173,6 @@ def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:
 def _digest(paths: Iterator[Path]) -> str:
     found = hashlib.sha256()
     for path in paths:
-        found.update(path.read_bytes())
+        with opened(path) as file:
+            found.update(file.read())
     return found.hexdigest()

@@ -10,7 +10,7 @@ from typing import Any
 
 from calibench.config import short_name
 from calibench.leaderboard.records import Record
-from calibench.runs import Predictions, Run, read_json
+from calibench.runs import CorruptRun, Predictions, Run, read_json
 
 Arguments = Mapping[str, Any]
 
@@ -106,10 +106,16 @@ def facts_of(records: Sequence[Record]) -> list[Facts]:
     """The facts of each benchmark, in the order of their folders."""
     by_name = sorted(records, key=lambda record: record.cell.benchmark)
     groups = [list(group) for _, group in groupby(by_name, lambda record: record.cell.benchmark)]
-    return [
-        Facts(group, read_json(Path(group[0].folder) / "metrics.json"), _sizes(group))
-        for group in groups
-    ]
+    return [Facts(group, _content(group[0]), _sizes(group)) for group in groups]
+
+
+def _content(record: Record) -> dict[str, Any]:
+    path = Path(record.folder) / "metrics.json"
+    content = read_json(path)
+    for key in ("class_counts", "evaluation"):
+        if content.get(key) is None:
+            raise CorruptRun(f"{path} does not say the `{key}`, which a methods paragraph needs")
+    return content
 
 
 def _sizes(records: Sequence[Record]) -> dict[str, int]:

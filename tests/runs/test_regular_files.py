@@ -1,0 +1,103 @@
+"""Pipes, sockets and devices in the place of files are refused before they are read, and so is what is too large."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from calibench.cli import main
+from calibench.ground.regular_files import NotRegular, content_of, opened
+from calibench.runs import read_json
+from calibench.store import add
+from tests.run_folders import write_predictions, write_run
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def listening(path: Path) -> None:
+    here = os.getcwd()
+    os.chdir(path.parent)  # a socket's path has at most 108 characters
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(path.name)
+    os.chdir(here)
+
+
+KINDS: list[Callable[[Path], None]] = [pipe, device, listening]
+FILES = [
+    "status.json", "metrics.json", "environment.json", "config.yaml", "metrics.csv", "predictions/test.npz",
+    "predictions/noise.npz",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_what_is_no_regular_file_is_refused(make: Callable[[Path], None], tmp_path: Path) -> None:
+    make(tmp_path / "a")
+    with pytest.raises(NotRegular, match="a is no regular file"), opened(tmp_path / "a"):
+        pass
+
+
+def test_the_size_is_limited(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345")
+    assert content_of(tmp_path / "a", limit=5) == b"12345"
+    with pytest.raises(NotRegular, match="has 5 bytes, at most 4 are read"):
+        content_of(tmp_path / "a", limit=4)
+    with pytest.raises(NotRegular, match="has more than 10 bytes"):
+        content_of("/proc/cpuinfo", limit=10)
+    with (tmp_path / "b.json").open("wb") as file:
+        file.truncate(2**33)
+    with pytest.raises(ValueError, match=r"b\.json .*at most 67,108,864 are read"):
+        read_json(tmp_path / "b.json")
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("make", KINDS[:2])
+def test_no_verb_waits_for_such_a_file_of_a_run(
+    make: Callable[[Path], None], name: str, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    for seed in (1, 2):
+        write_predictions(folder := write_run(results, seed=seed), n=20)
+    (folder / name).unlink(missing_ok=True)
+    make(folder / name)
+    for verb in (
+        ["leaderboard", str(results)],
+        ["report", str(results), "-o", str(tmp_path / "r.html")],
+        ["plot", "curves", str(results), "-o", str(tmp_path / "c.png")],
+        ["methods", str(results)],
+        ["store", "add", str(results), "--to", str(tmp_path / "store")],
+    ):
+        assert main(verb) in (0, 1, 2)
+
+
+@pytest.mark.parametrize("name", ["status.json", "predictions/test.npz", "index.parquet", "labels"])
+@pytest.mark.parametrize("make", KINDS[:2])
+def test_no_verb_waits_for_such_a_file_of_a_store(
+    make: Callable[[Path], None], name: str, tmp_path: Path
+) -> None:
+    write_predictions(write_run(tmp_path / "results"), n=20)
+    [entry] = add(tmp_path / "store", tmp_path / "results").new
+    inside = {
+        "index.parquet": tmp_path / "store" / name,
+        "labels": next((tmp_path / "store/labels").iterdir()),
+    }
+    path = inside.get(name, tmp_path / "store" / entry / name)
+    path.unlink()
+    make(path)
+    store = str(tmp_path / "store")
+    for verb in (
+        ["store", "list", store],
+        ["store", "pull", store, "--to", str(tmp_path / "mine")],
+        ["store", "push", str(tmp_path / "other"), "--to", store],
+        ["leaderboard", store],
+    ):
+        assert main(verb) in (0, 1, 2)
