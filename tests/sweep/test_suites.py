@@ -61,7 +61,26 @@ def _resolved(config: str) -> Any:
     return Experiment(json.loads(config))
 
 
-@pytest.mark.parametrize("name", [name for name in SUITES if load_suite(name).parts])
+WITH_RUNS = [name for name in SUITES if load_suite(name).parts]
+DRY_RUN = {
+    "suites/bsce_gra_table1",
+    "suites/evidence_cpu",
+    "suites/fcl_table9",
+    "suites/gce_table6",
+}
+
+
+def test_a_label_names_one_cell_and_so_one_log_file() -> None:
+    for name in WITH_RUNS:
+        labels = [job.label for job in load_suite(name).jobs()]
+        assert labels, name
+        assert len(set(labels)) == len(labels), name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.slow] * (one not in DRY_RUN)) for one in WITH_RUNS],
+)
 def test_every_suite_dry_runs(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
