@@ -12,6 +12,7 @@ from torch import Tensor
 
 from calibench.ground.tensors import (
     TakesSavedShapes,
+    are_probabilities,
     check_class_indices,
     check_scores,
     check_target,
@@ -219,6 +220,10 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
     if not bool(logits.isfinite().all()):
         raise ValueError(
             "`logits` must be finite, got nan or inf (clip probabilities before taking their log)."
+        )
+    if are_probabilities(logits):
+        raise ValueError(
+            "`logits` must be logits, got probabilities: every row lies in [0, 1] and sums to 1 (give their logarithm)."
         )
     if (largest := float(logits.abs().max())) > torch.finfo(torch.float32).max:
         raise ValueError(f"`logits` must be finite in float32, got {largest:.3g}.")

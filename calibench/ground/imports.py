@@ -6,27 +6,33 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from calibench.ground.errors import UsageError, near_matches
 
 
 class NotImported(UsageError, ImportError):
-    """A module that a path names and that cannot be imported."""
+    """A module that a path names and that is not there."""
 
 
 def imported(path: str) -> Callable[..., Any]:
     """The class or function behind a dotted path, `torchvision.models.resnet18`.
 
     Raises:
-        UsageError: If its module has no such name, or it cannot be called.
+        UsageError: If its module fails, has no such name, or it cannot be called.
         NotImported: If there is no such module.
     """
     module_name, _, name = path.rpartition(".")
     try:
         module = import_module(module_name)
-    except (ImportError, ValueError) as error:
+    except ValueError as error:
         raise NotImported(f"`{path}` cannot be imported: {error}") from error
+    except Exception as error:  # a user's module may raise anything
+        lacking = error.name if isinstance(error, ModuleNotFoundError) else None
+        if lacking and f"{module_name}.".startswith(f"{lacking}."):
+            raise NotImported(f"`{path}` cannot be imported: {error}") from error
+        raise UsageError(f"`{path}` cannot be imported: {_reason(error)}") from error
     if not hasattr(module, name):
         raise UsageError(f"`{module_name}` has no `{name}`{near_matches(name, vars(module))}")
     found: Callable[..., Any] = getattr(module, name)
@@ -35,6 +41,14 @@ def imported(path: str) -> Callable[..., Any]:
             f"`{path}` is a {type(found).__name__}; a class or a function is expected."
         )
     return found
+
+
+def _reason(error: Exception) -> str:
+    """Why a module cannot be imported: the place of a syntax error, or what its import raises."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{Path(error.filename).name}, line {error.lineno}: {error.msg}."
+    text = " ".join(str(error).split())
+    return f"its module raises {type(error).__name__}: {text} (--debug shows where)."
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

@@ -49,6 +49,12 @@ def check_class_indices(target: Tensor, num_classes: int) -> None:
         )
 
 
+def are_probabilities(scores: Tensor) -> bool:
+    """Whether every row (N, K), N >= 1, lies in [0, 1] and sums to 1 within 1e-3, as logits do not."""
+    inside = bool(((scores >= 0) & (scores <= 1)).all())
+    return len(scores) > 0 and inside and bool(((scores.double().sum(1) - 1).abs() < 1e-3).all())
+
+
 class MovedNotCast(nn.Module):
     """A module whose buffers keep their dtype when a parent is cast, as `bf16-true` training casts it.
 

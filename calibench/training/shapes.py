@@ -1,7 +1,8 @@
-"""Check of shapes before training: two examples go through the network, and what does not fit is one line."""
+"""Check before training: two examples go through network and loss, and what does not fit is one line."""
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from torch.utils.hooks import RemovableHandle
 from calibench.backbones import Backbone
 from calibench.data import ClassificationDataModule
 from calibench.ground.errors import ExpectedFailure, UsageError
+from calibench.ground.tensors import are_probabilities
+from calibench.losses import CalibrationLoss
 from calibench.training.module import ClassificationModule
 
 ROWS = 2
@@ -68,6 +71,8 @@ class ShapeCheck(Callback):
         with isolate_rng(), evaluating(module.backbone), precision.forward_context():
             inputs = precision.convert_input(_first_inputs(data))
             check_shapes(module.evaluated, module.backbone, inputs, data)
+        with isolate_rng():
+            check_gradient(module.loss, data.num_classes, trainer.max_epochs or 1)
 
 
 def _first_inputs(data: ClassificationDataModule) -> Tensor:
@@ -121,6 +126,31 @@ def check_shapes(
         raise UsageError(
             f"{backbone.title()} gives {given} logits for an example, {data.title()} has "
             f"{data.num_outputs} {data.task.what}: {_remedy_of_outputs(backbone)}."
+        )
+    if are_probabilities(logits):
+        raise UsageError(
+            f"{backbone.title()} gives probabilities, every row lies in [0, 1] and sums to 1; it must give logits: "
+            "leave out its softmax."
+        )
+
+
+def check_gradient(loss: CalibrationLoss, num_classes: int, epochs: int) -> None:
+    """Check that a loss has a gradient, on a copy of it; what it raises there, training would say better.
+
+    Raises:
+        UsageError: If its value does not depend on the logits by torch's operations.
+    """
+    logits = torch.randn(num_classes, num_classes, requires_grad=True)
+    try:
+        tried = copy.deepcopy(loss).cpu()
+        tried.on_train_epoch_start(0, epochs)
+        value = tried(logits, torch.arange(num_classes))
+    except Exception:  # whatever a user's loss raises: training says it, and of real logits
+        return
+    if not value.requires_grad or torch.autograd.grad(value, logits, allow_unused=True)[0] is None:
+        raise UsageError(
+            "`model.loss` gives a value that has no gradient, so that nothing would be learnt: "
+            "`.detach()`, `.item()`, `argmax` or numpy is on the way from the logits to it."
         )
 
 

@@ -12,8 +12,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from calibench.analyses.audit import checks, command
-from calibench.analyses.audit.page import Audit
+from calibench.analyses.audit import checks, command, propriety
+from calibench.analyses.audit.page import WORDS, Audit
+from calibench.analyses.audit.propriety import proper
 from calibench.analyses.audit.questions import CHECKS, answer
 from calibench.analyses.audit.ranks import in_processes
 from calibench.analyses.audit.subject import Subject
@@ -83,11 +84,48 @@ def test_proper_losses_end_at_the_true_probabilities(name: str) -> None:
         torch.testing.assert_close(found, posterior, atol=2e-3, rtol=0)
 
 
+def power_score(logits: Tensor, target: Tensor) -> Tensor:
+    """The power score of order 8 (Selten 1998): (7 sum_k p_k^8 - 8 p_y^7), strictly proper and nearly flat."""
+    probs = logits.softmax(1)
+    return (7 * probs.pow(8).sum(1) - 8 * probs.gather(1, target[:, None]).squeeze(1).pow(7)).mean()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "holds"),
+    [
+        ("CrossEntropyLoss", {}, True),
+        ("BrierLoss", {}, True),
+        ("power_score", {}, True),
+        ("GenerativeCrossEntropy", {}, True),
+        ("LabelSmoothingLoss", {"smoothing": 0.005}, False),
+        ("MarginLoss", {"margin": 0.1}, False),
+        ("MarginLoss", {"margin": 10.0}, False),
+        ("FocalLoss", {"gamma": 0.01}, False),
+        ("BSCEGRALoss", {"gamma": 2.0}, False),
+        ("DCALoss", {}, None),
+    ],
+)
+def test_the_gradient_at_the_truth_says_what_is_proper(
+    name: str, arguments: dict[str, Any], holds: bool | None
+) -> None:
+    found, seen = proper(subject(name, **arguments))
+    assert found is holds, seen
+    assert bool(seen) == (not holds)
+
+
+@pytest.mark.parametrize("name", ["CrossEntropyLoss", "BrierLoss", "power_score"])
+def test_proper_losses_have_no_gradient_at_posteriors_of_a_millionth(name: str) -> None:
+    assert propriety._steepest(subject(name)).size < 1e-9
+    posterior = propriety._posteriors(4)
+    torch.testing.assert_close(posterior.sum(1), torch.ones(7, dtype=torch.float64))
+    assert posterior.min() < 1.1e-6
+
+
 def test_label_smoothing_ends_at_the_smoothed_probabilities() -> None:
     smoothed = subject("LabelSmoothingLoss", smoothing=0.2)
     for posterior, found in checks.resting_places(smoothed):
         torch.testing.assert_close(found, 0.8 * posterior + 0.2 / 5, atol=2e-3, rtol=0)
-    assert not checks.proper(smoothed)[0]
+    assert proper(smoothed)[0] is False
     assert checks.keeps_order(smoothed)[0]
 
 
@@ -161,7 +199,7 @@ def test_no_loss_of_ours_has_a_fault(tmp_path: Path) -> None:
     results = Path(__file__).parents[2] / "benchmarks/results"
     page = (results / "audit.md").read_text().replace("\\_", "_")
     for loss, answers in found.items():
-        words = ["yes" if answer["holds"] else "no" for answer in answers.values()]
+        words = [WORDS[answer["holds"]] for answer in answers.values()]
         assert f"| {loss} | {' | '.join(words)} |" in page
 
 

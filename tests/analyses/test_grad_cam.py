@@ -175,7 +175,7 @@ class LinearOfCells(nn.Module):
 
 
 def test_the_maximum_lies_in_the_square_of_a_finding(tmp_path: Path) -> None:
-    fake = write_chest_xrays(tmp_path)
+    fake = write_chest_xrays(tmp_path, incomplete=True)
     data = ChestXray14DataModule(root=str(tmp_path), side=32, ten_crops=None, skip_missing=True)
     data.setup()
     torch.manual_seed(1)

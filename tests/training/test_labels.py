@@ -141,7 +141,7 @@ def test_n_processes_give_one_processs_gradient(processes: int) -> None:
 
 def fitted(tmp_path: Path, *options: str) -> Run:
     root = tmp_path / "data"
-    write_chest_xrays(root)
+    write_chest_xrays(root, incomplete=True)
     arguments = [
         "--config=chestxray14", f"--data.root={root}", "--data.skip_missing=true", "--data.batch_size=8",
         f"--trainer.default_root_dir={tmp_path / 'results'}", "--trainer.accelerator=cpu",

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from calibench.cli import configuration_of
+from calibench.cli import configuration_of, main
 from calibench.ground.errors import UsageError
 from calibench.runs import Predictions
 from calibench.training import fit as training
@@ -43,6 +44,33 @@ class Drawing(nn.Module):
         return self.fc(self.layers(images) + 0.01 * torch.randn(16))
 
 
+class Softened(nn.Module):
+    """Ends in softmax, so that cross-entropy takes its logarithm of probabilities twice."""
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes), nn.Softmax(dim=1))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.layers(images)
+
+
+def detached(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Has no gradient at all."""
+    return F.cross_entropy(logits, target).detach()
+
+
+class OfItself(nn.Module):
+    """Has a gradient with respect to a parameter of its own, and none with respect to the logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+
+    def forward(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return self.weight * (logits.argmax(1) != target).float().mean()
+
+
 def fit(root: Path, *more: str) -> object:
     given = [*QUICK, *more, "--trainer.default_root_dir", str(root)]
     return training.fit(configuration_of(given))
@@ -55,6 +83,9 @@ def fit(root: Path, *more: str) -> object:
         ("--model.backbone MLP --model.backbone.in_features 5", f"{DIGITS}, MLP takes 5 numbers, not 64: `--model.backbone.in_features 64`."),
         (f"--model.backbone {OWN}.PlainNetwork", f"{DIGITS}, {OWN}.PlainNetwork takes 3 channels, not 1: no argument of it is known"),
         (f"--model.backbone {OWN}.tiny_network", f"{OWN}.tiny_network gives 7 logits for an example, DigitsDataModule has 10 classes: `--model.backbone.replace_head true`"),
+        (f"--model.backbone {__name__}.Softened", "Softened gives probabilities, every row lies in [0, 1] and sums to 1; it must give logits: leave out its softmax."),
+        (f"--model.loss {__name__}.detached", "`model.loss` gives a value that has no gradient"),
+        (f"--model.loss {__name__}.OfItself", "`model.loss` gives a value that has no gradient"),
         ("--model.backbone GlobalPoolingCNN", f"{DIGITS}, GlobalPoolingCNN refuses them: inputs must be token numbers"),
     ],
 )  # fmt: skip
@@ -66,6 +97,29 @@ def test_what_does_not_fit_is_one_line_and_leaves_no_folder(
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("lacks_a_colon", "def loss(logits, target)\n    return 0\n", r"`model.loss`: `lacks_a_colon.loss` cannot be imported: lacks_a_colon.py, line 1: expected ':'"),
+        ("lacks_a_module", "import not_there_at_all\nloss = None\n", r"`lacks_a_module.loss` cannot be imported: its module raises ModuleNotFoundError: No module named 'not_there_at_all'"),
+        ("divides", "loss = 1 / 0\n", r"`divides.loss` cannot be imported: its module raises ZeroDivisionError: division by zero"),
+    ],
+)  # fmt: skip
+def test_a_module_that_fails_is_one_line(
+    name: str,
+    text: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["fit", *QUICK, "--model.loss", f"{name}.loss"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
 
 
 def test_the_check_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from calibench.analyses.audit.questions import Check
 from calibench.analyses.audit.subject import Verdict
 from calibench.tables.grid import Grid, Heading, headings
 
-WORDS = {True: "yes", False: "no"}
+WORDS = {True: "yes", False: "no", None: "undecided"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Audit:
     @property
     def faults(self) -> list[Check]:
         """The questions whose answer should be yes, and is no."""
-        return [check for check, (holds, _) in self.answers.items() if check.wanted and not holds]
+        answers = self.answers.items()
+        return [check for check, (holds, _) in answers if check.wanted and holds is False]
 
     def as_json(self) -> dict[str, Any]:
         """The answers by question, with what was seen."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from calibench.analyses.audit import checks
+from calibench.analyses.audit.propriety import proper
 from calibench.analyses.audit.ranks import in_processes
 from calibench.analyses.audit.subject import Subject, Verdict
 
@@ -29,7 +30,7 @@ class Check:
 
 
 CHECKS = (
-    Check("proper", "does training end at the true probabilities?", checks.proper, wanted=False),
+    Check("proper", "does training end at the true probabilities?", proper, wanted=False),
     Check("keeps order", "does the most frequent class come first there?", checks.keeps_order,
           wanted=False),
     Check("separable", "is it a mean over examples? (no: batch-coupled)", checks.separable,

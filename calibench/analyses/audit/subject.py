@@ -18,8 +18,8 @@ from calibench.training.parser import Parser
 from calibench.training.wrapping import wrapped
 
 K = 5
-Verdict = tuple[bool, str]
-"""Whether something holds, and one line on what was seen."""
+Verdict = tuple[bool | None, str]
+"""Whether something holds, None if that is undecided, and one line on what was seen."""
 
 CLASS_COUNTS = torch.tensor([500, 200, 90, 40, 15])
 
@@ -46,15 +46,16 @@ class Subject:
         loss: CalibrationLoss = found.loss
         return loss
 
-    def live(self, order: Tensor | None = None) -> CalibrationLoss:
+    def live(self, order: Tensor | None = None, *, num_classes: int = K) -> CalibrationLoss:
         """The loss in the second of three epochs, after one validation.
 
         Args:
             order: A permutation of the classes, under which everything that the loss is told is permuted.
+            num_classes: How many there are, at most K.
         """
         loss = self.new()
-        order = torch.arange(K) if order is None else order
-        logits, target = batch(200, seed=1)
+        order = torch.arange(num_classes) if order is None else order
+        logits, target = batch(200, seed=1, num_classes=num_classes)
         loss.on_fit_start(CLASS_COUNTS[order])
         loss.on_train_epoch_start(0, 3)
         loss.on_validation_epoch_end(logits[:, order], order.argsort()[target])

@@ -20,7 +20,7 @@ _LATER = "OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y]"
 
 
 class Fake(NamedTuple):
-    """What was made: names of the images, their patients (N,), findings (N, 14), and the one without a file."""
+    """What was made: names of the images, their patients (N,), findings (N, 14), and the one without a file, if any."""
 
     names: list[str]
     patients: npt.NDArray[np.int64]
@@ -33,11 +33,13 @@ def corner(finding: int) -> tuple[int, int]:
     return 9 * (finding // 2) + 1, 16 * (finding % 2) + 4
 
 
-def write_chest_xrays(root: Path, *, patients: int = PATIENTS, seed: int = 0) -> Fake:
+def write_chest_xrays(
+    root: Path, *, patients: int = PATIENTS, seed: int = 0, incomplete: bool = False
+) -> Fake:
     """Write `ChestX-ray14` below a folder: 1 to 3 images of each patient, the table, and all lists.
 
-    One image is RGBA, one has no file, and one finding is never there. The last patients are for testing; in the
-    reproduction's lists, the ones before are for validation.
+    One image is RGBA, one finding is never there, and where it is to be `incomplete`, one image has no file. The last
+    patients are for testing; in the reproduction's lists, the ones before are for validation.
     """
     random = np.random.default_rng(seed)
     folder = root / FOLDER
@@ -48,7 +50,7 @@ def write_chest_xrays(root: Path, *, patients: int = PATIENTS, seed: int = 0) ->
     target[:, FINDINGS.index(ABSENT)] = 0
     visits = [int((patient[:i] == one).sum()) for i, one in enumerate(patient)]
     names = [f"{one:08d}_{visit:03d}.png" for one, visit in zip(patient, visits, strict=True)]
-    missing = names[1]
+    missing = names[1] if incomplete else ""
     for number, (name, findings) in enumerate(zip(names, target, strict=True)):
         if name != missing:
             image = Image.fromarray(_pixels(findings, random))

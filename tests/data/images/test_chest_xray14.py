@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 from torchvision.transforms import TenCrop
 
+from calibench.cli import main
 from calibench.data import ChestXray14DataModule, DataError
 from calibench.data.fakes.chest_xrays import SQUARE, Fake, corner, write_chest_xrays
 from calibench.data.images.chest_xray14_files import COLUMNS, FINDINGS, FOLDER, NONE, read_entries
@@ -29,7 +30,7 @@ EXAMPLES = {
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fake]:
     root = tmp_path_factory.mktemp("x-rays")
-    return root, write_chest_xrays(root)
+    return root, write_chest_xrays(root, incomplete=True)
 
 
 def images(root: Path, **options: object) -> ChestXray14DataModule:
@@ -45,6 +46,15 @@ def names_of(data: ChestXray14DataModule) -> dict[str, list[str]]:
         name: [file.name for file in part.files if file.is_file()]
         for name, part in data.read(1).items()
     }
+
+
+def test_what_is_made_up_lacks_no_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "fake", "chestxray14", str(tmp_path / "fake")]) == 0
+    assert f"`--data.root {tmp_path / 'fake'}`" in capsys.readouterr().out
+    data = images(tmp_path / "fake", skip_missing=False)
+    assert data.caveats == []
+    made = {path.name for path in (tmp_path / "fake").rglob("*.png")}
+    assert {name for names in names_of(data).values() for name in names} == made
 
 
 @pytest.mark.parametrize("memory_limit", [8.0, 0.0])
@@ -140,14 +150,14 @@ def _changed(root: Path, file: str, old: str, new: str) -> None:
 def test_what_is_refused_names_its_place(
     tmp_path: Path, file: str, old: str, new: str, options: dict[str, object], message: str
 ) -> None:
-    write_chest_xrays(tmp_path)
+    write_chest_xrays(tmp_path, incomplete=True)
     _changed(tmp_path, file, old, new)
     with pytest.raises(DataError, match=message):
         images(tmp_path, **options)
 
 
 def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    fake = write_chest_xrays(tmp_path)
+    fake = write_chest_xrays(tmp_path, incomplete=True)
     (tmp_path / FOLDER / "images" / fake.names[0]).write_bytes(b"no image")
     with pytest.raises(DataError, match=r"00000001_000\.png is not a readable image"):
         images(tmp_path)
