@@ -21,6 +21,7 @@ from calibench.data import ClassificationDataModule
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.tensors import are_probabilities
 from calibench.losses import CalibrationLoss
+from calibench.losses.labels import LabelLoss
 from calibench.training.module import ClassificationModule
 
 ROWS = 2
@@ -72,7 +73,8 @@ class ShapeCheck(Callback):
             inputs = precision.convert_input(_first_inputs(data))
             check_shapes(module.evaluated, module.backbone, inputs, data)
         with isolate_rng():
-            check_gradient(module.loss, data.num_classes, trainer.max_epochs or 1)
+            loss = module.loss.losses[0] if isinstance(module.loss, LabelLoss) else module.loss
+            check_gradient(cast(CalibrationLoss, loss), data.num_classes, trainer.max_epochs or 1)
 
 
 def _first_inputs(data: ClassificationDataModule) -> Tensor:

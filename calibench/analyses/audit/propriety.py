@@ -128,9 +128,9 @@ def _of_batch(subject: Subject) -> _Truth:
 
 def _relative(parts: Tensor) -> Tensor:
     """Sizes of sums of vectors (M, P, K) relative to the sums of their sizes, (M,); 0 where all are 0."""
-    return parts.sum(1).norm(dim=-1) / parts.norm(dim=-1).sum(1).clamp(
-        min=torch.finfo(parts.dtype).tiny
-    )
+    of_parts = parts.norm(dim=-1).sum(1).clamp(min=torch.finfo(parts.dtype).tiny)
+    relative: Tensor = parts.sum(1).norm(dim=-1) / of_parts
+    return relative
 
 
 def _far(subject: Subject, truth: _Truth) -> list[Tensor]:
