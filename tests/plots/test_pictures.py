@@ -274,22 +274,17 @@ def test_the_numbers_are_those_of_the_runs(kind: str, root: Path, tmp_path: Path
     CHECKS[kind](rows)
 
 
-FEW_CLUSTERS = pytest.mark.xfail(reason="resampled from fewer than fifteen clusters")
+EQUAL_RANKS = pytest.mark.xfail(reason="equal ranks on both tables have a t interval of no width")
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [
-        "iqm",
-        pytest.param("improvement", marks=FEW_CLUSTERS),
-        pytest.param("critical-difference", marks=FEW_CLUSTERS),
-    ],
+    "kind", ["iqm", "improvement", pytest.param("critical-difference", marks=EQUAL_RANKS)]
 )
 def test_no_interval_of_several_values_is_without_width(
     kind: str, root: Path, tmp_path: Path
 ) -> None:
     for row in drawn(kind, root, tmp_path / "x.svg"):
-        if row["low"]:  # what cannot have an interval has none
+        if row["low"] != "nan":  # what cannot have an interval has none
             assert float(row["low"]) < float(row["high"]), f"an interval of no width: {row}"
 
 
