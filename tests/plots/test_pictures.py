@@ -274,12 +274,7 @@ def test_the_numbers_are_those_of_the_runs(kind: str, root: Path, tmp_path: Path
     CHECKS[kind](rows)
 
 
-EQUAL_RANKS = pytest.mark.xfail(reason="equal ranks on both tables have a t interval of no width")
-
-
-@pytest.mark.parametrize(
-    "kind", ["iqm", "improvement", pytest.param("critical-difference", marks=EQUAL_RANKS)]
-)
+@pytest.mark.parametrize("kind", ["iqm", "improvement", "critical-difference"])
 def test_no_interval_of_several_values_is_without_width(
     kind: str, root: Path, tmp_path: Path
 ) -> None:
