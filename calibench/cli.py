@@ -211,10 +211,6 @@ def _training(verb: str, arguments: list[str]) -> int:
         FAMILIES["calibrators"].check(own["calibrator"])
     config = configuration(given.files, [pair for pair in given.options if pair[0] not in own])
     _check(config, given.questions, _OF_PREDICT if verb == "predict" else ())
-    if not given.questions:
-        from calibench.config.devices import check_devices
-
-        check_devices(config.get("trainer") or {})
     with loading():
         from calibench.ground.console import Terminal
         from calibench.plots.trackers import keep_artefacts

@@ -30,6 +30,9 @@ class _LazyPackage(ModuleType):
         setattr(self, name, value)
         return value
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._modules})
+
     def __setattr__(self, name: str, value: Any) -> None:
         # A function's name may be its module's, too, which the import of the module would put in its place.
         if not (isinstance(value, ModuleType) and name in self.__all__):

@@ -20,7 +20,6 @@ from lightning.pytorch.loggers import Logger
 
 from calibench import backbones, calibrators, data, losses
 from calibench.config import Config
-from calibench.config.devices import WHAT_THERE_IS, lacks_bfloat16
 from calibench.data import ClassificationDataModule
 from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import import_metrics
@@ -32,6 +31,7 @@ from calibench.ground.lazily import load
 from calibench.ground.output import here
 from calibench.runs import Cell, Run, settings
 from calibench.training.checkpoints import AtomicCheckpointIO
+from calibench.training.devices import WHAT_THERE_IS, lacks_bfloat16
 from calibench.training.keys import KEYS
 from calibench.training.messages import one_line
 from calibench.training.mistakes import unknown_option

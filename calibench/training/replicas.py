@@ -9,7 +9,7 @@ import lightning.pytorch as L
 from torch import nn
 
 from calibench.backbones import Backbone
-from calibench.config.devices import check_cores
+from calibench.training.devices import check_cores
 from calibench.training.nodes import cluster_plugins
 
 

@@ -12,7 +12,10 @@ import pytest
 from calibench.ground.lazily import load
 from tests.processes import run_processes
 
-PACKAGES = ["calibench.data", "calibench.evaluation", "calibench.metrics", "calibench.runs"]
+PACKAGES = [
+    "calibench.backbones", "calibench.calibrators", "calibench.data", "calibench.evaluation", "calibench.losses",
+    "calibench.metrics", "calibench.runs",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -23,6 +26,12 @@ def test_every_exported_name_is_there(name: str) -> None:
         value = getattr(package, exported)
         assert not isinstance(value, ModuleType), f"{name}.{exported} is a module's name, too"
         assert vars(package)[exported] is value
+
+
+def test_tab_sees_every_public_name_before_it_is_imported() -> None:
+    code = "import sys, calibench.losses as p; assert set(p.__all__) <= set(dir(p)); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("name", PACKAGES)

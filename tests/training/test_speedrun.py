@@ -12,10 +12,10 @@ from torch import nn
 from calibench.backbones import SpeedNet
 from calibench.cli import configuration_of
 from calibench.config import available
-from calibench.config import devices as machine
 from calibench.data import CIFAR10DataModule
 from calibench.ground.errors import UsageError
 from calibench.runs import Run, read_json
+from calibench.training import devices as machine
 from calibench.training import fit as training
 from calibench.training.callbacks import NaNGuard
 from calibench.training.experiment import Experiment
