@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from calibench.evaluation.refits import REFITTED
 from calibench.evaluation.scoring import OOD_SCORES
 from calibench.ground.threads import one_thread
 from calibench.metrics.cells import ErrorOfCells
@@ -170,12 +171,18 @@ def _with_interval(number: Number, replicates: Floats) -> Number:
     if not math.isfinite(number.value):
         return number
     info = metric_info(number.key.metric)
-    ends = interval(number.value, replicates, info.smallest, info.largest)
+    centre = number.value if number.key.metric in REFITTED else None
+    ends = interval(number.value, replicates, info.smallest, info.largest, centre=centre)
     return replace(number, interval=ends)
 
 
 def interval(
-    value: float, replicates: Floats, smallest: float, largest: float
+    value: float,
+    replicates: Floats,
+    smallest: float,
+    largest: float,
+    *,
+    centre: float | None = None,
 ) -> tuple[float, float] | None:
     """The 95 % bootstrap interval of a metric: of its expected plug-in value at this number of examples.
 
@@ -188,11 +195,14 @@ def interval(
         replicates: Its values on resampled sets, (R,).
         smallest: Of the metric's range, which the interval is cut to.
         largest: Of the metric's range.
+        centre: What the replicates stray around; their mean if None. The value itself gives the reflected interval,
+            [2 v - q97.5, 2 v - q2.5], of what is fitted again on each resample.
 
     Returns:
         Its ends; None where they are not finite.
     """
-    low, high = np.quantile(replicates, [LEVEL / 2, 1 - LEVEL / 2]) - replicates.mean()
+    centre = float(replicates.mean()) if centre is None else centre
+    low, high = np.quantile(replicates, [LEVEL / 2, 1 - LEVEL / 2]) - centre
     ends = float(value - high), float(value - low)
     if not np.isfinite(ends).all():
         return None

@@ -85,7 +85,7 @@ class Result:
         posterior = f"; posterior: {self.posterior}" if self.posterior else ""
         interval = (
             f"; 95 % intervals of the expected plug-in value at this number of examples, from {self.options.bootstrap} "
-            "resamples of them"
+            "resamples of them (of a calibration error not the population's: see its floor; DebiasedCalibrationError)"
         )
         return (
             f"Examples: {sets}{fitted}; binned errors with {self.options.n_bins[0]} bins"

@@ -23,6 +23,7 @@ from calibench.evaluation.fitting import Fitting, fittings
 from calibench.evaluation.labelled_set import LabelledSet, blocks_of
 from calibench.evaluation.labels import label_numbers, label_replicates, labels_without_rank
 from calibench.evaluation.priors import check_priors, corrected
+from calibench.evaluation.refits import REFITTED, refitted_replicates
 from calibench.evaluation.scoring import (
     labelled_numbers,
     ood_numbers,
@@ -272,7 +273,12 @@ class Evaluation:
                 asked = (key for key, _ in own if key.label is None)
                 of_set |= replicates(log_probs[name], target, asked, drawn)
                 of_set |= posterior_replicates(log_probs[name], predictions, drawn)
-                of_set |= mean_replicates({k: of for k, of in own if of is not None}, drawn)
+                means = {key: of for key, of in own if of is not None}
+                again = [key for key in means if key.metric in REFITTED]
+                of_set |= mean_replicates({k: means[k] for k in means.keys() - again}, drawn)
+                metrics = (key.metric for key in again)
+                refitted = refitted_replicates(metrics, log_probs[name], target, drawn)
+                of_set |= {key: refitted[key.metric] for key in again}
                 of_set |= label_replicates(log_probs[name], predictions, drawn, self.n_bins)
             if predictions.kind in OUTSIDE:
                 outside = Resamples.of(predictions, n_resamples, seed=1)

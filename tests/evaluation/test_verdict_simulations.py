@@ -7,7 +7,13 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+import torch
+
+from calibench.metrics import CalibrationError, DebiasedCalibrationError
+from calibench.statistics.number import Key
+from calibench.statistics.resamples import Resamples
 
 pytestmark = pytest.mark.usefixtures("all_draws")
 
@@ -32,6 +38,27 @@ def test_intervals_cover_the_expected_plug_in_value(script: ModuleType, off: flo
         found
     )
     assert all(share >= 0.8 for share in found.values()), found  # 24 of 30: 1 in 1,000 at 95 %
+
+
+def test_intervals_of_a_calibrated_models_ece_do_not_hold_the_populations_value(
+    script: ModuleType,
+) -> None:
+    """0, as the network is calibrated: in at most 2 of 60 sets of 1,000 examples; the debiased estimate is near it."""
+    generator = torch.Generator().manual_seed(0)
+    held, debiased = 0, []
+    for _ in range(60):
+        probs = script.probabilities(1000, 10, generator)
+        target = torch.multinomial(probs, 1, generator=generator).squeeze(1)
+        ece, unbiased = CalibrationError(), DebiasedCalibrationError()
+        for metric in (ece, unbiased):
+            metric.update(probs.float(), target)
+        key = Key("ece", n_bins=15)
+        of = script.replicates(probs.log().float(), target, [key], Resamples(1000, 150))
+        low, _ = script.interval(float(ece.compute()), of[key], 0.0, 1.0)
+        held += low == 0
+        debiased.append(float(unbiased.compute()))
+    assert held <= 2
+    assert np.median(debiased) < 0.01
 
 
 @pytest.mark.slow
