@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -154,14 +155,35 @@ def arrows() -> dict[str, set[str]]:
 def test_the_picture_of_the_structure_stays_small() -> None:
     """Few rooms, few arrows between them, and few floors, which are the longest chain of imports."""
     found = arrows()
+    assert len(found) <= 22  # 24 with `__main__` and benchmarks/
+    assert max(floors(found).values()) <= 9
+    assert sum(map(len, found.values())) <= 100
+
+
+def floors(arrows: Mapping[str, set[str]]) -> dict[str, int]:
+    """The floor of each room or file: one above the highest of what it imports."""
 
     @cache
-    def floor(room: str) -> int:
-        return 1 + max((floor(below) for below in found.get(room, ())), default=0)
+    def floor(name: str) -> int:
+        return 1 + max((floor(below) for below in arrows.get(name, ())), default=0)
 
-    assert len(found) <= 22
-    assert max(map(floor, found)) <= 9
-    assert sum(map(len, found.values())) <= 115
+    return {name: floor(name) for name in arrows}
+
+
+def test_evaluation_is_one_house() -> None:
+    """Reading predictions, keeping them and the doctor have rooms of their own."""
+    own = {path: path.read_text() for path in (PACKAGE / "evaluation").glob("*.py")}
+    below = {
+        path.stem: {
+            name.split(".")[2]
+            for name in imported(path)
+            if name.startswith("calibench.evaluation.") and _file(".".join(name.split(".")[:3]))
+        }
+        for path in own
+        if path.stem != "__init__"
+    }
+    assert max(floors(below).values()) <= 7
+    assert sum(text.count("\n") for text in own.values()) <= 3900
 
 
 def test_the_ground_stands_by_itself() -> None:

@@ -20,7 +20,7 @@ from calibench.calibrators.cross_validated import FEWEST, refitted
 from calibench.calibrators.folds import stratified_folds
 from calibench.doctor.gain import Gain, nll
 from calibench.evaluation.calibrator_names import unique_names
-from calibench.evaluation.scoring import log_probabilities
+from calibench.evaluation.fitting import log_probabilities
 from calibench.ground.threads import in_threads
 from calibench.statistics.number import RAW
 

@@ -14,10 +14,10 @@ from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.ground.bar import with_progress
 from calibench.ground.output import say
 from calibench.ground.threads import one_thread
+from calibench.predictions import Predictions
 from calibench.predictions.files import Reader
 from calibench.predictions.pairs import ConfidencePairs
 from calibench.predictions.together import labelled_as
-from calibench.runs import Predictions
 
 
 def diagnose_files(options: argparse.Namespace) -> int:

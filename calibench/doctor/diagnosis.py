@@ -14,7 +14,7 @@ from calibench.doctor.label_shift import LabelShift
 from calibench.doctor.power import POWER, Power
 from calibench.doctor.verdict import numbers, verdict
 from calibench.doctor.where import kinds, ranges
-from calibench.evaluation.scoring import log_probabilities
+from calibench.evaluation.fitting import log_probabilities
 
 _GAPS = (0.01, 0.02, 0.05)  # for which the number of examples is said
 

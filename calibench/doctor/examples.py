@@ -9,10 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from calibench.evaluation.scoring import log_probabilities
+from calibench.evaluation.fitting import log_probabilities
 from calibench.metrics.labelled import first_largest, top_label
+from calibench.predictions import Predictions
 from calibench.predictions.pairs import ConfidencePairs
-from calibench.runs import Predictions
 
 
 class Kinds(NamedTuple):

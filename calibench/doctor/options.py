@@ -7,11 +7,11 @@ from pathlib import Path
 
 from calibench.calibrators import CALIBRATORS
 from calibench.evaluation.calibrator_names import add_jobs_argument, unfolded
+from calibench.evaluation.options import files_of_run
 from calibench.ground.arguments import positive_integer, unit_interval
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.predictions.files import FILES_HELP, add_reader_arguments, check_file
-from calibench.store import files_of_run
 
 CLIP = 1e-12  # calibrators need finite logits, and many models say exactly 0 or 1
 

@@ -7,13 +7,12 @@ from calibench.ground.lazily import lazy
 if TYPE_CHECKING:
     from calibench.evaluation.ensemble import deep_ensemble
     from calibench.evaluation.evaluation import Evaluation, Report, default_calibrators
+    from calibench.evaluation.fitting import fit_calibrator, log_probabilities
     from calibench.evaluation.posterior_scores import PosteriorScores
     from calibench.evaluation.scoring import (
         OOD_SCORES,
         evaluate,
         evaluate_ood,
-        fit_calibrator,
-        log_probabilities,
         temperature_gap,
         update_metrics,
     )

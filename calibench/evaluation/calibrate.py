@@ -15,8 +15,7 @@ import torch
 from calibench import calibrators
 from calibench.calibrators import CALIBRATORS, Calibrator
 from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.evaluation.fitting import check_fittable
-from calibench.evaluation.scoring import fit_calibrator
+from calibench.evaluation.fitting import check_fittable, fit_calibrator
 from calibench.ground.errors import near_matches
 from calibench.ground.output import say
 from calibench.predictions.files import Reader

@@ -16,9 +16,8 @@ from calibench.evaluation.bootstrap import Floats, summarised
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import Evaluation, Watch
-from calibench.evaluation.fitting import check_fittable
+from calibench.evaluation.fitting import check_fittable, fit_calibrator
 from calibench.evaluation.of_pairs import evaluate_pairs
-from calibench.evaluation.scoring import fit_calibrator
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
 from calibench.ground.family import load_plugins

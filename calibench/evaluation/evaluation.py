@@ -19,7 +19,7 @@ from calibench.evaluation.bootstrap import (
     replicates,
 )
 from calibench.evaluation.calibrator_names import unique_names
-from calibench.evaluation.fitting import Fitting, fittings
+from calibench.evaluation.fitting import Fitting, fittings, predicted_log_probabilities
 from calibench.evaluation.labelled_set import LabelledSet, blocks_of
 from calibench.evaluation.labels import label_numbers, label_replicates, labels_without_rank
 from calibench.evaluation.priors import check_priors, corrected
@@ -28,7 +28,6 @@ from calibench.evaluation.scoring import (
     labelled_numbers,
     ood_numbers,
     posterior_numbers,
-    predicted_log_probabilities,
     reference_numbers,
 )
 from calibench.evaluation.whole_set import OfExamples, Refinement, Scored

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
-from calibench.evaluation.scoring import fit_calibrator, predicted_log_probabilities
+from calibench.metrics.probabilities import log_softmax
 from calibench.runs import Predictions
 
 PER_LABEL = "(per label)"  # ends the names of those that are fitted on each label alone
@@ -24,6 +24,31 @@ def check_fittable(val: Predictions) -> None:
             "calibrators need finite logits, and `--val` holds a probability of exactly 0: "
             "say with `--clip`, 1e-12 say, what it counts as."
         )
+
+
+def log_probabilities(logits: Tensor, calibrator: Calibrator | None = None) -> Tensor:
+    """Log-probabilities (N, K): the calibrator's, or the logits' own log-softmax."""
+    return log_softmax(logits) if calibrator is None else calibrator.log_prob(logits)
+
+
+def predicted_log_probabilities(
+    predictions: Predictions, calibrator: Calibrator | None = None
+) -> Tensor:
+    """`log_probabilities` of a prediction file."""
+    return log_probabilities(torch.from_numpy(predictions.logits), calibrator)
+
+
+def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrator:
+    """Fit a calibrator on validation predictions.
+
+    Raises:
+        ValueError: If they are a test, shift or out-of-distribution set: that would be a leak.
+    """
+    if predictions.kind not in ("", "val"):
+        given = f"the {predictions.kind} set `{predictions.split}`"
+        raise ValueError(f"a calibrator is fitted on validation predictions, got {given}.")
+    logits, target = torch.from_numpy(predictions.logits), torch.from_numpy(predictions.target)
+    return calibrator.fit(logits, target)
 
 
 class LabelProbabilities(nn.Module):

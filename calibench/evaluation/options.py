@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -18,8 +19,8 @@ from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.metrics import METRIC_CLASSES
 from calibench.predictions.files import FILES_HELP, add_reader_arguments, check_file, further_sets
-from calibench.runs import Predictions
-from calibench.store import files_of_run
+from calibench.runs import Predictions, Run
+from calibench.store import find_run
 
 REPORTS = (".json", ".md", ".csv")
 
@@ -186,6 +187,24 @@ def _take_files(options: argparse.Namespace) -> None:
         kind = Predictions.load(paths[0]).kind or name
         given = files if kind in ("val", "test") else [f"{name}={','.join(files)}"]
         getattr(options, kind).extend(given)
+
+
+def files_of_run(text: str, *, needed: Sequence[str] = ()) -> dict[str, Path]:
+    """The prediction file of each split and set of a run, which are whole.
+
+    Raises:
+        FileNotFoundError: If there is no such run, or one of the needed files is missing.
+        StoreError: If there is no such entry, or more than one.
+        CorruptRun: If a file of an entry is missing or another one.
+    """
+    entry = find_run(text)
+    entry.check("predictions/")
+    run = Run(entry.folder)
+    sets = run.sets()
+    for name in needed:
+        if name not in sets:
+            raise FileNotFoundError(f"there is no file {run.predictions(name)}: it is needed")
+    return sets
 
 
 def _check_calibrators(options: argparse.Namespace) -> None:

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from calibench.calibrators import Calibrator, LabelShiftCorrection
 from calibench.calibrators.label_shift import distribution
-from calibench.evaluation.fitting import Shared
-from calibench.evaluation.scoring import fit_calibrator, predicted_log_probabilities
+from calibench.evaluation.fitting import Shared, fit_calibrator, predicted_log_probabilities
 from calibench.ground.errors import UsageError
 from calibench.runs import Predictions
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
+from calibench.evaluation.fitting import fit_calibrator, predicted_log_probabilities
 from calibench.evaluation.floors import Floors
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.labelled import top_label
 from calibench.metrics.panel import Formula, errors, errors_as_coded
 from calibench.metrics.posterior import posterior_values
-from calibench.metrics.probabilities import log_softmax
 from calibench.metrics.score_sums import brier_sum, true_class
 from calibench.runs import Predictions
 from calibench.statistics.number import RAW, TEST, Key, Number
@@ -27,34 +27,9 @@ OOD_SCORES = ("entropy", "msp")
 _BLOCK = 1 << 20  # probabilities that are scored at once
 
 
-def log_probabilities(logits: Tensor, calibrator: Calibrator | None = None) -> Tensor:
-    """Log-probabilities (N, K): the calibrator's, or the logits' own log-softmax."""
-    return log_softmax(logits) if calibrator is None else calibrator.log_prob(logits)
-
-
-def predicted_log_probabilities(
-    predictions: Predictions, calibrator: Calibrator | None = None
-) -> Tensor:
-    """`log_probabilities` of a prediction file."""
-    return log_probabilities(torch.from_numpy(predictions.logits), calibrator)
-
-
 def update_metrics(metrics: MetricCollection, log_probs: Tensor, target: Tensor) -> None:
     """Feed a batch to a collection: probabilities, and log-probabilities to what needs them."""
     metrics.update(preds=log_probs.exp(), target=target, log_probs=log_probs)
-
-
-def fit_calibrator(calibrator: Calibrator, predictions: Predictions) -> Calibrator:
-    """Fit a calibrator on validation predictions.
-
-    Raises:
-        ValueError: If they are a test, shift or out-of-distribution set: that would be a leak.
-    """
-    if predictions.kind not in ("", "val"):
-        given = f"the {predictions.kind} set `{predictions.split}`"
-        raise ValueError(f"a calibrator is fitted on validation predictions, got {given}.")
-    logits, target = torch.from_numpy(predictions.logits), torch.from_numpy(predictions.target)
-    return calibrator.fit(logits, target)
 
 
 def evaluate(

@@ -124,7 +124,7 @@ class TestSet:
         """
         import torch
 
-        from calibench.evaluation.scoring import predicted_log_probabilities
+        from calibench.evaluation.fitting import predicted_log_probabilities
         from calibench.runs import Predictions
 
         predictions = Predictions.load(path)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from calibench.evaluation.scoring import log_probabilities
+from calibench.evaluation.fitting import log_probabilities
 from calibench.leaderboard.records import Record
 from calibench.plots.reliability import Reliability, reliability
 from calibench.plots.smooth_reliability import SmoothReliability, smooth_reliability

@@ -9,9 +9,8 @@ from calibench.leaderboard.columns import Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import build_tables
 from calibench.runs import Run, read_json
-from calibench.statistics.number import Number
 from calibench.tables.markdown import markdown
-from calibench.tables.run import run_table
+from calibench.tables.run import table_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +43,7 @@ def _reliability(run: Run) -> Figure:
 
 def _table(run: Run) -> str:
     content = read_json(run.folder / "metrics.json")
-    return markdown(run_table(list(map(Number.of, content["rows"])), content["calibrators"]))
+    return markdown(table_of(content))
 
 
 def _in_tensorboard(logger: Any, figure: Figure, table: str) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from calibench.config import short_name
 from calibench.ground.errors import near_matches
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.labels import row_labels
@@ -97,7 +96,7 @@ def _values(
     content = read_json(f"{record.folder}/metrics.json")
     for fitted, block in evaluated_calibrators(content).items():
         arguments = block.get("init_args") or {}
-        if short_name(block["class_path"]) == name and argument in arguments:
+        if block["class_path"].rpartition(".")[2] == name and argument in arguments:
             yield arguments[argument], (fitted,)
 
 

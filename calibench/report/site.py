@@ -17,10 +17,9 @@ from calibench.leaderboard.table import build_tables
 from calibench.report.content import content_of
 from calibench.report.page import filled, render_page
 from calibench.runs import CorruptRun, Run, json_or_nothing, write_output
-from calibench.statistics.number import Number
 from calibench.store.adding import public_config
 from calibench.tables.grid import TableEntry
-from calibench.tables.run import run_table
+from calibench.tables.run import table_of
 
 _PICTURES = {
     "reliability": "Reliability diagram: accuracy against confidence on the test set, raw",
@@ -146,7 +145,7 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
     if page.config:
         write_output(folder / "config.yaml", page.config.encode())
     metrics = _json(page.record, "metrics.json")
-    grid = run_table(list(map(Number.of, metrics["rows"])), metrics["calibrators"])
+    grid = table_of(metrics)
     rows = [[_text(entry) for entry in row] for row in grid.rows]
     up = "../" * (page.path.count("/") + 1)
     html = filled("run.html", page=page, up=up, grid=grid, rows=rows, pictures=drawn)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from calibench.store.finding import (
         add_results_argument,
         entries,
-        files_of_run,
         find,
         find_run,
         load,
@@ -53,7 +52,6 @@ __all__ = [
     "add_imported",
     "add_results_argument",
     "entries",
-    "files_of_run",
     "find",
     "find_run",
     "load",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from calibench.config import benchmarks_folder, data_root
 from calibench.ground.errors import near_matches
-from calibench.runs import Predictions, Run, run_folders
+from calibench.runs import Predictions, run_folders
 from calibench.runs.folder import SEED
 from calibench.store.entry import STATUS, Entry
 from calibench.store.index import entry_names
@@ -127,24 +127,6 @@ def find_run(text: str) -> Entry:
             return find(name, store)
     expected = "<results or store>/<benchmark>/<backbone>/<loss>/seed=<k>"
     raise FileNotFoundError(f"no run {text}: {expected} is expected")
-
-
-def files_of_run(text: str, *, needed: Sequence[str] = ()) -> dict[str, Path]:
-    """The prediction file of each split and set of a run, which are whole.
-
-    Raises:
-        FileNotFoundError: If there is no such run, or one of the needed files is missing.
-        StoreError: If there is no such entry, or more than one.
-        CorruptRun: If a file of an entry is missing or another one.
-    """
-    entry = find_run(text)
-    entry.check("predictions/")
-    run = Run(entry.folder)
-    sets = run.sets()
-    for name in needed:
-        if name not in sets:
-            raise FileNotFoundError(f"there is no file {run.predictions(name)}: it is needed")
-    return sets
 
 
 def _is_store(text: str) -> bool:

@@ -30,6 +30,11 @@ def run_table(of: Sequence[Number], calibrators: Mapping[str, Mapping[str, Any]]
     return Grid(title, headings("", *map(initials, names)), rows, notes)
 
 
+def table_of(content: Mapping[str, Any]) -> Grid:
+    """`run_table` of the content of a run's metrics.json."""
+    return run_table([*map(Number.of, content["rows"])], content["calibrators"])
+
+
 def _measures(numbers: Sequence[Number]) -> list[Measure]:
     known = {number.key.metric for number in numbers}
     posterior = [name for name in POSTERIOR_METRICS if name in known]

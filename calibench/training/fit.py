@@ -34,8 +34,7 @@ from calibench.runs import (
     write_json,
 )
 from calibench.runs.digests import files_of
-from calibench.statistics.number import Number
-from calibench.tables.run import run_table
+from calibench.tables.run import table_of
 from calibench.tables.terminal import PIPE_WIDTH, show
 from calibench.tables.titles import add_described
 from calibench.training.beginning import (
@@ -362,7 +361,7 @@ def _show(run: Run, console: Terminal | None, what: str) -> None:
     content = read_json(run.folder / "metrics.json")
     add_described(content.get("metrics") or {})
     show(
-        run_table(list(map(Number.of, content["rows"])), content["calibrators"]),
+        table_of(content),
         console,
         pipe_width=PIPE_WIDTH,
     )

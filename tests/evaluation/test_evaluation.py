@@ -12,7 +12,8 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from calibench.calibrators import TemperatureScaling
 from calibench.evaluation import Evaluation, evaluate, evaluate_ood, fit_calibrator
-from calibench.evaluation.scoring import ood_numbers, predicted_log_probabilities
+from calibench.evaluation.fitting import predicted_log_probabilities
+from calibench.evaluation.scoring import ood_numbers
 from calibench.metrics import (
     adaptive_calibration_error,
     calibration_metrics,

@@ -15,8 +15,9 @@ from torch import Tensor
 from calibench.analyses.posthoc.sources import ModelPredictions, load
 from calibench.calibrators import Calibrator
 from calibench.calibrators.convergence import ConvergenceWarning
+from calibench.evaluation.fitting import log_probabilities
 from calibench.evaluation.labelled_set import LabelledSet
-from calibench.evaluation.scoring import log_probabilities, values
+from calibench.evaluation.scoring import values
 from calibench.evaluation.settings import calibrator_of
 from calibench.ground.family import load_plugins
 from calibench.predictions.files import Reader
