@@ -295,14 +295,10 @@ TABLE = dict(
         "Variational L1 calibration error of the whole distribution, a lower bound (Berta et al. 2026).",
         {
             "variational_error": signed_rate("variational L1"),
-            "variational_over": signed_rate("variational L1 over"),
-            "variational_under": signed_rate("variational L1 under"),
+            "variational_overconfidence": signed_rate("variational over"),
+            "variational_underconfidence": signed_rate("variational under"),
         },
-        {
-            "variational_error_l2": signed_rate("variational L2"),
-            "variational_over_l2": signed_rate("variational L2 over"),
-            "variational_under_l2": signed_rate("variational L2 under"),
-        },
+        {"variational_error_l2": signed_rate("variational L2")},
     ),
 )
 
