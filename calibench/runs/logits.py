@@ -67,7 +67,7 @@ def _distances(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     # integers modulo 2^64: also where the difference of two int64 is none
     wide = logits.astype(np.uint64 if whole else np.promote_types(logits.dtype, np.float32))
     top = logits.max(axis=1, keepdims=True).astype(wide.dtype)
-    below: npt.NDArray[np.float64] = (top - wide).astype(np.float64)
+    below: npt.NDArray[np.float64] = np.subtract(top, wide).astype(np.float64)
     return -below
 
 
