@@ -91,7 +91,7 @@ def _numbers(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
         **{
             f"{name}_{end}": number
             for name, value in values.items()
-            for end, number in (value.verdict._asdict() if value.verdict else {}).items()
+            for end, number in (value.verdict.floor_and_p() if value.verdict else {}).items()
         },
     }
 
@@ -119,7 +119,7 @@ def _content(table: Table, notes: Sequence[str]) -> dict[str, Any]:
 def _seeds(value: Value) -> dict[str, Any]:
     seeds = {str(seed): of_seed for seed, of_seed in value.seeds.items()}
     spread = {"mean": value.mean, "std": value.std}
-    verdict = value.verdict._asdict() if value.verdict else {}
+    verdict = value.verdict.floor_and_p() if value.verdict else {}
     return {
         **spread,
         **verdict,
@@ -156,7 +156,7 @@ def _tidy(record: Record) -> Iterator[dict[str, Any]]:
         place = {**key._asdict(), "class": key.label}
         del place["label"]  # that of the row
         verdict = record.verdicts.get(key)
-        numbers = {"value": value, **(verdict._asdict() if verdict else {})}
+        numbers = {"value": value, **(verdict.floor_and_p() if verdict else {})}
         yield place | {name: f"{number:.8g}" for name, number in numbers.items()}
 
 

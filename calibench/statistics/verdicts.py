@@ -35,6 +35,10 @@ class Verdict(NamedTuple):
             return None
         return cls(float(floor), float(p), row.get("overconfidence"))
 
+    def floor_and_p(self) -> dict[str, float]:
+        """The floor and the p-value by name, which means over seeds have too."""
+        return {"floor": self.floor, "p": self.p}
+
     @property
     def marked(self) -> bool:
         """Whether the value is marked by a small circle: it cannot be told from perfect calibration."""

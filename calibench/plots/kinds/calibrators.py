@@ -71,7 +71,7 @@ def _numbers(request: Request) -> list[dict[str, Any]]:
             "mean": value.mean,
             "std": value.std,
             "seeds": len(value.seeds),
-            **(value.verdict._asdict() if value.verdict else {}),
+            **(value.verdict.floor_and_p() if value.verdict else {}),
         }
         for table in request.tables
         for row in _finished(table)
