@@ -54,9 +54,22 @@ N_BINS = 15
 Examples = tuple[Tensor, Tensor]
 
 
+def published(cls: type[Calibrator]) -> Calibrator:
+    """A calibrator of a class in its published form, as the committed rows have it."""
+    return cls(shrinkage=False)
+
+
+def corrected(cls: type[Calibrator], **options: Any) -> LabelShiftCorrection:
+    """The correction of a calibrator in its published form."""
+    return LabelShiftCorrection(published(cls), shrinkage=False, **options)
+
+
 def usual() -> dict[str, Calibrator]:
     """Calibrators that know nothing of a shift, by name."""
-    made = (TemperatureScaling(), AdaptiveTemperatureScaling(), BiasCorrectedTemperatureScaling())
+    made = [
+        published(cls)
+        for cls in (TemperatureScaling, AdaptiveTemperatureScaling, BiasCorrectedTemperatureScaling)
+    ]
     return {type(each).__name__: each for each in made}
 
 
@@ -65,13 +78,10 @@ def cures(num_classes: int) -> dict[str, LabelShiftCorrection]:
     priors = [1 / num_classes] * num_classes
     ts, bcts = TemperatureScaling, BiasCorrectedTemperatureScaling
     return {
-        f"{ts.__name__} {TAIL} weights": LabelShiftCorrection(ts(), priors=priors, cure="weights"),
-        f"{ts.__name__} {TAIL} before": LabelShiftCorrection(ts(), priors=priors, cure="before"),
-        **{
-            f"{base.__name__} {TAIL} after": LabelShiftCorrection(base(), priors=priors)
-            for base in (ts, bcts)
-        },
-        **{f"{base.__name__} {TAIL} EM": LabelShiftCorrection(base()) for base in (ts, bcts)},
+        f"{ts.__name__} {TAIL} weights": corrected(ts, priors=priors, cure="weights"),
+        f"{ts.__name__} {TAIL} before": corrected(ts, priors=priors, cure="before"),
+        **{f"{base.__name__} {TAIL} after": corrected(base, priors=priors) for base in (ts, bcts)},
+        **{f"{base.__name__} {TAIL} EM": corrected(base) for base in (ts, bcts)},
     }
 
 

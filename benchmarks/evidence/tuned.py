@@ -21,13 +21,13 @@ import pandas as pd
 import yaml
 
 from calibench.analyses.run_arguments import finished_runs
-from calibench.runs import Run, read_json
+from calibench.runs import Run, read_json, with_present_calibrators
 from calibench.statistics.pairs import Runs, beats
 
 SETTINGS = ["lr", "weight_decay"]
 USUAL = {"lr": 0.1, "weight_decay": 0.0005}
 TRIALS = 4
-BASE, CVC = "CrossEntropyLoss", "CrossValidatedCalibration"
+BASE, CVC = "CrossEntropyLoss", "CrossValidatedCalibration(shrinkage=False)"
 SCORES = {
     "val_nll": ("val", "raw", "nll"),
     "error": ("test", "raw", "error"),
@@ -39,7 +39,7 @@ SCORES = {
 def row(run: Run, part: str, settings: Sequence[str]) -> dict[str, Any]:
     """The settings of a part of the model, such as `optimizer`, and the scores of a run."""
     config = yaml.safe_load((run.folder / "config.yaml").read_text())
-    content = read_json(run.folder / "metrics.json")
+    content = with_present_calibrators(read_json(run.folder / "metrics.json"))
     given = config["model"][part]["init_args"]
     scores = {
         (row["split"], row["calibrator"], row["metric"]): row["value"] for row in content["rows"]
@@ -78,14 +78,14 @@ def of(found: pd.DataFrame, loss: str, settings: Mapping[str, float]) -> pd.Data
 def table(found: pd.DataFrame) -> Iterator[list[str]]:
     """Each loss with the usual and with its chosen settings."""
     columns = [
-        f"{title}{end}" for title in ("Error %", "NLL", "NLL +CVC") for end in ("", ", tuned")
+        f"{title}{end}" for title in ("Error %", "NLL", "NLL +CVC0") for end in ("", ", tuned")
     ]
     yield [
         "loss",
         "lr, weight decay",
         "runs",
         *columns,
-        "P(beats CE), NLL +CVC",
+        "P(beats CE), NLL +CVC0",
         "the same, both tuned",
     ]
     best = choices(found)

@@ -24,8 +24,8 @@ def chosen(runs: pd.DataFrame) -> pd.DataFrame:
 
 def table(found: pd.DataFrame) -> Iterator[list[str]]:
     """Each value of a parameter with its test scores, and what validation chooses."""
-    scores = {"Error %": "error", "NLL": "nll", "NLL +CVC": "nll_cvc"}
-    beaten = ("P(beats 0), NLL", "P(beats 0), NLL +CVC")
+    scores = {"Error %": "error", "NLL": "nll", "NLL +CVC0": "nll_cvc"}
+    beaten = ("P(beats 0), NLL", "P(beats 0), NLL +CVC0")
     yield ["data", "loss", "parameter", "chosen by seeds", *scores, *beaten]
     for (benchmark, loss), runs in found.groupby(["benchmark", "loss"], sort=False):
         name, best = PARAMETERS[loss], chosen(runs)

@@ -15,6 +15,7 @@ from calibench.calibrators.confidence import (
     is_correct,
     top_confidence,
 )
+from calibench.calibrators.temperature import is_bound, prior_weight
 from calibench.ground.arguments import integer_from, one_of, positive, positive_integer
 
 # The gap from which a step has its full size, and the smallest share of it.
@@ -69,6 +70,9 @@ class AdaptiveTemperatureScaling(Calibrator):
             whose validation examples are all right sinks as long as rounds last. `"linear"` is still on
             its way at round 200 from 1.
 
+        shrinkage: As for `Calibrator`: the mixture, and the round is kept that has the smallest sum of ECE and the
+            prior, the mean over examples of (ln T)^2 / (2 0.5^2 n).
+
     Former default: `rule="clamped", initial_temperature=1.0`. Results that were recorded with it keep
     those arguments, and tables name them.
 
@@ -106,8 +110,9 @@ class AdaptiveTemperatureScaling(Calibrator):
             "linear",
             "multiplicative",
         ] = "linear_clamped",
+        shrinkage: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(shrinkage=shrinkage)
         one_of("rule", rule, RULES)
         positive("step", step)
         _check_ordered(min_temperature, initial_temperature, max_temperature)
@@ -119,6 +124,12 @@ class AdaptiveTemperatureScaling(Calibrator):
         self.max_temperature = max_temperature
         self.ece_bins = positive_integer("ece_bins", ece_bins)
         self.rule = rule
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether the temperature of a bin is the smallest or the largest that is allowed."""
+        bounds = (self.min_temperature, self.max_temperature)
+        return self.fitted and is_bound(self.temperatures, bounds)
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
         shifted, correct = below_top(logits), is_correct(logits, target)
@@ -132,10 +143,12 @@ class AdaptiveTemperatureScaling(Calibrator):
         count = bins.bincount(minlength=self.n_bins).clamp(min=1)
         temperatures = shifted.new_full((self.n_bins,), self.initial_temperature)
         best, smallest = temperatures, shifted.new_tensor(torch.inf)
+        prior = prior_weight(len(shifted), self.shrinkage)
         for _ in range(self.rounds + 1):
             confidence = top_confidence(shifted, temperatures.reciprocal()[bins])
             residual = confidence - hits
             error = calibration_errors(confidence[None], residual[None], self.ece_bins)
+            error = error + prior * temperatures.log().square()[bins].mean() / 2
             if error < smallest:
                 best, smallest = temperatures, error
             gap = shifted.new_zeros(self.n_bins).index_add_(0, bins, residual) / count

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
@@ -10,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from calibench.calibrators.convergence import FewExamplesWarning
 from calibench.ground.tensors import (
     TakesSavedShapes,
     are_probabilities,
@@ -33,19 +36,38 @@ class Calibrator(TakesSavedShapes, ABC):
     move with the module, and they are never cast. Where `preserves_accuracy` is true the base keeps
     the argmax through the rounding to the dtype of the logits as well, ties included.
 
+    Args:
+        shrinkage: Mix the probabilities with the uniform ones, (1 - c) p + c / K with c = 1 / (n + 1) after n
+            calibration examples: having seen no error among them rules none out, and no NLL is above ln(K (n + 1)).
+            What is a temperature has the prior N(0, 0.5^2) on its logarithm besides. False: the published form.
+
     Attributes:
         fitted_buffers: Names of the buffers that are fitted: all of them.
         reported: Those of them that a report shows.
+        uniform_share: c, a float64 scalar, where there is a mixture.
+        published_with_mixture: Whether the published form has the mixture too.
+        structured_form: The class for sets so small that this one's parameters outnumber the examples.
     """
 
     preserves_accuracy: bool = False
     fitted_buffers: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()
+    published_with_mixture: bool = False
+    structured_form: str = ""
+    uniform_share: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, *, shrinkage: bool = True) -> None:
         super().__init__()
+        self.shrinkage = shrinkage
+        if self._mixes:
+            self.fitted_buffers = (*self.fitted_buffers, "uniform_share")
+            self.reported = (*self.reported, "uniform_share") if self.reported else ()
         for name in self.fitted_buffers:
             self.register_buffer(name, None)
+
+    @property
+    def _mixes(self) -> bool:
+        return self.shrinkage or self.published_with_mixture
 
     @property
     def fitted(self) -> bool:
@@ -80,15 +102,22 @@ class Calibrator(TakesSavedShapes, ABC):
             TypeError: If `logits` are not floating or `target` not integers, or if the calibrator minimises no sum over
                 examples and there are weights.
             ValueError: If a shape or a value is out of its range.
+
+        Warns:
+            FewExamplesWarning: If the parameters outnumber the examples, or a class that has its own is absent.
         """
         logits, target = _tensor(logits), _tensor(target)
         check_calibration_set(logits, target)
         target = target.to(logits.device, torch.int64)
+        self._warn_of_few(target, logits.shape[1])
         if sample_weight is None:
             self._fit(logits.double(), target)
         else:
             weight = _tensor(sample_weight).to(logits.device, torch.float64)
             self._fit_weighted(logits.double(), target, _with_mean_one(weight, target))
+        if self._mixes:
+            share = self._share(len(target))
+            self.uniform_share = torch.tensor(share, dtype=torch.float64, device=logits.device)
         return self
 
     @torch.no_grad()
@@ -133,6 +162,32 @@ class Calibrator(TakesSavedShapes, ABC):
             f"{type(self).__name__} takes no `sample_weight`: what it fits is no sum over examples."
         )
 
+    @property
+    def at_bound(self) -> bool:
+        """Whether the fit ended at a bound of what it may find, so that its optimum lies beyond."""
+        return False
+
+    def _number_of_parameters(self, k: int) -> int:
+        """How many parameters are fitted of which each class has its own; 0 where classes share all."""
+        return 0
+
+    def _share(self, n: int) -> float:
+        """The share of the uniform distribution after n examples."""
+        return 1 / (n + 1)
+
+    def _warn_of_few(self, target: Tensor, k: int) -> None:
+        parameters, n = self._number_of_parameters(k), len(target)
+        absent = (
+            (target.bincount(minlength=k) == 0).nonzero().flatten().tolist() if parameters else []
+        )
+        if parameters > n or absent:
+            lack = f"of class {absent[0]} there is none" if absent else "that is fewer"
+            text = (
+                f"{type(self).__name__} fits {parameters} parameters to {n} examples, and {lack}: "
+                f"it is not for so few, {self.structured_form} is."
+            )
+            warnings.warn(text, FewExamplesWarning, stacklevel=3)
+
     def _checked_log_prob(self, logits: Tensor) -> Tensor:
         if not self.fitted:
             raise RuntimeError(
@@ -140,7 +195,10 @@ class Calibrator(TakesSavedShapes, ABC):
             )
         check_scores(logits)
         wide = logits.double()
-        return _without_masked(self._log_prob(_unmasked(wide)), wide)
+        log_prob = self._log_prob(_unmasked(wide))
+        if self._mixes:
+            log_prob = mixed_with_uniform(log_prob, self.uniform_share)
+        return _without_masked(log_prob, wide)
 
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
         values = values.to(logits.dtype)
@@ -181,6 +239,12 @@ def _without_masked(log_prob: Tensor, logits: Tensor) -> Tensor:
     renormalised = torch.where(total.isneginf(), logits.log_softmax(dim=1), rest - total)
     found = torch.where(masked.any(dim=1, keepdim=True), renormalised, log_prob)
     return torch.where(logits.amax(dim=1, keepdim=True).isfinite(), found, torch.nan)
+
+
+def mixed_with_uniform(log_prob: Tensor, share: Tensor) -> Tensor:
+    """Logarithms of (1 - c) p + c / K, for log-probabilities (N, K) and a share c in [0, 1)."""
+    uniform = share.log() - math.log(log_prob.shape[1])
+    return torch.logaddexp(log_prob + torch.log1p(-share), uniform)
 
 
 def _with_mean_one(weight: Tensor, target: Tensor) -> Tensor:

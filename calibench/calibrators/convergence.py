@@ -1,4 +1,4 @@
-"""The warning of a fit that ended before its optimum."""
+"""Warnings of fits: one that ended before its optimum, and one with too few examples for its parameters."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import warnings
 
 class ConvergenceWarning(RuntimeWarning):
     """An optimiser failed: the calibrator keeps what had been reached, which is not the optimum."""
+
+
+class FewExamplesWarning(UserWarning):
+    """Parameters outnumber the examples, or a class that has its own is absent: another form is for so few."""
 
 
 def warn_unless_converged(measure: str, value: float, tolerance: float = 1e-5) -> None:

@@ -4,37 +4,64 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 
-from calibench.calibrators.base import Calibrator, check_calibration_set
-from calibench.calibrators.convergence import ConvergenceWarning
+from calibench.calibrators.base import Calibrator, check_calibration_set, mixed_with_uniform
+from calibench.calibrators.convergence import ConvergenceWarning, FewExamplesWarning
 from calibench.calibrators.ensemble import EnsembleTemperatureScaling
 from calibench.calibrators.experimental import EntropyTemperatureScaling
 from calibench.calibrators.folds import stratified_folds
 from calibench.calibrators.isotonic import IRM, IsotonicTopLabel
 from calibench.calibrators.structured import StructuredMatrixScaling, StructuredVectorScaling
-from calibench.calibrators.temperature import TemperatureScaling, mixed_with_uniform
+from calibench.calibrators.temperature import TemperatureScaling, TemperatureWithMixture
 from calibench.ground.arguments import integer_from
 
 FEWEST = 20  # examples that can be cut into folds
 _MATRICES = 100  # classes up to which a calibrator with K^2 parameters is tried
 
 
-def candidates(num_classes: int = 2) -> list[Calibrator]:
+def candidates(num_classes: int = 2, *, shrinkage: bool = True) -> list[Calibrator]:
     """The calibrators that are compared: those that were the best of some real set, and cost little."""
+    mixed = TemperatureWithMixture(shrinkage=False)
     cheap: list[Calibrator] = [
-        TemperatureScaling(mixture=True),
-        EnsembleTemperatureScaling(),
-        IRM(),
-        IsotonicTopLabel(smoothing=1),
-        EntropyTemperatureScaling(),
-        StructuredVectorScaling(),
+        TemperatureScaling() if shrinkage else mixed,
+        EnsembleTemperatureScaling(shrinkage=shrinkage),
+        IRM(shrinkage=shrinkage),
+        IsotonicTopLabel(smoothing=1, shrinkage=shrinkage),
+        EntropyTemperatureScaling(shrinkage=shrinkage),
+        StructuredVectorScaling(shrinkage=shrinkage),
     ]
-    return cheap if num_classes > _MATRICES else [*cheap, StructuredMatrixScaling()]
+    matrix = [] if num_classes > _MATRICES else [StructuredMatrixScaling(shrinkage=shrinkage)]
+    return [*cheap, *matrix]
+
+
+def fallback(calibrators: Sequence[Calibrator]) -> int:
+    """Position, from 1, of what is taken unless another is surely better: temperature scaling, else 0, nothing."""
+    scalings = (i for i, one in enumerate(calibrators, 1) if isinstance(one, TemperatureScaling))
+    return next(scalings, 0)
+
+
+def surely_best(losses: Tensor, position: int) -> int:
+    """Position of the lowest mean loss among those that are below a given one by two standard errors; else that one.
+
+    The probabilities as they are, the first, need three: what a calibrator's mixture costs is certain, and what it
+    saves is not seen before an error.
+
+    Args:
+        losses: Loss of each calibrator on each example, (C, N), of the probabilities as they are first.
+        position: The one that is taken where none is surely better.
+    """
+    gain = losses[position] - losses
+    needed = torch.full((len(losses),), 2.0)
+    needed[0] = 3
+    sure = gain.mean(1) > needed.to(gain) * gain.std(1) / losses.shape[1] ** 0.5
+    best = torch.where(sure, losses.mean(1), torch.inf).argmin()
+    return int(best) if bool(sure.any()) else position
 
 
 class _Unchanged(Calibrator):
@@ -50,33 +77,41 @@ class _Unchanged(Calibrator):
 
 
 class CrossValidatedCalibration(Calibrator):
-    """The calibrator with the lowest cross-validated NLL, or none (Stone 1974).
+    """Temperature scaling, or what cross-validation says is surely better (Stone 1974).
 
-    Each candidate is fitted on all folds but one and scored on that one; the best is fitted on all. Its probabilities
-    are mixed with the uniform ones, as those of `TemperatureScaling(mixture=True)` are: (1 - c) p + c / K with
-    c = 1 / (n + 1) after n examples, since a calibrator that saw no error among them cannot rule one out. Where nothing
-    beats the probabilities as they are, and with fewer than 20 examples, they stay so, and c is 0.
+    Each candidate, and the probabilities as they are, is fitted on all folds but one and scored on that one.
+    Temperature scaling is taken, without it nothing, unless another's NLL is lower by two standard errors of their
+    paired difference (three for the probabilities as they are): then the lowest of those. The choice is fitted on all
+    examples. Fewer than 20 are not cut into folds.
 
     Args:
         calibrators: What there is to choose from; None for seven that were the best of some real set: temperature
-            scaling with a mixture, ETS, IRM, isotonic regression of the top label, temperature scaling by entropy,
-            structured vector scaling, and up to 100 classes structured matrix scaling.
+            scaling, ETS, IRM, isotonic regression of the top label, temperature scaling by entropy, structured vector
+            scaling, and up to 100 classes structured matrix scaling.
         folds: Number of stratified folds, of a fixed draw.
+        shrinkage: As for `Calibrator`, of the seven; those that are given have their own, and the choice is mixed here
+            if it is not mixed itself. False: the lowest NLL is chosen, whatever its error, and
+            nothing is below 20 examples; the choice is mixed, but not the probabilities as they are.
 
     Attributes:
         chosen: Position of the choice, from 1; 0 if nothing is done.
-        uniform_share: c.
     """
 
-    fitted_buffers = ("chosen", "uniform_share")
-    reported = ("chosen",)
+    published_with_mixture = True
+    fitted_buffers = reported = ("chosen",)
 
-    def __init__(self, *, calibrators: Sequence[Calibrator] | None = None, folds: int = 5) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        *,
+        calibrators: Sequence[Calibrator] | None = None,
+        folds: int = 5,
+        shrinkage: bool = True,
+    ) -> None:
+        super().__init__(shrinkage=shrinkage)
         self.folds = integer_from("folds", folds, 2)
         self.calibrators = calibrators
-        given = candidates() if calibrators is None else copy.deepcopy([*calibrators])
-        self.candidates = nn.ModuleList([_Unchanged(), *given])
+        known = candidates(shrinkage=shrinkage) if calibrators is None else [*calibrators]
+        self.candidates = nn.ModuleList([_Unchanged(shrinkage=False), *copy.deepcopy(known)])
         self.register_load_state_dict_pre_hook(_forget)  # type: ignore[no-untyped-call]
 
     @property
@@ -92,6 +127,11 @@ class CrossValidatedCalibration(Calibrator):
             StopIteration: If nothing has been fitted.
         """
         return next(one for one in self._known if one.fitted)
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether the fit of the choice ended at a bound."""
+        return self.fitted and self.choice.at_bound
 
     @property
     def _known(self) -> list[Calibrator]:
@@ -118,29 +158,38 @@ class CrossValidatedCalibration(Calibrator):
         logits = logits.double()
         _forget(self)
         self.chosen = logits.new_tensor(choice)
-        self.uniform_share = _uniform_share(logits) * bool(choice)
         self._known[choice].fit(logits, target)
+        self.uniform_share = logits.new_tensor(self._share(len(target)))
         return self
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
-        self.fit_choice(self._best(logits, target) if len(target) >= FEWEST else 0, logits, target)
+    def _share(self, n: int) -> float:
+        as_it_is = int(self.chosen) == 0 or self.choice.shrinkage
+        return 0.0 if as_it_is else super()._share(n)
 
-    def _best(self, logits: Tensor, target: Tensor) -> int:
-        """Position of the candidate with the lowest NLL on held-out folds."""
-        fold = stratified_folds(target, self.folds).to(target.device)
+    def _fit(self, logits: Tensor, target: Tensor) -> None:
+        self.fit_choice(self.best(logits, target), logits, target)
+
+    def best(self, logits: Tensor, target: Tensor) -> int:
+        """Position of the choice by NLL on held-out folds, for logits (N, K) float64 and targets (N,)."""
         tried = 1 + len(candidates(logits.shape[1])) if self.calibrators is None else None
-        raw = _nll(logits.log_softmax(1), target)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # such a fit is scored as it is
-            found = [_held_out(one, logits, target, fold) for one in self._known[1:tried]]
-        return int(torch.stack([raw, *found]).nan_to_num(torch.inf).argmin())
+        known = self._known[1:tried]
+        default = fallback(known) if self.shrinkage else 0
+        if len(target) < FEWEST:
+            return default
+        fold = stratified_folds(target, self.folds).to(target.device)
+        with unwarned():
+            found = [_held_out(one, logits, target, fold) for one in known]
+        losses = torch.stack([_nll(logits.log_softmax(1), target), *found])
+        if self.shrinkage:
+            return surely_best(losses, default)
+        return int(losses.mean(1).nan_to_num(torch.inf).argmin())
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        return mixed_with_uniform(self.choice.log_prob(logits), self.uniform_share)
+        return self.choice.log_prob(logits)
 
 
 def _held_out(calibrator: Calibrator, logits: Tensor, target: Tensor, fold: Tensor) -> Tensor:
-    """Mean NLL of all examples, each by a fit without its fold."""
+    """NLL of all examples (N,), each by a fit without its fold."""
     model, found = copy.deepcopy(calibrator), torch.empty_like(logits)
     for which in range(int(fold.max()) + 1):
         out = fold == which
@@ -149,17 +198,23 @@ def _held_out(calibrator: Calibrator, logits: Tensor, target: Tensor, fold: Tens
 
 
 def refitted(model: Calibrator, logits: Tensor, target: Tensor, others: Tensor) -> Tensor:
-    """Log-probabilities of others (M, K), mixed with the uniform ones as those of the choice are, after a fit."""
+    """Log-probabilities of others (M, K) after a fit, mixed with the uniform ones as those of the choice are."""
     log_probs = model.fit(logits, target).log_prob(others)
-    return mixed_with_uniform(log_probs, _uniform_share(logits))
+    share = 0.0 if model.shrinkage else 1 / (len(logits) + 1)
+    return mixed_with_uniform(log_probs, logits.new_tensor(share))
 
 
-def _uniform_share(logits: Tensor) -> Tensor:
-    return logits.new_tensor(1 / (len(logits) + 1))
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Let fits of folds go without a warning: such a fit is scored as it is."""
+    with warnings.catch_warnings():
+        for category in (ConvergenceWarning, FewExamplesWarning):
+            warnings.simplefilter("ignore", category)
+        yield
 
 
 def _nll(log_probs: Tensor, target: Tensor) -> Tensor:
-    return -log_probs.gather(1, target.unsqueeze(1)).mean()
+    return -log_probs.gather(1, target.unsqueeze(1)).squeeze(1)
 
 
 def _forget(module: CrossValidatedCalibration, *_: Any) -> None:

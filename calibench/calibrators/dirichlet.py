@@ -32,6 +32,7 @@ class DirichletCalibration(FullAffine):
             of b_j^2 over K). `"reference"`: the authors' package `dirichletcal`, which by default
             sums (`reg_norm=False`), after it has subtracted the last row of (W, b) from all rows;
             the penalty then depends on the order of the classes.
+        shrinkage: As for `Calibrator`.
 
     Attributes:
         weight: W, (K, K), rows are outputs.
@@ -47,8 +48,9 @@ class DirichletCalibration(FullAffine):
         reg_lambda: float = 100.0,
         reg_mu: float | None = 100.0,
         variant: Literal["published", "reference"] = "published",
+        shrinkage: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(shrinkage=shrinkage)
         one_of("variant", variant, PENALTIES)
         non_negative("reg_lambda", reg_lambda)
         non_negative("reg_mu", reg_mu or 0)

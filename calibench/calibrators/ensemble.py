@@ -14,16 +14,20 @@ from torch import Tensor
 from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import in_blocks
 from calibench.calibrators.convergence import warn_unless_converged
-from calibench.calibrators.temperature import brier_temperature, nll_temperature
+from calibench.calibrators.temperature import (
+    BOUNDS,
+    Solver,
+    brier_temperature,
+    is_bound,
+    nll_temperature,
+    prior_weight,
+)
 from calibench.ground.arguments import one_of
 
 Array = NDArray[np.float64]
 # Probabilities of targets are not let below, so that the gradient, a mean of their quotients, does not overflow.
 LOWEST = 1e-290
-Objective = tuple[
-    Callable[[Tensor, Tensor, Tensor], float],
-    Callable[[Tensor, Tensor, Tensor, float], NDArray[np.float64]],
-]
+Objective = tuple[Solver, Callable[[Tensor, Tensor, Tensor, float], NDArray[np.float64]]]
 
 
 class EnsembleTemperatureScaling(WeightedCalibrator):
@@ -33,6 +37,7 @@ class EnsembleTemperatureScaling(WeightedCalibrator):
 
     Args:
         objective: `"brier"`, the default of the authors' code, or `"nll"`.
+        shrinkage: As for `Calibrator`; T has its prior, the weights have none.
 
     Public code that differs: Mix-n-Match bounds T by [0.05, 5], ignores its `loss` argument (it is
     always the Brier score) and overflows where |z / T| > 700.
@@ -50,14 +55,22 @@ class EnsembleTemperatureScaling(WeightedCalibrator):
     temperature: Tensor
     weights: Tensor
 
-    def __init__(self, *, objective: Literal["brier", "nll"] = "brier") -> None:
-        super().__init__()
+    def __init__(
+        self, *, objective: Literal["brier", "nll"] = "brier", shrinkage: bool = True
+    ) -> None:
+        super().__init__(shrinkage=shrinkage)
         one_of("objective", objective, OBJECTIVES)
         self.objective = objective
 
+    @property
+    def at_bound(self) -> bool:
+        """Whether T is the smallest or the largest that is tried."""
+        return self.fitted and is_bound(self.temperature, BOUNDS)
+
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         fit_temperature, fit_weights = OBJECTIVES[self.objective]
-        temperature = fit_temperature(logits, target, weight)
+        prior = prior_weight(len(target), self.shrinkage)
+        temperature = fit_temperature(logits, target, weight, prior)
         self.temperature = logits.new_tensor(temperature)
         self.weights = logits.new_tensor(fit_weights(logits, target, weight, temperature))
 

@@ -12,7 +12,12 @@ from torch.nn.functional import cross_entropy, softplus
 from calibench.calibrators.base import WeightedCalibrator
 from calibench.calibrators.confidence import below_top
 from calibench.calibrators.optimum import by_autograd, lbfgs_minimum
-from calibench.calibrators.temperature import MAX_TEMPERATURE, MIN_TEMPERATURE, nll_temperature
+from calibench.calibrators.temperature import (
+    MAX_TEMPERATURE,
+    MIN_TEMPERATURE,
+    nll_temperature,
+    prior_weight,
+)
 from calibench.ground.arguments import positive_integer
 
 ENTROPY_ITERATIONS = 200
@@ -26,7 +31,8 @@ class EntropyTemperatureScaling(WeightedCalibrator):
     """Entropy-based temperature scaling, T = softplus(w ln H + b) (Balanya et al. 2022).
 
     H is the entropy of softmax(z) over ln K. w and b minimise the NLL, from w = 0 and the
-    temperature of `TemperatureScaling`.
+    temperature of `TemperatureScaling`. With `shrinkage` the logarithm of each example's T has the prior, all of them
+    together the weight of one.
 
     Experimental: recalled from the paper, whose code was not to be had. Here H is at least 1e-12 and T stays in
     [0.01, 1e4].
@@ -43,13 +49,15 @@ class EntropyTemperatureScaling(WeightedCalibrator):
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         shifted, entropy = below_top(logits), _log_entropy(logits)
-        temperature = nll_temperature(logits, target, weight)
+        prior = prior_weight(len(target), self.shrinkage)
+        temperature = nll_temperature(logits, target, weight, prior)
         start = logits.new_tensor([0.0, temperature + math.log(-math.expm1(-temperature))])
 
         def objective(parameters: Tensor) -> Tensor:
             slope, intercept = parameters
-            scaled = shifted / _temperature(entropy, slope, intercept)
-            return (cross_entropy(scaled, target, reduction="none") * weight).mean()
+            of_row = _temperature(entropy, slope, intercept)
+            nll = cross_entropy(shifted / of_row, target, reduction="none")
+            return (nll * weight).mean() + _penalty(of_row, weight, prior)
 
         found = lbfgs_minimum(by_autograd(objective), start, max_iter=ENTROPY_ITERATIONS)
         self.slope, self.intercept = found.clone().unbind()
@@ -57,6 +65,11 @@ class EntropyTemperatureScaling(WeightedCalibrator):
     def _log_prob(self, logits: Tensor) -> Tensor:
         temperature = _temperature(_log_entropy(logits), self.slope, self.intercept)
         return (logits / temperature).log_softmax(dim=1)
+
+
+def _penalty(temperature: Tensor, weight: Tensor, prior: float) -> Tensor:
+    """The prior of temperatures (N, 1), averaged over examples that count by weights (N,)."""
+    return prior * (temperature.squeeze(1).log().square() * weight).mean() / 2
 
 
 def _log_entropy(logits: Tensor) -> Tensor:
@@ -87,6 +100,7 @@ class ParameterizedTemperatureScaling(WeightedCalibrator):
         top_k: How many logits the network sees; all, if there are fewer.
         width: Units of each of the two hidden layers.
         seed: Seed of the first layers.
+        shrinkage: As for `Calibrator`; the prior is that of `EntropyTemperatureScaling`, over K as the error is.
 
     Attributes:
         first: Weights and biases of the first layer, (top_k + 1, width).
@@ -103,8 +117,10 @@ class ParameterizedTemperatureScaling(WeightedCalibrator):
     second: Tensor
     last: Tensor
 
-    def __init__(self, *, top_k: int = 10, width: int = 5, seed: int = 0) -> None:
-        super().__init__()
+    def __init__(
+        self, *, top_k: int = 10, width: int = 5, seed: int = 0, shrinkage: bool = True
+    ) -> None:
+        super().__init__(shrinkage=shrinkage)
         self.top_k = positive_integer("top_k", top_k)
         self.width = positive_integer("width", width)
         self.seed = seed
@@ -112,15 +128,18 @@ class ParameterizedTemperatureScaling(WeightedCalibrator):
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         shifted, features = below_top(logits), self._features(logits)
         truth = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
-        start = self._start(features, nll_temperature(logits, target, weight))
+        prior = prior_weight(len(target), self.shrinkage)
+        start = self._start(features, nll_temperature(logits, target, weight, prior))
 
         def layers_of(flat: Tensor) -> list[Tensor]:
             parts = torch.split(flat, [layer.numel() for layer in start])
             return [part.view_as(layer) for part, layer in zip(parts, start, strict=True)]
 
         def objective(flat: Tensor) -> Tensor:
-            residual = (shifted / network(features, layers_of(flat))).softmax(dim=1) - truth
-            return (residual.square().mean(dim=1) * weight).mean()
+            of_row = network(features, layers_of(flat))
+            residual = (shifted / of_row).softmax(dim=1) - truth
+            error = (residual.square().mean(dim=1) * weight).mean()
+            return error + _penalty(of_row, weight, prior) / logits.shape[1]
 
         flat = torch.cat([layer.flatten() for layer in start])
         found = lbfgs_minimum(

@@ -36,13 +36,14 @@ class HistogramBinning(WeightedOneVsRest):
 
     The calibrated p_k is the frequency of class k in the bin of p_k; rows are normalised. A bin
     that saw no example gives 0, as in the code of Guo et al. (2017) (others use its midpoint).
-    Exact zeros stay (log-probability -inf) unless `smoothing` is positive. Bins of equal mass hold equally many
-    examples, whatever these weigh.
+    Without `shrinkage` exact zeros stay (log-probability -inf) unless `smoothing` is positive. Bins of equal mass hold
+    equally many examples, whatever these weigh.
 
     Args:
         n_bins: Number of right-closed bins, (lower, upper].
         mode: `"equal_width"` bins of [0, 1], or `"equal_mass"` bins of each class's scores.
         smoothing: Added to a bin's hits and to its misses (Laplace); 0 is the method as published.
+        shrinkage: As for `Calibrator`.
 
     Raises:
         ValueError: If an argument is out of its range or `mode` is unknown.
@@ -54,8 +55,9 @@ class HistogramBinning(WeightedOneVsRest):
         n_bins: int = 15,
         mode: Literal["equal_width", "equal_mass"] = "equal_width",
         smoothing: float = 0.0,
+        shrinkage: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(shrinkage=shrinkage)
         non_negative("smoothing", smoothing)
         one_of("mode", mode, EDGES)
         self.n_bins = positive_integer("n_bins", n_bins)

@@ -56,7 +56,7 @@ class IsotonicCalibration(WeightedOneVsRest):
     """Isotonic regression of each class against the rest (Zadrozny & Elkan 2002).
 
     Isotonic regression on p_k, linear between its knots, constant outside; rows are
-    normalised. An exact 0 stays (log-probability -inf, an infinite NLL if that class is the
+    normalised. Without `shrinkage` an exact 0 stays (log-probability -inf, an infinite NLL if that class is the
     target) unless `smoothing` is positive.
 
     Public code that differs: Mix-n-Match's IROvA adds 1e-9 p and leaves the rows unnormalised.
@@ -64,13 +64,14 @@ class IsotonicCalibration(WeightedOneVsRest):
     Args:
         smoothing: Hits and misses that are added to N times each value, which keeps it off 0 and 1; 0 is the method
             as published.
+        shrinkage: As for `Calibrator`.
 
     Raises:
         ValueError: If `smoothing` is negative.
     """
 
-    def __init__(self, *, smoothing: float = 0.0) -> None:
-        super().__init__()
+    def __init__(self, *, smoothing: float = 0.0, shrinkage: bool = True) -> None:
+        super().__init__(shrinkage=shrinkage)
         self.smoothing = non_negative("smoothing", smoothing)
 
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,18 +85,20 @@ class IsotonicCalibration(WeightedOneVsRest):
 class IsotonicTopLabel(ConfidenceMap):
     """Isotonic regression of the top-label confidence (Zadrozny & Elkan 2002).
 
-    An exact 0 or 1 stays, unless `smoothing` is positive: with confidence 1 the other classes have probability 0.
+    Without `shrinkage` an exact 0 or 1 stays, unless `smoothing` is positive: with confidence 1 the other classes have
+    probability 0.
 
     Args:
         smoothing: Hits and misses that are added to N times each value, which keeps it off 0 and 1; 0 is the method
             as published.
+        shrinkage: As for `Calibrator`.
 
     Raises:
         ValueError: If `smoothing` is negative.
     """
 
-    def __init__(self, *, smoothing: float = 0.0) -> None:
-        super().__init__()
+    def __init__(self, *, smoothing: float = 0.0, shrinkage: bool = True) -> None:
+        super().__init__(shrinkage=shrinkage)
         self.smoothing = non_negative("smoothing", smoothing)
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
@@ -121,6 +124,7 @@ class CentredIsotonicCalibration(IsotonicCalibration):
 
     Args:
         smoothing: As for `IsotonicCalibration`.
+        shrinkage: As for `Calibrator`.
 
     Raises:
         ValueError: If `smoothing` is negative.
@@ -141,6 +145,7 @@ class IRM(WeightedCalibrator):
 
     Args:
         slope: What is added to the isotonic map, times p; positive. 1e-9 in the authors' code.
+        shrinkage: As for `Calibrator`.
 
     Attributes:
         knots: Probabilities, (M,).
@@ -155,8 +160,8 @@ class IRM(WeightedCalibrator):
     knots: Tensor
     values: Tensor
 
-    def __init__(self, *, slope: float = 1e-9) -> None:
-        super().__init__()
+    def __init__(self, *, slope: float = 1e-9, shrinkage: bool = True) -> None:
+        super().__init__(shrinkage=shrinkage)
         positive("slope", slope)
         self.slope = slope
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from collections.abc import Sequence
 from typing import Literal, Self
@@ -14,7 +15,7 @@ from calibench.calibrators.base import Array, Calibrator, WeightedCalibrator
 from calibench.calibrators.convergence import warn_unless_converged
 from calibench.calibrators.likelihood import diagonal_nll
 from calibench.calibrators.optimum import lbfgs_minimum
-from calibench.calibrators.temperature import nll_temperature
+from calibench.calibrators.temperature import nll_temperature, prior_weight
 from calibench.ground.arguments import one_of
 
 EM_ITERATIONS = 2_000
@@ -29,29 +30,46 @@ class BiasCorrectedTemperatureScaling(WeightedCalibrator):
 
     The maximum-likelihood solution, by L-BFGS in float64 from temperature scaling's; b is what the biases of a network
     that was trained by other priors need, and EM (`LabelShiftCorrection`) is only as good as they are. The argmax can
-    change. A class without examples has no finite b: the search ends after 100 iterations.
+    change. A class without examples has no finite b: the search ends after 100 iterations. With `shrinkage` T has the
+    prior of temperature scaling and is positive.
 
     Attributes:
-        temperature: T, a scalar; negative where the logits say the opposite.
+        temperature: T, a scalar; the published one is negative where the logits say the opposite.
         bias: b, (K,).
     """
 
+    structured_form = "StructuredVectorScaling"
     fitted_buffers = reported = ("temperature", "bias")
     temperature: Tensor
     bias: Tensor
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        start = nll_temperature(logits, target, weight)
+        prior = prior_weight(len(target), self.shrinkage)
+        start = nll_temperature(logits, target, weight, prior)
         scaled, k = logits / start, logits.shape[1]
 
         def objective(parameters: Tensor) -> tuple[float, Tensor]:
-            slope, bias = parameters[:1].expand(k), parameters[1:]
-            value, (by_slope, by_bias) = diagonal_nll(scaled, target, weight, slope, bias)
+            slope, bias = parameters[:1], parameters[1:]
+            value, (by_slope, by_bias) = diagonal_nll(scaled, target, weight, slope.expand(k), bias)
             return value, torch.cat([by_slope.sum(dim=0, keepdim=True), by_bias])
 
-        first = torch.cat([logits.new_ones(1), logits.new_zeros(k)])
-        found = lbfgs_minimum(objective, first, max_iter=VECTOR_ITERATIONS)
-        self.temperature, self.bias = start / found[0], found[1:].clone()
+        def with_prior(parameters: Tensor) -> tuple[float, Tensor]:
+            """The objective with the prior of T, at the logarithm of the slope, so that T is positive."""
+            slope = parameters[:1].exp()
+            value, gradient = objective(torch.cat([slope, parameters[1:]]))
+            log_inverse = parameters[:1] - math.log(start)
+            gradient[:1] = gradient[:1] * slope + prior * log_inverse
+            return value + prior * float(log_inverse) ** 2 / 2, gradient
+
+        first = logits.new_zeros(k + 1)
+        first[0] = 0 if self.shrinkage else 1
+        minimised = with_prior if self.shrinkage else objective
+        found = lbfgs_minimum(minimised, first, max_iter=VECTOR_ITERATIONS)
+        slope = found[0].exp() if self.shrinkage else found[0]
+        self.temperature, self.bias = start / slope, found[1:].clone()
+
+    def _number_of_parameters(self, k: int) -> int:
+        return k + 1
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         return (logits / self.temperature + self.bias).log_softmax(dim=1)
@@ -72,6 +90,8 @@ class LabelShiftCorrection(Calibrator, ABC):
         cure: `"after"`: the calibrator is fitted as it is, its probabilities are corrected. `"before"`: the logits are
             corrected, the calibrator is fitted on corrected logits, each validation example weighted by
             pi_test / pi_val of its class, so that the set stands for the test data. `"weights"`: the weights alone.
+        shrinkage: As for `Calibrator`, of the default calibrator; one that is given has its own, and is mixed here only
+            if it is not mixed itself.
 
     Attributes:
         source_priors: Class frequencies pi_val of the validation set, (K,).
@@ -91,12 +111,14 @@ class LabelShiftCorrection(Calibrator, ABC):
         *,
         priors: Sequence[float] | None = None,
         cure: Literal["after", "before", "weights"] = "after",
+        shrinkage: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(shrinkage=shrinkage)
         self._weighted = one_of("cure", cure, CURES)
         if priors is None and self._weighted:
             raise ValueError(f"`cure={cure!r}` weights by `priors`, which are not given.")
-        self.calibrator = BiasCorrectedTemperatureScaling() if calibrator is None else calibrator
+        default = BiasCorrectedTemperatureScaling(shrinkage=shrinkage)
+        self.calibrator = default if calibrator is None else calibrator
         self.priors = None if priors is None else distribution("priors", priors)
         self.cure = cure
 
@@ -104,6 +126,11 @@ class LabelShiftCorrection(Calibrator, ABC):
     def fitted(self) -> bool:
         """Whether `fit` has been called, or a fitted state been loaded."""
         return super().fitted and self.calibrator.fitted
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether the calibrator's fit ended at a bound."""
+        return self.calibrator.at_bound
 
     def parameters_dict(self) -> dict[str, float | list[float]]:
         """Both priors, and what the calibrator reports."""
@@ -136,6 +163,9 @@ class LabelShiftCorrection(Calibrator, ABC):
         ratio = self._log_ratio().exp()
         moved = logits + self._log_ratio() if self.cure == "before" else logits
         self.calibrator.fit(moved, target, ratio[target])
+
+    def _share(self, n: int) -> float:
+        return 0.0 if self.calibrator.shrinkage else super()._share(n)
 
     def _check(self, k: int) -> None:
         if len(self.test_priors) != k:

@@ -16,7 +16,7 @@ class MeanReplacement(Calibrator):
     and a poor NLL. A ranking that it wins ranks nothing of use. It is no default: who wants to see it asks for it.
 
     The other classes share the rest equally, so an accuracy below 1 / K is replaced by 1 / K; classes with the same
-    largest logit share too. With an accuracy of 1 the others have probability 0 (log-probability -inf).
+    largest logit share too. With an accuracy of 1 the others have what `shrinkage` gives them, else probability 0.
 
     Attributes:
         accuracy: Accuracy on the validation set, a scalar.

@@ -29,6 +29,21 @@ class Penalty:
         """The same penalty with the dtype and the device of `like`."""
         return replace(self, factors=self.factors.to(like), centre=self.centre.to(like))
 
+    def with_weights_at(self, classes: Tensor, value: float, factor: float) -> Penalty:
+        """The same penalty that draws the diagonal of some classes (K,) bool to a value as well.
+
+        Args:
+            classes: Which classes.
+            value: What their weight is drawn to.
+            factor: Factor of the squared distance from it, in place of a smaller one.
+        """
+        k = len(self.factors)
+        factors, centre = self.factors.clone(), self.centre.expand(k, k + 1).clone()
+        diagonal = torch.arange(k, device=factors.device)[classes]
+        factors[diagonal, diagonal] = factors[diagonal, diagonal].clamp(min=factor)
+        centre[diagonal, diagonal] = value
+        return replace(self, factors=factors, centre=centre)
+
     def __call__(self, matrix: Tensor) -> tuple[float, Tensor]:
         """Value and gradient at a matrix (K, K + 1)."""
         entries = matrix - self.centre

@@ -28,6 +28,8 @@ class ClasswiseSigmoid(WeightedCalibrator):
         c: Intercepts, (K,).
     """
 
+    structured_form = "StructuredVectorScaling"
+    coefficients_per_class = 3
     fitted_buffers = reported = ("a", "b", "c")
     a: Tensor
     b: Tensor
@@ -44,6 +46,9 @@ class ClasswiseSigmoid(WeightedCalibrator):
     def classwise(self, logits: Tensor) -> Tensor:
         """The K maps' logarithms before they are normalised: logits (N, K) -> (N, K), float64."""
         return logsigmoid(self._score(*_log_odds_parts(logits.double())))
+
+    def _number_of_parameters(self, k: int) -> int:
+        return self.coefficients_per_class * k
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         hit = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
@@ -68,10 +73,13 @@ class PlattScaling(ClasswiseSigmoid):
     Args:
         smooth_targets: Use Platt's targets (N+ + 1) / (N+ + 2) and 1 / (N- + 2), which keep the fit
             finite on a separable set. False: 0 and 1, as the public code of today has it.
+        shrinkage: As for `Calibrator`.
     """
 
-    def __init__(self, *, smooth_targets: bool = True) -> None:
-        super().__init__()
+    coefficients_per_class = 2
+
+    def __init__(self, *, smooth_targets: bool = True, shrinkage: bool = True) -> None:
+        super().__init__(shrinkage=shrinkage)
         self.smooth_targets = smooth_targets
 
     def _coefficients(self, log_p: Tensor, log_rest: Tensor, hit: Tensor, share: Tensor) -> Tensor:
@@ -88,6 +96,7 @@ class BetaCalibration(ClasswiseSigmoid):
         parameters: `"abm"`: a, b >= 0 and an intercept (a negative one is set to 0, a first, and
             the others are fitted again). `"am"`: a = b. `"ab"`: the map passes through (1/2, 1/2),
             the signs are free, as in the authors' code.
+        shrinkage: As for `Calibrator`.
 
     Public code that differs: betacal does not check the sign of the one that is left.
 
@@ -95,8 +104,10 @@ class BetaCalibration(ClasswiseSigmoid):
         ValueError: If `parameters` is unknown.
     """
 
-    def __init__(self, *, parameters: Literal["abm", "am", "ab"] = "abm") -> None:
-        super().__init__()
+    def __init__(
+        self, *, parameters: Literal["abm", "am", "ab"] = "abm", shrinkage: bool = True
+    ) -> None:
+        super().__init__(shrinkage=shrinkage)
         one_of("parameters", parameters, FITS)
         self.family = parameters  # `parameters` is a method of every module
 

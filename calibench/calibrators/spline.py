@@ -50,6 +50,7 @@ class SplineCalibration(ConfidenceMap):
             two weights of the interpolation are swapped (and tied scores raise a NameError).
         smoothing: Hits and misses that are added to N times each corrected score, which keeps it off 0 and 1, so that
             the NLL is finite; 0 is the method as published.
+        shrinkage: As for `Calibrator`.
 
     Raises:
         ValueError: If `n_knots` is less than 2, `variant` is unknown or `smoothing` is negative.
@@ -61,8 +62,9 @@ class SplineCalibration(ConfidenceMap):
         n_knots: int = 6,
         variant: Literal["published", "reference"] = "published",
         smoothing: float = 0.0,
+        shrinkage: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(shrinkage=shrinkage)
         one_of("variant", variant, INTERPOLATIONS)
         self.n_knots = integer_from("n_knots", n_knots, 2)
         self.variant = variant

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from calibench.calibrators.affine import Affine, DiagonalAffine, FullAffine
 from calibench.calibrators.penalties import Penalty, off_diagonal
-from calibench.calibrators.temperature import TemperatureScaling
+from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.ground.arguments import non_negative
 
 
@@ -23,6 +23,7 @@ class Structured(Affine, ABC):
         lambda_diagonal: Factor of what the diagonal of W departs from 1.
         rho: Exponent of the number of parameters of a group.
         tau: Exponent of the number of examples.
+        shrinkage: As for `Calibrator`, of the temperature scaling and of the whole; False: the former is mixed alone.
 
     Raises:
         ValueError: If an argument is negative.
@@ -35,12 +36,13 @@ class Structured(Affine, ABC):
         lambda_diagonal: float = 1.0,
         rho: float = 1.0,
         tau: float = 1.0,
+        shrinkage: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(shrinkage=shrinkage)
         self.lambda_intercept = non_negative("lambda_intercept", lambda_intercept)
         self.lambda_diagonal = non_negative("lambda_diagonal", lambda_diagonal)
         self.rho, self.tau = non_negative("rho", rho), non_negative("tau", tau)
-        self.first = TemperatureScaling(mixture=True)
+        self.first = TemperatureWithMixture(shrinkage=shrinkage)
 
     @property
     def fitted(self) -> bool:
@@ -51,6 +53,9 @@ class Structured(Affine, ABC):
         """Those of the affine map, and the temperature and uniform share of `first`."""
         first = self.first.parameters_dict()
         return super().parameters_dict() | {f"first.{name}": value for name, value in first.items()}
+
+    def _number_of_parameters(self, k: int) -> int:
+        return 0  # drawn towards the identity, so that few examples tell few of them
 
     def _features(self, logits: Tensor) -> Tensor:
         return self.first.log_prob(logits)
@@ -66,7 +71,7 @@ class Structured(Affine, ABC):
 class StructuredVectorScaling(Structured, DiagonalAffine):
     """Structured vector scaling (SVS), softmax((1 + v) x + b) (Berta et al. 2026).
 
-    x are the logarithms of the probabilities of `TemperatureScaling(mixture=True)`; v and b minimise the mean NLL plus
+    x are the logarithms of the probabilities of `TemperatureWithMixture`; v and b minimise the mean NLL plus
     (K / n) (|b|^2 + |v|^2), a convex problem that is solved to the optimum in float64. The argmax can change.
 
     Args:
@@ -74,6 +79,7 @@ class StructuredVectorScaling(Structured, DiagonalAffine):
         lambda_diagonal: Factor of |v|^2.
         rho: Exponent of K.
         tau: Exponent of n.
+        shrinkage: As for `Calibrator`, of the temperature scaling and of the whole; False: the former is mixed alone.
 
     Attributes:
         weight: 1 + v, (K,).
@@ -94,7 +100,7 @@ class StructuredVectorScaling(Structured, DiagonalAffine):
 class StructuredMatrixScaling(Structured, FullAffine):
     """Structured matrix scaling (SMS), softmax((I + diag v + M) x + b) (Berta et al. 2026).
 
-    x are the logarithms of the probabilities of `TemperatureScaling(mixture=True)`, M has no diagonal; v, M and b
+    x are the logarithms of the probabilities of `TemperatureWithMixture`, M has no diagonal; v, M and b
     minimise the mean NLL plus (K / n) (|b|^2 + |v|^2) + (K (K - 1) / n) |M|^2, a convex problem that is solved to the
     optimum in float64. The argmax can change.
 
@@ -104,6 +110,7 @@ class StructuredMatrixScaling(Structured, FullAffine):
         lambda_off_diagonal: Factor of |M|^2.
         rho: Exponent of the number of parameters of a group, K or K (K - 1).
         tau: Exponent of n.
+        shrinkage: As for `Calibrator`, of the temperature scaling and of the whole; False: the former is mixed alone.
 
     Attributes:
         weight: I + diag v + M, (K, K), rows are outputs.
@@ -121,9 +128,14 @@ class StructuredMatrixScaling(Structured, FullAffine):
         lambda_off_diagonal: float = 1.0,
         rho: float = 1.0,
         tau: float = 1.0,
+        shrinkage: bool = True,
     ) -> None:
         super().__init__(
-            lambda_intercept=lambda_intercept, lambda_diagonal=lambda_diagonal, rho=rho, tau=tau
+            lambda_intercept=lambda_intercept,
+            lambda_diagonal=lambda_diagonal,
+            rho=rho,
+            tau=tau,
+            shrinkage=shrinkage,
         )
         self.lambda_off_diagonal = non_negative("lambda_off_diagonal", lambda_off_diagonal)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -23,7 +24,9 @@ from calibench.calibrators.confidence import (
 from calibench.calibrators.convergence import warn_unless_converged
 from calibench.ground.arguments import one_of, positive_integer
 
-MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 1e4
+BOUNDS = MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 1e4
+PRIOR_DEVIATION = 0.5  # of ln T, about 0
+Solver = Callable[[Tensor, Tensor, Tensor, float], float]
 
 # Values of 1/T that are tried first, five to a decade, 1 among them.
 INVERSE_GRID = tuple(10 ** (i / 5) for i in range(-20, 11))
@@ -47,12 +50,10 @@ class TemperatureScaling(WeightedCalibrator):
             ones; it depends on `n_bins`. `"brier"`: the optimum of the Brier score (Zhang et al.
             2020, `mse`).
         n_bins: Bins of the ECE objective.
-        mixture: Mix the scaled probabilities with the uniform ones, (1 - c) p + c / K with
-            c = 1 / (n + 1) for n calibration examples (Berta et al. 2026), which bounds the NLL
-            where the network is certain and, rarely, wrong.
+        shrinkage: As for `Calibrator`: the mixture, and the prior of T, (ln T)^2 / (2 0.5^2 n) beside the objective.
 
     Degenerate sets: where the objective has no finite optimum (every prediction right, or none
-    better than chance) T is the bound it tends to; where it is flat (equal logits, saturated right
+    better than chance) the published T is the bound it tends to; where it is flat (equal logits, saturated right
     answers) T is 1 for `"nll"` and `"brier"`.
 
     Public code that differs: `gpleiss/temperature_scaling` stops its LBFGS (lr 0.01) early, 1.87
@@ -61,7 +62,6 @@ class TemperatureScaling(WeightedCalibrator):
 
     Attributes:
         temperature: T, a float64 scalar.
-        uniform_share: c, a float64 scalar, with `mixture` only.
 
     Raises:
         ValueError: If `objective` is unknown or `n_bins` is not a positive integer.
@@ -71,17 +71,16 @@ class TemperatureScaling(WeightedCalibrator):
     fitted_buffers: tuple[str, ...] = ("temperature",)
     reported: tuple[str, ...] = ("temperature",)
     temperature: Tensor
-    uniform_share: Tensor
 
     def __init__(
         self,
         *,
         objective: Literal["nll", "ece", "brier"] = "nll",
         n_bins: int = 15,
-        mixture: bool = False,
+        shrinkage: bool = True,
     ) -> None:
-        super().__init__()
-        solvers: dict[str, Callable[[Tensor, Tensor, Tensor], float]] = {
+        super().__init__(shrinkage=shrinkage)
+        solvers: dict[str, Solver] = {
             "nll": nll_temperature,
             "ece": partial(ece_temperature, n_bins=positive_integer("n_bins", n_bins)),
             "brier": brier_temperature,
@@ -89,44 +88,93 @@ class TemperatureScaling(WeightedCalibrator):
         self.objective = objective
         self.n_bins = n_bins
         self._solve = one_of("objective", objective, solvers)
-        self.mixture = mixture
-        if mixture:
-            self.register_buffer("uniform_share", None)
-            self.fitted_buffers = self.reported = ("temperature", "uniform_share")
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether T is the smallest or the largest that is tried."""
+        bounds = (GRID[0], GRID[-1]) if self.objective == "ece" else BOUNDS
+        return self.fitted and is_bound(self.temperature, bounds)
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        self.temperature = logits.new_tensor(self._solve(logits, target, weight))
-        if self.mixture:
-            self.uniform_share = logits.new_tensor(1 / (len(logits) + 1))
+        prior = prior_weight(len(target), self.shrinkage)
+        self.temperature = logits.new_tensor(self._solve(logits, target, weight, prior))
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        scaled = (logits / self.temperature).log_softmax(dim=1)
-        return mixed_with_uniform(scaled, self.uniform_share) if self.mixture else scaled
+        return (logits / self.temperature).log_softmax(dim=1)
 
 
-def mixed_with_uniform(log_prob: Tensor, share: Tensor) -> Tensor:
-    """Logarithms of (1 - c) p + c / K, for log-probabilities (N, K) and a share c in (0, 1)."""
-    uniform = share.log() - math.log(log_prob.shape[1])
-    return torch.logaddexp(log_prob + torch.log1p(-share), uniform)
+class TemperatureWithMixture(TemperatureScaling, ABC):
+    """Temperature scaling whose published form is mixed with the uniform distribution (Berta et al. 2026)."""
+
+    published_with_mixture = True
 
 
-def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor) -> float:
-    """Temperature of the smallest NLL: float64 logits (N, K), target (N,), weight (N,) -> T in [0.01, 1e4]."""
+def is_bound(temperature: Tensor, bounds: tuple[float, float]) -> bool:
+    """Whether a temperature, or one of several, is within rounding of a bound."""
+    near = torch.isclose(
+        temperature.unsqueeze(-1), temperature.new_tensor(bounds), rtol=1e-9, atol=0
+    )
+    return bool(near.any())
+
+
+def prior_weight(n: int, shrinkage: bool) -> float:
+    """Weight of (ln T)^2 / 2 beside the mean objective of n examples: that of the prior N(0, 0.5^2), or none."""
+    return 1 / (PRIOR_DEVIATION**2 * n) if shrinkage else 0.0
+
+
+def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float = 0.0) -> float:
+    """Temperature of the smallest NLL: float64 logits (N, K), target (N,), weight (N,) -> T in [0.01, 1e4].
+
+    Args:
+        logits: The logits.
+        target: Class indices.
+        weight: How much each example counts.
+        prior: Weight of (ln T)^2 / 2 beside the mean NLL.
+    """
     shifted = below_top(logits)
     of_target = (shifted.gather(1, target.unsqueeze(1)).squeeze(1) * weight).mean().item()
 
-    def derivatives(inverse: float) -> tuple[float, float]:
-        mean, variance = 0.0, 0.0
+    def nll(inverse: float) -> tuple[float, float, float]:
+        """Mean NLL at 1/T, and its first two derivatives."""
+        value, mean, variance = 0.0, 0.0, 0.0
         for block, share in in_blocks(shifted, weight):
             terms = (block * inverse).exp_()
             total = terms.sum(dim=1)
             first = terms.mul_(block).sum(dim=1) / total
             second = terms.mul_(block).sum(dim=1) / total
+            value += (total.log() @ share).item()
             mean += (first @ share).item()
             variance += ((second - first.square()) @ share).item()
-        return mean / len(shifted) - of_target, variance / len(shifted)
+        n = len(shifted)
+        return value / n - of_target * inverse, mean / n - of_target, variance / n
 
-    return 1 / _increasing_root(derivatives, 1 / MAX_TEMPERATURE, 1 / MIN_TEMPERATURE)
+    likely = _increasing_root(lambda x: nll(x)[1:], 1 / MAX_TEMPERATURE, 1 / MIN_TEMPERATURE)
+    if prior == 0 or likely == 1:
+        return 1 / likely
+
+    def by_log(log_inverse: float) -> tuple[float, float]:
+        """What is minimised at ln(1/T), and its derivative."""
+        inverse = math.exp(log_inverse)
+        value, slope, _ = nll(inverse)
+        penalty = prior * log_inverse
+        return value + penalty * log_inverse / 2, slope * inverse + penalty
+
+    # Likelihood and prior both fall towards the other's optimum: the best lies between, but need not be the only one.
+    way = math.log(likely)
+    steps = math.ceil(abs(way) / math.log(INVERSE_GRID[1] / INVERSE_GRID[0])) + 1
+    grid = [way * i / steps for i in range(steps + 1)]
+    best = min(range(len(grid)), key=lambda i: by_log(grid[i])[0])
+    return math.exp(-_refined(grid, best, lambda x: by_log(x)[1]))
+
+
+def _refined(grid: Sequence[float], best: int, slope: Callable[[float], float]) -> float:
+    """The minimum next to the best point of a grid: a root of the slope, or that point where none is bracketed."""
+    from scipy.optimize import brentq
+
+    left, right = sorted((grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]))
+    if slope(left) < 0 < slope(right):
+        return float(brentq(slope, left, right, xtol=1e-14, rtol=1e-12))
+    return grid[best]
 
 
 def _increasing_root(
@@ -155,7 +203,9 @@ def _increasing_root(
     return x
 
 
-def ece_temperature(logits: Tensor, target: Tensor, weight: Tensor, *, n_bins: int) -> float:
+def ece_temperature(
+    logits: Tensor, target: Tensor, weight: Tensor, prior: float = 0.0, *, n_bins: int
+) -> float:
     """Temperature of the smallest ECE on the grid 0.1, ..., 10: logits (N, K), target (N,), weight (N,) -> T.
 
     The ECE is never below |mean confidence - accuracy|, and the mean confidence falls with T: from
@@ -184,11 +234,12 @@ def ece_temperature(logits: Tensor, target: Tensor, weight: Tensor, *, n_bins: i
             if abs(excess(i)) > min(errors.values(), default=1.0) + ROUNDING:
                 break
             weighted = residual(i) * weight
-            errors[i] = calibration_errors(confidence(i)[None], weighted[None], n_bins).item()
+            error = calibration_errors(confidence(i)[None], weighted[None], n_bins).item()
+            errors[i] = error + prior * math.log(GRID[i]) ** 2 / 2
     return GRID[min(errors, key=lambda i: (errors[i], i))]
 
 
-def brier_temperature(logits: Tensor, target: Tensor, weight: Tensor) -> float:
+def brier_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float = 0.0) -> float:
     """Temperature of the smallest Brier score: logits (N, K), target (N,), weight (N,) -> T in [0.01, 1e4].
 
     The score is not convex in T: the best of a logarithmic grid, refined to a root of the
@@ -196,21 +247,19 @@ def brier_temperature(logits: Tensor, target: Tensor, weight: Tensor) -> float:
     """
     shifted = below_top(logits)
     of_target = shifted.gather(1, target.unsqueeze(1)).squeeze(1)
-    scores, _ = _brier(shifted, of_target, weight, INVERSE_GRID)
     # From 1 outwards, so that 1 wins where the score is flat.
     order = sorted(range(len(INVERSE_GRID)), key=lambda i: abs(math.log(INVERSE_GRID[i])))
+    scores, _ = _brier(shifted, of_target, weight, INVERSE_GRID)
+    scores = [
+        score + prior * math.log(x) ** 2 / 2 for score, x in zip(scores, INVERSE_GRID, strict=True)
+    ]
     best = min(order, key=scores.__getitem__)
-    left = INVERSE_GRID[max(best - 1, 0)]
-    right = INVERSE_GRID[min(best + 1, len(INVERSE_GRID) - 1)]
 
     def slope(inverse: float) -> float:
-        return _brier(shifted, of_target, weight, [inverse])[1][0]
+        of_score = _brier(shifted, of_target, weight, [inverse])[1][0]
+        return of_score + prior * math.log(inverse) / inverse
 
-    if slope(left) < 0 < slope(right):
-        from scipy.optimize import brentq
-
-        return 1 / float(brentq(slope, left, right, xtol=1e-14, rtol=1e-12))
-    return 1 / INVERSE_GRID[best]
+    return 1 / _refined(INVERSE_GRID, best, slope)
 
 
 def _brier(

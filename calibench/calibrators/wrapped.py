@@ -17,11 +17,13 @@ class SklearnCalibrator(Calibrator, ABC):
     """A calibrator of scikit-learn's kind, which maps probabilities to probabilities (Pedregosa et al. 2011).
 
     It is fitted on the probabilities softmax(z) (N, K) and the class indices (N,), and its `predict_proba` gives
-    (N, K); what it does with them is its own affair. Classes that it has not seen (`classes_`) get probability 0. Rows
-    are normalised; `fit` leaves the estimator alone and fits a clone. A state holds the fitted estimator as it is.
+    (N, K); what it does with them is its own affair. Classes that it has not seen (`classes_`) get probability 0,
+    before any mixture. Rows are normalised; `fit` leaves the estimator alone and fits a clone. A state holds the fitted
+    estimator as it is.
 
     Args:
         estimator: An object with `fit(probs, y)` and `predict_proba(probs)`.
+        shrinkage: As for `Calibrator`.
 
     Attributes:
         estimator_: The fitted clone.
@@ -30,8 +32,8 @@ class SklearnCalibrator(Calibrator, ABC):
         TypeError: If the estimator lacks one of them.
     """
 
-    def __init__(self, estimator: Any) -> None:
-        super().__init__()
+    def __init__(self, estimator: Any, *, shrinkage: bool = True) -> None:
+        super().__init__(shrinkage=shrinkage)
         for method in ("fit", "predict_proba"):
             if not callable(getattr(estimator, method, None)):
                 found = type(estimator).__name__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +14,13 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator
-from calibench.calibrators.convergence import ConvergenceWarning
-from calibench.calibrators.cross_validated import FEWEST, refitted
+from calibench.calibrators.cross_validated import (
+    FEWEST,
+    fallback,
+    refitted,
+    surely_best,
+    unwarned,
+)
 from calibench.calibrators.folds import stratified_folds
 from calibench.doctor.gain import Gain, nll
 from calibench.evaluation.calibrator_names import unique_names
@@ -50,15 +54,18 @@ class Choice:
     """What nested cross-validation says of some calibrators.
 
     Attributes:
-        nll: Cross-validated NLL of each calibrator by name, the best one first; `raw` is among them.
-        chosen: Position of the best one among the calibrators, from 1; 0 if that is raw.
+        name: The calibrator that is chosen: temperature scaling, without it raw, unless another's NLL is lower by two
+            standard errors.
+        nll: Cross-validated NLL of each calibrator by name, the lowest one first; `raw` is among them.
+        chosen: Its position among the calibrators, from 1; 0 if that is raw.
         gain: What the choice takes from the NLL of raw, where it is made anew without each fold.
         agreeing: Folds without which the choice was the same.
         folds: Number of folds.
         rows: The examples that were used, (n,).
-        log_probs: What the best one says of them, by fits without an example's fold, (n, K).
+        log_probs: What the choice says of them, by fits without an example's fold, (n, K).
     """
 
+    name: str
     nll: dict[str, float]
     chosen: int
     gain: Gain
@@ -68,14 +75,9 @@ class Choice:
     log_probs: Tensor
 
     @property
-    def name(self) -> str:
-        """The name of the calibrator with the lowest cross-validated NLL, `raw` if that is best."""
-        return next(iter(self.nll))
-
-    @property
     def helps(self) -> bool:
-        """Whether the choice beats raw beyond noise."""
-        return self.gain.low > 0 and self.chosen > 0
+        """Whether a calibrator is to be taken."""
+        return self.chosen > 0
 
 
 def choose(
@@ -88,9 +90,9 @@ def choose(
 ) -> Choice:
     """Choose a calibrator by its NLL on examples that it was not fitted on.
 
-    Each is mixed with the uniform probabilities, as `CrossValidatedCalibration` does with its choice.
-    Each pair of folds is left out of a fit once. So for each fold the choice is made on the other folds, by fits
-    that have not seen what they are scored on, nor that fold, and the gain is that of these choices on their folds.
+    The rule is that of `CrossValidatedCalibration`. Each pair of folds is left out of a fit once. So for each fold the
+    choice is made on the other folds, by fits that have not seen what they are scored on, nor that fold, and the gain
+    is that of these choices on their folds.
 
     Args:
         scores: Finite logits or log-probabilities, (N, K) float64.
@@ -106,12 +108,16 @@ def choose(
         raise ValueError(f"to compare calibrators takes {FEWEST} examples, got {len(target)}.")
     rows = _drawn(*scores.shape)
     scores, target = scores[rows], target[rows]
-    fold = stratified_folds(target, 5 if scores.numel() <= _SMALL else 3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # such a fit is scored as it is
+    fold = stratified_folds(target, number_of_folds(scores))
+    with unwarned():
         held = in_threads(partial(_held, scores, target, fold), calibrators, jobs)
         found = [_raw(scores, target, fold), *watch(held, len(calibrators))]
     return _chosen(calibrators, found, fold, rows)
+
+
+def number_of_folds(scores: Tensor) -> int:
+    """How many folds scores (N, K) are cut into: five of few, three of many."""
+    return 5 if scores.numel() <= _SMALL else 3
 
 
 def _drawn(rows: int, classes: int) -> Tensor:
@@ -147,13 +153,14 @@ def _chosen(
     losses = torch.stack([each.nll for each in held])
     folds = losses.shape[2]
     own = fold.unsqueeze(1) == torch.arange(folds)
-    elsewhere = torch.stack([losses[:, ~own[:, j], j].mean(1) for j in range(folds)], dim=1)
-    picked = elsewhere.argmin(0)  # without each fold
+    default = fallback(calibrators)
+    picked = torch.tensor([surely_best(losses[:, ~own[:, j], j], default) for j in range(folds)])
     of_fold = losses[:, own]
     nested = of_fold.gather(0, picked[fold].unsqueeze(0)).squeeze(0)
     order = of_fold.mean(1).argsort(stable=True).tolist()
-    best, names = order[0], [RAW, *unique_names(calibrators)]
+    best, names = surely_best(of_fold, default), [RAW, *unique_names(calibrators)]
     return Choice(
+        name=names[best],
         nll={names[which]: float(of_fold[which].mean()) for which in order},
         chosen=best,
         gain=Gain.of(of_fold[0], nested),

@@ -74,7 +74,7 @@ def _label_shift(val: LabelledExamples, examples: LabelledExamples) -> str:
 
 def _advice(choice: Choice) -> Iterator[str]:
     """Which calibrator to take, and what the others would do."""
-    leave = "" if choice.helps else "leave it, as nothing beats raw beyond noise; lowest NLL: "
+    leave = "" if choice.helps else "leave it, as nothing is surely better: "
     yield (
         f"calibrator: {leave}{choice.name}, expected gain in NLL {choice.gain} (nested cross-validation of "
         f"{len(choice.rows):,} examples; chosen in {choice.agreeing} of {choice.folds} folds)"

@@ -24,7 +24,7 @@ def numbers(examples: LabelledExamples) -> str:
     return (
         f"{examples.shape}; mean confidence {100 * float(examples.confidence.mean()):.1f} %, "
         f"accuracy {100 * examples.accuracy:.1f} %, ECE {100 * ece.value:.1f} points "
-        f"({_N_BINS} bins; floor {100 * (ece.verdict.floor if ece.verdict else 0):.1f})"
+        f"({_N_BINS} bins)"
     )
 
 

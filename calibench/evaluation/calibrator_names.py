@@ -25,10 +25,9 @@ DEFAULT = (
     "TemperatureScaling",
     "AdaptiveTemperatureScaling",
     "EnsembleTemperatureScaling",
-    "VectorScaling",
-    "HistogramBinning",
-    "IsotonicCalibration",
+    "EntropyTemperatureScaling",
     "SplineCalibration",
+    "StructuredVectorScaling",
 )
 _GROUPS: dict[str, Callable[[], Iterable[str]]] = {
     "default": lambda: DEFAULT,

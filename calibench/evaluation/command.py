@@ -45,6 +45,7 @@ class Result:
     fitted: Mapping[str, Any]
     numbers: Sequence[Number]
     unavailable: Mapping[str, str]
+    remarks: Sequence[str] = ()
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -59,7 +60,7 @@ class Result:
     def markdown(self) -> str:
         """The tables and the footer as Markdown."""
         verdicts = "".join(f"- {sentence}\n" for sentence in self.verdicts)
-        below = [self.footer, *self.lacking]
+        below = [self.footer, *self.lacking, *self.remarks]
         return "\n".join([*map(markdown, self.sheets), *below, "", verdicts])
 
     @property
@@ -111,6 +112,7 @@ class Result:
             "posterior": self.posterior,
             "calibrators": dict(self.fitted),
             "unavailable": dict(self.unavailable),
+            "remarks": list(self.remarks),
             "rows": self.rows,
             "verdicts": self.verdicts,
         }
@@ -152,7 +154,7 @@ def evaluate_files(options: argparse.Namespace) -> int:
     console = Terminal()
     for sheet in result.sheets:
         show(sheet, console)
-    console.print(result.footer, *result.lacking, sep="\n", soft_wrap=True)
+    console.print(result.footer, *result.lacking, *result.remarks, sep="\n", soft_wrap=True)
     console.print(*result.verdicts, sep="\n", soft_wrap=True)
     if output:
         write_output(output, _WRITERS[output.suffix](result))
@@ -184,6 +186,7 @@ def _evaluated(
     replicates: dict[Key, Floats] = {}
     fitted: dict[str, Any] = {}
     lacking: dict[str, str] = {}
+    remarks: dict[str, None] = {}
     for model, sets in models.items():
         with _bars(model if len(models) > 1 else "", [*evaluation.fittings(sets), RAW]) as watch:
             report = evaluation(
@@ -194,12 +197,13 @@ def _evaluated(
         replicates |= {key._replace(model=model): of for key, of in report.replicates.items()}
         fitted[model] = report.calibrators
         lacking |= report.unavailable
+        remarks |= dict.fromkeys(report.remarks)
     first = next(iter(models.values()))
     sizes = {name: part.examples for name, part in first.items()}
     labels = {name: len(part.target) for name, part in first.items()}
     posterior = str(first["test"].metadata.get("posterior", ""))
     found = summarised(numbers, replicates, first["test"].logits.shape[1])
-    return Result(options, sizes, labels, posterior, fitted, found, lacking)
+    return Result(options, sizes, labels, posterior, fitted, found, lacking, [*remarks])
 
 
 def _of_pairs(

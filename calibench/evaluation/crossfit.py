@@ -1,8 +1,8 @@
 """Cross-fitting: errors that need a fit, as what recalibration takes away.
 
 Each fold of a set is recalibrated by a calibrator that was fitted on the other folds. Refinement is the proper score
-that a temperature leaves (Berta et al. 2025), of which a richer map may leave less; the variational error is a lower
-bound on the L_p error of the whole distribution (Berta et al. 2026).
+that is left (Berta et al. 2025); the variational error is a lower bound on the L_p error of the whole distribution
+(Berta et al. 2026).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.calibrators.folds import stratified_folds
+from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.ground.arguments import integer_from, one_of
 from calibench.metrics.probabilities import log_softmax
 from calibench.metrics.score_sums import scores_of_examples
@@ -49,7 +50,7 @@ def recalibrated(
     integer_from("folds", folds, 2)
     if len(target) < 2:
         raise ValueError(f"cross-fitting needs two examples at least, got {len(target)}.")
-    model = TemperatureScaling(mixture=True) if calibrator is None else calibrator
+    model = TemperatureWithMixture(shrinkage=False) if calibrator is None else calibrator
     scores = log_softmax(logits.double()).clamp(min=_LOWEST.to(logits.device))
     found = torch.empty_like(scores)
     whole = slice(None)
@@ -105,7 +106,7 @@ def nll_after_temperature(logits: Tensor, target: Tensor) -> float:
     """
     if len(target) < 2 or not bool(logits.isfinite().all()):
         return float("nan")
-    log_probs = recalibrated(logits, target, calibrator=TemperatureScaling())
+    log_probs = recalibrated(logits, target, calibrator=TemperatureScaling(shrinkage=False))
     return float(scores_of_examples(log_probs, target)["nll"].mean())
 
 

@@ -19,7 +19,7 @@ from calibench.evaluation.bootstrap import (
     replicates,
 )
 from calibench.evaluation.calibrator_names import unique_names
-from calibench.evaluation.fitting import Fitting, fittings, predicted_log_probabilities
+from calibench.evaluation.fitting import Fitting, fittings, predicted_log_probabilities, remarks
 from calibench.evaluation.labelled_set import LabelledSet, blocks_of
 from calibench.evaluation.labels import label_numbers, label_replicates, labels_without_rank
 from calibench.evaluation.priors import check_priors, corrected
@@ -67,12 +67,14 @@ class Report:
         calibrators: The fitted parameters of each calibrator.
         unavailable: Sets and metrics that are missing, with the reason.
         replicates: Values of the numbers on resampled sets, (R,) each, by key; empty without a bootstrap.
+        remarks: What makes the calibrators doubtful, a line each.
     """
 
     numbers: list[Number]
     calibrators: dict[str, dict[str, Any]]
     unavailable: dict[str, str] = field(default_factory=dict)
     replicates: dict[Key, Floats] = field(default_factory=dict, repr=False)
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -91,7 +93,7 @@ class Report:
 
     def __str__(self) -> str:
         """The tables that `calibench evaluate` shows, as Markdown."""
-        return "\n".join(map(markdown, sheets(self.numbers)))
+        return "\n".join([*map(markdown, sheets(self.numbers)), *self.remarks])
 
 
 @dataclass
@@ -177,7 +179,8 @@ class Evaluation:
             replicates |= drawn
         parameters = {name: one.parameters_dict() for name, one in fitted.items()}
         lacking = self._lacking(sets) | labels_without_rank([sets["test"]])
-        return Report(numbers, parameters, {**(unavailable or {}), **lacking}, replicates)
+        doubts = remarks(sets["val"], fitted) if fitted else []
+        return Report(numbers, parameters, {**(unavailable or {}), **lacking}, replicates, doubts)
 
     def _lacking(self, sets: Mapping[str, Predictions]) -> dict[str, str]:
         """Metrics that cannot be computed, with the reason."""

@@ -14,6 +14,7 @@ from calibench.calibrators import Calibrator
 from calibench.metrics.probabilities import log_softmax
 from calibench.runs import Predictions
 
+NAMED = 5  # classes that a remark names
 PER_LABEL = "(per label)"  # ends the names of those that are fitted on each label alone
 
 
@@ -89,6 +90,11 @@ class Shared:
         calibrators = [self.calibrator] * len(label_names)
         return LabelProbabilities(calibrators) if calibrators else self.calibrator
 
+    @property
+    def at_bound(self) -> bool:
+        """Whether the fit ended at a bound."""
+        return self.calibrator.at_bound
+
     def parameters_dict(self) -> dict[str, Any]:
         """What was fitted, as plain numbers."""
         return self.calibrator.parameters_dict()
@@ -126,6 +132,11 @@ class PerLabel:
         """What was fitted, from a network's outputs to probabilities."""
         return LabelProbabilities([self.calibrators[name] for name in label_names])
 
+    @property
+    def at_bound(self) -> bool:
+        """Whether the fit of a label ended at a bound."""
+        return any(one.at_bound for one in self.calibrators.values() if one)
+
     def parameters_dict(self) -> dict[str, Any]:
         """What was fitted, as plain numbers, by the name of the label."""
         return {name: one.parameters_dict() for name, one in self.calibrators.items() if one}
@@ -140,6 +151,25 @@ def fittings(calibrators: Mapping[str, Calibrator], labels: Sequence[str]) -> di
     return {name: Shared(copy.deepcopy(one)) for name, one in calibrators.items()} | {
         name + PER_LABEL: PerLabel(one) for name, one in per_label.items()
     }
+
+
+def remarks(val: Predictions, fitted: Mapping[str, Fitting]) -> list[str]:
+    """A line for each thing that makes what was fitted doubtful.
+
+    Said are: fits that ended at a bound, a validation set without an error, and classes that it lacks.
+    """
+    found = [f"{name}: the fit ended at a bound" for name, one in fitted.items() if one.at_bound]
+    if val.label_names or not fitted:
+        return found
+    n, counts = len(val.target), np.bincount(val.target, minlength=val.logits.shape[1])
+    if (val.logits.argmax(1) == val.target).all():
+        found.append(f"calibrators were fitted on {n} validation examples without an error")
+    absent = np.flatnonzero(counts == 0).tolist()
+    if absent:
+        classes = ", ".join(map(str, absent[:NAMED])) + (", ..." if len(absent) > NAMED else "")
+        number = f"{len(absent)} class{'es' if len(absent) > 1 else ''}"
+        found.append(f"the validation set has no example of {number}: {classes}")
+    return found
 
 
 def with_own_storage(module: nn.Module) -> nn.Module:

@@ -11,7 +11,7 @@ import torch
 from calibench.calibrators import Calibrator
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.settings import calibrator_of
-from calibench.runs import Predictions, evaluated_calibrators, read_json
+from calibench.runs import Predictions, evaluated_calibrators, read_json, with_present_calibrators
 
 
 def calibrator_of_run(folder: Path | str, name: str) -> Calibrator:
@@ -41,7 +41,7 @@ def fitted_from(content: Mapping[str, Any], name: str) -> Calibrator | None:
         content: The file's content.
         name: The calibrator's name in it.
     """
-    parameters = (content.get("calibrators") or {}).get(name)
+    parameters = with_present_calibrators(content)["calibrators"].get(name)
     if not parameters:
         return None
     try:

@@ -43,7 +43,7 @@ examples:
 
 {FILES_HELP}
 
-calibrators by default:
+calibrators by default (of the others some need many examples of every class):
   {", ".join(DEFAULT[:4])},
   {", ".join(DEFAULT[4:])}
 (`calibench list calibrators` names all). Intervals are of the expected plug-in value at this number of examples
@@ -52,8 +52,8 @@ the population, which they hold in 0 to 2 % of calibrated models, as a finite sa
 estimate (`--metrics DebiasedCalibrationError`) is of that one. A finite sample makes a calibration error too
 large: its floor is what a perfectly calibrated model with the same confidences gets, by drawing labels from them. A
 value that more than 5 % of such models reach has a small circle: it cannot be told from perfect calibration. The lines
-at the end say so of the ECE of each row. An infinite NLL is shown as inf: histogram and isotonic calibration can give
-an exact 0."""
+at the end say so of the ECE of each row. An infinite NLL is shown as inf: without their default shrinkage some
+calibrators give an exact 0."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

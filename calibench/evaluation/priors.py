@@ -42,7 +42,9 @@ class Corrected(Shared):
         self, calibrator: Calibrator, priors: Sequence[float] | None, test: Predictions
     ) -> None:
         super().__init__(calibrator)
-        self._corrected = LabelShiftCorrection(calibrator, priors=priors)
+        self._corrected = LabelShiftCorrection(
+            calibrator, priors=priors, shrinkage=calibrator.shrinkage
+        )
         self._test = test
 
     def fit(self, val: Predictions) -> Self:

@@ -77,7 +77,7 @@ def temperature_gap(
     Returns:
         The difference of each of the benchmark's metrics on the test set; positive where the temperature helps.
     """
-    fitted = fit_calibrator(TemperatureScaling(), val)
+    fitted = fit_calibrator(TemperatureScaling(shrinkage=False), val)
     before, after = (evaluate(test, one, n_bins=n_bins) for one in (None, fitted))
     pairs = zip(before, after, strict=True)
     return {number.key.metric: number.value - other.value for number, other in pairs}

@@ -28,7 +28,8 @@ GROUPS = (NEAR, FAR, SHIFT)
 
 # Proper scores lead, then calibration errors; a column that no run has is left out.
 DEFAULT_COLUMNS = (
-    "error", "nll", "nll@TemperatureScaling", "brier@TemperatureScaling", "nll_refinement", "nll_calibration",
+    "error", "nll", "nll@TemperatureScaling", "nll@TemperatureScaling(shrinkage=False)", "brier@TemperatureScaling",
+    "brier@TemperatureScaling(shrinkage=False)", "nll_refinement", "nll_calibration",
     *(name for name in TEST_METRICS if name.endswith("ece")),
     "nll@*", "ece@*", f"ood_auroc/{NEAR}", f"ood_auroc/{FAR}", "seconds",
 )  # fmt: skip

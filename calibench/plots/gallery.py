@@ -75,7 +75,8 @@ def _calibrator(kind: str, request: Request) -> str:
         return request.calibrator
     rows = (row for table in request.tables for row in table.rows)
     keys = (key for row in rows for record in row.records.values() for key in record.values)
-    return TS if any(key.calibrator == TS for key in keys) else RAW
+    names = {key.calibrator for key in keys}
+    return next((name for name in (TS, f"{TS}(shrinkage=False)") if name in names), RAW)
 
 
 def _slug(title: str) -> str:

@@ -16,7 +16,13 @@ from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import build_tables
 from calibench.report.content import content_of
 from calibench.report.page import filled, render_page
-from calibench.runs import CorruptRun, Run, json_or_nothing, write_output
+from calibench.runs import (
+    CorruptRun,
+    Run,
+    json_or_nothing,
+    with_present_calibrators,
+    write_output,
+)
 from calibench.store.adding import public_config
 from calibench.tables.grid import TableEntry
 from calibench.tables.run import table_of
@@ -144,7 +150,7 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
             drawn[f"{kind}.svg"] = f"{about}. {page.title}."
     if page.config:
         write_output(folder / "config.yaml", page.config.encode())
-    metrics = _json(page.record, "metrics.json")
+    metrics = with_present_calibrators(_json(page.record, "metrics.json"))
     grid = table_of(metrics)
     rows = [[_text(entry) for entry in row] for row in grid.rows]
     up = "../" * (page.path.count("/") + 1)

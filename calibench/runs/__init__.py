@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         former_defaults,
         run_folders,
         settings,
+        with_arguments,
         with_present_calibrators,
         with_present_names,
     )
@@ -54,6 +55,7 @@ __all__ = [
     "read_json",
     "run_folders",
     "settings",
+    "with_arguments",
     "with_present_calibrators",
     "with_present_names",
     "write_atomically",

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,10 +47,13 @@ ADDED_LATER = {
 # Values that were called otherwise when the first results were made; the keys of runs go by the former name.
 _FORMER_NAMES = {("data.init_args.recipe", "tail_val"): "published"}
 
-# Arguments that were the defaults of a calibrator in earlier results and are so no longer.
+# Arguments that were the defaults of a calibrator, or of all, in earlier results and are so no longer.
 _FORMER_DEFAULTS: dict[str, dict[str, Any]] = {
-    "AdaptiveTemperatureScaling": {"initial_temperature": 1.0, "rule": "clamped"}
+    "AdaptiveTemperatureScaling": {"initial_temperature": 1.0, "rule": "clamped"},
+    "": {"shrinkage": False},
 }
+# The class that a temperature scaling of earlier results with `mixture: true` is.
+_WITH_MIXTURE = "calibench.calibrators.temperature.TemperatureWithMixture"
 
 
 def settings(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,42 +84,84 @@ def with_present_names(flat: Config) -> Config:
 
 
 def evaluated_calibrators(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The calibrators of a metrics.json by name, each as `{class_path, init_args}`."""
-    blocks = (content.get("evaluation") or {}).get("calibrators") or []
-    return dict(zip(content.get("calibrators") or {}, blocks, strict=False))
+    """The calibrators of a metrics.json by present name, each as `{class_path, init_args}` with present arguments."""
+    present = with_present_calibrators(content)
+    blocks = (present.get("evaluation") or {}).get("calibrators") or []
+    return dict(zip(present.get("calibrators") or {}, blocks, strict=False))
 
 
 def with_present_calibrators(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The content of a metrics.json in which a calibrator with former default arguments is named by them.
+    """The content of a metrics.json of any time in which calibrators have present arguments, and names that say them.
 
     A name says how a calibrator differs from the defaults, so a changed default changes the names of earlier results.
     """
-    evaluated = evaluated_calibrators(content).items()
-    renamed = {name: _named_by_former_defaults(name, block) for name, block in evaluated}
-    if all(name == present for name, present in renamed.items()):
+    given = (content.get("evaluation") or {}).get("calibrators") or []
+    blocks = [present_calibrator(block) for block in given]
+    names: Mapping[str, Any] = content.get("calibrators") or {}
+    plain = {
+        name: _named_by_former_defaults(name, block)
+        for name, block in zip(names, blocks, strict=False)
+    }
+    if blocks == given and all(name == present for name, present in plain.items()):
         return content
+    # What is fitted on each label, or corrected to priors, ends in parentheses that say so.
+    renamed = {
+        name: plain[own] + name.removeprefix(own)
+        for own in plain
+        for name in names
+        if name == own or name.removeprefix(own).startswith(("(per label)", "(priors="))
+    }
 
     def present(name: str) -> str:
-        return renamed.get(name, name)
+        found: str = renamed.get(name, name)
+        return found
 
-    fitted = {present(name): parameters for name, parameters in content["calibrators"].items()}
-    rows = [{**row, "calibrator": present(row["calibrator"])} for row in content["rows"]]
-    return {**content, "calibrators": fitted, "rows": rows}
+    return {
+        **content,
+        "evaluation": {**content["evaluation"], "calibrators": blocks},
+        "calibrators": {present(name): parameters for name, parameters in names.items()},
+        "rows": [
+            {**row, "calibrator": present(row["calibrator"])} for row in content.get("rows") or ()
+        ],
+    }
+
+
+def present_calibrator(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A spelled-out block `{class_path, init_args}` of any time with the arguments that its class has today.
+
+    What was written before calibrators had `shrinkage` is of their published forms.
+    """
+    arguments = block.get("init_args") or {}
+    if not block["class_path"].startswith("calibench.") or "shrinkage" in arguments:
+        return block
+    rest = {name: value for name, value in arguments.items() if name != "mixture"}
+    path = _WITH_MIXTURE if arguments.get("mixture") else block["class_path"]
+    return {"class_path": path, "init_args": {**rest, "shrinkage": False}}
 
 
 def former_defaults(block: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a calibrator's block that were its defaults in earlier results; empty if they are others."""
-    former = _FORMER_DEFAULTS.get(block["class_path"].rpartition(".")[2], {})
+    """The arguments of a calibrator's block that were its defaults in earlier results and are so no longer."""
     arguments = block.get("init_args") or {}
-    return former if all(arguments.get(key) == value for key, value in former.items()) else {}
+    applicable = (block["class_path"].rpartition(".")[2], "")
+    return {
+        key: value
+        for name in applicable
+        for key, value in _FORMER_DEFAULTS.get(name, {}).items()
+        if _FORMER_DEFAULTS[name].items() <= arguments.items()
+    }
 
 
 def _named_by_former_defaults(name: str, block: Mapping[str, Any]) -> str:
+    name = name.replace("TemperatureScaling(mixture=True", "TemperatureWithMixture(", 1)
     said = (f"{key}={value}" for key, value in former_defaults(block).items())
-    missing = ", ".join(text for text in said if text not in name)
-    if not missing:
-        return name
-    return f"{name[:-1]}, {missing})" if name.endswith(")") else f"{name}({missing})"
+    return with_arguments(name, [text for text in said if text not in name])
+
+
+def with_arguments(name: str, more: Sequence[str]) -> str:
+    """A calibrator's name with more arguments that are not its defaults, such as `shrinkage=False`."""
+    begun, _, arguments = name.removesuffix(")").partition("(")
+    every = [*filter(None, [arguments]), *more]
+    return f"{begun}({', '.join(every)})" if every else name
 
 
 def _without_idle_tail_seed(flat: Config) -> Config:

@@ -116,6 +116,13 @@ def metrics_of_set(numbers: Iterable[Number], split: str) -> list[str]:
 
 
 def initials(name: str) -> str:
-    """Initials of a class name, if there are several: `AdaptiveTemperatureScaling(n_bins=5)` -> `ATS(n_bins=5)`."""
+    """Initials of a class name, if there are several: `AdaptiveTemperatureScaling(n_bins=5)` -> `ATS(n_bins=5)`.
+
+    A published form has a 0: `TemperatureScaling(shrinkage=False)` -> `TS0`.
+    """
+    without = re.sub(r"(, )?shrinkage=False", "", name)
+    if without != name:
+        own, *arguments = without.replace("()", "").split("(", 1)
+        return "(".join([f"{initials(own)}0", *arguments])
     capitals = "".join(re.findall(r"\([^)]*\)|[A-Z]|#\d+", name))
     return capitals if len(capitals) > 1 else name

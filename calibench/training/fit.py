@@ -31,6 +31,7 @@ from calibench.runs import (
     Run,
     read_json,
     settings,
+    with_present_calibrators,
     write_json,
 )
 from calibench.runs.digests import files_of
@@ -274,7 +275,7 @@ def _write_metrics(
         "evaluation": evaluation,
         "fingerprint": test["fingerprint"],
         "class_counts": test["class_counts"],
-        "caveats": test["caveats"],
+        "caveats": [*test["caveats"], *evaluated.remarks],
         "posterior": test.get("posterior"),
         "fast_dev_run": fast,
         "unavailable": evaluated.unavailable,
@@ -313,7 +314,7 @@ def _missing(
     """The settings of the new evaluation, the unavailable sets and `fast_dev_run`; None if metrics.json has all."""
     asked = experiment.evaluation_settings
     try:
-        before = read_json(run.folder / "metrics.json")
+        before = with_present_calibrators(read_json(run.folder / "metrics.json"))
         earlier = spelled_out(before["evaluation"])
         wanted = united(earlier, asked)
         return (
@@ -358,7 +359,7 @@ def _in_turn(run: Run, patient: bool) -> Iterator[Claim]:
 def _show(run: Run, console: Terminal | None, what: str) -> None:
     if console is None:
         return
-    content = read_json(run.folder / "metrics.json")
+    content = with_present_calibrators(read_json(run.folder / "metrics.json"))
     add_described(content.get("metrics") or {})
     show(
         table_of(content),

@@ -14,7 +14,7 @@ import torch
 
 from calibench.analyses.posthoc import cells, command
 from calibench.analyses.posthoc.cells import CalibratorFit
-from calibench.analyses.posthoc.results import ResultsFile
+from calibench.analyses.posthoc.results import Results, ResultsFile
 from calibench.analyses.posthoc.sources import sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, summarised
 from calibench.calibrators import HistogramBinning, TemperatureScaling
@@ -203,7 +203,7 @@ def test_calibrators_with_arguments_and_metrics_beyond_the_panel(
     folder, given = write_files(tmp_path), tmp_path / "calibrators.yaml"
     given.write_text(
         "- HistogramBinning\n- class_path: HistogramBinning\n  init_args: {n_bins: 7}\n"
-        "- {class_path: TemperatureScaling, init_args: {mixture: true}}\n"
+        "- {class_path: TemperatureScaling, init_args: {shrinkage: false}}\n"
     )
     out = tmp_path / "out"
     options = [
@@ -221,7 +221,7 @@ def test_calibrators_with_arguments_and_metrics_beyond_the_panel(
     with (out / "results.csv").open() as file:
         rows = {row["calibrator"]: row for row in csv.DictReader(file)}
     assert set(rows) == {
-        RAW, TS, "HistogramBinning", "HistogramBinning(n_bins=7)", "TemperatureScaling(mixture=True)",
+        RAW, TS, "HistogramBinning", "HistogramBinning(n_bins=7)", "TemperatureScaling(shrinkage=False)",
     }  # fmt: skip
     sets = {
         split: Predictions.load(folder / "pairs" / "net" / f"{split}.npz")
@@ -434,3 +434,13 @@ def test_learning_curves_of_any_metric_are_drawn_from_results(
     }.items():
         assert main([*command, *more]) == 2
         assert problem in capsys.readouterr().err
+
+
+def test_rows_of_before_shrinkage_are_of_published_forms(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    head = "dataset,model,seed,digest,size,repeat,calibrator,version,nll"
+    path.write_text(
+        f"{head}\nd,m,1,x,0,0,raw,0.1.0,1\nd,m,1,x,0,0,HistogramBinning(n_bins=7),0.1.0,2\n"
+    )
+    names = [row["calibrator"] for row in Results(path, ("nll",)).rows.values()]
+    assert names == ["raw", "HistogramBinning(n_bins=7, shrinkage=False)"]

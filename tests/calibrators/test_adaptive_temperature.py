@@ -31,7 +31,7 @@ def test_temperatures_are_the_oracles(
     ph10: dict[str, Tensor], numbers: dict[str, Any], n_bins: int
 ) -> None:
     logits, target = ph10["val_logits"].double(), ph10["val_target"]
-    model = AdaptiveTemperatureScaling(n_bins=n_bins, **FORMER).fit(logits, target)
+    model = AdaptiveTemperatureScaling(n_bins=n_bins, **FORMER, shrinkage=False).fit(logits, target)
     expected = numbers["ats"][str(n_bins)]
     assert model.edges.tolist() == pytest.approx(expected["edges"], abs=1e-12)
     assert model.temperatures.tolist() == pytest.approx(expected["T"], abs=1e-9)
@@ -41,16 +41,18 @@ def test_temperatures_are_the_oracles(
 def test_the_best_round_is_kept(ph10: dict[str, Tensor], numbers: dict[str, Any]) -> None:
     logits, target = ph10["val_logits"], ph10["val_target"]
     best = numbers["ats"]["15"]["best_round"]
-    full = AdaptiveTemperatureScaling(**FORMER).fit(logits, target)
-    until = AdaptiveTemperatureScaling(rounds=best, **FORMER).fit(logits, target)
-    before = AdaptiveTemperatureScaling(rounds=best - 1, **FORMER).fit(logits, target)
+    full = AdaptiveTemperatureScaling(**FORMER, shrinkage=False).fit(logits, target)
+    until = AdaptiveTemperatureScaling(rounds=best, **FORMER, shrinkage=False).fit(logits, target)
+    before = AdaptiveTemperatureScaling(rounds=best - 1, **FORMER, shrinkage=False).fit(
+        logits, target
+    )
     assert torch.equal(until.temperatures, full.temperatures)
     assert not torch.equal(before.temperatures, full.temperatures)
 
 
 def test_no_round_is_the_initial_temperature() -> None:
     logits, target = drawn(200, 4, 2.0)
-    model = AdaptiveTemperatureScaling(rounds=0).fit(logits, target)
+    model = AdaptiveTemperatureScaling(rounds=0, shrinkage=False).fit(logits, target)
     torch.testing.assert_close(model(logits), (logits / 1.5).softmax(1))
 
 
@@ -73,7 +75,7 @@ def test_default_is_the_rule_by_hand(ph10: dict[str, Tensor]) -> None:
             best, smallest = found.copy(), error
         gap = np.array([(now - hit)[bins == b].mean() for b in range(15)])
         found = np.clip(found + 0.05 * np.clip(gap / 0.1, -1, 1), 0.1, 10)
-    model = AdaptiveTemperatureScaling().fit(ph10["val_logits"], ph10["val_target"])
+    model = AdaptiveTemperatureScaling(shrinkage=False).fit(ph10["val_logits"], ph10["val_target"])
     assert model.temperatures.tolist() == pytest.approx(best.tolist(), abs=1e-9)
 
 
@@ -93,7 +95,10 @@ def test_a_bin_that_is_all_right_does_not_sink(shared: Path) -> None:
             log_prob = model.fit(*fit).log_prob(logits[test])  # noqa: B023
             return nll_loss(log_prob, target[test]).item()  # noqa: B023
 
-        better.append(nll(AdaptiveTemperatureScaling()) < nll(AdaptiveTemperatureScaling(**FORMER)))
+        better.append(
+            nll(AdaptiveTemperatureScaling(shrinkage=False))
+            < nll(AdaptiveTemperatureScaling(**FORMER, shrinkage=False))
+        )
     assert sum(better) >= 10
 
 
@@ -125,7 +130,7 @@ def test_every_rule_lowers_the_error_and_stays_in_bounds(
 ) -> None:
     logits, target = ph10["val_logits"].double(), ph10["val_target"]
     model = AdaptiveTemperatureScaling(
-        rule=rule, min_temperature=0.9, max_temperature=1.6, rounds=60
+        rule=rule, min_temperature=0.9, max_temperature=1.6, rounds=60, shrinkage=False
     ).fit(logits, target)
     assert ece(model(logits), target, 20) < ece(logits.softmax(1), target, 20)
     assert model.temperatures.min() >= 0.9
@@ -134,7 +139,7 @@ def test_every_rule_lowers_the_error_and_stays_in_bounds(
 
 def test_a_new_example_takes_the_temperature_of_its_raw_confidence() -> None:
     logits, target = drawn(500, 4, 2.0)
-    model = AdaptiveTemperatureScaling(n_bins=4).fit(logits, target)
+    model = AdaptiveTemperatureScaling(n_bins=4, shrinkage=False).fit(logits, target)
     bins = torch.bucketize(logits.softmax(1).amax(1), model.edges)
     expected = (logits / model.temperatures[bins].unsqueeze(1)).softmax(1)
     torch.testing.assert_close(model(logits), expected)
@@ -143,7 +148,7 @@ def test_a_new_example_takes_the_temperature_of_its_raw_confidence() -> None:
 
 def test_saturated_confidences_keep_the_initial_temperature() -> None:
     target = torch.arange(5)
-    model = AdaptiveTemperatureScaling().fit(1e4 * torch.eye(5), target)
+    model = AdaptiveTemperatureScaling(shrinkage=False).fit(1e4 * torch.eye(5), target)
     assert model.temperatures.tolist() == [1.5] * 15
 
 
@@ -160,4 +165,4 @@ def test_saturated_confidences_keep_the_initial_temperature() -> None:
 )
 def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        AdaptiveTemperatureScaling(**options)
+        AdaptiveTemperatureScaling(**options, shrinkage=False)

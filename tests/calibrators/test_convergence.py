@@ -31,6 +31,10 @@ from calibench.calibrators.temperature import _increasing_root
 from .conftest import drawn
 from .test_real_logits import load
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::calibench.calibrators.convergence.FewExamplesWarning"
+)
+
 
 def nll(model: torch.nn.Module, logits: Tensor, target: Tensor) -> float:
     return -model.log_prob(logits).gather(1, target.unsqueeze(1)).mean().item()
@@ -48,7 +52,7 @@ def nearly_certain_errors() -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("objective", ["nll", "brier"])
 def test_ensemble_weights_are_the_best_of_a_grid(objective: str) -> None:
     logits, target = nearly_certain_errors()
-    model = EnsembleTemperatureScaling(objective=objective).fit(logits, target)
+    model = EnsembleTemperatureScaling(objective=objective, shrinkage=False).fit(logits, target)
     truth = torch.zeros_like(logits).scatter_(1, target.unsqueeze(1), 1.0)
 
     def score(weights: Tensor) -> float:
@@ -73,9 +77,11 @@ def test_ensemble_of_the_newsgroups(shared: Path) -> None:
         pytest.skip("no real logits")
     logits, target = load(path)
     half = np.random.RandomState(0).permutation(len(target))[: len(target) // 2]
-    model = EnsembleTemperatureScaling(objective="nll").fit(logits[half], target[half])
+    model = EnsembleTemperatureScaling(objective="nll", shrinkage=False).fit(
+        logits[half], target[half]
+    )
     assert nll(model, logits[half], target[half]) == pytest.approx(0.42147, abs=1e-5)
-    alone = TemperatureScaling().fit(logits[half], target[half])
+    alone = TemperatureScaling(shrinkage=False).fit(logits[half], target[half])
     assert nll(alone, logits[half], target[half]) == pytest.approx(0.64336, abs=1e-5)
 
 
@@ -84,7 +90,7 @@ def test_an_ensemble_whose_solver_fails_says_so(monkeypatch: pytest.MonkeyPatch)
         return SimpleNamespace(x=start, success=False)
 
     logits, target = nearly_certain_errors()
-    model = EnsembleTemperatureScaling(objective="nll")
+    model = EnsembleTemperatureScaling(objective="nll", shrinkage=False)
     monkeypatch.setattr(scipy.optimize, "minimize", stuck)
     with pytest.warns(ConvergenceWarning, match="left to gain"):
         model.fit(logits, target)
@@ -101,7 +107,9 @@ def ill_conditioned() -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("variant", list(PENALTIES))
 def test_penalised_maps_reach_their_optimum(variant: str, reg_lambda: float) -> None:
     logits, target = ill_conditioned()
-    model = DirichletCalibration(reg_lambda=reg_lambda, reg_mu=reg_lambda, variant=variant)
+    model = DirichletCalibration(
+        reg_lambda=reg_lambda, reg_mu=reg_lambda, variant=variant, shrinkage=False
+    )
     model.fit(logits, target)
     matrix = torch.cat([model.weight, model.bias.unsqueeze(1)], dim=1)
     features = model._features(logits)
@@ -114,10 +122,10 @@ def test_penalised_maps_reach_their_optimum(variant: str, reg_lambda: float) -> 
 
 def test_matrix_scaling_without_a_penalty_stops_early() -> None:
     logits, target = drawn(60, 8, 1.0)  # separable
-    short, long = (MatrixScaling(max_iter=n).fit(logits, target) for n in (5, 50))
+    short, long = (MatrixScaling(max_iter=n, shrinkage=False).fit(logits, target) for n in (5, 50))
     assert nll(long, logits, target) < nll(short, logits, target) / 2
     with pytest.raises(ValueError, match="`max_iter` must be a positive integer, got 0"):
-        MatrixScaling(max_iter=0)
+        MatrixScaling(max_iter=0, shrinkage=False)
 
 
 def test_the_hessian_is_autograds() -> None:
@@ -166,7 +174,7 @@ def test_factors_of_each_class_lead_to_the_same_optimum_in_fewer_steps(
     monkeypatch.setattr(affine, "full_hessian", counted)
     for largest in (curvature.LARGEST, 0):
         monkeypatch.setattr(curvature, "LARGEST", largest)
-        found.append(nll(DirichletCalibration().fit(logits, target), logits, target))
+        found.append(nll(DirichletCalibration(shrinkage=False).fit(logits, target), logits, target))
     assert found[0] == pytest.approx(found[1], abs=1e-7)
     assert 2 * products[0] < products[1]
 
@@ -191,4 +199,4 @@ def test_a_search_that_cannot_go_on_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         _increasing_root(lambda x: (x - 0.5, 1e6), 1e-4, 100.0)
     monkeypatch.setattr(logistic, "ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match="next step promises"):
-        PlattScaling().fit(*drawn(100, 3, 3.0))
+        PlattScaling(shrinkage=False).fit(*drawn(100, 3, 3.0))

@@ -12,38 +12,83 @@ from calibench.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from calibench.calibrators.cross_validated import candidates
+from calibench.calibrators.cross_validated import candidates, surely_best
 from calibench.calibrators.folds import stratified_folds
 
 from .conftest import drawn
 
 
-def test_it_is_the_candidate_with_the_lowest_nll_on_the_other_folds() -> None:
-    logits, target = drawn(600, 4, 1.5)
-    logits = logits * torch.tensor([1.0, 3.0, 0.5, 2.0])  # which only a scale for each class undoes
+@pytest.mark.parametrize("n", [250, 2000])
+def test_it_is_temperature_scaling_unless_another_is_surely_better(n: int) -> None:
+    logits, target = drawn(n, 4, 1.5)
+    logits = logits * torch.tensor(
+        [1.0, 1.2, 0.85, 1.0]
+    )  # which only a scale for each class undoes
     tried = [MeanReplacement(), TemperatureScaling(), VectorScaling()]
     fold = stratified_folds(target, 3)
-    losses = [-float(logits.log_softmax(1).gather(1, target[:, None]).mean())]
+    losses = [-logits.log_softmax(1).gather(1, target[:, None]).squeeze(1)]
     for calibrator in (MeanReplacement(), TemperatureScaling(), VectorScaling()):
-        total = 0.0
+        of_rows = torch.empty(n, dtype=torch.float64)
         for k in range(3):
+            calibrator.fit(logits[fold != k], target[fold != k])
+            probs = calibrator(logits[fold == k])
+            of_rows[fold == k] = -probs.gather(1, target[fold == k][:, None]).log().squeeze(1)
+        losses.append(of_rows)
+    gain = losses[2] - losses[3]
+    surely = float(gain.mean()) > 2 * float(gain.std()) / n**0.5
+    assert surely == (n == 2000)
+    assert gain.mean() > 0 or n == 250
+    model = CrossValidatedCalibration(calibrators=tried, folds=3).fit(logits, target)
+    assert int(model.chosen) == (3 if surely else 2)
+    alone = type(model.choice)().fit(logits, target)(logits)
+    torch.testing.assert_close(model(logits), alone)
+    assert model.parameters_dict() == {"chosen": float(model.chosen), "uniform_share": 0.0}
+
+
+def test_former_choice_is_the_lowest_nll_with_a_mixture() -> None:
+    """`shrinkage=False`: of the published forms, each mixed, the one of the lowest NLL, whatever its error."""
+    logits, target = drawn(600, 4, 1.5)
+    model = CrossValidatedCalibration(shrinkage=False).fit(logits, target)
+    tried = candidates(4, shrinkage=False)
+    assert not any(one.shrinkage for one in tried)
+    fold = stratified_folds(target, 5)
+    totals = [-float(logits.log_softmax(1).gather(1, target[:, None]).sum())]
+    for calibrator in tried:
+        total = 0.0
+        for k in range(5):
             calibrator.fit(logits[fold != k], target[fold != k])
             share = 1 / (int((fold != k).sum()) + 1)
             probs = (1 - share) * calibrator(logits[fold == k]) + share / 4
             total -= float(probs.gather(1, target[fold == k][:, None]).log().sum())
-        losses.append(total / len(target))
-    model = CrossValidatedCalibration(calibrators=tried, folds=3).fit(logits, target)
-    assert int(model.chosen) == losses.index(min(losses)) == 3
-    assert isinstance(model.choice, VectorScaling)
-    alone = VectorScaling().fit(logits, target)(logits)
+        totals.append(total)
+    assert int(model.chosen) == totals.index(min(totals)) > 0
+    alone = tried[int(model.chosen) - 1].fit(logits, target)(logits)
     torch.testing.assert_close(model(logits), 600 / 601 * alone + 1 / 601 / 4)
-    assert model.parameters_dict() == {"chosen": 3.0}
+    small = CrossValidatedCalibration(shrinkage=False).fit(logits[:19], target[:19])
+    assert small.chosen == 0
+
+
+@pytest.mark.parametrize(
+    ("gains", "best"),
+    [
+        ([0.01, 0.0, -0.01], 1),  # two standard errors are .05
+        ([0.3, 0.0, 0.2], 0),
+        ([-0.3, 0.0, -0.2], 1),
+        ([-torch.inf, 0.0, 0.1], 2),
+    ],
+)
+def test_surely_best_is_the_lowest_beyond_two_standard_errors(
+    gains: list[float], best: int
+) -> None:
+    noise = torch.randn(3, 400, generator=torch.Generator().manual_seed(0))
+    noise = (noise - noise.mean(1, keepdim=True)) * torch.tensor([[0.5], [0.0], [0.5]])
+    assert surely_best(1 - torch.tensor(gains)[:, None] + noise, 1) == best
 
 
 def test_probabilities_that_nothing_improves_stay_as_they_are() -> None:
     logits, target = drawn(300, 4, 1.0)
     model = CrossValidatedCalibration(calibrators=[MeanReplacement()]).fit(logits, target)
-    assert model.parameters_dict() == {"chosen": 0.0}
+    assert model.parameters_dict() == {"chosen": 0.0, "uniform_share": 0.0}
     assert torch.equal(model.log_prob(logits), logits.log_softmax(1))
 
 
@@ -66,9 +111,10 @@ def test_a_choice_made_elsewhere_is_fitted_in_its_place() -> None:
         fitted.fit_choice(8, logits, target)
 
 
-def test_too_few_examples_for_folds_stay_as_they_are() -> None:
+def test_too_few_examples_for_folds_get_a_temperature() -> None:
     logits, target = drawn(19, 4, 3.0)
-    assert CrossValidatedCalibration().fit(logits, target).chosen == 0
+    model = CrossValidatedCalibration().fit(logits, target)
+    assert torch.equal(model(logits), TemperatureScaling().fit(logits, target)(logits))
 
 
 def test_a_state_of_another_choice_is_taken_over() -> None:

@@ -41,7 +41,7 @@ def nll(model: LabelShiftCorrection | TemperatureScaling, logits: Tensor, target
 
 def test_bcts_is_the_maximum_of_the_likelihood(ph10: dict[str, Tensor]) -> None:
     logits, target = ph10["val_logits"].double(), ph10["val_target"]
-    model = BiasCorrectedTemperatureScaling().fit(logits, target)
+    model = BiasCorrectedTemperatureScaling(shrinkage=False).fit(logits, target)
 
     def objective(x: Any) -> tuple[float, Any]:
         leaf = torch.tensor(x, requires_grad=True)
@@ -58,10 +58,14 @@ def test_bcts_is_the_maximum_of_the_likelihood(ph10: dict[str, Tensor]) -> None:
 @pytest.mark.parametrize("cure", ["after", "before", "weights"])
 def test_known_priors_cure_a_simulated_shift(cure: Any) -> None:
     val, test = of_priors(8000, VAL, 0), of_priors(8000, TEST, 1)
-    plain = TemperatureScaling().fit(*val)
+    plain = TemperatureScaling(shrinkage=False).fit(*val)
     # What is exact after a correction is a temperature; with the weights alone it takes biases too.
-    inner = BiasCorrectedTemperatureScaling() if cure != "after" else TemperatureScaling()
-    cured = LabelShiftCorrection(inner, priors=TEST, cure=cure).fit(*val)
+    inner = (
+        BiasCorrectedTemperatureScaling(shrinkage=False)
+        if cure != "after"
+        else TemperatureScaling(shrinkage=False)
+    )
+    cured = LabelShiftCorrection(inner, priors=TEST, cure=cure, shrinkage=False).fit(*val)
     oracle = nll_loss(
         (test[0] / 1.7 + (torch.tensor(TEST) / torch.tensor(VAL)).log()).log_softmax(1), test[1]
     ).item()
@@ -72,11 +76,11 @@ def test_known_priors_cure_a_simulated_shift(cure: Any) -> None:
 @pytest.mark.parametrize("test_priors", [TEST, VAL, [0.25] * 4, [0.02, 0.03, 0.05, 0.9]])
 def test_em_finds_the_priors_of_simulated_shifts(test_priors: list[float]) -> None:
     val, test = of_priors(8000, VAL, 0), of_priors(8000, test_priors, 1)
-    model = LabelShiftCorrection().fit(*val)
+    model = LabelShiftCorrection(shrinkage=False).fit(*val)
     assert torch.equal(model.test_priors, model.source_priors)
     model.adapt(test[0])
     assert model.test_priors.tolist() == pytest.approx(test_priors, abs=0.02)
-    known = LabelShiftCorrection(priors=test_priors).fit(*val)
+    known = LabelShiftCorrection(priors=test_priors, shrinkage=False).fit(*val)
     assert nll(model, *test) == pytest.approx(nll(known, *test), abs=0.005)
 
 
@@ -102,16 +106,18 @@ def test_em_is_the_maximum_of_the_likelihood() -> None:
 def test_same_priors_change_nothing() -> None:
     val = of_priors(500, VAL, 0)
     counts = (val[1].bincount() / 500).tolist()
-    plain = VectorScaling().fit(*val)(val[0])
+    plain = VectorScaling(shrinkage=False).fit(*val)(val[0])
     for cure in ("after", "before", "weights"):
-        model = LabelShiftCorrection(VectorScaling(), priors=counts, cure=cure).fit(*val)
+        model = LabelShiftCorrection(
+            VectorScaling(shrinkage=False), priors=counts, cure=cure, shrinkage=False
+        ).fit(*val)
         torch.testing.assert_close(model(val[0]), plain, atol=1e-6, rtol=1e-5)
 
 
 def test_state_is_kept() -> None:
     val = of_priors(500, VAL, 0)
-    model = LabelShiftCorrection().fit(*val).adapt(of_priors(300, TEST, 1)[0])
-    loaded = LabelShiftCorrection()
+    model = LabelShiftCorrection(shrinkage=False).fit(*val).adapt(of_priors(300, TEST, 1)[0])
+    loaded = LabelShiftCorrection(shrinkage=False)
     assert not loaded.fitted
     loaded.load_state_dict(model.state_dict())
     assert loaded.fitted
@@ -127,22 +133,24 @@ def test_state_is_kept() -> None:
 def test_mistakes_are_named() -> None:
     val = of_priors(500, VAL, 0)
     with pytest.raises(ValueError, match=r"sum 1, got the sum 0\.9"):
-        LabelShiftCorrection(priors=[0.5, 0.4])
+        LabelShiftCorrection(priors=[0.5, 0.4], shrinkage=False)
     with pytest.raises(ValueError, match="`cure` must be one of 'after', 'before', 'weights'"):
-        LabelShiftCorrection(priors=TEST, cure="during")  # type: ignore[arg-type]
+        LabelShiftCorrection(priors=TEST, cure="during", shrinkage=False)  # type: ignore[arg-type]
     with pytest.raises(
         ValueError, match="`cure='weights'` weights by `priors`, which are not given"
     ):
-        LabelShiftCorrection(cure="weights")
+        LabelShiftCorrection(cure="weights", shrinkage=False)
     with pytest.raises(ValueError, match="must hold 4 numbers, one a class, got 2"):
-        LabelShiftCorrection(priors=[0.5, 0.5]).fit(*val)
+        LabelShiftCorrection(priors=[0.5, 0.5], shrinkage=False).fit(*val)
     with pytest.raises(ValueError, match="expect class 3, of which there is no validation example"):
-        LabelShiftCorrection(priors=TEST).fit(val[0], val[1].clamp(max=2))
+        LabelShiftCorrection(priors=TEST, shrinkage=False).fit(val[0], val[1].clamp(max=2))
     with pytest.raises(ValueError, match="`priors` are known"):
-        LabelShiftCorrection(priors=TEST).fit(*val).adapt(val[0])
+        LabelShiftCorrection(priors=TEST, shrinkage=False).fit(*val).adapt(val[0])
     with pytest.raises(ValueError, match="needs positive `priors`"):
-        LabelShiftCorrection(priors=[0.5, 0.5, 0, 0], cure="before").fit(*val)
+        LabelShiftCorrection(priors=[0.5, 0.5, 0, 0], cure="before", shrinkage=False).fit(*val)
     with pytest.raises(RuntimeError, match="has not been fitted"):
-        LabelShiftCorrection().adapt(val[0])
-    bins = LabelShiftCorrection(HistogramBinning(smoothing=1), priors=TEST, cure="weights")
+        LabelShiftCorrection(shrinkage=False).adapt(val[0])
+    bins = LabelShiftCorrection(
+        HistogramBinning(smoothing=1, shrinkage=False), priors=TEST, cure="weights", shrinkage=False
+    )
     assert bins.fit(*val)(val[0]).mean(0)[3] > 2 * VAL[3]  # weights move every class's frequencies

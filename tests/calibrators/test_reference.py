@@ -44,20 +44,20 @@ def equal(found: Tensor, expected: Tensor, tolerance: float) -> None:
 
 
 def test_ensemble_is_mix_n_matchs(ph10: dict[str, Tensor], numbers: dict[str, Any]) -> None:
-    model = EnsembleTemperatureScaling().fit(ph10["val_logits"], ph10["val_target"])
+    model = EnsembleTemperatureScaling(shrinkage=False).fit(ph10["val_logits"], ph10["val_target"])
     assert model.temperature.item() == pytest.approx(numbers["ets"]["temperature"], rel=1e-6)
     assert model.weights.tolist() == pytest.approx(numbers["ets"]["weights"], abs=5e-5)
     equal(model(ph10["test_logits"].double()), ph10["mnm_ets_test_probs"], 2e-6)
-    by_nll = EnsembleTemperatureScaling(objective="nll")
+    by_nll = EnsembleTemperatureScaling(objective="nll", shrinkage=False)
     by_nll.fit(ph10["val_logits"], ph10["val_target"])
     assert by_nll.weights.tolist() == pytest.approx(numbers["ets"]["weights_ce"], abs=1e-6)
 
 
 def test_isotonic_is_mix_n_matchs_before_its_normalisation(ph10: dict[str, Tensor]) -> None:
     test = ph10["test_logits"]
-    irm = IRM().fit(ph10["val_logits"], ph10["val_target"])
+    irm = IRM(shrinkage=False).fit(ph10["val_logits"], ph10["val_target"])
     equal(irm.unnormalised(test), ph10["mnm_irm_test"], 1e-12)
-    rest = IsotonicCalibration().fit(ph10["val_logits"], ph10["val_target"])
+    rest = IsotonicCalibration(shrinkage=False).fit(ph10["val_logits"], ph10["val_target"])
     slope = 1e-9 * test.double().softmax(1)
     equal(rest.classwise(test) + slope, ph10["mnm_irova_test"], 1e-12)
 
@@ -68,7 +68,7 @@ def test_isotonic_top_label_is_scikit_learns(
     logits, test = ph10["val_logits"].double(), ph10["test_logits"].double()
     confidence = logits.softmax(1).amax(1)
     right = logits.argmax(1) == ph10["val_target"]
-    model = IsotonicTopLabel().fit(logits, ph10["val_target"])
+    model = IsotonicTopLabel(shrinkage=False).fit(logits, ph10["val_target"])
     theirs = IsotonicRegression(out_of_bounds="clip").fit(
         confidence.numpy(), right.double().numpy()
     )
@@ -94,12 +94,12 @@ def test_histogram_of_the_top_label(
     top_label: TopLabelData, ph10: dict[str, Tensor], mode: Any, name: str
 ) -> None:
     logits, target, test = top_label
-    model = HistogramBinning(mode=mode).fit(logits, target)
+    model = HistogramBinning(mode=mode, shrinkage=False).fit(logits, target)
     equal(model.classwise(test)[:, 0], ph10[name], 1e-12)
 
 
 def test_histogram_one_against_rest(ph10: dict[str, Tensor]) -> None:
-    model = HistogramBinning().fit(ph10["val_logits"], ph10["val_target"])
+    model = HistogramBinning(shrinkage=False).fit(ph10["val_logits"], ph10["val_target"])
     equal(model.classwise(ph10["test_logits"]), ph10["nncal_hb15_1vK_test_unnormalised"], 1e-12)
 
 
@@ -109,10 +109,10 @@ def test_sigmoids_are_the_public_packages(
     # They stop scikit-learn's L-BFGS at its default tolerance: equal to 1e-4, ours being the
     # optimum.
     logits, target, test = top_label
-    platt = PlattScaling(smooth_targets=False).fit(logits, target)
+    platt = PlattScaling(smooth_targets=False, shrinkage=False).fit(logits, target)
     equal(platt.classwise(test)[:, 0].exp(), ph10["vc_PlattTopCalibrator_test_top1"], 1e-4)
     for parameters, (a, b, _) in numbers["beta"].items():
-        model = BetaCalibration(parameters=parameters).fit(logits, target)
+        model = BetaCalibration(parameters=parameters, shrinkage=False).fit(logits, target)
         equal(model.classwise(test)[:, 0].exp(), ph10[f"beta_{parameters}_test_top1"], 1e-4)
         assert [model.a[0].item(), model.b[0].item()] == pytest.approx([a, b], abs=5e-4)
 
@@ -128,14 +128,14 @@ def test_sigmoids_are_the_maximum_likelihood(top_label: TopLabelData, parameters
     theirs = LogisticRegression(
         C=np.inf, solver="newton-cholesky", tol=1e-12, fit_intercept=intercept
     ).fit(columns.numpy(), 1 - target.numpy())
-    model = BetaCalibration(parameters=parameters).fit(logits, target)
+    model = BetaCalibration(parameters=parameters, shrinkage=False).fit(logits, target)
     assert model.a[0].item() == pytest.approx(theirs.coef_[0, 0], rel=1e-6)
     assert model.b[0].item() == pytest.approx(theirs.coef_[0, -1], rel=1e-6)
 
 
 def test_quadratic_scaling_is_the_maximum_likelihood(top_label: TopLabelData) -> None:
     logits, target, test = top_label
-    model = QuadraticScaling().fit(logits, target)
+    model = QuadraticScaling(shrinkage=False).fit(logits, target)
 
     def features(given: Tensor) -> np.ndarray:
         odds = (given[:, 0] - given[:, 1]).clamp(-36, 36)
@@ -163,7 +163,7 @@ def test_platt_targets_are_smoothed(top_label: TopLabelData) -> None:
         return float((np.logaddexp(0, score) - smooth * score).mean())
 
     best = minimize(nll, [1.0, 0.0], method="BFGS", options={"gtol": 1e-9})
-    model = PlattScaling().fit(logits, target)
+    model = PlattScaling(shrinkage=False).fit(logits, target)
     assert [model.a[0].item(), model.c[0].item()] == pytest.approx(best.x.tolist(), rel=1e-5)
 
 
@@ -172,7 +172,9 @@ def test_platt_targets_are_smoothed(top_label: TopLabelData) -> None:
     [("published", "spline_test_top1_correct_interp"), ("reference", "spline_test_top1")],
 )
 def test_spline_is_guptas(ph10: dict[str, Tensor], variant: Any, name: str) -> None:
-    model = SplineCalibration(variant=variant).fit(ph10["val_logits"], ph10["val_target"])
+    model = SplineCalibration(variant=variant, shrinkage=False).fit(
+        ph10["val_logits"], ph10["val_target"]
+    )
     confidence = ph10["test_logits"].double().softmax(1).amax(1)[:500]
     difference = (model.calibrated(confidence) - ph10[name]).abs()
     # Between scores of the calibration set that are close the map is steep, up to 12,600-fold, and carries
@@ -184,19 +186,23 @@ def test_spline_is_guptas(ph10: dict[str, Tensor], variant: Any, name: str) -> N
 
 def test_swapped_weights_give_the_point_before(ph10: dict[str, Tensor]) -> None:
     logits, target = ph10["val_logits"][:300], ph10["val_target"][:300]
-    right = SplineCalibration().fit(logits, target)
-    swapped = SplineCalibration(variant="reference").fit(logits, target)
+    right = SplineCalibration(shrinkage=False).fit(logits, target)
+    swapped = SplineCalibration(variant="reference", shrinkage=False).fit(logits, target)
     assert torch.equal(swapped.calibrated(right.knots)[1:-1], right.values.clamp(0, 1)[:-2])
     torch.testing.assert_close(right.calibrated(right.knots), right.values.clamp(0, 1))
 
 
 AFFINE: dict[str, Calibrator] = {
-    "full_l0": DirichletCalibration(reg_lambda=0.0, reg_mu=None),
-    "full_l2_1e-3": DirichletCalibration(reg_lambda=1e-3, reg_mu=None, variant="reference"),
-    "full_odir_1e-2": DirichletCalibration(reg_lambda=1e-2, reg_mu=1e-2, variant="reference"),
-    "matrix_logit": MatrixScaling(),
-    "temp_logit": TemperatureScaling(),
-    "vector_logit": VectorScaling(),
+    "full_l0": DirichletCalibration(reg_lambda=0.0, reg_mu=None, shrinkage=False),
+    "full_l2_1e-3": DirichletCalibration(
+        reg_lambda=1e-3, reg_mu=None, variant="reference", shrinkage=False
+    ),
+    "full_odir_1e-2": DirichletCalibration(
+        reg_lambda=1e-2, reg_mu=1e-2, variant="reference", shrinkage=False
+    ),
+    "matrix_logit": MatrixScaling(shrinkage=False),
+    "temp_logit": TemperatureScaling(shrinkage=False),
+    "vector_logit": VectorScaling(shrinkage=False),
 }
 
 
@@ -215,7 +221,7 @@ def test_diagonal_dirichlet_is_vector_scaling_of_log_probabilities(
     ph10: dict[str, Tensor], numbers: dict[str, Any]
 ) -> None:
     log_probs = ph10["val_logits"].double().log_softmax(1)
-    model = VectorScaling().fit(log_probs, ph10["val_target"])
+    model = VectorScaling(shrinkage=False).fit(log_probs, ph10["val_target"])
     test = ph10["test_logits"].double().log_softmax(1)
     equal(model(test), ph10["dirichletcal_diag_test"], 1e-7)
 
@@ -225,7 +231,9 @@ def test_published_penalty_is_stationary(
     ph10: dict[str, Tensor], reg_lambda: float, reg_mu: float | None
 ) -> None:
     logits, target = ph10["val_logits"].double(), ph10["val_target"]
-    model = DirichletCalibration(reg_lambda=reg_lambda, reg_mu=reg_mu).fit(logits, target)
+    model = DirichletCalibration(reg_lambda=reg_lambda, reg_mu=reg_mu, shrinkage=False).fit(
+        logits, target
+    )
     weight, bias = model.weight.requires_grad_(), model.bias.requires_grad_()
     scores = logits.log_softmax(1) @ weight.T + bias
     loss = torch.nn.functional.cross_entropy(scores, target)
@@ -240,7 +248,7 @@ def test_published_penalty_is_stationary(
 
 def test_bbq_is_the_authors_code(top_label: TopLabelData, ph10: dict[str, Tensor]) -> None:
     logits, target, test = top_label
-    model = BBQ().fit(logits, target)
+    model = BBQ(shrinkage=False).fit(logits, target)
     equal(model.classwise(test)[:, 0], ph10["bbq_test_top1"], 1e-12)
     # netcal's is another method: equal-width bins and BIC.
     assert (model.classwise(test)[:500, 0] - ph10["netcal_bbq_test_top1"]).abs().max() > 0.05

@@ -16,6 +16,7 @@ from calibench.calibrators import (
     StructuredVectorScaling,
     TemperatureScaling,
 )
+from calibench.calibrators.temperature import TemperatureWithMixture
 
 from .conftest import REFERENCE, drawn
 from .test_real_logits import referenced_halves
@@ -23,10 +24,10 @@ from .test_real_logits import referenced_halves
 pytestmark = pytest.mark.committed
 
 METHODS: dict[str, Calibrator] = {
-    "temp-scaling": TemperatureScaling(),
-    "ts-mix": TemperatureScaling(mixture=True),
-    "SVS": StructuredVectorScaling(),
-    "SMS": StructuredMatrixScaling(),
+    "temp-scaling": TemperatureScaling(shrinkage=False),
+    "ts-mix": TemperatureWithMixture(shrinkage=False),
+    "SVS": StructuredVectorScaling(shrinkage=False),
+    "SMS": StructuredMatrixScaling(shrinkage=False),
 }
 STRUCTURED = {name: METHODS[name] for name in ("SVS", "SMS")}
 
@@ -55,8 +56,8 @@ def test_nll_and_brier_score_of_real_networks(name: str, shared: Path) -> None:
 def test_fit_is_the_minimum_of_the_penalised_likelihood(name: str) -> None:
     (logits, target), k = drawn(300, 4, 2.0), 4
     options = {"lambda_intercept": 0.7, "lambda_diagonal": 1.3, "rho": 0.5, "tau": 0.8}
-    model = type(STRUCTURED[name])(**options).fit(logits, target)
-    features = TemperatureScaling(mixture=True).fit(logits, target).log_prob(logits)
+    model = type(STRUCTURED[name])(**options, shrinkage=False).fit(logits, target)
+    features = TemperatureWithMixture(shrinkage=False).fit(logits, target).log_prob(logits)
     weight = model.weight.clone().requires_grad_()
     bias = model.bias.clone().requires_grad_()
     matrix = weight if weight.ndim == 2 else weight.diag()
@@ -77,15 +78,15 @@ def test_a_strong_penalty_leaves_temperature_scaling(name: str) -> None:
     strong = {"lambda_intercept": 1e6, "lambda_diagonal": 1e6}
     if name == "SMS":
         strong["lambda_off_diagonal"] = 1e6
-    model = type(STRUCTURED[name])(**strong).fit(logits, target)
-    expected = TemperatureScaling(mixture=True).fit(logits, target)(logits)
+    model = type(STRUCTURED[name])(**strong, shrinkage=False).fit(logits, target)
+    expected = TemperatureWithMixture(shrinkage=False).fit(logits, target)(logits)
     torch.testing.assert_close(model(logits), expected, atol=1e-5, rtol=0)
 
 
 def test_mixture_bounds_the_nll_of_a_certain_error() -> None:
     logits = torch.tensor([[1000.0, 0.0], [0.0, 1000.0], [1000.0, 0.0]])
     target = torch.tensor([0, 1, 0])
-    model = TemperatureScaling(mixture=True).fit(logits, target)
+    model = TemperatureWithMixture(shrinkage=False).fit(logits, target)
     assert model.uniform_share.item() == 1 / 4
     wrong = -model.log_prob(logits)[0, 1]
     assert wrong.item() == pytest.approx(np.log(2 * 4), abs=1e-5)  # p = c / K

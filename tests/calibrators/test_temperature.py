@@ -22,7 +22,7 @@ from .conftest import drawn
 
 
 def fitted(logits: Tensor, target: Tensor, **options: Any) -> float:
-    return TemperatureScaling(**options).fit(logits, target).temperature.item()
+    return TemperatureScaling(**options, shrinkage=False).fit(logits, target).temperature.item()
 
 
 def test_nll_is_the_exact_optimum_of_the_oracles(
@@ -130,7 +130,7 @@ def test_brier_is_the_best_of_a_fine_grid(truth: float) -> None:
 
 def test_probabilities_are_softmax_of_scaled_logits() -> None:
     logits, target = drawn(300, 4, 2.0)
-    model = TemperatureScaling().fit(logits, target)
+    model = TemperatureScaling(shrinkage=False).fit(logits, target)
     torch.testing.assert_close(model(logits), (logits / model.temperature).softmax(1))
     assert model.parameters_dict() == {"temperature": model.temperature.item()}
     expected = log_loss(target.numpy(), (logits / model.temperature).softmax(1).numpy())
@@ -155,7 +155,7 @@ def test_huge_logits_are_scaled_to_their_accuracy() -> None:
     # Sure to 1e4 and right three times of four: the optimum is where confidence equals accuracy.
     logits = 1e4 * torch.eye(2).repeat(4, 1)
     target = torch.tensor([0, 1, 0, 1, 0, 1, 1, 0])
-    model = TemperatureScaling().fit(logits, target)
+    model = TemperatureScaling(shrinkage=False).fit(logits, target)
     torch.testing.assert_close(model(logits).amax(1), torch.full((8,), 0.75))
 
 
@@ -163,6 +163,6 @@ def test_wrong_options_are_named() -> None:
     with pytest.raises(
         ValueError, match="`objective` must be one of 'nll', 'ece', 'brier', got 'mse'"
     ):
-        TemperatureScaling(objective="mse")  # type: ignore[arg-type]
+        TemperatureScaling(objective="mse", shrinkage=False)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="`n_bins` must be a positive integer, got 0"):
-        TemperatureScaling(objective="ece", n_bins=0)
+        TemperatureScaling(objective="ece", n_bins=0, shrinkage=False)

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.calibrators import IRM, HistogramBinning, TemperatureScaling, VectorScaling
-from calibench.calibrators.cross_validated import candidates
+from calibench.calibrators import (
+    IRM,
+    HistogramBinning,
+    MeanReplacement,
+    TemperatureScaling,
+    VectorScaling,
+)
+from calibench.calibrators.cross_validated import candidates, surely_best
 from calibench.calibrators.folds import stratified_folds
 from calibench.doctor import choice as of_doctor
 from calibench.doctor.choice import choose
@@ -31,8 +37,7 @@ def test_the_gain_is_that_of_nested_cross_validation_done_by_hand() -> None:
         if which == 0:
             return nll(scores[test].log_softmax(1), target[test])
         model = calibrators[which - 1].fit(scores[train], target[train])
-        share = 1 / (int(train.sum()) + 1)
-        return nll(((1 - share) * model(scores[test]) + share / 4).log(), target[test])
+        return nll(model(scores[test]).log(), target[test])
 
     gains, picks = torch.empty(90, dtype=torch.float64), []
     for outer in range(5):
@@ -41,7 +46,7 @@ def test_the_gain_is_that_of_nested_cross_validation_done_by_hand() -> None:
             torch.cat([scored(c, inside & (fold != j), fold == j) for j in range(5) if j != outer])
             for c in range(3)
         ]
-        picks.append(int(torch.stack(inner).mean(1).argmin()))
+        picks.append(surely_best(torch.stack(inner), 1))
         test = fold == outer
         gains[test] = scored(0, inside, test) - scored(picks[-1], inside, test)
     assert found.gain.value == pytest.approx(float(gains.mean()), rel=1e-9)
@@ -54,9 +59,17 @@ def test_the_gain_is_that_of_nested_cross_validation_done_by_hand() -> None:
     assert float(after.mean()) == pytest.approx(float(held.mean()), rel=1e-9)
 
 
-def test_a_calibrated_model_is_left_as_it_is() -> None:
+def test_a_calibrated_model_gets_a_temperature_near_1() -> None:
     base = examples(200)
-    assert not choose(base.scores, base.target, candidates(4)).helps
+    found = diagnose(base).calibrator
+    assert found is not None
+    assert isinstance(found.choice, TemperatureScaling)
+    assert float(found.choice.temperature) == pytest.approx(1, abs=0.15)
+
+
+def test_a_model_that_every_map_harms_is_left_as_it_is() -> None:
+    base = examples(200)
+    assert not choose(base.scores, base.target, [MeanReplacement()]).helps
 
 
 def test_a_sharpened_model_gets_its_temperature_back() -> None:
@@ -100,7 +113,7 @@ def test_a_model_without_an_error_gets_a_calibrator_that_does_not_rule_one_out()
     found = diagnose(right, calibrators=[TemperatureScaling()]).calibrator
     assert found is not None
     assert float(found.log_prob(base.scores).min()) >= -np.log(4 * 101) - 1e-9
-    alone = TemperatureScaling().fit(base.scores, right.target)
+    alone = TemperatureScaling(shrinkage=False).fit(base.scores, right.target)
     assert float(alone.log_prob(base.scores).min()) < -10
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibench.calibrators import TemperatureScaling
 from calibench.calibrators.folds import stratified_folds
+from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.evaluation.crossfit import recalibrated, refinement_of_examples, variational_terms
 from calibench.evaluation.whole_set import conformal_of_examples, threshold
 from tests.calibrators.test_real_logits import referenced_halves
@@ -56,7 +56,7 @@ def test_no_example_is_recalibrated_by_a_fit_that_saw_it() -> None:
     fold = stratified_folds(target, 4)
     for which in range(4):
         others = fold != which
-        expected = TemperatureScaling(mixture=True).fit(logits[others], target[others])
+        expected = TemperatureWithMixture(shrinkage=False).fit(logits[others], target[others])
         torch.testing.assert_close(found[~others], expected.log_prob(logits[~others]))
 
 

@@ -317,8 +317,9 @@ def test_calibrate_writes_a_table_of_probabilities(tmp_path: Path) -> None:
     assert main(["calibrate", *fit]) == 0
     apply = ["--apply", fitted, "--input", str(tmp_path / "test.npz"), "-o", output]
     assert main(["calibrate", *apply]) == 0
-    temperature = REPORT.calibrators["TemperatureScaling"]["temperature"]
+    temperature, share = REPORT.calibrators["TemperatureScaling"].values()
+    expected = (1 - share) * expit(LOGITS / temperature) + share / 2
     with np.load(output) as file:
-        np.testing.assert_allclose(file["probs"], expit(LOGITS / temperature), atol=1e-6)
+        np.testing.assert_allclose(file["probs"], expected, atol=1e-6)
         assert (file["target"] == TARGET).all()
     assert (Reader()(output).target == SETS["test"].target).all()

@@ -23,7 +23,7 @@ def test_defaults_are_spelled_out() -> None:
     assert given["calibrators"][0]["init_args"] == {
         "objective": "nll",
         "n_bins": 15,
-        "mixture": False,
+        "shrinkage": True,
     }
     assert json.loads(json.dumps(given)) == given  # plain data
     assert given == spelled_out(given) == spelled_out({"calibrators": None})

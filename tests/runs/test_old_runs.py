@@ -31,18 +31,23 @@ def test_its_logits_and_its_place_in_the_leaderboard_are_read(results: Path) -> 
     assert [row.label for row in table.tables[0].rows] == ["CrossEntropyLoss"]
     # What was the default then is none today, and is named.
     columns = {str(column) for column in table.tables[0].columns}
-    assert "ece@AdaptiveTemperatureScaling(initial_temperature=1.0, rule=clamped)" in columns
+    assert (
+        "ece@AdaptiveTemperatureScaling(initial_temperature=1.0, rule=clamped, shrinkage=False)"
+        in columns
+    )
     assert "ece@AdaptiveTemperatureScaling" not in columns
 
 
-OLD_ATS = (
-    "{class_path: AdaptiveTemperatureScaling, init_args: {initial_temperature: 1.0, rule: clamped}}"
-)
+OLD_ATS = "{class_path: AdaptiveTemperatureScaling, init_args: {initial_temperature: 1.0, rule: clamped, shrinkage: false}}"
 
 
 def test_it_is_recognised_as_done_and_its_numbers_stay(results: Path) -> None:
     before = (results / FOLDER / "metrics.json").read_bytes()
-    asked = [*ASKED, "--evaluation.calibrators", f"[{{class_path: TemperatureScaling}}, {OLD_ATS}]"]
+    asked = [
+        *ASKED,
+        "--evaluation.calibrators",
+        f"[{{class_path: TemperatureScaling, init_args: {{shrinkage: false}}}}, {OLD_ATS}]",
+    ]
     outcome, run = fit(configuration_of([*asked, "--trainer.default_root_dir", str(results)]))
     assert (outcome, run.folder) == ("skipped", results / FOLDER)
     assert (results / FOLDER / "metrics.json").read_bytes() == before

@@ -93,7 +93,7 @@ def test_neither_loses_the_others_calibrator(
     monkeypatch.setattr(training, "built", build_slowly)
     training.fit(configuration_of(asked(finished, "HistogramBinning")))
     second.join()
-    of_then = "AdaptiveTemperatureScaling(initial_temperature=1.0, rule=clamped)"  # the old default
+    of_then = "AdaptiveTemperatureScaling(initial_temperature=1.0, rule=clamped, shrinkage=False)"  # the old default
     expected = before - {"AdaptiveTemperatureScaling"} | {of_then}
     assert calibrators(finished) == expected | {"VectorScaling", "HistogramBinning"}
     said = capsys.readouterr().err

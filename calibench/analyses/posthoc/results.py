@@ -10,11 +10,12 @@ from typing import Any
 
 from calibench import __version__
 from calibench.analyses.posthoc.cells import CalibratorFit
-from calibench.runs import CorruptRun, write_atomically
+from calibench.runs import CorruptRun, with_arguments, write_atomically
+from calibench.statistics.number import RAW
 from calibench.tables.csv_text import csv_field, csv_text
 
 IDENTITY = ("dataset", "model", "seed", "digest", "size", "repeat", "calibrator", "version")
-NUMBERS = ("classes", "fitted_on", "tested_on", "fit_seconds", "apply_seconds", "note")
+NUMBERS = ("classes", "fitted_on", "tested_on", "shrinkage", "fit_seconds", "apply_seconds", "note")
 
 Row = dict[str, Any]
 
@@ -63,7 +64,9 @@ class _Appender:
 
     def add(self, cell: CalibratorFit, numbers: Mapping[str, Any]) -> None:
         """Write the row of a cell."""
-        row = {**identity(cell), "classes": cell.source.classes, **numbers}
+        arguments = (cell.block or {}).get("init_args") or {}
+        shrinkage = "" if cell.calibrator == RAW else arguments.get("shrinkage", True)
+        row = {**identity(cell), "classes": cell.source.classes, "shrinkage": shrinkage, **numbers}
         text = {name: csv_field(row.get(name, "")) for name in self._results.columns}
         self._writer.writerow(text)
         self._file.flush()
@@ -84,11 +87,21 @@ def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> list[Row]:
-    """The whole rows of a file; a line that was cut short is left out."""
+    """The whole rows of a file; a line that was cut short is left out.
+
+    Files without a column `shrinkage` are older than it: their calibrators are published forms, and named so.
+    """
     if not path.is_file():
         return []
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         if not set(IDENTITY) <= set(reader.fieldnames or ()):
             raise CorruptRun(f"{path} is no CSV of `calibench posthoc`: its columns are others")
-        return [row for row in reader if None not in row.values() and None not in row]
+        rows = [row for row in reader if None not in row.values() and None not in row]
+        if "shrinkage" in (reader.fieldnames or ()):
+            return rows
+        return [{**row, "calibrator": _published(row["calibrator"])} for row in rows]
+
+
+def _published(calibrator: str) -> str:
+    return calibrator if calibrator == RAW else with_arguments(calibrator, ["shrinkage=False"])

@@ -13,7 +13,13 @@ from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.versions import counted
 from calibench.report.reproduce.lines import Line, Ours
 from calibench.report.reproduce.machines import in_multiples, machine, timed_on
-from calibench.runs import Run, evaluated_calibrators, former_defaults, read_json
+from calibench.runs import (
+    Run,
+    evaluated_calibrators,
+    former_defaults,
+    read_json,
+    with_present_calibrators,
+)
 from calibench.statistics.number import Key, Number
 from calibench.store import results_folder
 from calibench.sweep.plan import runs_of
@@ -134,7 +140,8 @@ def _finished(run: Run) -> Mapping[str, Any]:
         return {}
     costs = run.folder / "environment.json"
     environment = read_json(costs) if costs.is_file() else {}
-    return {**read_json(run.folder / "metrics.json"), "environment": environment}
+    content = with_present_calibrators(read_json(run.folder / "metrics.json"))
+    return {**content, "environment": environment}
 
 
 def _why_unusable(content: Mapping[str, Any], setting: Setting) -> str:
@@ -154,7 +161,7 @@ def _same_calibrator(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
     same_class = short_name(block["class_path"]) == short_name(done["class_path"])
     arguments = done.get("init_args") or {}
     asked = (block.get("init_args") or {}).items()
-    if former_defaults(done) and not former_defaults(block):
+    if not former_defaults(done).items() <= former_defaults(block).items():
         return False
     return same_class and all(arguments.get(key) == value for key, value in asked)
 
