@@ -99,6 +99,28 @@ def test_what_is_said_of_gce_on_cifar100(pages: ModuleType) -> None:
             assert (raw - after).max() < 0.0155
 
 
+def test_a_richer_calibrator_leaves_less_than_the_refinement(pages: ModuleType) -> None:
+    """What the page on refinement says of two sets, and the evidence's of several."""
+
+    def mean(data: str, loss: str, metric: str, calibrator: str) -> float:
+        return float(pages.values(data, loss, metric, calibrator).mean())
+
+    places = (("digits_lt", "CrossEntropyLoss"), ("cifar100", "GenerativeCrossEntropy"))
+    page = (ROOT / "docs" / "concepts" / "refinement.md").read_text()
+    for data, loss in places:
+        left, after = mean(data, loss, "nll_refinement", "raw"), mean(data, loss, "nll", pages.CVC)
+        assert after < left - 0.02
+        assert f"{left:.3f}".removeprefix("0") in page
+        assert f"{after:.3f}".removeprefix("0") in page
+    below = [
+        data
+        for data in pages.sets()
+        if mean(data, pages.BASE, "nll", pages.CVC)
+        < mean(data, pages.BASE, "nll_refinement", "raw")
+    ]
+    assert len(below) >= 5
+
+
 def test_which_of_the_seven_losses_can_be_told_apart(pages: ModuleType) -> None:
     seven = pages.losses("cifar10")
     table = [

@@ -62,8 +62,7 @@ BACKBONES = Family(
         ImportedBackbone="Any network: a class of `torch.nn.Module`, or a function that returns one (this package).",
         MLP="Multi-layer perceptron: linear layers with ReLU on flattened inputs (this package).",
         SmallCNN="Three convolutions with batch normalisation, then global average pooling (this package).",
-        SpeedNet="Whitening convolution and three blocks of two convolutions (Jordan 2024, "
-        '"94% on CIFAR-10 in 3.29 seconds").',
+        SpeedNet="Whitening convolution and three blocks of two convolutions (Jordan 2024, airbench).",
         TimmBackbone="Any image model of timm, by its name (Wightman 2019, timm).",
         TinyImageNetResNet110="ResNet-110 [3, 4, 26, 3] for 64x64 images, 2x2 pooling (Mukhoti et al. 2020).",
         TinyImageNetResNet50="ResNet-50 for 64x64 images: 3x3 stem, 2x2 pooling, 8192 features (Mukhoti et al. 2020).",

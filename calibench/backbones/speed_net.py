@@ -18,7 +18,7 @@ _RIDGE = 5e-4  # added to the variances, so that what hardly varies is not blown
 
 
 class SpeedNet(Backbone):
-    """Whitening convolution and three blocks of two convolutions (Jordan 2024, "94% on CIFAR-10 in 3.29 seconds").
+    """Whitening convolution and three blocks of two convolutions (Jordan 2024, airbench).
 
     A 2x2 convolution whose weights whiten the patches of the training images, and are never trained, is followed by
     blocks of convolution, max-pooling, batch normalisation, GELU, convolution, batch normalisation and GELU, a global

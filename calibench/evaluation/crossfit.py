@@ -1,8 +1,8 @@
 """Cross-fitting: errors that need a fit, as what recalibration takes away.
 
 Each fold of a set is recalibrated by a calibrator that was fitted on the other folds. Refinement is the proper score
-that is left (Berta et al. 2025); the variational error is a lower bound on the L_p error of the whole distribution
-(Berta et al. 2026).
+that a temperature leaves (Berta et al. 2025), of which a richer map may leave less; the variational error is a lower
+bound on the L_p error of the whole distribution (Berta et al. 2026).
 """
 
 from __future__ import annotations

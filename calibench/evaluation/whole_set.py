@@ -78,11 +78,11 @@ def _can_be_crossfitted(scored: Scored) -> bool:
 
 
 class Refinement(WholeSetMetric):
-    """Refinement and calibration part of NLL and Brier score (Berta et al. 2025, "Rethinking early stopping").
+    """Refinement after a temperature, and calibration part, of NLL and Brier score (Berta et al. 2025).
 
-    The refinement is the score after a temperature with a uniform mixture, cross-fitted; the calibration part is the
-    score less it, at most 0 on average for a calibrated model. See `refinement_of_examples`. NaN below two
-    examples.
+    The refinement is the score after a temperature with a uniform mixture, cross-fitted ("Rethinking early stopping");
+    a richer map may leave less. The calibration part is the score less it, at most 0 on average for a calibrated
+    model. See `refinement_of_examples`. NaN below two examples.
 
     Args:
         scores: Of `nll` and `brier`.

@@ -20,6 +20,7 @@ def footer(table: Table) -> list[str]:
     """The notes under a table, then its missing runs, one line each."""
     return [
         *_reading(table),
+        *_refinement(table),
         *_bins(table),
         *_sets(table),
         *_calibrators(table),
@@ -33,6 +34,11 @@ def _reading(table: Table) -> Iterator[str]:
     metric = table.sort.metric
     why = f" ({_PROPER[metric]})" if metric in _PROPER else ""
     yield f"ranked by {table.sort.title}{why}; mean ± standard deviation over seeds"
+
+
+def _refinement(table: Table) -> Iterator[str]:
+    if any(column.metric == "nll_refinement" for column in table.columns):
+        yield "NLL refinement: what a temperature leaves, cross-fitted on the set; a richer calibrator may leave less"
 
 
 def _bins(table: Table) -> Iterator[str]:
