@@ -243,7 +243,7 @@ TABLE = dict(
         {"class_error": rate("class error")},
     ),
     Refinement=Entry(
-        'Refinement and calibration part of NLL and Brier score (Berta et al. 2025, "Rethinking early stopping").',
+        "Refinement after a temperature, and calibration part, of NLL and Brier score (Berta et al. 2025).",
         {
             "nll_refinement": signed("NLL refinement"),
             "nll_calibration": signed("NLL calibration"),
