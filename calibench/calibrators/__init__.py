@@ -79,7 +79,7 @@ CALIBRATORS = Family(
         BiasCorrectedTemperatureScaling="Bias-corrected temperature scaling (BCTS), softmax(z / T + b) (Alexandari et "
         "al. 2020).",
         CentredIsotonicCalibration="Centred isotonic regression of each class against the rest (Oron & Flournoy 2017).",
-        CrossValidatedCalibration="The calibrator with the lowest cross-validated NLL, or none (Stone 1974).",
+        CrossValidatedCalibration="Temperature scaling, or what cross-validation says is surely better (Stone 1974).",
         DirichletCalibration="Dirichlet calibration, softmax(W ln p + b) with ODIR or L2 (Kull et al. 2019).",
         EnsembleTemperatureScaling="Ensemble temperature scaling, w1 softmax(z / T) + w2 softmax(z) + w3 / K (Zhang et "
         "al. 2020).",
