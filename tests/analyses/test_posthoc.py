@@ -14,7 +14,7 @@ import torch
 
 from calibench.analyses.posthoc import cells, command
 from calibench.analyses.posthoc.cells import CalibratorFit
-from calibench.analyses.posthoc.results import Results, ResultsFile
+from calibench.analyses.posthoc.results import ResultsFile
 from calibench.analyses.posthoc.sources import sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, summarised
 from calibench.calibrators import HistogramBinning, TemperatureScaling
@@ -442,5 +442,5 @@ def test_rows_of_before_shrinkage_are_of_published_forms(tmp_path: Path) -> None
     path.write_text(
         f"{head}\nd,m,1,x,0,0,raw,0.1.0,1\nd,m,1,x,0,0,HistogramBinning(n_bins=7),0.1.0,2\n"
     )
-    names = [row["calibrator"] for row in Results(path, ("nll",)).rows.values()]
+    names = [row["calibrator"] for row in ResultsFile(path, ("nll",)).rows.values()]
     assert names == ["raw", "HistogramBinning(n_bins=7, shrinkage=False)"]
