@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -51,6 +52,7 @@ def content_of(read: Results, *, title: str, n_bins: int = 15, processes: int = 
         mark_best(table, examples or no_examples)
     numbered = [(table, row) for table in tables for row in table.rows]
     root = read.folder
+    settings: dict[str, int] = {}  # by their text: runs that differ in their seeds have the same
     rows = _rows(numbered, n_bins, processes)
     left_out = dict.fromkeys(line for row in rows for line in row.pop("problems"))
     return {
@@ -60,10 +62,11 @@ def content_of(read: Results, *, title: str, n_bins: int = 15, processes: int = 
         "calibrators": _calibrators(tables),
         "rows": rows,
         "runs": [
-            _run(number, record, root)
+            _run(number, record, root, settings)
             for number, (_, row) in enumerate(numbered)
             for record in row.records.values()
         ],
+        "settings": [json.loads(text) for text in settings],
         "notes": _notes({table.title: footer(table) for table in tables}),
         "pairs": list(_pairs(tables, examples)),
         "warnings": [
@@ -193,12 +196,13 @@ def _shift(table: Table, row: Row) -> Json:
     }
 
 
-def _run(row: int, record: Record, root: Path) -> Json:
+def _run(row: int, record: Record, root: Path, settings: dict[str, int]) -> Json:
+    text = json.dumps(without_machine(record.settings))
     return {
         "row": row,
         "seed": record.cell.seed,
         "folder": _within(record.folder, root),
-        "settings": without_machine(record.settings),
+        "settings": settings.setdefault(text, len(settings)),
         "environment": without_machine(json_or_nothing(f"{record.folder}/environment.json")),
         "fingerprint": record.fingerprint,
     }

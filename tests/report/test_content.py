@@ -80,7 +80,7 @@ def test_runs_are_named_without_the_machines_paths(content: dict[str, Any], resu
     assert content["warnings"][0].endswith("/seed=1: failed: NaN")
     run = content["runs"][0]
     assert run["folder"].startswith("digits_lt/SmallCNN/CrossEntropyLoss/")
-    assert run["settings"]["trainer.max_epochs"] == 30
+    assert content["settings"][run["settings"]]["trainer.max_epochs"] == 30
     assert run["environment"]["device"] == "cpu"
 
 

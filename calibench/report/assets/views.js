@@ -138,14 +138,17 @@ function drawTradeoff(rows) {
 }
 function drawRuns(rows) {
   const shown = new Set(rows.map((r) => DATA.rows.indexOf(r)));
-  fill("runs", ...DATA.runs.filter((run) => shown.has(run.row)).map((run) => {
+  const runs = DATA.runs.filter((run) => shown.has(run.row));
+  const more = runs.length > MOST_RUNS ? [el("p", { class: "quiet" }, `${runs.length - MOST_RUNS} more runs: filter the table`)] : [];
+  fill("runs", ...runs.slice(0, MOST_RUNS).map((run) => {
     const details = el("details", { class: "run", ontoggle: () => {
       if (!details.open || details.childElementCount > 1) return; // written when first opened
-      details.append(el("h4", {}, "configuration"), el("pre", {}, lines(run.settings)), el("h4", {}, "environment"), el("pre", {}, lines(run.environment)));
+      details.append(el("h4", {}, "configuration"), el("pre", {}, lines(DATA.settings[run.settings])), el("h4", {}, "environment"), el("pre", {}, lines(run.environment)));
     } }, el("summary", {}, run.folder));
     return details;
-  }));
+  }), ...more);
 }
+const MOST_RUNS = 500; // that a browser lists quickly
 const lines = (object) => Object.entries(object).map(([k, v]) => `${k}: ${typeof v === "string" ? v : JSON.stringify(v)}`).join("\n");
 function drawPairs() {
   const section = document.getElementById("pairs-section");

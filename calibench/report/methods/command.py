@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from calibench.ground.output import say
@@ -42,7 +43,12 @@ def run(options: argparse.Namespace) -> int:
         FileNotFoundError: If there is no such folder.
         ValueError: If it holds no finished run.
     """
-    facts = facts_of(read_results(options.results).records)
+    read = read_results(options.results)
+    skipped = [
+        f"skipped {problem.folder}: {problem.reason}" for problem in read.problems if problem.warn
+    ]
+    say(*(f"warning: {line}" for line in [*skipped, *read.warnings]), to=sys.stderr)
+    facts = facts_of(read.records)
     if not facts:
         raise ValueError(f"{options.results} holds no finished run.")
     text = paragraph(facts, options.format)
