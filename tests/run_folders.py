@@ -87,7 +87,7 @@ def write_run(
         "format": 1, "benchmark": benchmark, "backbone": backbone, "loss": loss, "key": key,
         "seed": seed,
         "settings": dict(settings), "fingerprint": "f00d", "caveats": [], "fast_dev_run": False,
-        "unavailable": {}, "calibrators": {"TemperatureScaling": {"temperature": 1.3}},
+        "unavailable": {}, "calibrators": {"TemperatureScaling": {"temperature": 1.3, "uniform_share": 0.01}},
         "rows": [*metric_rows(values or {}, n_bins=n_bins), *set_rows(sets), *rows],
     }  # fmt: skip
     environment = {

@@ -164,7 +164,7 @@ def test_two_suites_that_share_a_run_do_not_undo_each_other(finished: Run, tmp_p
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: path.write_bytes(b"PK"), "test.npz is not a prediction file"),
+        (lambda path: path.write_bytes(b"PK"), "test.npz is damaged or altered"),
         (lambda path: path.unlink(), "its logits of test are gone"),
     ],
 )
