@@ -172,12 +172,15 @@ def test_training_curves_leave_out_empty_fields(tmp_path: Path) -> None:
 
 
 def test_a_calibrator_is_as_the_run_fitted_it_else_fitted_on_validation(tmp_path: Path) -> None:
-    folder = write_run(tmp_path)  # metrics.json holds a temperature of 1.3
+    folder = write_run(
+        tmp_path
+    )  # metrics.json holds a temperature of 1.3 and a uniform share of 0.01
     write_predictions(folder, scale=5.0)
     (record,) = read_results(tmp_path).records
     logits = Predictions.load(folder / "predictions" / "test.npz").logits
     shown = calibrated(record, "test", "TemperatureScaling").confidence
-    assert shown == pytest.approx(torch.from_numpy(logits / 1.3).softmax(1).amax(1).numpy())
+    scaled = torch.from_numpy(logits / 1.3).softmax(1).amax(1).numpy()
+    assert shown == pytest.approx(0.99 * scaled + 0.01 / logits.shape[1])
 
     val = Predictions.load(folder / "predictions" / "val.npz")
     fitted = VectorScaling().fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
@@ -207,11 +210,11 @@ def test_a_restored_calibrator_has_its_arguments() -> None:
     block = {"class_path": "calibench.calibrators.AdaptiveTemperatureScaling"}
     name, parameters = (
         "AdaptiveTemperatureScaling(n_bins=2)",
-        {"edges": [0.5], "temperatures": [1, 2]},
+        {"edges": [0.5], "temperatures": [1, 2], "uniform_share": 0.01},
     )
     content = {
         "calibrators": {name: parameters},
-        "evaluation": {"calibrators": [{**block, "init_args": {"n_bins": 2}}]},
+        "evaluation": {"calibrators": [{**block, "init_args": {"n_bins": 2, "shrinkage": True}}]},
     }
     restored = fitted_from(content, name)
     assert isinstance(restored, AdaptiveTemperatureScaling)

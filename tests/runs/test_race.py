@@ -24,6 +24,7 @@ from calibench.training.callbacks import claim_guard
 from tests.waiting import patience, started
 
 OLD = Path(__file__).parents[1] / "reference" / "run_of_0.1.0"
+PUBLISHED = "TemperatureScaling, init_args: {shrinkage: false}"  # which that run has
 
 
 def arguments(root: Path) -> list[str]:
@@ -55,7 +56,7 @@ def test_a_run_finished_between_the_look_and_the_claim_is_not_trained_again(
 
     monkeypatch.setattr(Run, "claimed", after_the_other)
     monkeypatch.setattr(training, "_train", train_again)
-    outcome, run = training.fit(configuration_of(asked(tmp_path, "TemperatureScaling")))
+    outcome, run = training.fit(configuration_of(asked(tmp_path, PUBLISHED)))
     assert outcome == "skipped"
     assert run.done
     assert not (run.folder / "run.lock").exists()
@@ -94,7 +95,8 @@ def test_neither_loses_the_others_calibrator(
     training.fit(configuration_of(asked(finished, "HistogramBinning")))
     second.join()
     of_then = "AdaptiveTemperatureScaling(initial_temperature=1.0, rule=clamped, shrinkage=False)"  # the old default
-    expected = before - {"AdaptiveTemperatureScaling"} | {of_then}
+    expected = before - {"AdaptiveTemperatureScaling", "TemperatureScaling"} | {of_then}
+    expected |= {"TemperatureScaling(shrinkage=False)"}
     assert calibrators(finished) == expected | {"VectorScaling", "HistogramBinning"}
     said = capsys.readouterr().err
     assert said.startswith(f"calibench: waiting for process {os.getpid()}, which evaluates ")
@@ -114,9 +116,7 @@ def test_a_run_that_is_trained_anew_is_not_waited_for(finished: Path) -> None:
     (run,) = (Run(path.parent) for path in finished.rglob("status.json"))
     arguments = asked(finished, "VectorScaling")
     with run.claimed():
-        assert (
-            training.fit(configuration_of(asked(finished, "TemperatureScaling")))[0] == "skipped"
-        )  # nothing to do
+        assert training.fit(configuration_of(asked(finished, PUBLISHED)))[0] == "skipped"
         with pytest.raises(Busy):
             training.fit(configuration_of([*arguments, "--overwrite", "true"]))
 

@@ -16,12 +16,13 @@ def test_a_value_that_is_not_above_its_floor_at_five_percent_is_marked() -> None
 def test_rows_of_earlier_versions_have_no_verdict() -> None:
     assert Verdict.of({"metric": "ece", "value": 0.1}) is None
     assert Verdict.of({"metric": "ece", "value": None, "floor": None, "p": None}) is None
-    assert Verdict.of({"metric": "ece", "floor": 0.01, "p": 1}) == (0.01, 1.0)
+    assert Verdict.of({"metric": "ece", "floor": 0.01, "p": 1}) == Verdict(0.01, 1.0)
 
 
 def test_over_seeds_the_floor_is_the_mean_and_p_twice_the_median() -> None:
     verdicts = [Verdict(0.01, 0.01), Verdict(0.02, 0.3), Verdict(0.06, 0.04)]
-    assert verdict_over_seeds(verdicts) == pytest.approx((0.03, 0.08))
+    together = verdict_over_seeds(verdicts)
+    assert (together.floor, together.p) == pytest.approx((0.03, 0.08))
     assert verdict_over_seeds(verdicts[:1]) == verdicts[0]
     assert verdict_over_seeds([Verdict(0.01, 0.6), Verdict(0.01, 0.7)]).p == 1
     with pytest.raises(ValueError, match="at least one"):

@@ -204,7 +204,9 @@ def _calibrator(number: Published, setting: Setting, content: Mapping[str, Any])
     name = _BY_STAGE.get(number.stage, "")
     blocks = [block for block in setting.calibrators if short_name(block["class_path"]) == name]
     if number.calibrator_bins:
-        blocks = [{"class_path": name, "init_args": {"n_bins": number.calibrator_bins}}]
+        others = blocks[0].get("init_args") or {} if blocks else {}
+        arguments = {**others, "n_bins": number.calibrator_bins}
+        blocks = [{"class_path": name, "init_args": arguments}]
     evaluated = evaluated_calibrators(content).items() if blocks else ()
     return next((own for own, done in evaluated if _same_calibrator(blocks[0], done)), name)
 

@@ -109,7 +109,10 @@ def test_bins_stage_and_temperature_are_the_papers(tmp_path: Path) -> None:
             "n_bins": 20,
             "value": value,
         }
-        for calibrator, value in (("raw", 0.03), ("AdaptiveTemperatureScaling", 0.04))
+        for calibrator, value in (
+            ("raw", 0.03),
+            ("AdaptiveTemperatureScaling(shrinkage=False)", 0.04),
+        )
     ]
     setting = cell("suites/gce_table4", **GCE)
     write_cell(tmp_path, setting, 1)
@@ -121,7 +124,7 @@ def test_bins_stage_and_temperature_are_the_papers(tmp_path: Path) -> None:
     assert line_of(lines, **THEIRS, stage="post_ats").ours.values == [0.04]
 
     setting = cell("suites/bsce_gra_table2", loss="bsce_gra")
-    by_ece = {"split": "test", "calibrator": "TemperatureScaling(objective=ece)"}
+    by_ece = {"split": "test", "calibrator": "TemperatureScaling(objective=ece, shrinkage=False)"}
     row = {**by_ece, "metric": "ece", "n_bins": 15, "value": 0.005}
     write_cell(tmp_path, setting, 42, rows=[row], values={"ece@TemperatureScaling": 0.9})
     line = line_of(
@@ -136,7 +139,8 @@ def test_bins_stage_and_temperature_are_the_papers(tmp_path: Path) -> None:
 
 def test_the_bins_of_a_calibrator_and_the_papers_names_of_sets(tmp_path: Path) -> None:
     setting = cell("suites/gce_table10", loss="brier")
-    bins = {f"AdaptiveTemperatureScaling(n_bins={n})": n for n in (5, 10, 20, 25)}
+    bins = {f"AdaptiveTemperatureScaling(n_bins={n}, shrinkage=False)": n for n in (5, 10, 20, 25)}
+    bins["AdaptiveTemperatureScaling(shrinkage=False)"] = 15
     rows = [
         {"split": "test", "calibrator": name, "metric": "ece_20", "n_bins": 20, "value": n / 1000}
         for name, n in bins.items()
