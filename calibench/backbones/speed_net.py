@@ -1,4 +1,4 @@
-"""A convolutional network that trains to 92 to 94 % on CIFAR-10 in ten epochs."""
+"""A convolutional network that trains on CIFAR-10 in minutes of a CPU core."""
 
 from __future__ import annotations
 
