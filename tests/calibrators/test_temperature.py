@@ -166,3 +166,10 @@ def test_wrong_options_are_named() -> None:
         TemperatureScaling(objective="mse", shrinkage=False)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="`n_bins` must be a positive integer, got 0"):
         TemperatureScaling(objective="ece", n_bins=0, shrinkage=False)
+
+
+def test_probabilities_are_refused_where_logits_are_meant(ph10: dict[str, Tensor]) -> None:
+    logits, target = ph10["val_logits"], ph10["val_target"]
+    with pytest.raises(ValueError, match=r"`logits` must be logits, got probabilities: .* \(give"):
+        TemperatureScaling().fit(logits.softmax(1), target)
+    TemperatureScaling().fit(logits.log_softmax(1), target)
