@@ -36,7 +36,7 @@ Floats = npt.NDArray[np.float64]
 
 MEANS = ("error", "nll", "brier")
 RESAMPLED = (*MEANS, *dict.fromkeys(name for name, _, _ in errors([1])))
-_IN_CACHE = 1 << 16  # counts at a time, so that their running sums stay in the cache
+_IN_CACHE = 1 << 16  # counts at a time, so that they stay in the cache
 _FEWEST = 16  # resamples at a time, of many examples
 _CELLS_CHUNK = 128  # of what cells hold, which bounds its memory
 
