@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from calibench.ground.lazily import lazy
+from calibench.ground.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from calibench import (
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from calibench.evaluation.loading import load
     from calibench.plots.in_python import reliability
 
-__version__ = "0.1.0"
 __all__ = [
     "CalibratedClassifier",
     "as_estimator",

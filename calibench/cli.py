@@ -9,12 +9,12 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from calibench import __version__
 from calibench.config import Config, configuration
 from calibench.config.command_line import read_arguments
 from calibench.ground.errors import ExpectedFailure, UsageError, near_matches
 from calibench.ground.output import loading, say
 from calibench.ground.verb import VerbParser
+from calibench.ground.version import __version__
 from calibench.ground.wrapping import wrapped
 from calibench.training.keys import KEYS_HELP
 

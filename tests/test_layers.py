@@ -92,8 +92,9 @@ def test_imports_point_down() -> None:
         f"{sorted(files)} import {name}"
         for room, names in rooms().items()
         for name, files in names.items()
-        if name.startswith("calibench.") and (there := name.split(".")[1]) in at
-        if there != room and not at[there] < at[room]
+        if name.startswith("calibench.") and (there := name.split(".")[1]) != room
+        if there not in at
+        or not at[there] < at[room]  # the package's own names are a facade of all rooms
     ]
     assert not up, "\n".join(up)
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from calibench import __version__
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.output import loading, say
+from calibench.ground.version import __version__
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions, run_folders
 from calibench.store import (

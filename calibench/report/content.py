@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calibench import __version__
 from calibench.ground.bar import with_progress
 from calibench.ground.output import without_machine
 from calibench.ground.processes import Mapped, prepared, workers
+from calibench.ground.version import __version__
 from calibench.leaderboard.best_on_validation import answer_of
 from calibench.leaderboard.bold import mark_best, no_examples
 from calibench.leaderboard.columns import ANY, COSTS, FAR, NEAR, Column

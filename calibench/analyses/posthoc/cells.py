@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench import __version__
 from calibench.analyses.posthoc.sources import ModelPredictions, load
 from calibench.calibrators import Calibrator
 from calibench.calibrators.base import ConvergenceWarning
@@ -24,6 +23,7 @@ from calibench.evaluation.further_metrics import LabelledSet, further_numbers, i
 from calibench.evaluation.scoring import values
 from calibench.evaluation.settings import calibrator_of
 from calibench.ground.family import load_plugins
+from calibench.ground.version import __version__
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions, with_arguments, write_atomically
 from calibench.statistics.number import RAW
