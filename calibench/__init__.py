@@ -6,38 +6,20 @@ from calibench.ground.lazily import lazy
 from calibench.ground.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from calibench import (
-        backbones,
-        calibrators,
-        data,
-        doctor,
-        leaderboard,
-        losses,
-        metrics,
-        statistics,
-        store,
-    )
-    from calibench.calibrators import as_estimator
-    from calibench.calibrators.estimator import CalibratedClassifier
-    from calibench.evaluation.in_python import evaluate
-    from calibench.evaluation.loading import load
-    from calibench.plots.in_python import reliability
+    from calibench import backbones as backbones
+    from calibench import calibrators as calibrators
+    from calibench import data as data
+    from calibench import doctor as doctor
+    from calibench import leaderboard as leaderboard
+    from calibench import losses as losses
+    from calibench import metrics as metrics
+    from calibench import statistics as statistics
+    from calibench import store as store
+    from calibench.calibrators import as_estimator as as_estimator
+    from calibench.calibrators.estimator import CalibratedClassifier as CalibratedClassifier
+    from calibench.evaluation.in_python import evaluate as evaluate
+    from calibench.evaluation.loading import load as load
+    from calibench.plots.in_python import reliability as reliability
 
-__all__ = [
-    "CalibratedClassifier",
-    "as_estimator",
-    "backbones",
-    "calibrators",
-    "data",
-    "doctor",
-    "evaluate",
-    "leaderboard",
-    "load",
-    "losses",
-    "metrics",
-    "reliability",
-    "statistics",
-    "store",
-]
 
 lazy(__name__)

@@ -6,42 +6,24 @@ from calibench.ground.family import Family
 from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
-    from calibench.backbones.base import Backbone
-    from calibench.backbones.densenet import CIFARDenseNet121, DenseNet121
-    from calibench.backbones.imported import ImportedBackbone
-    from calibench.backbones.pretrained import HuggingFaceBackbone, TimmBackbone
-    from calibench.backbones.resnet import (
-        CIFARResNet8,
-        CIFARResNet20,
-        CIFARResNet50,
-        CIFARResNet110,
-        TinyImageNetResNet50,
-        TinyImageNetResNet110,
-        WideResNet26x10,
-    )
-    from calibench.backbones.small import MLP, SmallCNN
-    from calibench.backbones.speed_net import SpeedNet
-    from calibench.backbones.text_cnn import GlobalPoolingCNN
+    from calibench.backbones.base import Backbone as Backbone
+    from calibench.backbones.densenet import CIFARDenseNet121 as CIFARDenseNet121
+    from calibench.backbones.densenet import DenseNet121 as DenseNet121
+    from calibench.backbones.imported import ImportedBackbone as ImportedBackbone
+    from calibench.backbones.pretrained import HuggingFaceBackbone as HuggingFaceBackbone
+    from calibench.backbones.pretrained import TimmBackbone as TimmBackbone
+    from calibench.backbones.resnet import CIFARResNet8 as CIFARResNet8
+    from calibench.backbones.resnet import CIFARResNet20 as CIFARResNet20
+    from calibench.backbones.resnet import CIFARResNet50 as CIFARResNet50
+    from calibench.backbones.resnet import CIFARResNet110 as CIFARResNet110
+    from calibench.backbones.resnet import TinyImageNetResNet50 as TinyImageNetResNet50
+    from calibench.backbones.resnet import TinyImageNetResNet110 as TinyImageNetResNet110
+    from calibench.backbones.resnet import WideResNet26x10 as WideResNet26x10
+    from calibench.backbones.small import MLP as MLP
+    from calibench.backbones.small import SmallCNN as SmallCNN
+    from calibench.backbones.speed_net import SpeedNet as SpeedNet
+    from calibench.backbones.text_cnn import GlobalPoolingCNN as GlobalPoolingCNN
 
-__all__ = [
-    "MLP",
-    "Backbone",
-    "CIFARDenseNet121",
-    "CIFARResNet8",
-    "CIFARResNet20",
-    "CIFARResNet50",
-    "CIFARResNet110",
-    "DenseNet121",
-    "GlobalPoolingCNN",
-    "HuggingFaceBackbone",
-    "ImportedBackbone",
-    "SmallCNN",
-    "SpeedNet",
-    "TimmBackbone",
-    "TinyImageNetResNet50",
-    "TinyImageNetResNet110",
-    "WideResNet26x10",
-]
 
 # What each is, and where it is from: the first line of its docstring.
 BACKBONES = Family(

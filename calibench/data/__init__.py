@@ -7,11 +7,17 @@ from calibench.ground.family import Family
 from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
-    from calibench.data.base import ClassificationDataModule
-    from calibench.data.batch import Batch, EvaluationSet, Examples, Posterior, Splits
-    from calibench.data.resident import ResidentLoader, ShuffledLoader, run_seed
-    from calibench.data.source import DataError
-    from calibench.data.text.base import TextDataModule
+    from calibench.data.base import ClassificationDataModule as ClassificationDataModule
+    from calibench.data.batch import Batch as Batch
+    from calibench.data.batch import EvaluationSet as EvaluationSet
+    from calibench.data.batch import Examples as Examples
+    from calibench.data.batch import Posterior as Posterior
+    from calibench.data.batch import Splits as Splits
+    from calibench.data.resident import ResidentLoader as ResidentLoader
+    from calibench.data.resident import ShuffledLoader as ShuffledLoader
+    from calibench.data.resident import run_seed as run_seed
+    from calibench.data.source import DataError as DataError
+    from calibench.data.text.base import TextDataModule as TextDataModule
 
     def __getattr__(name: str) -> Any:
         """A data module by its name."""
@@ -26,19 +32,5 @@ DATA_MODULES = Family(
     {name: f"calibench.data.{entry['module']}" for name, entry in _MODULES.items()},
 )
 
-__all__ = [
-    "Batch",
-    "ClassificationDataModule",
-    "DataError",
-    "EvaluationSet",
-    "Examples",
-    "Posterior",
-    "ResidentLoader",
-    "ShuffledLoader",
-    "Splits",
-    "TextDataModule",
-    "run_seed",
-    *_MODULES,
-]
 
 lazy(__name__, DATA_MODULES.modules)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
-    from calibench.doctor.diagnosis import Diagnosis, diagnose
-    from calibench.doctor.examples import Examples, LabelledExamples
-    from calibench.doctor.in_python import examine
+    from calibench.doctor.diagnosis import Diagnosis as Diagnosis
+    from calibench.doctor.diagnosis import diagnose as diagnose
+    from calibench.doctor.examples import Examples as Examples
+    from calibench.doctor.examples import LabelledExamples as LabelledExamples
+    from calibench.doctor.in_python import examine as examine
 
-__all__ = ["Diagnosis", "Examples", "LabelledExamples", "diagnose", "examine"]
 
 lazy(__name__, called="examine")

@@ -68,23 +68,22 @@ def lazy(
 ) -> None:
     """Make a package lazy: `dir` shows what it exports, and a name that it lacks is an error with near matches.
 
-    It exports its `__all__`; where it writes none, what it imports by `import NAME as NAME`, which tools take for
-    public, too.
+    It exports what its `if TYPE_CHECKING:` block imports by `import NAME as NAME`, which tools take for public, too.
 
     Args:
         package: Its name.
-        modules: Names, each with the module that it is of, beside those that its `if TYPE_CHECKING:` block imports.
-        aliases: What else names may be called, each with its name: `ECE` for `CalibrationError`.
+        modules: Further names that it exports, each with the module that it is of.
+        aliases: What else names that it exports may be called, each with its name: `ECE` for `CalibrationError`.
         called: The function that it is where it is called.
         any_arrays: Whether its functions, which are of tensors, take arrays of any kind here.
     """
     module = sys.modules[package]
     imports = list(_imports(Path(str(module.__file__))))
-    exported = sorted(alias.name for alias, _ in imports if alias.asname)
+    exported = sorted({alias.name for alias, _ in imports if alias.asname} | {*(modules or ())})
     vars(module)["_modules"] = {alias.name: of for alias, of in imports} | dict(modules or {})
-    vars(module)["_aliases"] = dict(aliases or {})
+    vars(module)["_aliases"] = {k: name for k, name in (aliases or {}).items() if name in exported}
     vars(module)["_called"], vars(module)["_any_arrays"] = called, any_arrays
-    vars(module).setdefault("__all__", exported)
+    vars(module)["__all__"] = exported
     module.__class__ = _LazyFunction if called else _LazyPackage
 
 

@@ -8,131 +8,82 @@ from calibench.metrics.titles import MORE, NEITHER, Entry, Title, rate, signed, 
 
 if TYPE_CHECKING:
     from calibench.metrics.adaptive_classwise import (
-        AdaptiveClasswiseCalibrationError,
-        ThresholdedAdaptiveCalibrationError,
-        adaptive_classwise_calibration_error,
-        thresholded_adaptive_calibration_error,
+        AdaptiveClasswiseCalibrationError as AdaptiveClasswiseCalibrationError,
     )
-    from calibench.metrics.base import CalibrationMetric
-    from calibench.metrics.binned import (
-        AdaptiveCalibrationError,
-        CalibrationError,
-        OverconfidenceError,
-        UnderconfidenceError,
-        adaptive_calibration_error,
-        calibration_error,
-        overconfidence_error,
-        underconfidence_error,
+    from calibench.metrics.adaptive_classwise import (
+        ThresholdedAdaptiveCalibrationError as ThresholdedAdaptiveCalibrationError,
     )
-    from calibench.metrics.class_errors import (
-        ConfusionMatrix,
-        GroupError,
-        PerClassError,
-        confusion_matrix,
-        group_error,
-        per_class_error,
+    from calibench.metrics.adaptive_classwise import (
+        adaptive_classwise_calibration_error as adaptive_classwise_calibration_error,
     )
-    from calibench.metrics.classwise import ClasswiseCalibrationError, classwise_calibration_error
-    from calibench.metrics.collection import CalibrationMetrics, calibration_metrics
-    from calibench.metrics.debiased import DebiasedCalibrationError, debiased_calibration_error
-    from calibench.metrics.decompositions import (
-        BrierDecomposition,
-        CorpDecomposition,
-        brier_decomposition,
-        corp_decomposition,
+    from calibench.metrics.adaptive_classwise import (
+        thresholded_adaptive_calibration_error as thresholded_adaptive_calibration_error,
+    )
+    from calibench.metrics.base import CalibrationMetric as CalibrationMetric
+    from calibench.metrics.binned import AdaptiveCalibrationError as AdaptiveCalibrationError
+    from calibench.metrics.binned import CalibrationError as CalibrationError
+    from calibench.metrics.binned import OverconfidenceError as OverconfidenceError
+    from calibench.metrics.binned import UnderconfidenceError as UnderconfidenceError
+    from calibench.metrics.binned import adaptive_calibration_error as adaptive_calibration_error
+    from calibench.metrics.binned import calibration_error as calibration_error
+    from calibench.metrics.binned import overconfidence_error as overconfidence_error
+    from calibench.metrics.binned import underconfidence_error as underconfidence_error
+    from calibench.metrics.class_errors import ConfusionMatrix as ConfusionMatrix
+    from calibench.metrics.class_errors import GroupError as GroupError
+    from calibench.metrics.class_errors import PerClassError as PerClassError
+    from calibench.metrics.class_errors import confusion_matrix as confusion_matrix
+    from calibench.metrics.class_errors import group_error as group_error
+    from calibench.metrics.class_errors import per_class_error as per_class_error
+    from calibench.metrics.classwise import ClasswiseCalibrationError as ClasswiseCalibrationError
+    from calibench.metrics.classwise import (
+        classwise_calibration_error as classwise_calibration_error,
+    )
+    from calibench.metrics.collection import CalibrationMetrics as CalibrationMetrics
+    from calibench.metrics.collection import calibration_metrics as calibration_metrics
+    from calibench.metrics.debiased import DebiasedCalibrationError as DebiasedCalibrationError
+    from calibench.metrics.debiased import debiased_calibration_error as debiased_calibration_error
+    from calibench.metrics.decompositions import BrierDecomposition as BrierDecomposition
+    from calibench.metrics.decompositions import CorpDecomposition as CorpDecomposition
+    from calibench.metrics.decompositions import brier_decomposition as brier_decomposition
+    from calibench.metrics.decompositions import corp_decomposition as corp_decomposition
+    from calibench.metrics.kernel import (
+        SquaredKernelCalibrationError as SquaredKernelCalibrationError,
     )
     from calibench.metrics.kernel import (
-        SquaredKernelCalibrationError,
-        squared_kernel_calibration_error,
+        squared_kernel_calibration_error as squared_kernel_calibration_error,
     )
-    from calibench.metrics.probabilities import log_softmax, probabilities, softmax
-    from calibench.metrics.proper_scores import (
-        BrierScore,
-        ErrorRate,
-        NegativeLogLikelihood,
-        SpiegelhalterZ,
-        brier_score,
-        error_rate,
-        negative_log_likelihood,
-        spiegelhalter_z,
-    )
-    from calibench.metrics.ranking import (
-        OutOfDistribution,
-        RiskCoverage,
-        out_of_distribution,
-        risk_coverage,
-    )
+    from calibench.metrics.probabilities import log_softmax as log_softmax
+    from calibench.metrics.probabilities import probabilities as probabilities
+    from calibench.metrics.probabilities import softmax as softmax
+    from calibench.metrics.proper_scores import BrierScore as BrierScore
+    from calibench.metrics.proper_scores import ErrorRate as ErrorRate
+    from calibench.metrics.proper_scores import NegativeLogLikelihood as NegativeLogLikelihood
+    from calibench.metrics.proper_scores import SpiegelhalterZ as SpiegelhalterZ
+    from calibench.metrics.proper_scores import brier_score as brier_score
+    from calibench.metrics.proper_scores import error_rate as error_rate
+    from calibench.metrics.proper_scores import negative_log_likelihood as negative_log_likelihood
+    from calibench.metrics.proper_scores import spiegelhalter_z as spiegelhalter_z
+    from calibench.metrics.ranking import OutOfDistribution as OutOfDistribution
+    from calibench.metrics.ranking import RiskCoverage as RiskCoverage
+    from calibench.metrics.ranking import out_of_distribution as out_of_distribution
+    from calibench.metrics.ranking import risk_coverage as risk_coverage
     from calibench.metrics.unbinned import (
-        KolmogorovSmirnovCalibrationError,
-        KuiperCalibrationError,
-        LipschitzCalibrationError,
-        SmoothCalibrationError,
-        SweepCalibrationError,
-        kolmogorov_smirnov_calibration_error,
-        kuiper_calibration_error,
-        lipschitz_calibration_error,
-        smooth_calibration_error,
-        sweep_calibration_error,
+        KolmogorovSmirnovCalibrationError as KolmogorovSmirnovCalibrationError,
     )
+    from calibench.metrics.unbinned import KuiperCalibrationError as KuiperCalibrationError
+    from calibench.metrics.unbinned import LipschitzCalibrationError as LipschitzCalibrationError
+    from calibench.metrics.unbinned import SmoothCalibrationError as SmoothCalibrationError
+    from calibench.metrics.unbinned import SweepCalibrationError as SweepCalibrationError
+    from calibench.metrics.unbinned import (
+        kolmogorov_smirnov_calibration_error as kolmogorov_smirnov_calibration_error,
+    )
+    from calibench.metrics.unbinned import kuiper_calibration_error as kuiper_calibration_error
+    from calibench.metrics.unbinned import (
+        lipschitz_calibration_error as lipschitz_calibration_error,
+    )
+    from calibench.metrics.unbinned import smooth_calibration_error as smooth_calibration_error
+    from calibench.metrics.unbinned import sweep_calibration_error as sweep_calibration_error
 
-__all__ = [
-    "AdaptiveCalibrationError",
-    "AdaptiveClasswiseCalibrationError",
-    "BrierDecomposition",
-    "BrierScore",
-    "CalibrationError",
-    "CalibrationMetric",
-    "CalibrationMetrics",
-    "ClasswiseCalibrationError",
-    "ConfusionMatrix",
-    "CorpDecomposition",
-    "DebiasedCalibrationError",
-    "ErrorRate",
-    "GroupError",
-    "KolmogorovSmirnovCalibrationError",
-    "KuiperCalibrationError",
-    "LipschitzCalibrationError",
-    "NegativeLogLikelihood",
-    "OutOfDistribution",
-    "OverconfidenceError",
-    "PerClassError",
-    "RiskCoverage",
-    "SmoothCalibrationError",
-    "SpiegelhalterZ",
-    "SquaredKernelCalibrationError",
-    "SweepCalibrationError",
-    "ThresholdedAdaptiveCalibrationError",
-    "UnderconfidenceError",
-    "adaptive_calibration_error",
-    "adaptive_classwise_calibration_error",
-    "brier_decomposition",
-    "brier_score",
-    "calibration_error",
-    "calibration_metrics",
-    "classwise_calibration_error",
-    "confusion_matrix",
-    "corp_decomposition",
-    "debiased_calibration_error",
-    "error_rate",
-    "group_error",
-    "kolmogorov_smirnov_calibration_error",
-    "kuiper_calibration_error",
-    "lipschitz_calibration_error",
-    "log_softmax",
-    "negative_log_likelihood",
-    "out_of_distribution",
-    "overconfidence_error",
-    "per_class_error",
-    "probabilities",
-    "risk_coverage",
-    "smooth_calibration_error",
-    "softmax",
-    "spiegelhalter_z",
-    "squared_kernel_calibration_error",
-    "sweep_calibration_error",
-    "thresholded_adaptive_calibration_error",
-    "underconfidence_error",
-]
 
 # The metric classes and their values. Those of whole sets, which take a recalibration or a validation set, are
 # defined by the evaluation.
@@ -340,7 +291,7 @@ lazy(
         title.title: name
         for name, entry in TABLE.items()
         for title in entry.values.values()
-        if name in __all__ and title.title.isidentifier()
+        if title.title.isidentifier()
     },
     any_arrays=True,
 )

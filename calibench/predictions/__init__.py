@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
-    from calibench.predictions.arrays import predictions_of
-    from calibench.predictions.files import Reader
-    from calibench.predictions.pairs import ConfidencePairs
-    from calibench.runs.predictions import Predictions
+    from calibench.predictions.arrays import predictions_of as predictions_of
+    from calibench.predictions.files import Reader as Reader
+    from calibench.predictions.pairs import ConfidencePairs as ConfidencePairs
+    from calibench.runs.predictions import Predictions as Predictions
 
-__all__ = ["ConfidencePairs", "Predictions", "Reader", "predictions_of"]
 
 lazy(__name__)

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
-    from calibench.report.command import write_report
-
-__all__ = ["write_report"]
+    from calibench.report.command import write_report as write_report
 
 lazy(__name__)

@@ -5,62 +5,32 @@ from typing import TYPE_CHECKING
 from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
-    from calibench.runs.files import (
-        FORMAT,
-        CorruptRun,
-        atomic_file,
-        check_archive,
-        check_format,
-        corrupt_if_it_fails,
-        json_bytes,
-        json_or_nothing,
-        read_json,
-        write_atomically,
-        write_json,
-        write_output,
-    )
-    from calibench.runs.folder import (
-        Cell,
-        Run,
-        cell_key,
-        evaluated_calibrators,
-        former_defaults,
-        run_folders,
-        settings,
-        with_arguments,
-        with_present_calibrators,
-        with_present_names,
-    )
-    from calibench.runs.lock import Busy, Claim, LostClaim
-    from calibench.runs.predictions import Predictions
+    from calibench.runs.files import FORMAT as FORMAT
+    from calibench.runs.files import CorruptRun as CorruptRun
+    from calibench.runs.files import atomic_file as atomic_file
+    from calibench.runs.files import check_archive as check_archive
+    from calibench.runs.files import check_format as check_format
+    from calibench.runs.files import corrupt_if_it_fails as corrupt_if_it_fails
+    from calibench.runs.files import json_bytes as json_bytes
+    from calibench.runs.files import json_or_nothing as json_or_nothing
+    from calibench.runs.files import read_json as read_json
+    from calibench.runs.files import write_atomically as write_atomically
+    from calibench.runs.files import write_json as write_json
+    from calibench.runs.files import write_output as write_output
+    from calibench.runs.folder import Cell as Cell
+    from calibench.runs.folder import Run as Run
+    from calibench.runs.folder import cell_key as cell_key
+    from calibench.runs.folder import evaluated_calibrators as evaluated_calibrators
+    from calibench.runs.folder import former_defaults as former_defaults
+    from calibench.runs.folder import run_folders as run_folders
+    from calibench.runs.folder import settings as settings
+    from calibench.runs.folder import with_arguments as with_arguments
+    from calibench.runs.folder import with_present_calibrators as with_present_calibrators
+    from calibench.runs.folder import with_present_names as with_present_names
+    from calibench.runs.lock import Busy as Busy
+    from calibench.runs.lock import Claim as Claim
+    from calibench.runs.lock import LostClaim as LostClaim
+    from calibench.runs.predictions import Predictions as Predictions
 
-__all__ = [
-    "FORMAT",
-    "Busy",
-    "Cell",
-    "Claim",
-    "CorruptRun",
-    "LostClaim",
-    "Predictions",
-    "Run",
-    "atomic_file",
-    "cell_key",
-    "check_archive",
-    "check_format",
-    "corrupt_if_it_fails",
-    "evaluated_calibrators",
-    "former_defaults",
-    "json_bytes",
-    "json_or_nothing",
-    "read_json",
-    "run_folders",
-    "settings",
-    "with_arguments",
-    "with_present_calibrators",
-    "with_present_names",
-    "write_atomically",
-    "write_json",
-    "write_output",
-]
 
 lazy(__name__)

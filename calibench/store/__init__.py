@@ -21,45 +21,29 @@ from typing import TYPE_CHECKING
 from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
-    from calibench.runs.predictions import Imported
-    from calibench.store.adding import Kept, add, add_imported
-    from calibench.store.entry import Entry
-    from calibench.store.finding import (
-        entries,
-        find,
-        find_run,
-        load,
-        results_folder,
-    )
-    from calibench.store.index import Listed, mark_verified, read_index, rebuild_index
-    from calibench.store.moving import pull, push
-    from calibench.store.places import Folder, Limits, Place, Remote, StoreError, place_of
-    from calibench.store.staging import Added
+    from calibench.runs.predictions import Imported as Imported
+    from calibench.store.adding import Kept as Kept
+    from calibench.store.adding import add as add
+    from calibench.store.adding import add_imported as add_imported
+    from calibench.store.entry import Entry as Entry
+    from calibench.store.finding import entries as entries
+    from calibench.store.finding import find as find
+    from calibench.store.finding import find_run as find_run
+    from calibench.store.finding import load as load
+    from calibench.store.finding import results_folder as results_folder
+    from calibench.store.index import Listed as Listed
+    from calibench.store.index import mark_verified as mark_verified
+    from calibench.store.index import read_index as read_index
+    from calibench.store.index import rebuild_index as rebuild_index
+    from calibench.store.moving import pull as pull
+    from calibench.store.moving import push as push
+    from calibench.store.places import Folder as Folder
+    from calibench.store.places import Limits as Limits
+    from calibench.store.places import Place as Place
+    from calibench.store.places import Remote as Remote
+    from calibench.store.places import StoreError as StoreError
+    from calibench.store.places import place_of as place_of
+    from calibench.store.staging import Added as Added
 
-__all__ = [
-    "Added",
-    "Entry",
-    "Folder",
-    "Imported",
-    "Kept",
-    "Limits",
-    "Listed",
-    "Place",
-    "Remote",
-    "StoreError",
-    "add",
-    "add_imported",
-    "entries",
-    "find",
-    "find_run",
-    "load",
-    "mark_verified",
-    "place_of",
-    "pull",
-    "push",
-    "read_index",
-    "rebuild_index",
-    "results_folder",
-]
 
 lazy(__name__)
