@@ -17,7 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import calibench
 from calibench import data
-from calibench.config import load
+from calibench.cli import configuration_of
 from calibench.sweep.suites import parse_seeds
 
 TEMPERED = "TemperatureScaling"
@@ -28,7 +28,7 @@ COLUMNS = (
 
 def splits_of(benchmark: str, seed: int) -> data.Splits:
     """The splits of a benchmark, by the seed."""
-    block = load(benchmark)["data"]
+    block = configuration_of(["--config", benchmark])["data"]
     module = getattr(data, block["class_path"])(**block["init_args"] | {"split_seed": seed})
     module.setup()
     return module.splits

@@ -23,7 +23,6 @@ from calibench.doctor.verdict import After, ece, verdict
 from calibench.doctor.where import Group, kinds, ranges
 from calibench.evaluation.fitting import log_probabilities
 from calibench.statistics.number import Key, Number
-from calibench.tables.scores import sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +71,7 @@ class Diagnosis:
         n, of = self.shape.examples, self.shape.of
         shift, choice, names = self.shift, self.choice, self.class_names
         return [
-            sentence(self.verdict, n),
+            self.verdict.in_words(n),
             words.numbers(self.shape, self.confidence, self.accuracy, self.ece),
             *(f"where: {line}" for line in words.ranges(self.ranges, n)),
             *(f"where: {line}" for line in words.kinds(self.kinds, of)),

@@ -13,7 +13,6 @@ from calibench.doctor.power import POWER, Enough
 from calibench.doctor.verdict import After
 from calibench.doctor.where import Group
 from calibench.statistics.number import Number
-from calibench.tables.scores import sentence
 
 _KINDS = 4  # classes that are named where the model is off
 _SHIFTED = 3  # and where their frequency is
@@ -105,7 +104,7 @@ def afterwards(after: After, of: str) -> Iterator[str]:
         yield f"measured: gain in NLL {after.gain}"
     was, is_now = (f"{100 * share:.1f} %" for share in (after.accuracy_before, after.accuracy))
     accuracy = "" if of == "pairs" else f"; accuracy {was} before, {is_now} after"
-    yield f"after it: {sentence(after.verdict, after.examples)}{accuracy}"
+    yield f"after it: {after.verdict.in_words(after.examples)}{accuracy}"
 
 
 def enough(power: Enough, n: int) -> str:

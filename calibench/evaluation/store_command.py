@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,7 @@ from calibench.store import (
     Folder,
     Kept,
     Limits,
+    Listed,
     add,
     add_imported,
     mark_verified,
@@ -26,12 +28,14 @@ from calibench.store import (
     push,
     results_folder,
 )
-from calibench.store.listing import entries_of, listings
+from calibench.store.finding import listed_entries
 from calibench.store.moving import chosen
 from calibench.store.places import is_url
-from calibench.tables.grid import Grid, PrintedNumber, headings
+from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.scores import Scores, measures
 from calibench.tables.terminal import show
+
+_PIECE = 10_000  # entries of a table
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ def _list(what: Sequence[str], adding: Adding) -> int:
     text, *more = what or ["store"]
     if more:
         raise UsageError(f"`{more[0]}` is one argument too many")
-    for piece in listings(entries_of(text)):
+    for piece in listings(listed_entries(text)):
         show(piece)
     return 0
 
@@ -254,3 +258,25 @@ _ACTIONS: dict[str, Callable[[Sequence[str], Adding], int]] = {
     "push": _push,
     "verify": _verify,
 }
+
+
+def listings(rows: Iterable[Listed]) -> Iterator[Grid]:
+    """The table of these entries, in pieces that fit into memory."""
+    left, total = iter(rows), 0
+    while (piece := list(islice(left, _PIECE))) or not total:
+        total += len(piece)
+        yield _listing(piece, f"{total} entries")
+        if len(piece) < _PIECE:
+            return
+
+
+def _listing(rows: Sequence[Listed], footer: str) -> Grid:
+    left = ("entry", "sets", "claimed", "of", "kept as", "verified by")
+    columns = [Heading(title, label=title == "entry", left=True) for title in left]
+    columns += [Heading("examples"), Heading("kB")]
+    lines = [
+        [row.name, " ".join(row.sets), " ".join(row.claimed), row.outputs, row.precision, row.verified,
+         str(row.examples), f"{row.bytes / 1e3:.0f}"]
+        for row in rows
+    ]  # fmt: skip
+    return Grid("", columns, lines, [footer])

@@ -13,8 +13,8 @@ from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.family import plugin_lines
 from calibench.ground.verb import documented
+from calibench.report.exhibits import answered_by, exhibits
 from calibench.tables.grid import Grid, Heading, headings
-from calibench.tables.published.exhibits import answered_by, exhibits
 from calibench.tables.terminal import show
 from calibench.training.keys import FAMILIES
 

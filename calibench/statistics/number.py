@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Self
 
 from calibench.statistics.seeds import LEVEL
 
+_ONE_SIDED = 0.5  # share of its error from which a model is over- or underconfident as a whole
+
 RAW = "raw"
 TEST = "test"
 VAL = "val"
@@ -111,6 +113,20 @@ class Number:
     def at(self, **place: Any) -> Self:
         """The same with other parts of its key."""
         return replace(self, key=self.key._replace(**place))
+
+    def in_words(self, n: int) -> str:
+        """What a top-label calibration error of n examples says: `overconfident by 3.1 points (floor 1.1)`, say."""
+        verdict = self.verdict
+        if verdict is None:
+            return f"no verdict at n = {n}"
+        if verdict.marked:
+            return f"cannot be told from calibrated at n = {n}"
+        by = f"by {100 * self.value:.1f} points (floor {100 * verdict.floor:.1f})"
+        excess = (verdict.overconfidence or 0.0) / self.value
+        way, other = ("over", "under") if excess > 0 else ("under", "over")
+        if abs(excess) < _ONE_SIDED:  # the value is positive, as it is above its floor
+            return f"{way}confident {by}, {other}confident at other confidences"
+        return f"{way}confident {by}"
 
     def to_dict(self) -> dict[str, Any]:
         """A row of a file: what its key says, and what there is of the rest."""

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 from calibench.config import benchmarks_folder, data_root
-from calibench.ground.errors import near_matches
+from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.verb import Option
 from calibench.runs import Predictions, run_folders
 from calibench.runs.folder import SEED
 from calibench.store.entry import STATUS, Entry
-from calibench.store.index import entry_names
+from calibench.store.index import Listed, entry_names, iterate_index, listed
 from calibench.store.places import Folder, StoreError, is_url, place_of
 
 SHIPPED = "store"
@@ -70,6 +70,21 @@ def entries(store: Path | str = SHIPPED) -> Iterator[Entry]:
             entry = Entry.read(Path(folder))
             if entry.status.get("status") == "done":
                 yield entry
+
+
+def listed_entries(text: str) -> Iterator[Listed]:
+    """What the index says of each entry of a store, or of a folder of runs, by its path or URL.
+
+    Raises:
+        UsageError: If there is no store at the URL.
+    """
+    place = place_of(text) if is_url(text) else Folder(results_folder(text))
+    try:
+        yield from iterate_index(place)
+    except FileNotFoundError:
+        if is_url(text):
+            raise UsageError(f"{text} is no store: it has no index.parquet.") from None
+        yield from listed(place)
 
 
 def load(name: str, store: Path | str = SHIPPED) -> dict[str, Predictions]:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
@@ -12,9 +13,9 @@ from calibench.config import Options
 from calibench.ground.errors import UsageError, near_matches
 from calibench.leaderboard import Column, leaderboard
 from calibench.leaderboard.comparison import Primary, compare_over_sets
+from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table
-from calibench.runs import CorruptRun, Run, read_json, write_json
-from calibench.statistics.number import RAW, VAL, Number
+from calibench.runs import CorruptRun, Run, write_json
 from calibench.sweep.plan import runs_of
 from calibench.sweep.pool import Job
 from calibench.sweep.suites import Setting, Suite
@@ -42,8 +43,10 @@ def _best(
     settings: Sequence[Setting], criterion: str, root: Path, overrides: Options
 ) -> dict[str, Any]:
     scores: list[tuple[float, Mapping[str, Any]]] = []
+    split, _, metric = criterion.partition("/")
+    column = replace(Column.parse(metric), split=split)
     for setting in settings:
-        score = _score(setting, criterion.removeprefix("val/"), root, overrides)
+        score = _score(setting, column, root, overrides)
         if score is not None:
             scores.append((score, setting.values))
     value, values = min(scores, key=lambda scored: scored[0], default=(None, None))
@@ -51,23 +54,24 @@ def _best(
     return {"criterion": criterion, **counts, "values": values, "value": value}
 
 
-def _score(setting: Setting, metric: str, root: Path, overrides: Options) -> float | None:
-    """Mean over seeds of a validation metric, `nll` or `nll@TemperatureScaling`; None if a seed has no finite one."""
+def _score(setting: Setting, column: Column, root: Path, overrides: Options) -> float | None:
+    """Mean over seeds of a column; None if a seed has no finite value of it."""
     jobs = [setting.job(seed, overrides) for seed in setting.seeds]
     runs = runs_of(jobs, root)
-    found = [_value(run, metric) for run in runs.values()]
+    found = [_value(run, column) for run in runs.values()]
     values = [value for value in found if value is not None and isfinite(value)]
     return fmean(values) if len(values) == len(jobs) else None
 
 
-def _value(run: Run, metric: str) -> float | None:
+def _value(run: Run, column: Column) -> float | None:
     if not run.done:
         return None
-    name, _, calibrator = metric.partition("@")
-    for number in map(Number.of, read_json(run.folder / "metrics.json")["rows"]):
-        if number.key[:3] == (name, VAL, calibrator or RAW):
-            return number.value
-    raise CorruptRun(f"{run.folder} has no `{metric}` of the validation split to select by.")
+    read = read_results(run.folder)
+    for key, value in (item for record in read.records for item in record.values.items()):
+        if column.holds(key):
+            return value
+    whys = [problem.reason for problem in read.problems]
+    raise CorruptRun(f"{run.folder}: {whys[0] if whys else f'it has no {column} to select by'}")
 
 
 def record_selection(name: str, suite: Suite, root: Path, overrides: Options) -> Iterator[str]:

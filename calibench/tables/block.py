@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from calibench.statistics.number import Number
-from calibench.tables.scores import sentence
 from calibench.tables.titles import metric_info
 
 SHOWN = ("error", "nll", "brier", "ece")
@@ -29,7 +28,7 @@ def block(numbers: Sequence[Number], file: str, n: int) -> Iterator[str]:
             yield _line(first[name])
     yield ""
     if "ece" in first:
-        yield sentence(first["ece"], n)
+        yield first["ece"].in_words(n)
         yield "limit: what 95 % of calibrated models with these confidences do not exceed"
     yield f"to compare calibrators: calibench evaluate {shlex.quote(file)} --val FILE"
 

@@ -13,7 +13,6 @@ _MEANING = f"{MARK} cannot be told from perfect calibration at this number of ex
 
 
 _BY = "ece"  # the metric that sentences speak of
-_ONE_SIDED = 0.5  # share of its error from which a model is over- or underconfident as a whole
 
 
 class Measure(NamedTuple):
@@ -105,24 +104,9 @@ def sentences(numbers: Iterable[Number], sizes: Mapping[str, int]) -> list[str]:
     splits = list(dict.fromkeys(split for split, *_ in first))
     places = sorted(first, key=lambda place: splits.index(place[0]))
     return [
-        f"{name}: {sentence(first[place], sizes[place[0]])}"
+        f"{name}: {first[place].in_words(sizes[place[0]])}"
         for name, place in zip(_names(places), places, strict=True)
     ]
-
-
-def sentence(number: Number, n: int) -> str:
-    """What a top-label calibration error of n examples says: `overconfident by 3.1 points (floor 1.1)`, say."""
-    verdict = number.verdict
-    if verdict is None:
-        return f"no verdict at n = {n}"
-    if verdict.marked:
-        return f"cannot be told from calibrated at n = {n}"
-    by = f"by {100 * number.value:.1f} points (floor {100 * verdict.floor:.1f})"
-    excess = (verdict.overconfidence or 0.0) / number.value
-    way, other = ("over", "under") if excess > 0 else ("under", "over")
-    if abs(excess) < _ONE_SIDED:  # the value is positive, as it is above its floor
-        return f"{way}confident {by}, {other}confident at other confidences"
-    return f"{way}confident {by}"
 
 
 def _names(places: Sequence[tuple[str, str, str]]) -> Iterator[str]:

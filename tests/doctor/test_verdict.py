@@ -13,7 +13,6 @@ from calibench.doctor.in_python import examine
 from calibench.doctor.power import Power
 from calibench.doctor.verdict import verdict
 from calibench.predictions.pairs import ConfidencePairs
-from calibench.tables.scores import sentence
 
 from .examples import examples
 
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("all_draws")
 
 def said(of: LabelledExamples) -> str:
     """The verdict in words."""
-    return sentence(verdict(of), len(of))
+    return verdict(of).in_words(len(of))
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ import pytest
 
 from calibench import store
 from calibench.cli import main
+from calibench.evaluation.store_command import listings
 from calibench.store import Limits, StoreError, index
-from calibench.store.listing import listings
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 

@@ -12,7 +12,7 @@ from calibench.cli import main
 from calibench.runs import Predictions
 from calibench.statistics import Verdict
 from calibench.statistics.number import Key, Number
-from calibench.tables.scores import sentence, sentences
+from calibench.tables.scores import sentences
 
 pytestmark = pytest.mark.usefixtures("all_draws")
 
@@ -23,12 +23,12 @@ def row(p: float, overconfidence: float = 0.03, **place: Any) -> Number:
 
 
 def test_each_verdict_in_words() -> None:
-    assert sentence(row(0.2), 359) == "cannot be told from calibrated at n = 359"
-    assert sentence(row(0.01), 359) == "overconfident by 3.1 points (floor 1.1)"
-    assert sentence(row(0.01, -0.03), 359) == "underconfident by 3.1 points (floor 1.1)"
+    assert row(0.2).in_words(359) == "cannot be told from calibrated at n = 359"
+    assert row(0.01).in_words(359) == "overconfident by 3.1 points (floor 1.1)"
+    assert row(0.01, -0.03).in_words(359) == "underconfident by 3.1 points (floor 1.1)"
     mixed = "overconfident by 3.1 points (floor 1.1), underconfident at other confidences"
-    assert sentence(row(0.01, 0.001), 359) == mixed
-    assert sentence(Number(Key("ece"), float("nan")), 0) == "no verdict at n = 0"
+    assert row(0.01, 0.001).in_words(359) == mixed
+    assert Number(Key("ece"), float("nan")).in_words(0) == "no verdict at n = 0"
 
 
 def test_one_for_each_row_of_a_table_set_by_set() -> None:

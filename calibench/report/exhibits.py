@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 
 from calibench.config import read_yaml
-from calibench.tables.published.numbers import PAPERS, load
+from calibench.tables.published import PAPERS, load
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import pytest
 
 from calibench.cli import VERBS
 from calibench.plots.kinds import LINES
+from calibench.report.exhibits import answered_by, exhibits
 from calibench.report.listing import listed
 from calibench.report.reproduce.figures import figures
 from calibench.tables.published import PAPERS, load
-from calibench.tables.published.exhibits import answered_by, exhibits
 
 
 @pytest.mark.parametrize("one", exhibits(), ids=lambda one: one.title)
