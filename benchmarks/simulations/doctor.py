@@ -41,7 +41,7 @@ from calibench.calibrators import (
 )
 from calibench.calibrators.cross_validated import candidates, refitted, unwarned
 from calibench.doctor.choice import number_of_folds
-from calibench.doctor.gain import nll
+from calibench.doctor.verdict import nll
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.predictions.files import Reader
 from calibench.statistics.number import RAW

@@ -19,7 +19,7 @@ from calibench.calibrators.cross_validated import (
     surely_best,
     unwarned,
 )
-from calibench.doctor.gain import Gain, nll
+from calibench.doctor.verdict import Gain, nll
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.fitting import log_probabilities
 from calibench.ground.threads import in_threads

@@ -16,10 +16,9 @@ from calibench.calibrators.cross_validated import FEWEST, candidates
 from calibench.doctor import words
 from calibench.doctor.choice import Choice, Watch, choose
 from calibench.doctor.examples import LabelledExamples, Shape
-from calibench.doctor.gain import Gain, nll
 from calibench.doctor.label_shift import LabelShift
 from calibench.doctor.power import Enough, enough
-from calibench.doctor.verdict import After, ece, verdict
+from calibench.doctor.verdict import After, Gain, ece, nll, verdict
 from calibench.doctor.where import Group, kinds, ranges
 from calibench.evaluation.fitting import log_probabilities
 from calibench.statistics.number import Key, Number

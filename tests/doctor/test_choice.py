@@ -19,7 +19,7 @@ from calibench.calibrators.cross_validated import candidates, stratified_folds, 
 from calibench.doctor import choice as of_doctor
 from calibench.doctor.choice import choose
 from calibench.doctor.diagnosis import diagnose
-from calibench.doctor.gain import Gain, nll
+from calibench.doctor.verdict import Gain, nll
 from calibench.statistics.number import RAW
 
 from .examples import examples
