@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,14 +12,14 @@ from calibench.plots.output import FORMATS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from calibench.plots.picture import Numbers
+    from calibench.ground.output import FileRow
 
 
 NumbersFile = Annotated[Path | None, Option("FILE", ("-o",)), ends_in(".csv", *FORMATS)]
 """The argument of a verb that writes numbers: as .csv, or a picture with the .csv beside it."""
 
 
-def write(file: Path | None, numbers: Numbers, draw: Callable[[], Figure]) -> None:
+def write(file: Path | None, numbers: Sequence[FileRow], draw: Callable[[], Figure]) -> None:
     """Write numbers, and a picture of them if the file's name is of one."""
     from calibench.plots.picture import Picture
     from calibench.runs import write_output

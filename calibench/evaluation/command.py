@@ -19,11 +19,12 @@ from calibench.evaluation.further_metrics import blocks_named
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
 from calibench.ground.family import load_plugins
-from calibench.ground.output import say
+from calibench.ground.output import FileRow, say
 from calibench.ground.wrapping import wrapped
 from calibench.predictions.files import check_together, labelled_as, short_names, with_posterior
 from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.runs import FORMAT, Predictions, json_bytes, write_output
+from calibench.runs.files import Json
 from calibench.statistics.number import RAW, Key, Number
 from calibench.tables.block import block
 from calibench.tables.evaluation import CSV_COLUMNS, sheets
@@ -47,7 +48,7 @@ class Result:
     remarks: Sequence[str] = ()
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[FileRow]:
         """The numbers as rows of a file, with their model even where there is only one."""
         return [{"model": number.key.model, **number.to_dict()} for number in self.numbers]
 
@@ -102,7 +103,7 @@ class Result:
         shown = f"; class frequencies of the test data: {priors}"
         return shown if isinstance(priors, list) else said.get(priors, shown)
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Json:
         """Arguments, numbers and fitted parameters, for JSON."""
         return {
             "format": FORMAT,

@@ -12,6 +12,9 @@ from typing import Any, TextIO
 # Control characters, marks that turn the direction of writing, line and paragraph separators, halves of a character.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+FileRow = Mapping[str, object]
+"""A row of a CSV file, or a number in a JSON file: texts and fractions (not percent) by column."""
+
 _FOLDERS = re.compile(r"(?<![\w/:.~])/(?:[^\s/:;,]+/)+")
 
 

@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.records import Record
 from calibench.leaderboard.table import Row, Table, Value
 from calibench.runs import json_bytes
+from calibench.runs.files import Json
 from calibench.statistics import Verdict
 from calibench.statistics.number import CROSS_FITTED
 from calibench.tables.grid import HOLE, MISSING, Grid, Heading, PrintedNumber, TableEntry
 from calibench.tables.text import csv_text, latex, markdown
 
-Json = dict[str, Any]
 Lines = Sequence[Sequence[str]]
 """The lines under each of several tables."""
 

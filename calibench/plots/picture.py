@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibench.ground.output import at_work
+from calibench.ground.output import FileRow, at_work
 from calibench.plots.style import GREY, as_file, sized
 from calibench.runs import write_output
 from calibench.tables.text import rows_csv
@@ -17,9 +17,6 @@ from calibench.tables.text import rows_csv
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Numbers = Sequence[Mapping[str, Any]]
-"""Rows of a CSV: fractions, not percent; a field is empty where a row has no such key."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class Picture:
     """
 
     figure: Figure
-    numbers: Numbers
+    numbers: Sequence[FileRow]
 
     def __post_init__(self) -> None:
         bare = [axes for axes in self.figure.axes if not _has_mark(axes)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from calibench.ground.output import FileRow
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
 from calibench.plots.over_epochs import OverEpochs
@@ -115,6 +116,6 @@ def scale_of(column: Column) -> float:
     return 100.0 if column.info.percent else 1.0
 
 
-def place_of(table: Table, row: Row) -> dict[str, Any]:
+def place_of(table: Table, row: Row) -> FileRow:
     """Which row of which table a number in a CSV belongs to."""
     return {"table": table.title, "loss": row.label}

@@ -23,11 +23,9 @@ from calibench.leaderboard.table import Row, Table, Value, build_tables
 from calibench.report.curves import curves, short
 from calibench.report.page import embedded
 from calibench.runs import json_or_nothing
+from calibench.runs.files import Json
 from calibench.statistics.number import RAW, TEST, VAL
 from calibench.tables.titles import METRICS
-
-Json = dict[str, Any]
-
 
 IMPORTS = (
     "calibench.report.pictures",

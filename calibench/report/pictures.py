@@ -1,7 +1,6 @@
 """Pictures of a report from logits, as numbers, for the runs of a row; imports torch."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,9 +10,8 @@ from calibench.plots.example_scores import ExampleScores, load_predictions
 from calibench.plots.kinds.examples import confusion, shot_groups
 from calibench.report.curves import short, shorts
 from calibench.runs import CorruptRun
+from calibench.runs.files import Json
 from calibench.statistics.number import RAW, TEST
-
-Json = dict[str, Any]
 
 POINTS = 80  # points of a curve
 MATRIX = 20  # with more classes, the confusion matrix is left out

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from calibench.ground.bar import with_progress
@@ -25,6 +24,7 @@ from calibench.runs import (
     with_present_calibrators,
     write_output,
 )
+from calibench.runs.files import Json
 from calibench.store.adding import public_config
 from calibench.tables.evaluation import table_of
 from calibench.tables.grid import TableEntry
@@ -78,7 +78,7 @@ class RunPage:
         return public_config(file).decode() if file.is_file() else ""
 
 
-def _json(record: Record, name: str) -> dict[str, Any]:
+def _json(record: Record, name: str) -> Json:
     return json_or_nothing(Path(record.folder) / name)
 
 

@@ -20,6 +20,9 @@ from calibench.runs.schemas import SCHEMAS, check_schema
 
 _ABANDONED_AFTER = 86400.0  # seconds after which nobody still writes a file
 
+Json = dict[str, Any]
+"""A JSON object, as it is read or written."""
+
 FORMAT = 1  # of metrics.json, of prediction files and of entries of a store
 
 
@@ -166,14 +169,14 @@ def parse_json(data: bytes) -> Any:
     return content
 
 
-def json_or_nothing(path: Path | str) -> dict[str, Any]:
+def json_or_nothing(path: Path | str) -> Json:
     """`read_json`; empty where the file is not there or cannot be read."""
     with suppress(CorruptRun):
         return read_json(path)
     return {}
 
 
-def read_json(path: Path | str, *, called: str = "") -> dict[str, Any]:
+def read_json(path: Path | str, *, called: str = "") -> Json:
     """Read a JSON object: of at most `TEXT_LIMIT` bytes, and as its schema says if it is one of a run's files.
 
     Raises a CorruptRun if there is no such file, or it cannot be read or holds something else; that calls it `called`.

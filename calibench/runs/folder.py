@@ -10,13 +10,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, cast
 
 from calibench.config import Config, flatten, long_tail_seed, title
 from calibench.ground.errors import UsageError
 from calibench.ground.regular_files import text_of
 from calibench.runs.files import json_or_nothing, write_atomically, write_json
 from calibench.runs.lock import Claim, held
+from calibench.runs.schemas import Status
 
 # Settings that cannot change a number, and so are no part of a key. `evaluation` changes metrics.json but not the
 # training: a finished run is evaluated again from its logits when it is asked for with other calibrators.
@@ -259,9 +260,9 @@ class Run:
         return first | found
 
     @property
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         """The content of status.json; empty if there is none or it cannot be read."""
-        return json_or_nothing(self.folder / "status.json")
+        return cast(Status, json_or_nothing(self.folder / "status.json"))
 
     @property
     def done(self) -> bool:

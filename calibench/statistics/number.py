@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, NamedTuple, Self
 
+from calibench.ground.output import FileRow
 from calibench.statistics.seeds import LEVEL
 
 _ONE_SIDED = 0.5  # share of its error from which a model is over- or underconfident as a whole
@@ -128,7 +129,7 @@ class Number:
             return f"{way}confident {by}, {other}confident at other confidences"
         return f"{way}confident {by}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> FileRow:
         """A row of a file: what its key says, and what there is of the rest."""
         key, verdict = self.key._asdict(), self.verdict._asdict() if self.verdict else {}
         low, high = self.interval or (None, None)

@@ -26,6 +26,7 @@ from calibench.runs import (
 from calibench.runs.digests import described
 from calibench.runs.folder import SEED, holds_run
 from calibench.runs.predictions import Imported
+from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import Entry, entry_digest
 from calibench.store.moving import copied
 from calibench.store.packing import content_digest, rounded, save_packed
@@ -199,7 +200,7 @@ def _keep(
         }
         for file, content in files.items():
             write_atomically(folder / file, content)
-        status = {
+        status: EntryStatus = {
             "status": "done",
             "format": FORMAT,
             "imported": imported,
@@ -214,8 +215,10 @@ def _keep(
                 for path in sorted(folder.rglob("*"))
                 if path.is_file()
             },
+            "digest": "",
         }
-        finish(place, folder, name, status | {"digest": entry_digest(status)}, added)
+        status["digest"] = entry_digest(status)
+        finish(place, folder, name, status, added)
 
 
 def check_together(sets: Mapping[str, Predictions]) -> None:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from calibench.ground.regular_files import opened
 from calibench.runs import Cell, CorruptRun, Predictions, Run, check_format, read_json
 from calibench.runs.digests import check_content, described_file
-from calibench.runs.files import parse_json
+from calibench.runs.files import Json, parse_json
 from calibench.runs.folder import SEED
 from calibench.runs.labels import labels_name
 from calibench.runs.schemas import EntryStatus, Status, check_schema
@@ -86,7 +86,7 @@ class Entry:
             raise CorruptRun(f"{self.folder} has no predictions")
         return found
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Json:
         """The content of metrics.json; raises CorruptRun if it cannot be read."""
         return read_json(self.folder / "metrics.json")
 
@@ -111,7 +111,7 @@ def entry_digest(status: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def parse_status(content: bytes, called: str) -> dict[str, Any]:
+def parse_status(content: bytes, called: str) -> EntryStatus:
     """The checked content of an entry's status.json; raises CorruptRun."""
     try:
         status = parse_json(content)
@@ -122,7 +122,7 @@ def parse_status(content: bytes, called: str) -> dict[str, Any]:
     return checked_status(status, called)
 
 
-def checked_status(status: dict[str, Any], called: str) -> dict[str, Any]:
+def checked_status(status: Mapping[str, Any], called: str) -> EntryStatus:
     """Check the content of an entry's status.json, which may be a stranger's; raises CorruptRun."""
     try:
         check_schema(status, Status)
@@ -142,7 +142,7 @@ def checked_status(status: dict[str, Any], called: str) -> dict[str, Any]:
             labels_name(digest)
     except ValueError as error:
         raise CorruptRun(f"{called}/{STATUS} is not that of an entry: {error}") from error
-    return status
+    return cast(EntryStatus, status)
 
 
 def check_name(name: str) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
 
 import msgspec
 
 from calibench.runs import FORMAT
+from calibench.runs.schemas import EntryStatus
 from calibench.store.places import INDEX, Folder, Place, StoreError
 
 _FORMAT = b"calibench.format"
@@ -47,9 +47,9 @@ class Listed:
     verified: str = ""
 
     @classmethod
-    def of(cls, name: str, status: Mapping[str, Any], verified: str = "") -> Listed:
+    def of(cls, name: str, status: EntryStatus, verified: str = "") -> Listed:
         """The row of an entry, from its status.json."""
-        examples: Mapping[str, int] = status["examples"]
+        examples = status["examples"]
         return cls(
             name,
             list(examples),

@@ -1,14 +1,14 @@
 """Moving entries between stores: pulling from a URL, pushing to one, adding one store to another."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import near_matches
 from calibench.runs import CorruptRun
 from calibench.runs.digests import check_content, described
 from calibench.runs.labels import LABELS_LIMIT, checked_labels, labels_name
+from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import STATUS
 from calibench.store.index import entry_names
 from calibench.store.places import Folder, Limits, Place, StoreError, place_of
@@ -88,9 +88,7 @@ def copied(source: Place, target: Place, name: str, added: Added) -> None:
         added.new.append(name)
 
 
-def _copy_files(
-    source: Place, name: str, target: Place, prefix: str, status: Mapping[str, Any]
-) -> None:
+def _copy_files(source: Place, name: str, target: Place, prefix: str, status: EntryStatus) -> None:
     for file, known in status["files"].items():
         if not target.has(f"{prefix}{file}", known):
             content = _read(source, f"{name}/{file}", known["bytes"])
@@ -98,7 +96,7 @@ def _copy_files(
             target.write(f"{prefix}{file}", content)
 
 
-def _copy_labels(source: Place, target: Place, status: Mapping[str, Any]) -> None:
+def _copy_labels(source: Place, target: Place, status: EntryStatus) -> None:
     for digest in status["labels"]:
         file = labels_name(digest)
         if target.size(file) is None:
@@ -107,7 +105,7 @@ def _copy_labels(source: Place, target: Place, status: Mapping[str, Any]) -> Non
             target.write(file, content)
 
 
-def _check_sent(target: Place, name: str, status: Mapping[str, Any]) -> None:
+def _check_sent(target: Place, name: str, status: EntryStatus) -> None:
     """Raise a CorruptRun unless an entry is there as it was sent: nothing keeps two writers of a URL apart."""
     there = target.status(name)
     sizes = {file: target.size(f"{name}/{file}") for file in status["files"]}

@@ -14,6 +14,7 @@ from calibench.ground.errors import ExpectedFailure
 from calibench.ground.regular_files import TEXT_LIMIT, content_of
 from calibench.runs import Busy, run_folders, write_atomically
 from calibench.runs.digests import described
+from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import STATUS, parse_status
 
 INDEX = "index.parquet"
@@ -70,7 +71,7 @@ class Place(ABC):
         """Whether a file is there already, given its `bytes` and `sha256`: a URL is asked for the former only."""
         return self.size(name) == int(known["bytes"])
 
-    def status(self, name: str) -> dict[str, Any] | None:
+    def status(self, name: str) -> EntryStatus | None:
         """What the status.json of an entry says, checked; None if there is no such entry."""
         try:
             return parse_status(self.read(f"{name}/{STATUS}"), f"{self}/{name}")

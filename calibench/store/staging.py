@@ -3,14 +3,14 @@
 import json
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from calibench.runs import CorruptRun, Run, json_bytes, run_folders, write_atomically
 from calibench.runs.labels import arrays_of
+from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import STATUS, check_name
 from calibench.store.index import rebuild_index
 from calibench.store.places import Folder, Place
@@ -74,7 +74,7 @@ def staged(place: Folder, name: str = "") -> Iterator[Path]:
             folder.parent.rmdir()
 
 
-def finish(place: Folder, folder: Path, name: str, status: Mapping[str, Any], added: Added) -> None:
+def finish(place: Folder, folder: Path, name: str, status: EntryStatus, added: Added) -> None:
     """Give a whole entry, whose folder lacks status.json only, its place, unless there is one with its name."""
     target = place.path / check_name(name)
     there = place.status(name)
@@ -89,9 +89,7 @@ def finish(place: Folder, folder: Path, name: str, status: Mapping[str, Any], ad
     added.new.append(name)
 
 
-def note_known(
-    name: str, there: Mapping[str, Any], status: Mapping[str, Any], added: Added
-) -> None:
+def note_known(name: str, there: EntryStatus, status: EntryStatus, added: Added) -> None:
     """Note that an entry is there already, or that another one has its name."""
     if there["content"] == status["content"]:
         added.known.append(name)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from calibench.ground.output import FileRow
 from calibench.statistics.number import RAW, TEST, Key, Number
 from calibench.tables.evaluation import sheets
 from calibench.tables.text import html, markdown
@@ -30,7 +31,7 @@ class ShownNumbers:
     remarks: list[str]
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[FileRow]:
         """The numbers as tidy rows, for files and data frames."""
         return [number.to_dict() for number in self.numbers]
 

@@ -3,17 +3,16 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from typing import Any
 
-from calibench.ground.output import printable
+from calibench.ground.output import FileRow, printable
 from calibench.tables.grid import Grid, Heading, PrintedNumber, TableEntry, grouped, stacked
 
 _FORMULA = ("=", "+", "-", "@")
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def csv_text(columns: Sequence[str], rows: Iterable[FileRow]) -> str:
     """CSV with a heading; a field is empty where a row has no such key, and no text is taken for a formula."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="", lineterminator="\n")
@@ -22,12 +21,12 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return buffer.getvalue()
 
 
-def rows_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def rows_csv(rows: Sequence[FileRow]) -> str:
     """CSV with a column for each key that some row has, in the order in which they come."""
     return csv_text(list(dict.fromkeys(key for row in rows for key in row)), rows)
 
 
-def csv_field(value: Any) -> Any:
+def csv_field(value: object) -> object:
     """A value for a CSV file that no spreadsheet takes for a formula.
 
     A text that begins with `=`, `+`, `-` or `@` gets an apostrophe in front, as spreadsheets themselves write such a

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from calibench.analyses.output import NumbersFile, write
 from calibench.analyses.run_arguments import RunFolders, Trust, finished_runs, labels_of
 from calibench.ground.errors import UsageError
 from calibench.ground.names import MULTILABEL
-from calibench.ground.output import loading, say
+from calibench.ground.output import FileRow, loading, say
 from calibench.ground.verb import Count
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def features(
     return 0
 
 
-def _numbers(maps: Mapping[str, FeatureMaps]) -> Iterator[dict[str, Any]]:
+def _numbers(maps: Mapping[str, FeatureMaps]) -> Iterator[FileRow]:
     names = ("target", "predicted", "confidence", "pca_1", "pca_2", "tsne_1", "tsne_2")
     for label, of in maps.items():
         columns = (of.target, of.predicted, of.confidence, *of.pca.T, *of.tsne.T)

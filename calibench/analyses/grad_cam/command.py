@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from calibench.data import ClassificationDataModule
 from calibench.data.images.decode import fitted
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError, near_matches
-from calibench.ground.output import say
+from calibench.ground.output import FileRow, say
 from calibench.plots.picture import Picture
 from calibench.runs import Run
 from calibench.tables.grid import Grid, PrintedNumber, headings
@@ -60,7 +60,8 @@ def draw(runs: Sequence[Run], maps: Maps, output: Path) -> None:
         UsageError: An option does not fit the data, or the runs have other test images.
     """
     asked: Asked | None = None
-    rows, lines, numbers = [], [], []
+    rows, lines = [], []
+    numbers: list[FileRow] = []
     for run, label in zip(runs, labels_of(runs), strict=True):
         trained = trained_network(run, trusted=maps.trust)
         network, data = trained.backbone.eval(), trained.data
@@ -95,7 +96,7 @@ def draw(runs: Sequence[Run], maps: Maps, output: Path) -> None:
 
 def _scores(
     run: str, layer: str, places: Places, found: Sequence[Localisation], names: Sequence[str]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[FileRow]:
     """A row for each image and class with boxes, then one for each share that the table has."""
     of_run = {"run": run, "layer": layer}
     for (image, label), one in zip(places, found, strict=True):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from calibench.analyses.output import NumbersFile, write
 from calibench.analyses.run_arguments import RunFolders, Trust, finished_runs, labels_of
 from calibench.ground.arguments import integer_from
 from calibench.ground.errors import UsageError
 from calibench.ground.names import MULTILABEL
-from calibench.ground.output import loading
+from calibench.ground.output import FileRow, loading
 from calibench.runs import Run
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def table_of(entries: list[RunNorms]) -> Grid:
     return Grid("Gradient norm against uncertainty", columns, rows, footer)
 
 
-def _numbers(entries: list[RunNorms]) -> Iterator[dict[str, Any]]:
+def _numbers(entries: list[RunNorms]) -> Iterator[FileRow]:
     """A row for each example."""
     for entry in entries:
         columns = (part.tolist() for part in entry.norms[:3])

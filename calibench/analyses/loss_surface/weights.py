@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
+from calibench.ground.output import FileRow
 from calibench.plots.style import GREY, color, legend_below, line, panels, tidied
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class Surface:
             "root": falling_root(phi, self.curves["phi"]),
         }
 
-    def numbers(self) -> Iterator[dict[str, Any]]:
+    def numbers(self) -> Iterator[FileRow]:
         """A row for each number that is shown."""
         for name, p in self.places.items():
             yield {"loss": self.label, "what": name, "value": p}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from calibench.ground.output import FileRow
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
 from calibench.plots.picture import Picture
@@ -125,7 +126,7 @@ def bars(request: Request) -> Picture:
     return Picture(figure, _numbers(request))
 
 
-def _numbers(request: Request) -> list[dict[str, Any]]:
+def _numbers(request: Request) -> list[FileRow]:
     metric = str(request.metric.after(RAW))
     return [
         {**place_of(table, row), "calibrator": column.calibrator, "metric": metric, "mean": value.mean,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from calibench.ground.output import FileRow
 from calibench.plots.curves import Curve, draw_risk_coverage, draw_roc, risk_coverage_curve
 from calibench.plots.curves import roc as roc_curve
 from calibench.plots.picture import Picture
@@ -80,7 +81,7 @@ def reliability(request: Request) -> Picture:
 
     drawn = list(product(request.rows, dict.fromkeys([RAW, request.calibrator])))
     figure, grid = panels(len(drawn))
-    numbers: list[dict[str, Any]] = []
+    numbers: list[FileRow] = []
     for axes, (row, calibrator) in zip(grid, drawn, strict=True):
         scores = request.after(calibrator, row)
         bins, curve = scores.reliability(request.n_bins), scores.smooth_reliability()
@@ -132,7 +133,7 @@ def error_by_bins(request: Request) -> Picture:
     figure, grid = panels(len(shown), shared=True, height=3)
     if len(grid) == 1:
         figure.set_size_inches(5, 3.8)
-    numbers: list[dict[str, Any]] = []
+    numbers: list[FileRow] = []
     for axes, calibrator in zip(grid, shown, strict=True):
         found = {}
         for row in request.rows:
@@ -184,7 +185,7 @@ def risk_coverage(request: Request) -> Picture:
 
 def _points(
     request: Request, curves: Mapping[str, Curve], x: str, y: str, area: str
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[FileRow]:
     for row, curve in zip(request.rows, curves.values(), strict=True):
         named = {"loss": row.label, "calibrator": request.calibrator}
         for one, other in zip(curve.x, curve.y, strict=True):
@@ -194,7 +195,7 @@ def _points(
 def confusion_matrices(request: Request) -> Picture:
     """The confusion matrix of each loss."""
     figure, grid = panels(len(request.rows), columns=3)
-    numbers: list[dict[str, Any]] = []
+    numbers: list[FileRow] = []
     for axes, row in zip(grid, request.rows, strict=True):
         scores = request.scores(row)
         names = scores.class_names

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from calibench.ground.errors import near_matches
+from calibench.ground.output import FileRow
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import keys_of, value_at
 from calibench.plots.curves import draw_curves, training_curves
@@ -87,7 +88,7 @@ def tradeoff(request: Request) -> Picture:
     if len(grid) == 1:
         figure.set_size_inches(5, 3.8)
     labels = dict.fromkeys(row.label for table in request.tables for row in table.rows)
-    numbers: list[dict[str, Any]] = []
+    numbers: list[FileRow] = []
     for axes, table in zip(grid, request.tables, strict=True):
         groups: dict[str, list[tuple[float, float]]] = {label: [] for label in labels}
         for row in table.rows:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
+from calibench.ground.output import FileRow
 from calibench.leaderboard.answer import REFERENCE, UNKNOWN, LossAndCalibrator
 from calibench.leaderboard.best_on_validation import answer_of
 from calibench.leaderboard.table import Row
@@ -34,10 +35,10 @@ def overview(request: Request) -> Picture:
     bars = [of for one in answer.of_losses for of in _bars(rows[one.loss], one)]
     groups: dict[str, dict[str, tuple[float, float]]] = {}
     for of in bars:
-        groups.setdefault(of["loss"], {})[of["shows"]] = of["mean"], of["std"]
+        groups.setdefault(of.loss, {})[of.shows] = of.mean, of.std
     draw_bars(below, groups, y="NLL on test, mean over seeds", title=request.table.title)
     legend_below(figure, [below, pair[0]])
-    return Picture(figure, [*numbers, *bars])
+    return Picture(figure, [*numbers, *(of._asdict() for of in bars)])
 
 
 def _layout() -> tuple[Figure, list[Axes], Axes]:
@@ -52,7 +53,7 @@ def _layout() -> tuple[Figure, list[Axes], Axes]:
 
 def _draw_pair(
     request: Request, row: Row, best: LossAndCalibrator, grid: list[Axes]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[FileRow]:
     """Draw a loss raw and after its calibrator, temperature scaling if it has none; gives the numbers."""
     from calibench.plots.reliability import draw_reliability
 
@@ -71,12 +72,22 @@ def _temperature(row: Row) -> str:
     return next((k.calibrator for k in keys if k.calibrator.partition("(")[0] == REFERENCE[1]), RAW)
 
 
-def _bars(row: Row, best: LossAndCalibrator) -> Iterator[dict[str, Any]]:
+class _Bar(NamedTuple):
+    """A bar, as a row of the CSV."""
+
+    loss: str
+    calibrator: str
+    shows: str
+    mean: float
+    std: float
+    seeds: int
+
+
+def _bars(row: Row, best: LossAndCalibrator) -> Iterator[_Bar]:
     """The NLL of a row raw, after temperature scaling, and after the calibrator that is best on validation."""
     shown = {RAW: RAW, "temperature scaling": _temperature(row), BEST: best.calibrator}
     for shows, calibrator in shown.items():
         key = Key("nll", TEST, calibrator)
         mean, std = mean_std([record.values.get(key, math.nan) for record in row.records.values()])
         if math.isfinite(mean):
-            place = {"loss": row.label, "calibrator": calibrator, "shows": shows}
-            yield {**place, "mean": mean, "std": std, "seeds": len(row.records)}
+            yield _Bar(row.label, calibrator, shows, mean, std, len(row.records))

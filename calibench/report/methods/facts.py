@@ -9,6 +9,7 @@ from typing import Any
 from calibench.config import short_name
 from calibench.leaderboard.records import Record
 from calibench.runs import CorruptRun, Predictions, Run, read_json
+from calibench.runs.files import Json
 
 Arguments = Mapping[str, Any]
 
@@ -107,7 +108,7 @@ def facts_of(records: Sequence[Record]) -> list[Facts]:
     return [Facts(group, _content(group[0]), _sizes(group)) for group in groups]
 
 
-def _content(record: Record) -> dict[str, Any]:
+def _content(record: Record) -> Json:
     path = Path(record.folder) / "metrics.json"
     content = read_json(path)
     for key in ("class_counts", "evaluation"):

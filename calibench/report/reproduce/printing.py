@@ -1,8 +1,8 @@
 """A paper's table as it is printed: its layout, ours under its numbers, and what is missing."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from calibench.ground.output import FileRow
 from calibench.report.reproduce.lines import Line
 from calibench.report.reproduce.numbers import Reproduction, as_coded
 from calibench.statistics import mean_std
@@ -134,7 +134,7 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 
-def csv_rows(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
+def csv_rows(lines: Sequence[Line]) -> Iterator[FileRow]:
     """Every number as fractions, for a program."""
     for line in lines:
         number, ours = line.number, line.ours
