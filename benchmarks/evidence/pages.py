@@ -17,6 +17,7 @@ import claims
 import label_shift
 import numpy as np
 import pandas as pd
+import rates
 import tuned
 import validated
 import yaml
@@ -50,6 +51,7 @@ PAGES = (
     "benchmarks/results/label_shift.md",
     "benchmarks/results/posthoc_real.md",
     "benchmarks/results/learning_curves.md",
+    "benchmarks/results/speedrun.md",
     "benchmarks/results/tuned.md",
     "benchmarks/results/validated.md",
 )
@@ -319,6 +321,7 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "learning curves": learning_curves,
     "few labels": few_labels,
     "validated": lambda: validated.table(pd.read_csv(RESULTS / "validated.csv")),
+    "rates": lambda: rates.table(pd.read_csv(RESULTS / "speedrun_rates.csv")),
     "tuned": lambda: tuned.table(pd.read_csv(RESULTS / "tuned.csv")),
     "label shift digits_lt": lambda: shifted("digits_lt"),
     "label shift cifar10_lt": lambda: shifted("cifar10_lt"),

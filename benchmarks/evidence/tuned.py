@@ -28,7 +28,8 @@ SETTINGS = ["lr", "weight_decay"]
 USUAL = {"lr": 0.1, "weight_decay": 0.0005}
 TRIALS = 4
 BASE, CVC = "CrossEntropyLoss", "CrossValidatedCalibration(shrinkage=False)"
-SCORES = {
+Place = tuple[str, str, str]  # split, calibrator, metric
+SCORES: dict[str, Place] = {
     "val_nll": ("val", "raw", "nll"),
     "error": ("test", "raw", "error"),
     "nll": ("test", "raw", "nll"),
@@ -36,24 +37,31 @@ SCORES = {
 }
 
 
-def row(run: Run, part: str, settings: Sequence[str]) -> dict[str, Any]:
-    """The settings of a part of the model, such as `optimizer`, and the scores of a run."""
+def row(
+    run: Run, part: str, settings: Sequence[str], scores: Mapping[str, Place]
+) -> dict[str, Any]:
+    """The settings of a part of the model, such as `optimizer`, and these scores of a run."""
     config = yaml.safe_load((run.folder / "config.yaml").read_text())
     content = with_present_calibrators(read_json(run.folder / "metrics.json"))
     given = config["model"][part]["init_args"]
-    scores = {
+    values = {
         (row["split"], row["calibrator"], row["metric"]): row["value"] for row in content["rows"]
     }
     return (
         {name: content[name] for name in ("benchmark", "loss", "seed")}
         | {key: given.get(key, "") for key in settings}
-        | {name: f"{scores[place]:.6g}" for name, place in SCORES.items()}
+        | {name: f"{values[place]:.6g}" for name, place in scores.items()}
     )
 
 
-def write(folders: Sequence[str], part: str, settings: Sequence[str]) -> None:
+def write(
+    folders: Sequence[str],
+    part: str,
+    settings: Sequence[str],
+    scores: Mapping[str, Place] = SCORES,
+) -> None:
     """Print the rows of all finished runs below the folders as CSV."""
-    rows = [row(run, part, settings) for run in finished_runs([*map(Path, folders)])]
+    rows = [row(run, part, settings, scores) for run in finished_runs([*map(Path, folders)])]
     writer = csv.DictWriter(sys.stdout, rows[0], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
