@@ -20,11 +20,13 @@ SCORES = {
     "nll": ("test", "raw", "nll"),
     "nll_ts": ("test", TS, "nll"),
 }
-PER_EXAMPLE = 1024 * (1 + 1 / 0.15)  # the recipe's rates are of the mean over a batch of 1,024, with momentum
+PER_EXAMPLE = 1024 * (
+    1 + 1 / 0.15
+)  # the recipe's rates are of the mean over a batch of 1,024, with momentum
 
 
 def choices(found: pd.DataFrame) -> pd.DataFrame:
-    """Of each loss on each data set the run with the lowest validation NLL after a temperature, and what is known of it.
+    """Of each loss on each data set the run with the lowest validation NLL after a temperature.
 
     `inside` says that the rates next to it, on both sides, did worse; `next` by how much the second best rate did.
     """
@@ -34,7 +36,9 @@ def choices(found: pd.DataFrame) -> pd.DataFrame:
         best = order.iloc[0]
         rates = sorted(runs["lr"])
         inside = rates[0] < best["lr"] < rates[-1]
-        margin = order["val_nll_ts"].iloc[1] - best["val_nll_ts"] if len(order) > 1 else float("nan")
+        margin = (
+            order["val_nll_ts"].iloc[1] - best["val_nll_ts"] if len(order) > 1 else float("nan")
+        )
         rows.append([*place, *best[["lr", *SCORES]], inside, margin])
     columns = ["benchmark", "loss", "lr", *SCORES, "inside", "next"]
     return pd.DataFrame(rows, columns=columns).set_index(["benchmark", "loss"])

@@ -3,7 +3,7 @@
     calibench store add RESULTS --to STORE          builds the full store from runs
     python benchmarks/evidence/runs.py STORE        packs it into benchmarks/results/runs.tar.xz; of tuned.py's and
                                                     validated.py's runs: --to benchmarks/results/tuning.tar.xz
-    python benchmarks/evidence/runs.py STORE --logits --to FILE         their logits, too, as float16: for another calibrator
+    python benchmarks/evidence/runs.py STORE --logits --to FILE         their logits as well, as float16
 
 `mkdir -p results && tar -xf benchmarks/results/runs.tar.xz -C results` brings the runs back: `calibench leaderboard
 results` shows them, and a sweep of `suites/evidence_cpu` goes on from them. `content` in a run's status.json is the

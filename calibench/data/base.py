@@ -12,6 +12,7 @@ from torch import Tensor
 
 from calibench.config import Seed
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
+from calibench.data.mixing import Mixing
 from calibench.data.resident import (
     Augmentation,
     ResidentLoader,
@@ -25,6 +26,7 @@ from calibench.data.source import DataError
 from calibench.data.splits import fingerprint, stratified_fraction
 from calibench.data.task import Task
 from calibench.ground.arguments import integer_from, positive_integer
+from calibench.ground.errors import UsageError
 from calibench.ground.names import sets_named
 from calibench.ground.tensors import TokenInputs
 
@@ -42,6 +44,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         split_seed: What chooses the splits; "run" follows the run's seed.
         train_fraction: Share of the training split that is used, stratified, in (0, 1].
         ood: Names of the evaluation sets beside the test set.
+        mixing: Mixes the examples of training batches (`Mixup`, `CutMix`, `RegMixup`); null for none.
 
     Attributes:
         task_type: One class an example, or several labels.
@@ -92,6 +95,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         split_seed: Seed = 1,
         train_fraction: float = 1.0,
         ood: Sequence[str] = (),
+        mixing: Mixing | None = None,
     ) -> None:
         super().__init__()
         positive_integer("batch_size", batch_size)
@@ -105,7 +109,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         self.class_names = self.task.class_names
         self.num_classes, self.num_outputs = len(self.class_names), self.task.outputs
         self.batch_size, self.split_seed = batch_size, split_seed
-        self.train_fraction = train_fraction
+        self.train_fraction, self.mixing = train_fraction, mixing
         self.ood = tuple(sets_named(ood, self.known_sets))
         self.evaluation_sets: dict[str, EvaluationSet] = {}
         self.unavailable: dict[str, str] = {}
@@ -150,6 +154,19 @@ class ClassificationDataModule(LightningDataModule, ABC):
                 self.unavailable[name] = str(reason)
         self.test_posterior = self.load_posterior(splits.test)
         self._splits = splits
+        if self.mixing is not None:
+            self._check_mixing(self.mixing)
+
+    def _check_mixing(self, mixing: Mixing) -> None:
+        name = type(mixing).__name__
+        if self.task_type is not Task:
+            raise UsageError(
+                f"`data.mixing`: {name} mixes examples of one class each, not of several labels."
+            )
+        try:
+            mixing.check(self.first_inputs(1))
+        except ValueError as error:
+            raise UsageError(f"`data.mixing`: {error}") from error
 
     @property
     def evaluated_transform(self) -> Transform:
@@ -201,6 +218,8 @@ class ClassificationDataModule(LightningDataModule, ABC):
             transform=self.transform,
             augmentation=self.augmentation,
             decode=self.decode,
+            mixing=self.mixing,
+            num_classes=self.num_classes,
         )
 
     def plain_batches(self, split: str) -> ResidentLoader:

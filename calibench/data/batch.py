@@ -12,15 +12,18 @@ class Batch(NamedTuple):
     Attributes:
         inputs: Ready for the backbone (augmented, normalised), shape (n_r, ...), on the loader's
             device.
-        target: Class indices (n_r,) int64; -1 where an out-of-distribution set has no label.
+        target: Class indices (n_r,) int64; -1 where an out-of-distribution set has no label. In training also class
+            distributions (n_r, K) float32.
         index: Positions of the rows in their split (n_r,) int64.
-        size: Rows of the global batch; process r of W holds `slice_sizes(size, W)[r]` of them.
+        size: Examples of the global batch; process r of W holds `slice_sizes(size, W)[r]` of them.
+        copies: Rows of `inputs` and `target` that training has for each example, those of a copy after one another.
     """
 
     inputs: Tensor
     target: Tensor
     index: Tensor  # type: ignore[assignment]  # shadows tuple.index, which no batch needs
     size: int
+    copies: int = 1
 
 
 class Examples(NamedTuple):

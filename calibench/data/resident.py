@@ -19,6 +19,7 @@ from torch import Tensor
 
 from calibench.config import Seed
 from calibench.data.batch import Batch, Examples
+from calibench.data.mixing import Mixing
 from calibench.ground.distributed import world
 
 
@@ -68,6 +69,11 @@ class ResumableLoader:
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Start the next iteration after the batches that were handed out already."""
         self._first_step = state["step"]
+
+
+def _own_part(rows: Tensor) -> Tensor:
+    processes, rank = world()
+    return torch.tensor_split(rows, processes)[rank]
 
 
 Transform = Callable[[Tensor], Tensor]
@@ -130,10 +136,13 @@ class ResidentLoader:
     def _batches(self, order: Tensor, steps: range) -> Iterator[Batch]:
         def make(step: int) -> Batch:
             rows = order[step * self.batch_size : (step + 1) * self.batch_size]
-            processes, rank = world()
-            return self.slice_of(rows, torch.tensor_split(rows, processes)[rank])
+            return self.batch_of(rows, step)
 
         return map(make, steps) if self.decode is None else prefetched(make, steps)
+
+    def batch_of(self, rows: Tensor, step: int) -> Batch:
+        """This process's part of the global batch of `rows`."""
+        return self.slice_of(rows, _own_part(rows))
 
     def slice_of(self, rows: Tensor, mine: Tensor) -> Batch:
         """The part at the positions `mine` of the global batch of `rows`."""
@@ -159,6 +168,8 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         seed: The run's seed.
         augmentation: Random change of the stored inputs, before they are transformed; None for none.
         balanced: Draw the examples of an epoch with replacement, each class as often as the others.
+        mixing: Mixes the examples of a batch, which then has class distributions as targets; None for none.
+        num_classes: K, where there is mixing.
         options: Those of `ResidentLoader`.
     """
 
@@ -169,10 +180,13 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         seed: int,
         augmentation: Augmentation | None = None,
         balanced: bool = False,
+        mixing: Mixing | None = None,
+        num_classes: int = 0,
         **options: Any,
     ) -> None:
         super().__init__(examples, **options)
         self.seed, self.augmentation, self.balanced = seed, augmentation, balanced
+        self.mixing, self.num_classes = mixing, num_classes
         if augmentation is not None and self.decode is None:
             prepared = augmentation.prepare(self.examples.inputs)
             self.examples = self.examples._replace(inputs=prepared)
@@ -186,6 +200,15 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         for handed_out, batch in enumerate(batches, start=start + 1):
             self._step = handed_out
             yield batch
+
+    def batch_of(self, rows: Tensor, step: int) -> Batch:
+        """This process's part of the global batch of `rows`, mixed."""
+        if self.mixing is None:
+            return super().batch_of(rows, step)
+        before = _own_part(rows.roll(1))[:1]
+        batch = self.slice_of(rows, torch.cat([before, _own_part(rows)]))
+        draws = np.random.default_rng(mixed(self.seed, self.epoch, step))
+        return self.mixing(batch, self.num_classes, draws)
 
     def _start_epoch(self) -> Tensor:
         generator = torch.Generator().manual_seed(mixed(self.seed, self.epoch))

@@ -40,6 +40,8 @@ class CalibrationLoss(TakesSavedShapes, ABC):
 
     # Whether it sees each label alone, where an example has several, rather than all together.
     per_label: bool = False
+    # Whether targets may be distributions over the classes, as mixed examples have them: then it has `expected`.
+    accepts_soft_targets: bool = False
 
     def __init__(self) -> None:
         super().__init__()  # hides nn.Module's *args, **kwargs from the command line
@@ -55,6 +57,12 @@ class CalibrationLoss(TakesSavedShapes, ABC):
         Returns:
             A scalar, in at least float32.
         """
+
+    def expected(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the mean loss of a batch whose targets are distributions over the classes, (N, K)."""
+        raise TypeError(
+            f"{type(self).__name__} takes one class an example, not distributions over classes."
+        )
 
     def on_fit_start(self, class_counts: Tensor) -> None:
         """Called with the class counts of the training set, (K,) int64.
@@ -75,11 +83,22 @@ class CalibrationLoss(TakesSavedShapes, ABC):
     def __call__(self, logits: Tensor, target: Tensor) -> Tensor:
         """Check the batch, compute the loss, and name a NaN in the logits.
 
+        Args:
+            logits: Unnormalised scores, shape (N, K).
+            target: Class indices (N,), or, where the loss accepts them, distributions over the classes (N, K).
+
         Raises:
-            TypeError: If the logits are not floating point or the target is not int64.
+            TypeError: If the logits are not floating point, or the target is neither int64 nor a distribution that the
+                loss accepts.
             ValueError: If a shape is wrong, the batch is empty, or (on the CPU) a value is.
         """
         check_scores(logits)
+        if (
+            isinstance(target, Tensor)
+            and target.is_floating_point()
+            and target.shape == logits.shape
+        ):
+            return self.expected(logits, target)
         check_target(target, logits)
         if target.dtype != torch.int64:  # what torch's own losses take
             raise TypeError(f"`target` must hold class indices as int64, got {target.dtype}.")
@@ -98,7 +117,12 @@ class CalibrationLoss(TakesSavedShapes, ABC):
 
 
 class PerExampleLoss(CalibrationLoss):
-    """A loss that is the mean of one value per example (this package)."""
+    """A loss that is the mean of one value per example (this package).
+
+    Of an example whose target is a distribution over the classes it is the expectation, sum_k q_k l(z, k).
+    """
+
+    accepts_soft_targets = True
 
     @abstractmethod
     def per_example(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -107,6 +131,11 @@ class PerExampleLoss(CalibrationLoss):
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the mean over the batch."""
         return self.per_example(logits, target).mean()
+
+    def expected(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the mean over the batch of the expectation, computed for the classes with a share above 0 only."""
+        rows, classes = target.nonzero(as_tuple=True)
+        return (self.per_example(logits[rows], classes) * target[rows, classes]).sum() / len(logits)
 
 
 def _is_readably_nan(loss: Tensor) -> bool:
@@ -166,11 +195,18 @@ class WeightedSum(CompositeLoss):
         super().__init__(losses)
         self.weights = [finite("weights", weight) for weight in weights]
 
+    @property
+    def accepts_soft_targets(self) -> bool:  # type: ignore[override]
+        """Whether all of them do."""
+        return all(part.accepts_soft_targets for part in self._losses())
+
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return sum_l weight_l loss_l."""
         terms = zip(self.weights, self._losses(), strict=True)
         values = [weight * loss(logits, target) for weight, loss in terms]
         return sum(values[1:], start=values[0])
+
+    expected = forward  # each of them takes either kind of targets
 
 
 def two_class_rows(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

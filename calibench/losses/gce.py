@@ -25,9 +25,15 @@ def generative_surprisals(log_probs: Tensor) -> Tensor:
 
 
 def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
-    """Batch-coupled: mean of -log(p_i[y_i] / sum_j p_j[y_i]), a scalar: (N, K), (N,) -> ()."""
+    """Batch-coupled: mean of -log(p_i[y_i] / sum_j p_j[y_i]), a scalar: (N, K), (N,) -> ().
+
+    Of targets that are distributions over the classes, (N, K), the mean of sum_k q_ik times class k's term.
+    """
     surprisals = generative_surprisals(log_probabilities(logits))
-    loss = surprisals.gather(1, target.unsqueeze(1)).mean()
+    if target.is_floating_point():
+        loss = torch.where(target > 0, target * surprisals, 0.0).sum(1).mean()
+    else:
+        loss = surprisals.gather(1, target.unsqueeze(1)).mean()
     if smoothing:
         masked = surprisals.detach().amin(dim=0) == torch.inf
         uniform = torch.where(masked, 0.0, surprisals.mean(dim=0)).sum() / (~masked).sum()
@@ -54,10 +60,15 @@ class GenerativeCrossEntropy(CalibrationLoss):
     there: spread evenly it still is free. What removes the blind spot is a batch with all
     classes, or cross-entropy beside the loss (`WeightedSum`).
 
+    Of an example whose target is a distribution over the classes (mixup) it takes each class's term, weighted; S_k is
+    that of the batch. The paper has no such case.
+
     Args:
         smoothing: Label smoothing in [0, 1), spread uniformly over all K classes (eq. 5-6; the
             paper leaves the convention open).
     """
+
+    accepts_soft_targets = True
 
     def __init__(self, *, smoothing: float = 0.0) -> None:
         super().__init__()
@@ -66,6 +77,8 @@ class GenerativeCrossEntropy(CalibrationLoss):
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the loss of the batch."""
         return generative_cross_entropy(logits, target, smoothing=self.smoothing)
+
+    expected = forward
 
 
 Modulation = Callable[[Tensor, Tensor, Tensor], Tensor]

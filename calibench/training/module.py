@@ -227,6 +227,11 @@ class ClassificationModule(L.LightningModule):
         This is done for every stage, and before a checkpoint is loaded, as the shape of buffers may depend on them.
         """
         data: ClassificationDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+        if stage == "fit" and data.mixing is not None and not self.loss.accepts_soft_targets:
+            raise UsageError(
+                f"{type(self.loss).__name__} takes one class an example, and `data.mixing` gives it distributions over "
+                f"classes: choose another loss, or leave `data.mixing` out."
+            )
         self.loss.on_fit_start(data.class_counts)
         if data.tokens is not None:
             self.backbone.on_tokens(data.tokens)
@@ -259,7 +264,7 @@ class ClassificationModule(L.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of the global batch."""
-        sizes = slice_sizes(batch.size, world()[0])
+        sizes = [batch.copies * size for size in slice_sizes(batch.size, world()[0])]
         mine = at_least_float32(self(batch.inputs))
         logits, target = gather_batch(mine, batch.target, sizes=sizes)
         try:
@@ -273,7 +278,7 @@ class ClassificationModule(L.LightningModule):
         self._epoch_loss.add(loss.detach(), batch.size)
         # Lightning divides by the number of accumulated batches; a sum is not divided.
         if self.scale_by_rows:
-            return loss * (batch.size * self.trainer.accumulate_grad_batches)
+            return loss * (sum(sizes) * self.trainer.accumulate_grad_batches)
         return loss
 
     def configure_gradient_clipping(

@@ -61,6 +61,35 @@ def gradient_is_the_values_slope(name: str) -> None:
     assert torch.autograd.gradcheck(live_losses()[name], (logits.requires_grad_(), target))
 
 
+HARD = {type(loss).__name__ for loss in fresh_losses().values() if not loss.accepts_soft_targets}
+
+
+def distributions(n: int) -> Tensor:
+    """Targets (n, K) of which most classes have no share."""
+    shares = torch.rand(n, K, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    shares = (
+        torch.where(shares > 0.6, shares, 0.0) + torch.eye(K, dtype=torch.float64).repeat(n, 1)[:n]
+    )
+    return shares / shares.sum(1, keepdim=True)
+
+
+@CONTRACT.rule(but=HARD)
+def a_distribution_on_one_class_is_that_class_and_the_loss_is_linear_in_it(name: str) -> None:
+    loss = live_losses()[name]
+    logits, target = batch(9)
+    sure = torch.nn.functional.one_hot(target, K).double()
+    torch.testing.assert_close(loss(logits, sure), loss(logits, target))
+    spread = distributions(9)
+    between = loss(logits, 0.3 * sure + 0.7 * spread)
+    torch.testing.assert_close(between, 0.3 * loss(logits, sure) + 0.7 * loss(logits, spread))
+
+
+@CONTRACT.rule(but={*EXAMPLES_OF} - HARD)
+def a_distribution_is_refused_in_a_line(name: str) -> None:
+    with pytest.raises(TypeError, match="takes one class an example"):
+        live_losses()[name](batch(9)[0], distributions(9))
+
+
 def hessian_product(loss: CalibrationLoss, logits: Tensor, target: Tensor, along: Tensor) -> Tensor:
     leaf = logits.clone().requires_grad_()
     (first,) = torch.autograd.grad(loss(leaf, target), leaf, create_graph=True)

@@ -201,6 +201,11 @@ def by(*module: str) -> None:
         (as_torchrun_starts_them, SUM),
         pytest.param(by_torchrun, SUM, marks=pytest.mark.slow),
         pytest.param(by_lightning, ["--model.loss", "BrierLoss"], marks=pytest.mark.slow),
+        pytest.param(
+            as_torchrun_starts_them,
+            [*SUM, "--data.mixing", "calibench.data.mixing.RegMixup"],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_two_processes_train_what_one_trains(

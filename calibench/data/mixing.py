@@ -1,0 +1,109 @@
+"""Mixed training examples: mixup, CutMix and RegMixup, on the side of the data, for every loss of soft targets."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from calibench.data.batch import Batch
+from calibench.ground.arguments import positive
+
+
+class Mixing(ABC):
+    """Mixes each example of a training batch with another one, inputs and targets alike (this package).
+
+    The other one is the example before it in the global batch, whose order is random; the first one's is the last. The
+    draws are of (seed, epoch, step), neither of the process nor of the global generator, which torchvision's `MixUp`
+    and `CutMix` use: so several processes give one process's batches, and a resumed run those of the whole one.
+
+    Args:
+        alpha: The share of an example is drawn from Beta(alpha, alpha), once a batch; above 0.
+    """
+
+    def __init__(self, *, alpha: float = 1.0) -> None:
+        self.alpha = positive("alpha", alpha)
+
+    @abstractmethod
+    def mix(
+        self, inputs: Tensor, others: Tensor, draws: np.random.Generator
+    ) -> tuple[Tensor, float]:
+        """Mixed inputs (n, ...) of two sets of inputs (n, ...), and the share of the first ones in [0, 1]."""
+
+    def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
+        """The mixed batch of n examples, with targets (n, K) float32.
+
+        Args:
+            batch: n + 1 examples: the one before the first, and the process's own; or none.
+            num_classes: K.
+            draws: The same in every process.
+        """
+        target = F.one_hot(batch.target, num_classes).float()
+        inputs, share = self.mix(batch.inputs[1:], batch.inputs[:-1], draws)
+        mixed = target[:-1].lerp(target[1:], share)
+        return Batch(inputs, mixed, batch.index[1:], batch.size)
+
+    def check(self, inputs: Tensor) -> None:
+        """Raise a ValueError unless inputs like these (n, ...) can be mixed."""
+        if not inputs.is_floating_point():
+            raise ValueError(
+                f"{type(self).__name__} mixes numbers, and these inputs are numbers of tokens."
+            )
+
+
+class Mixup(Mixing):
+    """lambda x + (1 - lambda) x', and the targets alike (Zhang et al. 2018)."""
+
+    def mix(
+        self, inputs: Tensor, others: Tensor, draws: np.random.Generator
+    ) -> tuple[Tensor, float]:
+        """Return the weighted means."""
+        share = draws.beta(self.alpha, self.alpha)
+        return others.lerp(inputs, share), share
+
+
+class CutMix(Mixing):
+    """A rectangle of the other image, whose area is the other's share of the target (Yun et al. 2019)."""
+
+    def mix(
+        self, inputs: Tensor, others: Tensor, draws: np.random.Generator
+    ) -> tuple[Tensor, float]:
+        """Return images (n, C, H, W) with the rectangle, of which the part inside the image counts."""
+        height, width = inputs.shape[-2:]
+        half = 0.5 * np.sqrt(1 - draws.beta(self.alpha, self.alpha))
+        left, top = int(draws.integers(width)), int(draws.integers(height))
+        columns = slice(max(left - int(half * width), 0), left + int(half * width))
+        rows = slice(max(top - int(half * height), 0), top + int(half * height))
+        inside = torch.zeros(height, width, dtype=torch.bool, device=inputs.device)
+        inside[rows, columns] = True
+        share = 1 - len(range(height)[rows]) * len(range(width)[columns]) / (height * width)
+        return torch.where(inside, others, inputs), share
+
+    def check(self, inputs: Tensor) -> None:
+        """Raise a ValueError unless the inputs are images."""
+        super().check(inputs)
+        if inputs.dim() != 4:
+            raise ValueError(
+                f"CutMix mixes images (n, C, H, W), got inputs of shape {tuple(inputs.shape)}."
+            )
+
+
+class RegMixup(Mixup):
+    """The examples as they are and, beside them in the batch, mixed ones (Pinto et al. 2022).
+
+    The loss is the mean over both, half of the paper's sum with eta = 1; with `loss_scale: sum` it is the sum.
+
+    Args:
+        alpha: As of `Mixup`; the paper takes 10 to 20, so that shares are near 1/2.
+    """
+
+    def __init__(self, *, alpha: float = 10.0) -> None:
+        super().__init__(alpha=alpha)
+
+    def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
+        """Both halves, (2 n, ...)."""
+        mixed = super().__call__(batch, num_classes, draws)
+        clean = F.one_hot(batch.target[1:], num_classes).float()
+        inputs = torch.cat([batch.inputs[1:], mixed.inputs])
+        return mixed._replace(inputs=inputs, target=torch.cat([clean, mixed.target]), copies=2)
