@@ -1,4 +1,4 @@
-"""The verdict: overconfident, underconfident, or not to be told from calibrated; and the gain in NLL of a calibrator."""
+"""The verdict: overconfident, underconfident, or not to be told from calibrated; and what a calibrator would gain."""
 
 from __future__ import annotations
 
