@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+from calibench.config import available, merge_files
+
 TESTS = Path(__file__).parent
 
 
@@ -27,6 +29,17 @@ def examples(family: str) -> dict[str, Any]:
         )
         found |= own
     return found
+
+
+def benchmarks_of(family: str) -> dict[str, Any]:
+    """The benchmarks whose data module is among the examples of a folder, each with its example."""
+    of_class = examples(family)
+    data = {name: merge_files([name])["data"] for name in available() if "/" not in name}
+    return {
+        name: of_class[block["class_path"]]
+        for name, block in data.items()
+        if block.get("class_path") in of_class
+    }
 
 
 def for_each(items: Iterable[Any]) -> Callable[[Callable[[Any], None]], Callable[[], None]]:

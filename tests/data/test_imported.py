@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibench.data import Batch, DataError, ImportedDataModule, imported
+from calibench.data import Batch, DataError, ImportedDataModule
 from calibench.ground.errors import UsageError
 
 OWN = "tests.own_classes"
@@ -46,8 +46,6 @@ def test_facts_about_the_data() -> None:
     assert made.class_counts.sum() == 60
     assert [len(part.target) for part in made.splits] == [60, 20, 20]
     assert made.first_inputs(2).shape == (2, 5)
-    assert made.fingerprint == module(arguments={"n": 100}).fingerprint
-    assert made.fingerprint != module(arguments={"n": 100}, split_seed=2).fingerprint
 
 
 def test_batches_follow_from_the_epoch_and_leave_the_random_state_alone() -> None:
@@ -63,30 +61,6 @@ def test_batches_follow_from_the_epoch_and_leave_the_random_state_alone() -> Non
     assert random.getstate() == before[1]
     assert random_numbers() == before[2]
     assert len({batch.inputs.sum().item() for batch in first}) == len(first)
-
-
-def test_a_resumed_epoch_goes_on_with_the_same_batches() -> None:
-    made = module()
-    whole, loader = epoch(made), made.train_dataloader()
-    started = iter(loader)
-    for _ in range(2):
-        next(started)
-    resumed = made.train_dataloader()
-    resumed.load_state_dict(loader.state_dict())
-    assert same(list(resumed), whole[2:])
-    assert same(list(resumed), whole)  # the next epoch begins at its beginning
-
-
-def test_processes_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = module()
-    whole = next(iter(made.val_dataloader()))
-    parts = []
-    for rank in range(3):
-        monkeypatch.setattr(imported, "world", lambda rank=rank: (3, rank))
-        parts.append(next(iter(made.val_dataloader())))
-    assert torch.equal(torch.cat([part.inputs for part in parts]), whole.inputs)
-    assert torch.cat([part.index for part in parts]).tolist() == list(range(whole.size))
-    assert {part.size for part in parts} == {whole.size}
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from calibench.cli import configuration_of
 from calibench.config import merge_files
 from calibench.ground.errors import UsageError
 from calibench.training import fit as training
-from tests.examples import examples
+from tests.examples import benchmarks_of
 
-BENCHMARKS = examples("data/text")
+BENCHMARKS = benchmarks_of("data/text")
 OF_THE_PAPER = ["newsgroups", "ag_news", "finsen"]
 
 
@@ -30,7 +30,8 @@ def run(root: Path, *names: str, options: tuple[str, ...] = ()) -> str:
     configs = [argument for name in names for argument in ("--config", name)]
     fast = ["--trainer.fast_dev_run=true", "--trainer.enable_progress_bar=false"]
     where = [f"--data.root={root}", f"--trainer.default_root_dir={root / 'results'}"]
-    small = ["--data.batch_size=8", "--trainer.accelerator=cpu", *BENCHMARKS[names[0]][1]]
+    few = [f"--data.{name}={value}" for name, value in BENCHMARKS[names[0]][1].items()]
+    small = ["--data.batch_size=8", "--trainer.accelerator=cpu", *few]
     outcome, _ = training.fit(configuration_of([*configs, *fast, *where, *small, *options]))
     return outcome
 

@@ -12,7 +12,7 @@ from calibench.config import Config, available, merge_files
 from calibench.data.images.base import OfficialImageDataModule
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
-from tests.examples import examples
+from tests.examples import benchmarks_of, examples
 
 IMAGE_SETS = examples("data/images")
 OF_OTHER_DATA = {"protocols/fcl_text", "protocols/chexnet"}
@@ -28,19 +28,13 @@ PROTOCOLS = sorted(
 PAPERS = ["protocols/bsce_gra", "protocols/fcl", "protocols/gce"]
 
 
-def image_set(benchmark: str) -> str:
-    """The class of a benchmark's images; empty where it has none that fakes stand in for."""
-    name = str(merge_files([benchmark])["data"].get("class_path"))
-    return name if name in IMAGE_SETS else ""
-
-
-BENCHMARKS = [name for name in available() if "/" not in name and image_set(name)]
+BENCHMARKS = benchmarks_of("data/images")
 
 
 def arguments(root: Path, *names: str) -> list[str]:
     """The files, with a small network in place of the papers' and a small batch."""
     configs = [argument for name in names for argument in ("--config", name)]
-    few = IMAGE_SETS[image_set(names[0])][1] | {"root": root, "batch_size": 16}
+    few = BENCHMARKS[names[0]][1] | {"root": root, "batch_size": 16}
     return [
         *configs,
         *(f"--data.{name}={value}" for name, value in few.items()),
@@ -67,7 +61,7 @@ def test_every_official_image_set_has_a_fake_and_a_benchmark() -> None:
     ours = [cls for name in data.__all__ if isinstance(cls := getattr(data, name), type)]
     official = {cls.__name__ for cls in ours if issubclass(cls, OfficialImageDataModule)}
     assert official <= set(IMAGE_SETS)
-    assert {image_set(name) for name in BENCHMARKS} == set(IMAGE_SETS)
+    assert {merge_files([name])["data"]["class_path"] for name in BENCHMARKS} == set(IMAGE_SETS)
 
 
 @pytest.mark.filterwarnings("ignore::calibench.calibrators.base.FewExamplesWarning")

@@ -22,7 +22,7 @@ from calibench.data.splits import hold_out_share_of_groups
 EXAMPLES = {
     "ChestXray14DataModule": (
         write_chest_xrays,
-        {"skip_missing": "true", "side": 32, "ten_crops": 40},
+        {"skip_missing": True, "side": 32, "ten_crops": 40},
     ),
 }
 

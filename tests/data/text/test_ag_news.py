@@ -10,8 +10,8 @@ import torch
 from calibench.data import AGNewsDataModule, DataError
 from tests.data import fake_texts
 
-# By benchmark: what makes the files of its corpus, and options that fit so few of them.
-EXAMPLES = {"ag_news": (fake_texts.ag_news, [])}
+# By data module: what makes its files, and the arguments that fit so few of them.
+EXAMPLES = {"AGNewsDataModule": (fake_texts.ag_news, {})}
 
 
 def module(root: Path, **options) -> AGNewsDataModule:

@@ -26,7 +26,7 @@ def phrasebank(root: Path) -> None:
     (folder / "financialphrasebank.csv").write_bytes("\r".join(rows).encode("latin-1"))
 
 
-EXAMPLES = {"financial_phrasebank": (phrasebank, [])}
+EXAMPLES = {"TextFileDataModule": (phrasebank, {"train_file": "financial_phrasebank/financialphrasebank.csv", "column_names": ["label", "text"], "encoding": "latin-1"})}  # fmt: skip
 
 
 def module(tmp_path: Path, **options) -> TextFileDataModule:

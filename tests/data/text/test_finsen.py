@@ -13,8 +13,8 @@ from sklearn.preprocessing import LabelEncoder
 from calibench.data import DataError, FinSenDataModule
 from calibench.data.fakes import TOPICS, write_finsen
 
-# By benchmark: what makes the files of its corpus, and options that fit so few of them.
-EXAMPLES = {"finsen": (write_finsen, [])}
+# By data module: what makes its files, and the arguments that fit so few of them.
+EXAMPLES = {"FinSenDataModule": (write_finsen, {})}
 
 
 def module(root: Path, **options: object) -> FinSenDataModule:

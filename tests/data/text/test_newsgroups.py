@@ -14,8 +14,8 @@ from calibench.data.text.corpora import GROUPS, without_headers
 from calibench.data.text.corpus import Corpus, cut
 from tests.data import fake_texts
 
-# By benchmark: what makes the files of its corpus, and options that fit so few of them.
-EXAMPLES = {"newsgroups": (fake_texts.newsgroups, ["--data.val_size=20"])}
+# By data module: what makes its files, and the arguments that fit so few of them.
+EXAMPLES = {"NewsgroupsDataModule": (fake_texts.newsgroups, {"val_size": 20})}
 
 
 @pytest.fixture(scope="module")
