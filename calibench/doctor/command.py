@@ -15,7 +15,8 @@ from calibench.ground.bar import with_progress
 from calibench.ground.output import say
 from calibench.ground.threads import one_thread
 from calibench.predictions import Predictions
-from calibench.predictions.files import Reader, labelled_as
+from calibench.predictions.files import Reader
+from calibench.predictions.sets import labelled_as
 
 
 def diagnose_files(

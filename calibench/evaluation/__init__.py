@@ -11,19 +11,11 @@ if TYPE_CHECKING:
     from calibench.evaluation.evaluation import default_calibrators as default_calibrators
     from calibench.evaluation.fitting import fit_calibrator as fit_calibrator
     from calibench.evaluation.fitting import log_probabilities as log_probabilities
-    from calibench.evaluation.posterior_scores import PosteriorScores as PosteriorScores
     from calibench.evaluation.scoring import OOD_SCORES as OOD_SCORES
     from calibench.evaluation.scoring import evaluate as evaluate
     from calibench.evaluation.scoring import evaluate_ood as evaluate_ood
     from calibench.evaluation.scoring import temperature_gap as temperature_gap
     from calibench.evaluation.scoring import update_metrics as update_metrics
-    from calibench.metrics.post_processing_gap import post_processing_gap as post_processing_gap
-    from calibench.metrics.posterior import PosteriorConfidence as PosteriorConfidence
-    from calibench.metrics.posterior import posterior_confidence as posterior_confidence
-    from calibench.metrics.posterior import posterior_values as posterior_values
-    from calibench.statistics.number import RAW as RAW
-    from calibench.statistics.number import Key as Key
-    from calibench.statistics.number import Number as Number
 
 
 lazy(__name__)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import chain
-from pathlib import Path
 from typing import Annotated
 
 from calibench.calibrators import CALIBRATORS
@@ -12,10 +10,8 @@ from calibench.evaluation.calibrator_names import ONE_PER_CORE, Jobs, listed_cal
 from calibench.ground.arguments import integer_from, numbers_of_bins
 from calibench.ground.errors import UsageError
 from calibench.metrics import METRIC_CLASSES
-from calibench.predictions.files import Reader, check_file, further_sets
-
-Files = Annotated[tuple[str, ...], "FILE"]
-FurtherSets = Annotated[tuple[str, ...], "SET"]
+from calibench.predictions.files import Reader
+from calibench.predictions.sets import Sets
 
 
 def _priors(name: str, text: str) -> str | list[float]:
@@ -35,39 +31,7 @@ def _resamples(name: str, value: int) -> int:
 
 
 @dataclass(frozen=True)
-class Sets:
-    """Files of the sets that are evaluated; several of a set are the members of an ensemble.
-
-    Attributes:
-        val: Validation predictions, on which calibrators are fitted; not needed for `--calibrators none`.
-        test: Test predictions.
-        ood: Out-of-distribution sets: NAME=FILE, for an ensemble NAME=FILE,FILE,...
-        shift: Labelled shifted sets: NAME=FILE, for an ensemble NAME=FILE,FILE,...
-        posterior: Known class distributions of the test examples, from many annotators for instance: .npy (N, K).
-    """
-
-    val: Files = ()
-    test: Files = ()
-    ood: FurtherSets = ()
-    shift: FurtherSets = ()
-    posterior: Annotated[str | None, "FILE"] = None
-
-    @property
-    def further(self) -> dict[str, tuple[str, list[str]]]:
-        """Kind and files of each OOD and shift set, by name."""
-        return further_sets({"ood": self.ood, "shift": self.shift})
-
-    def check(self) -> None:
-        """Raise for a file that is not there, or of an unknown kind."""
-        further = chain.from_iterable(paths for _, paths in self.further.values())
-        for path in [*self.val, *self.test, *further]:
-            check_file(path)
-        if self.posterior and not Path(self.posterior).is_file():
-            raise FileNotFoundError(f"there is no file {self.posterior}")
-
-
-@dataclass(frozen=True)
-class Asked:
+class EvaluationOptions:
     """What is asked for of predictions.
 
     Attributes:
@@ -102,7 +66,7 @@ class Asked:
         beside = [*sets.val, *sets.test[1:], *sets.ood, *sets.shift, *self.metrics]
         return not beside and sets.posterior is None and more == (None, None)
 
-    def checked(self) -> Asked:
+    def checked(self) -> EvaluationOptions:
         """The same with every calibrator by its name.
 
         Raises:

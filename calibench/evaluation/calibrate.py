@@ -14,7 +14,8 @@ from calibench.calibrators import CALIBRATORS, Calibrator
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.fitting import check_fittable, fit_calibrator
 from calibench.ground.errors import near_matches
-from calibench.predictions.files import Reader, labelled_as
+from calibench.predictions.files import Reader
+from calibench.predictions.sets import labelled_as
 from calibench.runs import FORMAT, Predictions, check_archive, corrupt_if_it_fails, write_output
 
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.

@@ -1,140 +1,35 @@
 """`calibench evaluate`, once its options are checked: every metric of saved logits, raw and after each calibrator."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
-
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from calibench.calibrators import Calibrator
-from calibench.evaluation.asked import Asked
+from calibench.evaluation.asked import EvaluationOptions
 from calibench.evaluation.bootstrap import Floats, summarised
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.ensemble import deep_ensemble
-from calibench.evaluation.evaluation import Evaluation, Watch, evaluate_pairs
+from calibench.evaluation.evaluation import STAGES, Evaluation, evaluate_pairs
 from calibench.evaluation.fitting import check_fittable, fit_calibrator
-from calibench.evaluation.further_metrics import blocks_named
+from calibench.evaluation.further_metrics import MetricBlock, blocks_named
+from calibench.ground.bar import stage_bars
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
 from calibench.ground.family import load_plugins
-from calibench.ground.output import FileRow, say
+from calibench.ground.output import say
 from calibench.ground.wrapping import wrapped
-from calibench.predictions.files import check_together, labelled_as, short_names, with_posterior
 from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
+from calibench.predictions.sets import short_names
 from calibench.runs import FORMAT, Predictions, json_bytes, write_output
-from calibench.runs.files import Json
 from calibench.statistics.number import RAW, Key, Number
 from calibench.tables.block import block
-from calibench.tables.evaluation import CSV_COLUMNS, sheets
-from calibench.tables.grid import Grid
-from calibench.tables.scores import sentences
+from calibench.tables.shown import EvaluatedFiles
 from calibench.tables.terminal import show
-from calibench.tables.text import csv_text, markdown
 
-
-@dataclass(frozen=True)
-class Result:
-    """The result of an evaluation: what was evaluated, and every number."""
-
-    asked: Asked
-    sizes: Mapping[str, int]
-    labels: Mapping[str, int]
-    posterior: str
-    fitted: Mapping[str, Any]
-    numbers: Sequence[Number]
-    unavailable: Mapping[str, str]
-    remarks: Sequence[str] = ()
-
-    @property
-    def rows(self) -> list[FileRow]:
-        """The numbers as rows of a file, with their model even where there is only one."""
-        return [{"model": number.key.model, **number.to_dict()} for number in self.numbers]
-
-    @property
-    def sheets(self) -> list[Grid]:
-        """The tables."""
-        return sheets(self.numbers, self.asked.metrics)
-
-    def markdown(self) -> str:
-        """The tables and the footer as Markdown."""
-        verdicts = "".join(f"- {sentence}\n" for sentence in self.verdicts)
-        below = [self.footer, *self.lacking, *self.remarks]
-        return "\n".join([*map(markdown, self.sheets), *below, "", verdicts])
-
-    @property
-    def lacking(self) -> list[str]:
-        """A line for each reason why numbers are missing."""
-        reasons = dict.fromkeys(self.unavailable.values())
-        named = {why: [of for of, its in self.unavailable.items() if its == why] for why in reasons}
-        return [f"{', '.join(names)}: {why}." for why, names in named.items()]
-
-    @property
-    def verdicts(self) -> list[str]:
-        """One sentence for each row of each table: whether it can be told from calibrated."""
-        return sentences(self.numbers, self.labels)
-
-    @property
-    def footer(self) -> str:
-        """The line under the tables: sets, bins and intervals."""
-        sets = ", ".join(f"{name} {size}" for name, size in self.sizes.items())
-        known = ", ".join(f"{name} {size}" for name, size in self.labels.items())
-        sets += f"; known labels: {known}" if self.labels != self.sizes else ""
-        fitted = "; calibrators fitted on val" if any(self.fitted.values()) else ""
-        posterior = f"; posterior: {self.posterior}" if self.posterior else ""
-        interval = (
-            f"; 95 % intervals of the expected plug-in value at this number of examples, from {self.asked.bootstrap} "
-            "resamples of them (of a calibration error not the population's: see its floor; DebiasedCalibrationError)"
-        )
-        return (
-            f"Examples: {sets}{fitted}; binned errors with {self.asked.n_bins[0]} bins"
-            f"{interval if self.asked.bootstrap else ''}{posterior}{self._priors}."
-        )
-
-    @property
-    def _priors(self) -> str:
-        said = {
-            None: "",
-            "estimated": "; class frequencies of the test data estimated from its logits",
-            "oracle": "; ORACLE: class frequencies counted from the test labels, which nobody knows",
-        }
-        priors = self.asked.priors
-        shown = f"; class frequencies of the test data: {priors}"
-        return shown if isinstance(priors, list) else said.get(priors, shown)
-
-    def content(self) -> Json:
-        """Arguments, numbers and fitted parameters, for JSON."""
-        return {
-            "format": FORMAT,
-            "arguments": {
-                **asdict(self.asked.sets),
-                **{name: getattr(self.asked, name) for name in _REPORTED},
-                "scores": self.asked.reader.scores,
-                "clip": self.asked.reader.clip,
-            },
-            "examples": dict(self.sizes),
-            "posterior": self.posterior,
-            "calibrators": dict(self.fitted),
-            "unavailable": dict(self.unavailable),
-            "remarks": list(self.remarks),
-            "rows": self.rows,
-            "verdicts": self.verdicts,
-        }
-
-
-_REPORTED = ("calibrate_members", "priors", "n_bins", "bootstrap")
-
-# The kinds of `calibench.evaluation.options.REPORTS`.
-_WRITERS: dict[str, Callable[[Result], bytes]] = {
-    ".json": lambda result: json_bytes(result.content()),
-    ".md": lambda result: result.markdown().encode(),
-    ".csv": lambda result: csv_text(CSV_COLUMNS, result.rows).encode(),
-}
 _EVERY_NUMBER = (".json", ".csv")  # the others hold what is printed: the test sets, the first bins
 
 
-def evaluate_files(asked: Asked, output: Path | None, *, alone: bool = False) -> None:
+def evaluate_files(asked: EvaluationOptions, output: Path | None, *, alone: bool = False) -> None:
     """Evaluate, print the tables, or a block if a test set stands alone, and write the report.
 
     Raises:
@@ -150,7 +45,9 @@ def evaluate_files(asked: Asked, output: Path | None, *, alone: bool = False) ->
     else:
         chosen = [calibrator_named(name) for name in asked.calibrators or ()]
         n_bins = [*asked.n_bins] if every_number else [asked.n_bins[0]]
-        evaluation = Evaluation(chosen, n_bins, metrics=[*further] or None, priors=asked.priors)
+        evaluation = Evaluation(
+            chosen, n_bins, metrics=[*map(dict, further)] or None, priors=asked.priors
+        )
         files = models(asked, lambda path: first if path == first_file else read(path))
         result = _evaluated(evaluation, asked, files, score_val=every_number)
     console = Terminal()
@@ -163,26 +60,46 @@ def evaluate_files(asked: Asked, output: Path | None, *, alone: bool = False) ->
     for line in below:
         say(*(wrapped(line).splitlines() or [""]))
     if output:
-        write_output(output, _WRITERS[output.suffix](result))
+        write_output(output, _report(result, asked, output.suffix))
         console.print(f"{output} is written.", soft_wrap=True)
+
+
+def _report(result: EvaluatedFiles, asked: EvaluationOptions, suffix: str) -> bytes:
+    """A report in one of `calibench.evaluation.options.REPORTS`."""
+    names = ("calibrate_members", "priors", "n_bins", "bootstrap")
+    arguments = {
+        **asdict(asked.sets),
+        **{name: getattr(asked, name) for name in names},
+        "scores": asked.reader.scores,
+        "clip": asked.reader.clip,
+    }
+    content = {"format": FORMAT, "arguments": arguments, **result.to_dict()}
+    texts: dict[str, Callable[[], bytes]] = {
+        ".json": lambda: json_bytes(content),
+        ".md": lambda: result.markdown().encode(),
+        ".csv": lambda: result.csv().encode(),
+    }
+    return texts[suffix]()
 
 
 def _evaluated(
     evaluation: Evaluation,
-    asked: Asked,
+    asked: EvaluationOptions,
     models: Mapping[str, Mapping[str, Predictions]],
     *,
     score_val: bool,
-) -> Result:
+) -> EvaluatedFiles:
     for sets in models.values() if evaluation.calibrators else ():
         check_fittable(sets["val"])
     numbers: list[Number] = []
     replicates: dict[Key, Floats] = {}
-    fitted: dict[str, Any] = {}
+    fitted: dict[str, Mapping[str, object]] = {}
     lacking: dict[str, str] = {}
     remarks: dict[str, None] = {}
     for model, sets in models.items():
-        with _bars(model if len(models) > 1 else "", [*evaluation.fittings(sets), RAW]) as watch:
+        of = model if len(models) > 1 else ""
+        names = {name: f"{of} {name}".strip() for name in (*evaluation.fittings(sets), RAW)}
+        with stage_bars(names, STAGES) as watch:
             report = evaluation(
                 sets, bootstrap=asked.bootstrap, jobs=asked.jobs, score_val=score_val, watch=watch
             )
@@ -196,10 +113,13 @@ def _evaluated(
     labels = {name: len(part.target) for name, part in first.items()}
     posterior = str(first["test"].metadata.get("posterior", ""))
     found = summarised(numbers, replicates, first["test"].logits.shape[1])
-    return Result(asked, sizes, labels, posterior, fitted, found, lacking, [*remarks])
+    how = asked.metrics, asked.n_bins, asked.priors, asked.bootstrap
+    return EvaluatedFiles(found, *how, sizes, labels, lacking, posterior, fitted, [*remarks])
 
 
-def _of_pairs(pairs: ConfidencePairs, asked: Asked, metrics: Sequence[dict[str, Any]]) -> Result:
+def _of_pairs(
+    pairs: ConfidencePairs, asked: EvaluationOptions, metrics: Sequence[MetricBlock]
+) -> EvaluatedFiles:
     """The result of a test set of pairs.
 
     Raises:
@@ -215,51 +135,19 @@ def _of_pairs(pairs: ConfidencePairs, asked: Asked, metrics: Sequence[dict[str, 
     report = evaluate_pairs(pairs, n_bins=asked.n_bins, metrics=metrics, bootstrap=asked.bootstrap)
     numbers = [number.at(model="model") for number in report.numbers]
     sizes = {"test": len(pairs)}
-    return Result(asked, sizes, sizes, "", {}, numbers, report.unavailable)
+    how = asked.metrics, asked.n_bins, asked.priors, asked.bootstrap
+    return EvaluatedFiles(numbers, *how, sizes, sizes, report.unavailable)
 
 
-_STAGES = ("fit", "score", "resample", "done")
-
-
-@contextmanager
-def _bars(model: str, names: Sequence[str]) -> Iterator[Watch]:
-    """A progress bar for each calibrator on stderr; none if stderr is no terminal."""
-    console = Terminal(stderr=True)
-    title = TextColumn("{task.description}", markup=False)
-    columns = (title, BarColumn(), TextColumn("{task.fields[stage]}"), TimeElapsedColumn())
-    bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    last = len(_STAGES) - 1
-    tasks = {
-        name: bars.add_task(f"{model} {name}".strip(), start=False, total=last, stage="")
-        for name in names
-    }
-
-    def watch(name: str, stage: str) -> None:
-        bars.start_task(tasks[name])
-        bars.update(tasks[name], completed=_STAGES.index(stage), stage=stage)
-
-    with bars:
-        yield watch
-
-
-def models(asked: Asked, read: Callable[[str], Predictions]) -> dict[str, dict[str, Predictions]]:
+def models(
+    asked: EvaluationOptions, read: Callable[[str], Predictions]
+) -> dict[str, dict[str, Predictions]]:
     """Read the sets of each model, by name; several files for a set are the members of an ensemble, which comes first.
 
     Raises:
         ValueError: If the files do not belong together.
     """
-    own: dict[str, tuple[str, Sequence[str]]] = {
-        "val": ("val", asked.sets.val),
-        "test": ("test", asked.sets.test),
-    }
-    sets = {
-        name: [labelled_as(read(path), name, kind, path) for path in paths]
-        for name, (kind, paths) in (own | asked.sets.further).items()
-        if paths
-    }
-    check_together(sets)
-    if asked.sets.posterior:
-        sets["test"] = [with_posterior(part, asked.sets.posterior) for part in sets["test"]]
+    sets = asked.sets.read(read)
     members = {
         name: {which: parts[position] for which, parts in sets.items()}
         for position, name in enumerate(short_names(asked.sets.test))

@@ -56,8 +56,9 @@ AUROC = "ood_auroc"
 # Beside the panel, of the raw test set.
 LEADING = Refinement(scores=["nll"])
 
+STAGES = ("fit", "score", "resample", "done")
 Watch = Callable[[str, str], None]
-"""Called with a calibrator's name and the stage that begins: "fit", "score", "resample" or "done"."""
+"""Called with a calibrator's name and the one of `STAGES` that begins."""
 
 
 def _unwatched(name: str, stage: str) -> None:

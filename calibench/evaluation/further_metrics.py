@@ -85,7 +85,7 @@ def import_metrics(given: Sequence[str | MetricBlock]) -> None:
     add_described(described(blocks_of(given)))
 
 
-def blocks_named(names: Sequence[str], *, of_pairs: bool = False) -> list[dict[str, Any]]:
+def blocks_named(names: Sequence[str], *, of_pairs: bool = False) -> list[MetricBlock]:
     """Metrics that a command line names, as blocks; `all` stands for every metric of a labelled set, or of pairs."""
     if not names:
         return []
@@ -97,7 +97,7 @@ def blocks_named(names: Sequence[str], *, of_pairs: bool = False) -> list[dict[s
     unfolded = [name for given in names for name in (every if given == "all" else (given,))]
     blocks = blocks_of(dict.fromkeys(unfolded))
     import_metrics(blocks)
-    return [dict(block) for block in blocks]
+    return blocks
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from calibench.evaluation.asked import Asked, Sets
+from calibench.evaluation.asked import EvaluationOptions
 from calibench.evaluation.calibrator_names import DEFAULT
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.ground.verb import Option, documented, ends_in
+from calibench.predictions.sets import Sets
 from calibench.runs import Predictions, Run
 from calibench.store import find_run
 
@@ -20,7 +21,7 @@ REPORTS = (".json", ".md", ".csv")
 def evaluate(
     what: Annotated[tuple[str, ...], "FILE|RUN"] = (),
     *,
-    asked: Asked,
+    asked: EvaluationOptions,
     output: Annotated[Path | None, Option("FILE", ("-o",)), ends_in(*REPORTS)] = None,
 ) -> int:
     """Score saved logits of any framework, raw and after each calibrator.

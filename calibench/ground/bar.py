@@ -1,7 +1,8 @@
-"""Progress bar on stderr for slow results; rich is imported for a terminal only."""
+"""Progress bars on stderr for slow results; rich is imported for a terminal only."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -18,3 +19,31 @@ def with_progress(results: Iterator[T], total: int, title: str) -> Iterator[T]:
 
     with Progress(console=Terminal(stderr=True), transient=True) as bar:
         yield from bar.track(results, total=total, description=title)
+
+
+@contextmanager
+def stage_bars(
+    titles: Mapping[str, str], stages: Sequence[str]
+) -> Iterator[Callable[[str, str], None]]:
+    """A bar on stderr for each thing that goes through stages; what is called with its name and a stage moves it."""
+    if not sys.stderr.isatty():
+        yield lambda name, stage: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from calibench.ground.console import Terminal
+
+    title = TextColumn("{task.description}", markup=False)
+    columns = (title, BarColumn(), TextColumn("{task.fields[stage]}"), TimeElapsedColumn())
+    bars = Progress(*columns, console=Terminal(stderr=True), transient=True)
+    tasks = {
+        name: bars.add_task(text, start=False, total=len(stages) - 1, stage="")
+        for name, text in titles.items()
+    }
+
+    def watch(name: str, stage: str) -> None:
+        bars.start_task(tasks[name])
+        bars.update(tasks[name], completed=stages.index(stage), stage=stage)
+
+    with bars:
+        yield watch

@@ -5,9 +5,14 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.labelled import check_probabilities
 
 TOLERANCE = 1e-6  # differences up to this size count as none (float32 rounding)
+VALUES = tuple(
+    f"posterior_{part}"
+    for part in ("nll", "kl", "overconfident", "underconfident", "excess", "shortfall")
+)
 
 
 def posterior_values(log_probs: Tensor, posterior: Tensor) -> dict[str, Tensor]:
@@ -30,12 +35,36 @@ def posterior_values(log_probs: Tensor, posterior: Tensor) -> dict[str, Tensor]:
     # 0 log 0 is 0, also where the predicted probability is 0.
     cross_entropy = -torch.where(eta > 0, eta * predicted, 0.0).sum(1)
     entropy = -torch.xlogy(eta, eta).sum(1)
-    values = {"nll": cross_entropy, "kl": cross_entropy - entropy}
     gap = predicted.exp().amax(1) - eta.amax(1)
     gap = torch.where(gap.abs() > TOLERANCE, gap, 0.0)
-    values |= {"overconfident": (gap > 0).double(), "underconfident": (gap < 0).double()}
-    values |= {"excess": gap.clamp(min=0), "shortfall": (-gap).clamp(min=0)}
-    return {f"posterior_{name}": value for name, value in values.items()}
+    sides = (gap > 0).double(), (gap < 0).double(), gap.clamp(min=0), (-gap).clamp(min=0)
+    return dict(zip(VALUES, (cross_entropy, cross_entropy - entropy, *sides), strict=True))
+
+
+class PosteriorScores(CalibrationMetric):
+    """Means of `posterior_values` over all examples.
+
+    Range: [0, inf) for `posterior_nll` and `posterior_kl`, [0, 1] for the others; NaN without examples. State: seven
+    numbers.
+    """
+
+    sums: Tensor
+    count: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_sum("sums", len(VALUES))
+        self.add_sum("count")
+
+    def update(self, log_probs: Tensor, posterior: Tensor) -> None:
+        """Add examples: log-probabilities and class distributions, both (N, K)."""
+        values = posterior_values(log_probs.detach().to(self.device), posterior.to(self.device))
+        self.accumulate("sums", torch.stack([of.sum() for of in values.values()]))
+        self.accumulate("count", len(log_probs))
+
+    def compute(self) -> dict[str, Tensor]:
+        """The means, by name."""
+        return dict(zip(VALUES, self.sums / self.count, strict=True))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Readers of files of any framework: predictions, or confidences with hits; sets that are evaluated together."""
+"""Readers of files of any framework: predictions, or confidences with hits."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from zipfile import is_zipfile
@@ -138,22 +137,6 @@ def _naming(text: str) -> Iterator[None]:
         yield
     for one in told:
         warnings.warn(f"{text}: {one.message}", one.category, stacklevel=4)
-
-
-Sets = Mapping[str, Sequence[str]]
-"""`NAME=FILE` or `NAME=FILE,FILE` of sets beside val and test, by their kind."""
-
-
-def further_sets(sets: Sets) -> dict[str, tuple[str, list[str]]]:
-    """Kind and files of each OOD and shift set, by name; raises a UsageError unless names are new and files given."""
-    found: dict[str, tuple[str, list[str]]] = {}
-    for kind, texts in sets.items():
-        for text in texts:
-            name, equals, paths = text.partition("=")
-            if not (name and equals and paths) or name in (*found, "val", "test"):
-                raise UsageError(f"`--{kind}` takes NAME=FILE with a new NAME each, got `{text}`.")
-            found[name] = kind, paths.split(",")
-    return found
 
 
 def check_file(text: str) -> None:
@@ -361,63 +344,3 @@ _CONTENT: dict[str, Callable[[Path], dict[str, Array]]] = {
     ".ndjson": _json_lines,
     ".parquet": _parquet,
 }
-
-
-def labelled_as(predictions: Predictions, split: str, kind: str, path: str) -> Predictions:
-    """Predictions with the split and kind that the command line gives them.
-
-    Raises:
-        ValueError: If the file itself names another kind, or lacks labels that are needed.
-    """
-    if kind in ("val", "test") and predictions.kind not in ("", kind):
-        said = f"the {predictions.kind} set `{predictions.split}`"
-        raise ValueError(f"{path} says it is {said}: it cannot be `--{kind}`.")
-    if kind != "ood" and len(predictions.target) and predictions.target.min() < 0:
-        raise ValueError(f"{path} has examples without a label, which `--{kind}` needs.")
-    return replace(predictions, metadata={**predictions.metadata, "split": split, "kind": kind})
-
-
-def with_posterior(predictions: Predictions, path: str) -> Predictions:
-    """Predictions with the class distributions of a file.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        CorruptRun: If it holds something else than a distribution for each example.
-    """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    with corrupt_if_it_fails(f"`--posterior {path}`"):
-        posterior = np.load(path, allow_pickle=False)
-        metadata = {**predictions.metadata, "posterior": Path(path).name}
-        return replace(predictions, posterior=posterior, metadata=metadata)
-
-
-def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
-    """Raise a ValueError unless all sets have the same members and classes, and validation is not the test set."""
-    first = sets["test"][0]
-    for name, parts in sets.items():
-        if len(parts) != len(sets["test"]):
-            counts = f"`{name}` has {len(parts)} files and `test` {len(sets['test'])}"
-            raise ValueError(f"{counts}: one a member is needed.")
-        for part in parts:
-            if part.outputs != first.outputs:
-                raise ValueError(f"`{name}` has {part.outputs}, `test` {first.outputs}.")
-            if len(part.target) == 0:
-                raise ValueError(f"`{name}` holds no examples.")
-    for val, test in zip(sets.get("val", []), sets["test"], strict=False):
-        if np.array_equal(val.logits, test.logits):
-            same = "`--val` and `--test` hold the same predictions"
-            raise ValueError(f"{same}: that would fit on the test set.")
-
-
-def short_names(paths: Sequence[str]) -> list[str]:
-    """A short name of each file: the part of its path that differs from the others', without the suffix."""
-    parts = [Path(path).with_suffix("").parts for path in paths]
-    first, last = _shared(parts), _shared([part[::-1] for part in parts])
-    names = ["/".join(part[first : len(part) - last]) for part in parts]
-    return names if len(set(names)) == len(paths) else [f"{i}" for i in range(1, len(paths) + 1)]
-
-
-def _shared(parts: Sequence[Sequence[str]]) -> int:
-    """The number of leading parts that all paths share."""
-    return len(list(takewhile(lambda column: len(set(column)) == 1, zip(*parts, strict=False))))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
 from calibench.ground.output import FileRow
 from calibench.statistics.number import RAW, TEST, Key, Number
-from calibench.tables.evaluation import sheets
-from calibench.tables.text import html, markdown
+from calibench.tables.evaluation import CSV_COLUMNS, sheets
+from calibench.tables.grid import Grid
+from calibench.tables.scores import sentences
+from calibench.tables.text import csv_text, html, markdown
 from calibench.tables.titles import metric_info
 
 if TYPE_CHECKING:
@@ -98,3 +101,104 @@ def dots(numbers: Sequence[Number]) -> Figure:
         axes.set(xlabel=title.label, yticks=range(len(rows)), yticklabels=rows)
     panels[0].invert_yaxis()
     return figure
+
+
+@dataclass(frozen=True)
+class EvaluatedFiles:
+    """The evaluation of files: every number, and what is said below the tables and in reports.
+
+    Attributes:
+        metrics: The further metrics that were asked for.
+        priors: Class frequencies of the test data, as `Evaluation` takes them.
+        bootstrap: Resamples, of which the intervals are.
+        sizes: Examples of each set, by name.
+        labels: Known labels of each set: as many as examples, but where an example has several.
+        unavailable: Sets and metrics that are missing, with the reason.
+        posterior: What the class distributions of the test set are, empty without any.
+        fitted: Parameters of each model's calibrators.
+        remarks: What makes the numbers doubtful, a line each.
+    """
+
+    numbers: Sequence[Number]
+    metrics: Sequence[str]
+    n_bins: Sequence[int]
+    priors: str | list[float] | None
+    bootstrap: int
+    sizes: Mapping[str, int]
+    labels: Mapping[str, int]
+    unavailable: Mapping[str, str]
+    posterior: str = ""
+    fitted: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
+
+    @property
+    def rows(self) -> list[FileRow]:
+        """The numbers as rows of a file, with their model even where there is only one."""
+        return [{"model": number.key.model, **number.to_dict()} for number in self.numbers]
+
+    @property
+    def sheets(self) -> list[Grid]:
+        """The tables."""
+        return sheets(self.numbers, self.metrics)
+
+    def csv(self) -> str:
+        """The numbers as CSV."""
+        return csv_text(CSV_COLUMNS, self.rows)
+
+    def markdown(self) -> str:
+        """The tables and the footer as Markdown."""
+        verdicts = "".join(f"- {sentence}\n" for sentence in self.verdicts)
+        below = [self.footer, *self.lacking, *self.remarks]
+        return "\n".join([*map(markdown, self.sheets), *below, "", verdicts])
+
+    @property
+    def lacking(self) -> list[str]:
+        """A line for each reason why numbers are missing."""
+        reasons = dict.fromkeys(self.unavailable.values())
+        named = {why: [of for of, its in self.unavailable.items() if its == why] for why in reasons}
+        return [f"{', '.join(names)}: {why}." for why, names in named.items()]
+
+    @property
+    def verdicts(self) -> list[str]:
+        """One sentence for each row of each table: whether it can be told from calibrated."""
+        return sentences(self.numbers, self.labels)
+
+    @property
+    def footer(self) -> str:
+        """The line under the tables: sets, bins and intervals."""
+        sets = ", ".join(f"{name} {size}" for name, size in self.sizes.items())
+        known = ", ".join(f"{name} {size}" for name, size in self.labels.items())
+        sets += f"; known labels: {known}" if self.labels != self.sizes else ""
+        fitted = "; calibrators fitted on val" if any(self.fitted.values()) else ""
+        posterior = f"; posterior: {self.posterior}" if self.posterior else ""
+        interval = (
+            f"; 95 % intervals of the expected plug-in value at this number of examples, from {self.bootstrap} "
+            "resamples of them (of a calibration error not the population's: see its floor; DebiasedCalibrationError)"
+        )
+        return (
+            f"Examples: {sets}{fitted}; binned errors with {self.n_bins[0]} bins"
+            f"{interval if self.bootstrap else ''}{posterior}{self._priors}."
+        )
+
+    @property
+    def _priors(self) -> str:
+        said = {
+            None: "",
+            "estimated": "; class frequencies of the test data estimated from its logits",
+            "oracle": "; ORACLE: class frequencies counted from the test labels, which nobody knows",
+        }
+        priors = self.priors
+        shown = f"; class frequencies of the test data: {priors}"
+        return shown if isinstance(priors, list) else said.get(priors, shown)
+
+    def to_dict(self) -> FileRow:
+        """Numbers and fitted parameters, for JSON."""
+        return {
+            "examples": dict(self.sizes),
+            "posterior": self.posterior,
+            "calibrators": dict(self.fitted),
+            "unavailable": dict(self.unavailable),
+            "remarks": list(self.remarks),
+            "rows": self.rows,
+            "verdicts": self.verdicts,
+        }

@@ -4,9 +4,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from calibench.evaluation import OOD_SCORES, PosteriorScores, update_metrics
+from calibench.evaluation import OOD_SCORES, update_metrics
 from calibench.ground.tensors import MovedNotCast
 from calibench.metrics import OutOfDistribution, calibration_metrics
+from calibench.metrics.posterior import PosteriorScores
 
 
 class SetMetrics(MovedNotCast):

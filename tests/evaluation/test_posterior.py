@@ -15,14 +15,9 @@ from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
 from calibench.cli import configuration_of, main
-from calibench.evaluation import (
-    PosteriorScores,
-    deep_ensemble,
-    evaluate,
-    fit_calibrator,
-    posterior_values,
-)
+from calibench.evaluation import deep_ensemble, evaluate, fit_calibrator
 from calibench.evaluation.bootstrap import posterior_replicates, summarised
+from calibench.metrics.posterior import PosteriorScores, posterior_values
 from calibench.runs import CorruptRun, Predictions
 from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples

@@ -11,16 +11,10 @@ from scipy.optimize import lsq_linear
 
 from calibench.calibrators import TemperatureScaling
 from calibench.data import SyntheticGaussiansDataModule
-from calibench.evaluation import (
-    evaluate,
-    fit_calibrator,
-    post_processing_gap,
-    posterior_confidence,
-    posterior_values,
-    temperature_gap,
-)
+from calibench.evaluation import evaluate, fit_calibrator, temperature_gap
 from calibench.metrics import lipschitz_calibration_error
-from calibench.metrics.post_processing_gap import best_lipschitz_map
+from calibench.metrics.post_processing_gap import best_lipschitz_map, post_processing_gap
+from calibench.metrics.posterior import posterior_confidence, posterior_values
 
 from ..evaluation.examples import predictions
 

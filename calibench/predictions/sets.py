@@ -1,0 +1,138 @@
+"""Sets of predictions that are evaluated together: their files, and whether these belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, takewhile
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+
+from calibench.ground.errors import UsageError
+from calibench.predictions.files import check_file
+from calibench.runs import Predictions, corrupt_if_it_fails
+
+Files = Annotated[tuple[str, ...], "FILE"]
+FurtherSets = Annotated[tuple[str, ...], "SET"]
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Files of the sets that are evaluated; several of a set are the members of an ensemble.
+
+    Attributes:
+        val: Validation predictions, on which calibrators are fitted; not needed for `--calibrators none`.
+        test: Test predictions.
+        ood: Out-of-distribution sets: NAME=FILE, for an ensemble NAME=FILE,FILE,...
+        shift: Labelled shifted sets: NAME=FILE, for an ensemble NAME=FILE,FILE,...
+        posterior: Known class distributions of the test examples, from many annotators for instance: .npy (N, K).
+    """
+
+    val: Files = ()
+    test: Files = ()
+    ood: FurtherSets = ()
+    shift: FurtherSets = ()
+    posterior: Annotated[str | None, "FILE"] = None
+
+    @property
+    def further(self) -> dict[str, tuple[str, list[str]]]:
+        """Kind and files of each OOD and shift set, by name; a UsageError unless names are new and files given."""
+        found: dict[str, tuple[str, list[str]]] = {}
+        for kind, texts in {"ood": self.ood, "shift": self.shift}.items():
+            for text in texts:
+                name, equals, paths = text.partition("=")
+                if not (name and equals and paths) or name in (*found, "val", "test"):
+                    expected = f"`--{kind}` takes NAME=FILE with a new NAME each"
+                    raise UsageError(f"{expected}, got `{text}`.")
+                found[name] = kind, paths.split(",")
+        return found
+
+    def check(self) -> None:
+        """Raise for a file that is not there, or of an unknown kind."""
+        further = chain.from_iterable(paths for _, paths in self.further.values())
+        for path in [*self.val, *self.test, *further]:
+            check_file(path)
+        if self.posterior and not Path(self.posterior).is_file():
+            raise FileNotFoundError(f"there is no file {self.posterior}")
+
+    def read(self, reader: Callable[[str], Predictions]) -> dict[str, list[Predictions]]:
+        """The predictions of each set, one a member of the ensemble.
+
+        Raises:
+            ValueError: If the files do not belong together.
+        """
+        named: dict[str, tuple[str, Sequence[str]]] = {
+            "val": ("val", self.val),
+            "test": ("test", self.test),
+        }
+        sets = {
+            name: [labelled_as(reader(path), name, kind, path) for path in paths]
+            for name, (kind, paths) in (named | self.further).items()
+            if paths
+        }
+        check_together(sets)
+        if self.posterior:
+            sets["test"] = [with_posterior(part, self.posterior) for part in sets["test"]]
+        return sets
+
+
+def labelled_as(predictions: Predictions, split: str, kind: str, path: str) -> Predictions:
+    """Predictions with the split and kind that the command line gives them.
+
+    Raises:
+        ValueError: If the file itself names another kind, or lacks labels that are needed.
+    """
+    if kind in ("val", "test") and predictions.kind not in ("", kind):
+        said = f"the {predictions.kind} set `{predictions.split}`"
+        raise ValueError(f"{path} says it is {said}: it cannot be `--{kind}`.")
+    if kind != "ood" and len(predictions.target) and predictions.target.min() < 0:
+        raise ValueError(f"{path} has examples without a label, which `--{kind}` needs.")
+    return replace(predictions, metadata={**predictions.metadata, "split": split, "kind": kind})
+
+
+def with_posterior(predictions: Predictions, path: str) -> Predictions:
+    """Predictions with the class distributions of a file.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        CorruptRun: If it holds something else than a distribution for each example.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    with corrupt_if_it_fails(f"`--posterior {path}`"):
+        posterior = np.load(path, allow_pickle=False)
+        metadata = {**predictions.metadata, "posterior": Path(path).name}
+        return replace(predictions, posterior=posterior, metadata=metadata)
+
+
+def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
+    """Raise a ValueError unless all sets have the same members and classes, and validation is not the test set."""
+    first = sets["test"][0]
+    for name, parts in sets.items():
+        if len(parts) != len(sets["test"]):
+            counts = f"`{name}` has {len(parts)} files and `test` {len(sets['test'])}"
+            raise ValueError(f"{counts}: one a member is needed.")
+        for part in parts:
+            if part.outputs != first.outputs:
+                raise ValueError(f"`{name}` has {part.outputs}, `test` {first.outputs}.")
+            if len(part.target) == 0:
+                raise ValueError(f"`{name}` holds no examples.")
+    for val, test in zip(sets.get("val", []), sets["test"], strict=False):
+        if np.array_equal(val.logits, test.logits):
+            same = "`--val` and `--test` hold the same predictions"
+            raise ValueError(f"{same}: that would fit on the test set.")
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """A short name of each file: the part of its path that differs from the others', without the suffix."""
+    parts = [Path(path).with_suffix("").parts for path in paths]
+    first, last = _shared(parts), _shared([part[::-1] for part in parts])
+    names = ["/".join(part[first : len(part) - last]) for part in parts]
+    return names if len(set(names)) == len(paths) else [f"{i}" for i in range(1, len(paths) + 1)]
+
+
+def _shared(parts: Sequence[Sequence[str]]) -> int:
+    """The number of leading parts that all paths share."""
+    return len(list(takewhile(lambda column: len(set(column)) == 1, zip(*parts, strict=False))))
