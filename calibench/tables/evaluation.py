@@ -9,6 +9,7 @@ from calibench.statistics.number import RAW, VAL, Number
 from calibench.tables.grid import Grid, Heading, PrintedNumber, TableEntry, headings
 from calibench.tables.scores import Measure, Scores, detection, measures
 from calibench.tables.titles import (
+    LEADING,
     LEADING_OF_LABELS,
     OF_LABELS,
     POSTERIOR_METRICS,
@@ -49,22 +50,40 @@ def sheets(numbers: Sequence[Number], asked: Collection[str] = ()) -> list[Grid]
 
 def _sheet_of_set(split: str, numbers: Sequence[Number], asked: Collection[str]) -> Grid:
     found = metrics_of_set(numbers, split)
-    shown = _leading(found, asked) if _labels(split, numbers) else found
+    shown = _shown(split, numbers, found, asked)
     columns = [*measures(split, shown), *(detection(numbers) if split == "test" else [])]
     hidden = [metric_info(name).title for name in found if name not in shown]
     more = [f"not shown: {', '.join(hidden)} (`--metrics all`; reports in JSON and CSV have them)"]
     return _sheet(split, numbers, columns, more if hidden else ())
 
 
-def _leading(found: Sequence[str], asked: Collection[str]) -> list[str]:
-    """What is shown of a set with several labels: what leads, then what was asked for."""
+def _shown(
+    split: str, numbers: Sequence[Number], found: Sequence[str], asked: Collection[str]
+) -> list[str]:
+    """What is shown of a set: what leads, then what every row has, and what was asked for.
+
+    Of a set with several labels what leads and what was asked for.
+    """
+    leading = LEADING_OF_LABELS if _labels(split, numbers) else LEADING
+    first = [name for name in leading if name in found]
     if "all" in asked:
-        return list(found)
+        return list(dict.fromkeys([*first, *found]))
     classes = {METRIC_CLASSES.class_of(name) for name in asked} & TABLE.keys()
     names = {value for cls in classes for value in TABLE[cls].values}
     usual = {*TEST_METRICS, *OF_LABELS} - names
-    others = [name for name in found if name not in (*usual, *LEADING_OF_LABELS)]
-    return [*(name for name in LEADING_OF_LABELS if name in found), *others]
+    if leading is LEADING:
+        usual -= _in_every_row(split, numbers)
+    return [*first, *(name for name in found if name not in (*usual, *first))]
+
+
+def _in_every_row(split: str, numbers: Sequence[Number]) -> set[str]:
+    """The metrics of a set that are known of every model and calibrator."""
+    keys = [number.key for number in numbers]
+    rows = {(key.model, key.calibrator) for key in keys}
+    places = {(key.metric, key.model, key.calibrator) for key in keys if key.split == split}
+    return {
+        name for name in {key.metric for key in keys} if {(name, *row) for row in rows} <= places
+    }
 
 
 def _labels(split: str, numbers: Sequence[Number]) -> list[str]:

@@ -50,6 +50,9 @@ SHOWN_METRICS = tuple(
     one for name in TEST_METRICS for one in ((name, "debiased_ece") if name == "ece" else (name,))
 )
 
+# What the table of an evaluation begins with: all that 80 columns have room for.
+LEADING = ("error", "nll", "ece")
+
 METRICS = {name: _OURS[name] for name in TEST_METRICS} | _OURS | _OTHERS
 MACRO = "macro_"  # begins the name of a mean over labels
 _MACRO = {

@@ -90,7 +90,7 @@ def test_markdown_and_csv(files: dict[str, str], tmp_path: Path) -> None:
     few = ["--calibrators", "TemperatureScaling", "HistogramBinning", "--bootstrap", "50"]
     assert main([*sides(files), *few, "-o", str(tmp_path / "r.md")]) == 0
     text = (tmp_path / "r.md").read_text()
-    assert "| calibrator | Error % | NLL | Brier |" in text
+    assert "| calibrator | Error % | NLL | ECE % |" in text
     (line,) = [line for line in text.splitlines() if line.startswith("| TemperatureScaling")]
     assert (
         "**" in line.split("|")[3]
@@ -338,6 +338,26 @@ def test_a_test_set_alone_is_a_block_of_one_row(
     assert "to compare calibrators: calibench evaluate" in shown
     assert main(["evaluate", files["val"], files["test"]]) == 2
     assert "give one FILE of test predictions" in capsys.readouterr().err
+
+
+def test_a_table_begins_with_error_nll_and_ece_and_has_no_column_that_only_some_rows_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    files = saved(tmp_path)
+    command = ["evaluate", "--val", files["val"], "--test", files["test"], "--bootstrap", "0"]
+    parts = ("NLL refinement", "NLL calibration")
+    for options, both in (("none", True), ("TemperatureScaling", False)):
+        for metrics in ([], ["--metrics", "all"]):
+            output = tmp_path / f"{options}{len(metrics)}.md"
+            more = ["--calibrators", options, *metrics, "--output", str(output)]
+            assert main([*command, *more]) == 0
+            head = next(
+                line for line in output.read_text().splitlines() if line.startswith("| cal")
+            )
+            assert head.startswith("| calibrator | Error % | NLL | ECE % | Brier |")
+            assert [part in head for part in parts] == [both or bool(metrics)] * 2
+    capsys.readouterr()
 
 
 def test_the_limit_decides_the_circle() -> None:
