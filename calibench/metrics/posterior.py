@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.labelled import check_probabilities
 
 TOLERANCE = 1e-6  # differences up to this size count as none (float32 rounding)
@@ -39,32 +38,6 @@ def posterior_values(log_probs: Tensor, posterior: Tensor) -> dict[str, Tensor]:
     gap = torch.where(gap.abs() > TOLERANCE, gap, 0.0)
     sides = (gap > 0).double(), (gap < 0).double(), gap.clamp(min=0), (-gap).clamp(min=0)
     return dict(zip(VALUES, (cross_entropy, cross_entropy - entropy, *sides), strict=True))
-
-
-class PosteriorScores(CalibrationMetric):
-    """Means of `posterior_values` over all examples.
-
-    Range: [0, inf) for `posterior_nll` and `posterior_kl`, [0, 1] for the others; NaN without examples. State: seven
-    numbers.
-    """
-
-    sums: Tensor
-    count: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.add_sum("sums", len(VALUES))
-        self.add_sum("count")
-
-    def update(self, log_probs: Tensor, posterior: Tensor) -> None:
-        """Add examples: log-probabilities and class distributions, both (N, K)."""
-        values = posterior_values(log_probs.detach().to(self.device), posterior.to(self.device))
-        self.accumulate("sums", torch.stack([of.sum() for of in values.values()]))
-        self.accumulate("count", len(log_probs))
-
-    def compute(self) -> dict[str, Tensor]:
-        """The means, by name."""
-        return dict(zip(VALUES, self.sums / self.count, strict=True))
 
 
 @dataclass(frozen=True)
