@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.evaluation.bootstrap import interval, replicates
+from calibench.evaluation.bootstrap import replicates
 from calibench.evaluation.floors import Floors
 from calibench.metrics import (
     AdaptiveCalibrationError,
@@ -34,7 +34,7 @@ from calibench.metrics import (
     calibration_metrics,
 )
 from calibench.statistics.number import Key, Number
-from calibench.statistics.resamples import Resamples
+from calibench.statistics.resamples import Resamples, interval
 
 torch.set_num_threads(1)
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from calibench.evaluation.floors import p_value
 from calibench.statistics import LEVEL
+from calibench.statistics.resamples import p_value
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -8,13 +8,12 @@ from typing import NamedTuple
 from torch import Tensor
 
 from calibench.doctor.examples import LabelledExamples
-from calibench.evaluation.bootstrap import interval
 from calibench.evaluation.floors import Floors
 from calibench.metrics.cells import TopLabelError
 from calibench.metrics.formulas import EqualWidthError, KuiperError
 from calibench.metrics.probabilities import true_class
 from calibench.statistics.number import Key, Number
-from calibench.statistics.resamples import Resamples
+from calibench.statistics.resamples import Resamples, interval
 
 
 def nll(log_probs: Tensor, target: Tensor) -> Tensor:

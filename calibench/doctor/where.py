@@ -10,10 +10,10 @@ import numpy as np
 from torch import Tensor
 
 from calibench.doctor.examples import LabelledExamples
-from calibench.evaluation.floors import affordable, p_value
 from calibench.ground.binning import equal_mass_bin
 from calibench.statistics import LEVEL
 from calibench.statistics.poisson_binomial import PoissonBinomial
+from calibench.statistics.resamples import affordable, p_value
 
 _MOST_RANGES, _FEWEST = 10, 50  # ranges of confidences, and examples in each
 _DRAWS = 1000

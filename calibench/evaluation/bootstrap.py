@@ -23,9 +23,8 @@ from calibench.metrics.labelled import first_largest, top_label
 from calibench.metrics.posterior import posterior_values
 from calibench.metrics.probabilities import scores_of_examples
 from calibench.runs import Predictions
-from calibench.statistics import LEVEL
 from calibench.statistics.number import Key, Number
-from calibench.statistics.resamples import Resamples, weighted_means
+from calibench.statistics.resamples import Resamples, interval, weighted_means
 from calibench.tables.bold import with_best
 from calibench.tables.titles import RESAMPLED, metric_info
 
@@ -154,36 +153,3 @@ def _with_interval(number: Number, replicates: Floats) -> Number:
     centre = number.value if number.key.metric in REFITTED else None
     ends = interval(number.value, replicates, info.smallest, info.largest, centre=centre)
     return replace(number, interval=ends)
-
-
-def interval(
-    value: float,
-    replicates: Floats,
-    smallest: float,
-    largest: float,
-    *,
-    centre: float | None = None,
-) -> tuple[float, float] | None:
-    """The 95 % bootstrap interval of a metric: of its expected plug-in value at this number of examples.
-
-    [v - (q97.5 - mean), v - (q2.5 - mean)] with the quantiles and the mean of the replicates. A calibration error is
-    larger on resampled sets than on the set itself; by their own mean that bias cancels, so the interval holds the
-    value (the basic one, 2 v - q, need not). What a calibrated model gets is the floor's to say.
-
-    Args:
-        value: The metric of the set, v.
-        replicates: Its values on resampled sets, (R,).
-        smallest: Of the metric's range, which the interval is cut to.
-        largest: Of the metric's range.
-        centre: What the replicates stray around; their mean if None. The value itself gives the reflected interval,
-            [2 v - q97.5, 2 v - q2.5], of what is fitted again on each resample.
-
-    Returns:
-        Its ends; None where they are not finite.
-    """
-    centre = float(replicates.mean()) if centre is None else centre
-    low, high = np.quantile(replicates, [LEVEL / 2, 1 - LEVEL / 2]) - centre
-    ends = float(value - high), float(value - low)
-    if not np.isfinite(ends).all():
-        return None
-    return max(smallest, min(value, ends[0])), min(largest, max(value, ends[1]))

@@ -20,7 +20,14 @@ from calibench.evaluation.bootstrap import (
 )
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.crossfit import REFITTED, cross_fitted_nll, refitted_replicates
-from calibench.evaluation.fitting import Fitting, fittings, predicted_log_probabilities, remarks
+from calibench.evaluation.fitting import (
+    Fitting,
+    check_priors,
+    corrected,
+    fittings,
+    predicted_log_probabilities,
+    remarks,
+)
 from calibench.evaluation.floors import Floors, as_two_columns
 from calibench.evaluation.further_metrics import (
     LabelledSet,
@@ -30,7 +37,6 @@ from calibench.evaluation.further_metrics import (
     unavailable_metrics,
 )
 from calibench.evaluation.labels import label_numbers, label_replicates, labels_without_rank
-from calibench.evaluation.priors import check_priors, corrected
 from calibench.evaluation.scoring import (
     error_numbers,
     labelled_numbers,

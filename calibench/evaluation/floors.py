@@ -19,19 +19,15 @@ from torch import Tensor
 from calibench.ground.threads import one_thread
 from calibench.metrics.cells import Cells, ErrorOfCells
 from calibench.metrics.labelled import top_label
-from calibench.statistics import Verdict
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
-from calibench.statistics.seeds import LEVEL
+from calibench.statistics.resamples import affordable, verdict_of
 
 Floats = npt.NDArray[np.float64]
 
-FEWEST = 99  # draws, however many examples: the smallest p-value is then 0.01
-_LABELS = 20_000_000  # draws x examples that are drawn one by one: 2,000 draws of 10,000 examples
 _AT_ONCE = 1 << 18  # hits in cells that are counted at a time
 _IN_CACHE = 1 << 16  # labels that are drawn and looked up at a time
 _MOST = 64  # classes up to which all are compared with a draw, which is faster than a search
-_ROUNDING = 1e-12  # by how much a drawn value may be below the model's own and count as equal
 
 
 class Floors:
@@ -161,28 +157,3 @@ def _inverted(below: Floats, drawn: Floats) -> npt.NDArray[np.integer]:
     for end in below.T:
         labels += drawn >= end[:, None]
     return labels
-
-
-def verdict_of(value: float, of_calibrated: Floats) -> Verdict | None:
-    """The verdict on a value, given those of calibrated models; None where one of them is not finite."""
-    if not (np.isfinite(value) and np.isfinite(of_calibrated).all()):
-        return None
-    mean, p = float(of_calibrated.mean()), p_value(value, of_calibrated)
-    return Verdict(mean, p, limit=limit_of(of_calibrated))
-
-
-def limit_of(of_calibrated: Floats) -> float:
-    """The value above which the p-value is at most 5 %, given those of calibrated models, (draws,)."""
-    as_large = int(LEVEL * (len(of_calibrated) + 1))  # with the value itself
-    return float(np.sort(of_calibrated)[-max(1, as_large)])
-
-
-def affordable(draws: int, examples: int) -> int:
-    """How many draws are made of so many examples: fewer of many, at least 99 (or `draws` if that is less)."""
-    return min(draws, max(FEWEST, _LABELS // max(1, examples)))
-
-
-def p_value(value: float, of_calibrated: Floats) -> float:
-    """The share of calibrated models whose value is at or above a value, with the value itself among them."""
-    above = int((of_calibrated >= value - _ROUNDING).sum())
-    return (1 + above) / (1 + len(of_calibrated))

@@ -1,8 +1,11 @@
-"""Resampled test sets of the paired bootstrap (Efron 1979), and the comparison with the best on them.
+"""Resampled test sets of the paired bootstrap (Efron 1979): intervals, and the comparison with the best on them.
 
 All rows of a comparison are scored on the same resampled test sets (counts of each example), so what
 makes an example hard for everyone cancels in their difference: of values that are measured once, on one set of
 examples, the best may be told by Hsu's comparison with the best.
+
+Consistency resampling (Broecker and Smith 2007) draws labels from a model's own probabilities instead: by the values of
+such calibrated models a value has a floor, a p-value and a limit.
 """
 
 from collections.abc import Iterator
@@ -13,11 +16,15 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from calibench.statistics.number import Verdict
 from calibench.statistics.seeds import LEVEL
 
 Floats = npt.NDArray[np.floating]
 
 
+FEWEST = 99  # draws, however many examples: the smallest p-value is then 0.01
+_LABELS = 20_000_000  # draws x examples that are drawn one by one: 2,000 draws of 10,000 examples
+_ROUNDING = 1e-12  # by how much a drawn value may be below the model's own and count as equal
 _EQUAL = 1e-12  # values that differ by less than this share of them are equal
 
 
@@ -133,3 +140,61 @@ def _may_be_best(values: Floats, centred: Floats, row: int, level: float) -> boo
     errors = errors[~steady, None]
     limit = np.quantile((strayed[~steady] / errors).max(axis=0), 1 - level)
     return bool((behind[~steady, None] / errors).max() <= limit)
+
+
+def interval(
+    value: float,
+    replicates: Floats,
+    smallest: float,
+    largest: float,
+    *,
+    centre: float | None = None,
+) -> tuple[float, float] | None:
+    """The 95 % bootstrap interval of a metric: of its expected plug-in value at this number of examples.
+
+    [v - (q97.5 - mean), v - (q2.5 - mean)] with the quantiles and the mean of the replicates. A calibration error is
+    larger on resampled sets than on the set itself; by their own mean that bias cancels, so the interval holds the
+    value (the basic one, 2 v - q, need not). What a calibrated model gets is the floor's to say.
+
+    Args:
+        value: The metric of the set, v.
+        replicates: Its values on resampled sets, (R,).
+        smallest: Of the metric's range, which the interval is cut to.
+        largest: Of the metric's range.
+        centre: What the replicates stray around; their mean if None. The value itself gives the reflected interval,
+            [2 v - q97.5, 2 v - q2.5], of what is fitted again on each resample.
+
+    Returns:
+        Its ends; None where they are not finite.
+    """
+    centre = float(replicates.mean()) if centre is None else centre
+    low, high = np.quantile(replicates, [LEVEL / 2, 1 - LEVEL / 2]) - centre
+    ends = float(value - high), float(value - low)
+    if not np.isfinite(ends).all():
+        return None
+    return max(smallest, min(value, ends[0])), min(largest, max(value, ends[1]))
+
+
+def verdict_of(value: float, of_calibrated: Floats) -> Verdict | None:
+    """The verdict on a value, given those of calibrated models; None where one of them is not finite."""
+    if not (np.isfinite(value) and np.isfinite(of_calibrated).all()):
+        return None
+    mean, p = float(of_calibrated.mean()), p_value(value, of_calibrated)
+    return Verdict(mean, p, limit=limit_of(of_calibrated))
+
+
+def limit_of(of_calibrated: Floats) -> float:
+    """The value above which the p-value is at most 5 %, given those of calibrated models, (draws,)."""
+    as_large = int(LEVEL * (len(of_calibrated) + 1))  # with the value itself
+    return float(np.sort(of_calibrated)[-max(1, as_large)])
+
+
+def affordable(draws: int, examples: int) -> int:
+    """How many draws are made of so many examples: fewer of many, at least 99 (or `draws` if that is less)."""
+    return min(draws, max(FEWEST, _LABELS // max(1, examples)))
+
+
+def p_value(value: float, of_calibrated: Floats) -> float:
+    """The share of calibrated models whose value is at or above a value, with the value itself among them."""
+    above = int((of_calibrated >= value - _ROUNDING).sum())
+    return (1 + above) / (1 + len(of_calibrated))

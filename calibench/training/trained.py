@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from calibench.calibrators import Calibrator
 from calibench.config import configuration
 from calibench.data import ClassificationDataModule
 from calibench.data.resident import identity
 from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.evaluation.fitting import PER_LABEL, PerLabel, Shared, with_own_storage
+from calibench.evaluation.fitting import PER_LABEL, PerLabel, Shared
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.output import say
 from calibench.losses import CalibrationLoss
@@ -150,7 +151,7 @@ def export_run(
     if per_label and val.labels is None:
         raise UsageError("`--per-label` is for networks with several labels an example.")
     fitted = (PerLabel if per_label else Shared)(calibrator).fit(val)
-    calibrated = with_own_storage(fitted.module(val.label_names))
+    calibrated = _with_own_storage(fitted.module(val.label_names))
     trained = trained_network(source, trusted=trusted)
     backbone, data = trained.backbone, trained.data
     stored, transform = data.first_stored(data.batch_size).cpu(), data.evaluated_transform
@@ -209,3 +210,11 @@ def _check_same(found: Tensor, expected: Tensor) -> None:
     difference = float((found - expected).abs().mean())
     if not difference <= TOLERANCE:
         raise RuntimeError(f"the program's probabilities differ by {difference:.1e} in the mean.")
+
+
+def _with_own_storage(module: nn.Module) -> nn.Module:
+    """A module in which each buffer of a calibrator has a storage of its own: `torch.export` warns of views of one."""
+    for part in module.modules():
+        if isinstance(part, Calibrator):
+            part.load_state_dict(part.state_dict())
+    return module

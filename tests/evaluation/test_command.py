@@ -16,9 +16,9 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.evaluation import Evaluation, deep_ensemble, evaluate, fit_calibrator
 from calibench.evaluation.calibrator_names import DEFAULT, calibrator_named, unfolded
-from calibench.evaluation.floors import limit_of, verdict_of
 from calibench.runs import Predictions
 from calibench.statistics.number import Number
+from calibench.statistics.resamples import limit_of, verdict_of
 from calibench.tables.titles import RESAMPLED
 
 from .examples import predictions, saved

@@ -20,7 +20,7 @@ from calibench.evaluation.crossfit import (
     refinement_of_examples,
     variational_terms,
 )
-from calibench.evaluation.whole_set import conformal_of_examples, threshold
+from calibench.metrics.conformal import conformal_of_examples, threshold
 from tests.calibrators.test_real_logits import referenced_halves
 
 from .examples import means

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from calibench import metrics as M
 from calibench.evaluation import evaluate
-from calibench.evaluation.floors import FEWEST, Floors, affordable, p_value
+from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import labelled_numbers
 from calibench.metrics import CalibrationMetric
 from calibench.runs import Predictions
 from calibench.statistics.number import Key, Number
+from calibench.statistics.resamples import FEWEST, affordable, p_value
 
 from .examples import predictions
 

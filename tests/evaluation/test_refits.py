@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibench.evaluation.bootstrap import interval
 from calibench.evaluation.crossfit import (
     REFITTED,
     refinement_of_examples,
@@ -18,7 +17,7 @@ from calibench.evaluation.crossfit import (
     refitted_replicates,
 )
 from calibench.evaluation.whole_set import Refinement
-from calibench.statistics.resamples import Resamples
+from calibench.statistics.resamples import Resamples, interval
 
 
 class Whole(Resamples):

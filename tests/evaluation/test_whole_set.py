@@ -18,9 +18,9 @@ from calibench.evaluation.whole_set import (
     ConformalSets,
     Refinement,
     VariationalCalibrationError,
-    conformal_of_examples,
 )
 from calibench.metrics import METRIC_CLASSES
+from calibench.metrics.conformal import conformal_of_examples
 from calibench.statistics import Verdict, verdict_of_mean
 from calibench.statistics.number import Key
 from calibench.tables.titles import METRICS, TEST_METRICS

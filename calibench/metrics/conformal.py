@@ -1,0 +1,67 @@
+"""Split-conformal prediction sets: their thresholds, coverage and size."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from calibench.ground.arguments import unit_interval
+from calibench.metrics.probabilities import true_class
+
+
+def _least_ambiguous(probs: Tensor) -> Tensor:
+    return 1 - probs
+
+
+def _adaptive(probs: Tensor, penalty: float = 0.0) -> Tensor:
+    """Up to which total each class is reached; ranks above the fifth pay a penalty each."""
+    ordered, order = probs.sort(dim=1, descending=True)
+    rank = torch.arange(1, probs.shape[1] + 1, device=probs.device)
+    totals = ordered.cumsum(1) + penalty * (rank - 5).clamp(min=0)
+    return torch.zeros_like(probs).scatter_(1, order, totals)
+
+
+# Scores of every class, (N, K) -> (N, K): a class is in the set if its score is low enough.
+_CONFORMAL_SCORES: dict[str, Callable[[Tensor], Tensor]] = {
+    "lac": _least_ambiguous,
+    "aps": _adaptive,
+    "raps": partial(_adaptive, penalty=0.01),  # as Angelopoulos and Bates 2021 have it
+}
+
+
+def threshold(scores: Tensor, alpha: float) -> float:
+    """The ceil((n + 1)(1 - alpha))-th smallest score of n true classes; infinite if there are too few."""
+    rank = math.ceil((len(scores) + 1) * (1 - alpha))
+    return math.inf if rank > len(scores) else float(scores.sort().values[rank - 1])
+
+
+def conformal_of_examples(
+    val: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], *, alpha: float = 0.1
+) -> dict[str, Tensor]:
+    """Split-conformal prediction sets, with thresholds from a validation set (Angelopoulos and Bates 2021).
+
+    LAC (Sadinle et al. 2019): classes of high enough probability. APS (Romano et al. 2020): the most probable classes
+    up to a total, without randomisation. RAPS (Angelopoulos et al. 2021): APS with
+    0.01 for each rank above the fifth.
+
+    Both sets are probabilities (N, K) and targets (N,); a set misses the true class with probability `alpha` at most.
+
+    Returns:
+        For each of `lac`, `aps`, `raps`: `_coverage`, whether a set has the true class, (N,); `_size`, the number of
+        classes in it, (N,); `_worst_class_coverage`, the smallest coverage of the test examples of one class, a scalar.
+    """
+    unit_interval("alpha", alpha)
+    found: dict[str, Tensor] = {}
+    for name, score in _CONFORMAL_SCORES.items():
+        limit = threshold(true_class(score(val[0]), val[1]), alpha)
+        of_classes = score(test[0])
+        covered = (true_class(of_classes, test[1]) <= limit).double()
+        of_each = [covered[test[1] == k].mean() for k in torch.unique(test[1])]
+        found |= {
+            f"{name}_coverage": covered,
+            f"{name}_size": (of_classes <= limit).sum(1).double(),
+            f"{name}_worst_class_coverage": torch.stack(of_each).min(),
+        }
+    return found
