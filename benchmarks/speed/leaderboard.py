@@ -1,11 +1,14 @@
-"""Seconds and memory of the leaderboard over many generated runs, each format in a fresh process; and of the report.
+"""CPU seconds and memory of leaderboards of 1,000 to 100,000 generated runs, and how they grow; and of a report.
 
-    python benchmarks/speed/leaderboard.py [--runs 10000]
+    python benchmarks/speed/leaderboard.py [--runs 1000 10000 100000] [--write]
     python benchmarks/speed/leaderboard.py --report [--runs 500]
 
-Runs are 10 seeds of 20 losses on 5 backbones, with metrics.json of the size that `fit` writes (raw and
-two calibrators, two splits, two OOD sets). The first reading after writing is warm. Those of the report also have a
-curve of 350 epochs and logits of CIFAR's sizes: validation 5,000, test 10,000, OOD sets 10,000 and 26,032 examples.
+Runs are 10 seeds of 20 losses on 5 backbones of as many benchmarks as it takes, with metrics.json of the size that
+`fit` writes (raw and two calibrators, two splits, two OOD sets); files are in the memory of the system. The first
+leaderboard reads every file and writes the index; those after it are warm, the median of three counts. Each is a
+process of its own on one core, less what the same takes for twenty runs (start-up, numpy and scipy). Runs of a report
+also have a curve of 350 epochs and logits of CIFAR's sizes: validation 5,000, test 10,000, OOD sets 10,000 and 26,032
+examples.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import random
-import resource
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,6 +28,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import rows as rows_of_page
 
 from calibench.runs import Predictions, write_json
 
@@ -33,10 +39,15 @@ MORE = ("ece_20", "adaptive_ece_20", "classwise_ece_20")
 SIZES = {"val": 5_000, "test": 10_000, "noise": 10_000, "photos": 26_032}
 KINDS = {"val": "val", "test": "test"}
 RUN = """
-import sys
+import os, sys
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 from calibench.cli import main
-main(["{room}", *sys.argv[1:]])
+code = main(sys.argv[1:])
+sys.stdout.flush()
+_, _, peak = open("/proc/self/status").read().partition("VmHWM:")
+print(sum(os.times()[:4]), int(peak.split()[0]) / 1024, file=sys.stderr)
 """
+FORMATS = ("csv", "table")
 
 
 def rows() -> list[dict[str, object]]:
@@ -125,48 +136,91 @@ def shared_noise() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     }
 
 
-def timed(room: str, arguments: list[str]) -> str:
-    """Wall-clock of a verb in a fresh process; CPU time and memory of that process alone, which may start others."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    started = time.perf_counter()
-    command = [sys.executable, "-c", RUN.format(room=room), *arguments]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    wall = time.perf_counter() - started
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = usage.ru_utime + usage.ru_stime - before.ru_utime - before.ru_stime
-    alone = f"{cpu:.2f} s CPU, {usage.ru_maxrss / 1024:.0f} MB at most so far"
-    return f"{wall:5.2f} s wall; without the processes it starts: {alone}"
+def timed(*arguments: str) -> tuple[float, float]:
+    """CPU seconds and peak memory in MB of a verb in a fresh process on one core."""
+    command = [sys.executable, "-c", RUN, *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    seconds, memory = done.stderr.splitlines()[-1].split()
+    return float(seconds), float(memory)
+
+
+def of_results(results: Path, style: str, repeats: int = 3) -> tuple[float, float]:
+    """Medians over warm leaderboards."""
+    several = [timed("leaderboard", str(results), "--format", style) for _ in range(repeats)]
+    seconds, memory = (statistics.median(of) for of in zip(*several, strict=True))
+    return seconds, memory
 
 
 def scan(results: Path) -> float:
-    """Seconds to read and parse every file in one process: the floor of a leaderboard without an index."""
-    started = time.perf_counter()
+    """CPU seconds to read and parse every file in one process: the floor of a leaderboard without an index."""
+    started = time.process_time()
     for path in results.rglob("*.json"):
         json.loads(path.read_bytes())
-    return time.perf_counter() - started
+    return time.process_time() - started
+
+
+def report(folder: Path, runs: int) -> None:
+    """Time a report of some runs."""
+    for number in range(runs):
+        write_logits(write(folder / "results", number), number)
+    page = folder / "report.html"
+    seconds, memory = timed("report", str(folder / "results"), "-o", str(page))
+    size = page.stat().st_size / 1e6
+    print(f"{runs} runs as a report: {seconds:.2f} s, {memory:.0f} MB, page {size:.1f} MB")
+
+
+def leaderboards(folder: Path, sizes: list[int]) -> tuple[str, list[str]]:
+    """The figures of all sizes, and a line for each."""
+    start = {style: of_results(folder / "few", style) for style in FORMATS}
+    lines, warm = [], {}
+    for runs in sizes:
+        results = folder / str(runs)
+        for number in range(runs):
+            write(results, number)
+        floor, (cold, cold_memory) = scan(results), timed("leaderboard", str(results))
+        found = {style: of_results(results, style) for style in FORMATS}
+        warm[runs] = {style: found[style][0] - start[style][0] for style in FORMATS}
+        size = (results / ".runs.parquet").stat().st_size / 1e6
+        each = ", ".join(f"{warm[runs][s]:.2f} s as {s} ({found[s][1]:.0f} MB)" for s in FORMATS)
+        made = f"{cold - start['table'][0]:.1f} s ({cold_memory:.0f} MB)"
+        lines.append(
+            f"{runs:,} runs: {each}; making the index ({size:.0f} MB) {made}; parsing alone {floor:.1f} s"
+        )
+        print(lines[-1], flush=True)
+        shutil.rmtree(results)
+    first, last = min(sizes), max(sizes)
+    grown = (
+        (math.log(warm[last]["csv"] / warm[first]["csv"]) / math.log(last / first))
+        if last > first
+        else 1
+    )
+    few = ", ".join(f"{start[s][0]:.2f} s as {s} ({start[s][1]:.0f} MB)" for s in FORMATS)
+    return f"exponent {grown:.2f}; of twenty runs, which is taken off: {few}", lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int)
+    parser.add_argument("--runs", type=int, nargs="+", help="by default 1000 10000 100000")
     parser.add_argument("--report", action="store_true", help="time `calibench report`")
+    parser.add_argument("--write", action="store_true", help="put the figures into README.md")
     options = parser.parse_args()
-    runs = options.runs or (500 if options.report else 10_000)
     random.seed(0)
     with tempfile.TemporaryDirectory() as name:
-        for number in range(runs):
-            folder = write(Path(name) / "results", number)
-            if options.report:
-                write_logits(folder, number)
-        results = str(Path(name) / "results")
+        folder = Path(name)
         if options.report:
-            page = Path(name) / "report.html"
-            said = timed("report", [results, "-o", str(page)])
-            print(f"{runs} runs as a report {said}, page {page.stat().st_size / 1e6:.1f} MB")
+            report(folder, *(options.runs or [500]))
             return
-        print(f"{runs} runs: a plain scan in one process takes {scan(Path(results)):.2f} s")
-        for style in ("csv", "table", "markdown", "json"):
-            print(f"{runs} runs as {style:<9} {timed('leaderboard', [results, '--format', style])}")
+        for number in range(20):
+            write(folder / "few", number)
+        grown, lines = leaderboards(folder, options.runs or [1_000, 10_000, 100_000])
+        print(grown)
+        if options.write:
+            figure = "; ".join([*lines, grown])
+            rows_of_page.write(
+                "a warm leaderboard, CPU time beyond start-up, and peak memory",
+                figure,
+                aim="1 s for 10,000 runs",
+            )
 
 
 if __name__ == "__main__":

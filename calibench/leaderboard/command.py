@@ -19,8 +19,9 @@ from calibench.leaderboard.columns import ANY, DEFAULT_COLUMNS, Column, check_co
 from calibench.leaderboard.examples import TestExamples, examples_of
 from calibench.leaderboard.footer import footer, short
 from calibench.leaderboard.formats import FORMATS, GRIDS, PROSE, SHORT, TIDY, write, write_grids
+from calibench.leaderboard.numbers import Wanted
 from calibench.leaderboard.pairs import EQUIVALENT, compare_pairs, margins, p_value_grids
-from calibench.leaderboard.reading import Wanted, read_results
+from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.runs import write_output

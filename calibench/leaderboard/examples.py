@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -25,13 +26,20 @@ AUTOMATIC_BYTES = 100_000_000  # prediction files that a leaderboard reads witho
 
 def examples_of(read: Results, mapped: Mapped = map) -> TestExamples | None:
     """The test examples of the runs that were read, if their prediction files are there and small."""
-    paths = map(_test_file, read.records)
-    size = sum(path.stat().st_size for path in paths if path.is_file())
+    size = sum(map(_size, read.records))
     return TestExamples(read, mapped=mapped) if 0 < size <= AUTOMATIC_BYTES else None
 
 
-def _test_file(record: Record) -> Path:
-    return Path(record.folder) / "predictions" / "test.npz"
+def _test_file(record: Record) -> str:
+    return f"{record.folder}/predictions/test.npz"
+
+
+def _size(record: Record) -> int:
+    """Bytes of a run's test examples; 0 without a file."""
+    try:
+        return os.stat(_test_file(record)).st_size
+    except OSError:
+        return 0
 
 
 class TestExamples:
@@ -92,7 +100,7 @@ class TestExamples:
 
         if record.folder not in self._loaded:
             self._loaded[record.folder] = None
-            path = _test_file(record)
+            path = Path(_test_file(record))
             try:
                 self._loaded[record.folder] = Predictions.load(path) if path.exists() else None
             except ValueError as error:  # CorruptRun

@@ -4,9 +4,10 @@ import hashlib
 import json
 import math
 import os
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from calibench.ground.bar import with_progress
 from calibench.ground.output import without_folders
 from calibench.ground.processes import spread
 from calibench.leaderboard.columns import COSTS
+from calibench.leaderboard.index import read_index, stamp, write_index
+from calibench.leaderboard.numbers import EVERYTHING, Layout, Numbers, Verdicts, Wanted
 from calibench.leaderboard.records import (
     Problem,
     Record,
@@ -32,9 +35,9 @@ from calibench.runs import (
     with_present_calibrators,
     with_present_names,
 )
-from calibench.runs.folder import SEED, holds_run
+from calibench.runs.folder import holds_run
 from calibench.statistics import Verdict
-from calibench.statistics.number import CROSS_FITTED, RAW, Key
+from calibench.statistics.number import RAW, Key
 from calibench.store import results_folder
 from calibench.tables.titles import add_described
 
@@ -46,25 +49,8 @@ CLAIMED = "claimed, as its logits are not in the store: {}"
 RUNS_A_PART = 250  # runs that a process reads in one go
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """Which numbers of a run to keep: with fewer, reading takes less time and memory.
-
-    Attributes:
-        metrics: The metrics; every one if None.
-        no_splits: Splits whose numbers are dropped, but for those that an answer is made of.
-    """
-
-    metrics: frozenset[str] | None = None
-    no_splits: frozenset[str] = frozenset()
-
-    def __call__(self, metric: str, split: str) -> bool:
-        """Whether to keep a metric of a split."""
-        wanted = self.metrics is None or metric in self.metrics
-        return wanted and (split not in self.no_splits or metric == CROSS_FITTED)
-
-
-EVERYTHING = Wanted()
+INDEXED = 500  # runs from which on there is an index: fewer are read in as little time
+NEW = 0.02  # share of runs from which on it is written again: fewer are read in as little time
 
 
 def read_results(
@@ -78,16 +64,45 @@ def read_results(
     """
     root = results_folder(results).resolve()
     folders = list(run_folders(root))
+    if len(folders) < INDEXED:
+        read = _read_folders(folders, wanted, processes)
+    else:
+        read = _read_indexed(root, folders, wanted, processes)
+    read.folder = root
+    if not read.records and not read.problems:
+        raise ValueError(f"{results} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
+    for record in read.records:
+        if record.described:
+            add_described(record.described)
+    return without_other_data(read)
+
+
+def _read_folders(folders: Sequence[str], wanted: Wanted, processes: int) -> Results:
     parts = [folders[i : i + RUNS_A_PART] for i in range(0, len(folders), RUNS_A_PART)]
     processes = min(processes, len(folders) // RUNS_A_PROCESS)
     done = spread(partial(_read, wanted=wanted), parts, processes=processes, imports=[__name__])
-    read = Results(folder=root)
+    read = Results()
     for part in with_progress(done, len(parts), "reading runs"):
         read.add(part)
-    if not read.records and not read.problems:
-        raise ValueError(f"{results} holds no run (<benchmark>/<backbone>/<loss>/<key>/seed=<k>).")
-    add_described(read.metrics)
-    return without_other_data(read)
+    return read
+
+
+def _read_indexed(root: Path, folders: Sequence[str], wanted: Wanted, processes: int) -> Results:
+    """Read runs from their index where they have not changed; it is written again where that saves time."""
+    stamps = {folder: stamp(folder) for folder in folders}
+    records = read_index(root, stamps, wanted)
+    read = _read_folders([f for f in folders if f not in records], EVERYTHING, processes)
+    new = {record.folder: record for record in read.records}
+    if len(new) > len(folders) * NEW and os.access(root, os.W_OK):
+        whole = {
+            folder: record  # of one that comes with a warning, this is given each time
+            for folder, record in (read_index(root, stamps) | new).items()
+            if not any(warning.startswith(f"{folder}: ") for warning in read.warnings)
+        }
+        write_index(root, stamps, list(whole.values()))
+    records |= {folder: record.narrowed(wanted) for folder, record in new.items()}
+    read.records = [records[folder] for folder in folders if folder in records]
+    return read
 
 
 _Place = tuple[str, str, str, str | None, int | None, str | None]
@@ -110,12 +125,12 @@ class _Reader:
         self._keys: dict[_Place, Key | None] = {}  # None where the number is not wanted
         self._settings: dict[str, Settings] = {}
         self._versions: dict[Versions, Versions] = {}
+        self._layouts: dict[tuple[Key, ...], Layout] = {}
 
     def read(self, folder: str) -> None:
         """Add the run of one folder."""
         try:
-            benchmark, backbone, loss, key, last = folder.split(os.sep)[-5:]
-            cell = Cell(benchmark, backbone, loss, key, int(last.removeprefix(SEED)))
+            cell = Cell.at(folder)
         except ValueError:
             return  # its path is not that of a run folder
         try:
@@ -161,10 +176,10 @@ class _Reader:
         self, cell: Cell, folder: str, content: Mapping[str, Any], claimed: Sequence[str]
     ) -> Record:
         values, verdicts = self._values(content["rows"])
+        metrics = len(values)
         environment = self._environment(folder)
         values |= _costs(environment)
         versions = package_versions(environment)
-        self.results.metrics |= content.get("metrics") or {}
         for calibrator, parameters in (content.get("calibrators") or {}).items():
             for name, value in parameters.items():
                 if isinstance(value, int | float):
@@ -174,13 +189,21 @@ class _Reader:
             folder,
             self._shared_settings(cell, content),
             str(content.get("fingerprint")),
-            values,
-            verdicts,
+            Numbers(self._layout(values, metrics), array("d", values.values())),
+            Verdicts(
+                self._layout(verdicts, len(verdicts)),
+                array("d", [number for of in verdicts.values() for number in of[:2]]),
+            ),
             content.get("sets") or {},
             content.get("unavailable") or {},
             (*map(without_folders, content.get("caveats") or ()), *map(CLAIMED.format, claimed)),
             self._versions.setdefault(versions, versions),  # one object for all runs
+            content.get("metrics") or {},
         )
+
+    def _layout(self, keys: Mapping[Key, object], metrics: int) -> Layout:
+        """The layout of keys in their order, one object for all runs that have them."""
+        return self._layouts.setdefault(tuple(keys), Layout.of(keys, metrics))
 
     def _environment(self, folder: str) -> Mapping[str, Any]:
         """The content of environment.json: seconds, memory, versions; empty if it cannot be read."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from calibench.leaderboard.columns import FAR, NEAR, SHIFT
+from calibench.leaderboard.numbers import Numbers, Verdicts, Wanted
 from calibench.runs import Cell
-from calibench.statistics import Verdict
 from calibench.statistics.number import Key
 
 Settings = Mapping[str, Any]
@@ -36,18 +36,26 @@ class Record:
         unavailable: Sets that could not be had, with the reason.
         caveats: What a reader must know of its numbers, one line each.
         versions: Name and version of the packages that made it; see `PACKAGES`.
+        described: Metrics of a user's own: title, percent, higher_is_better.
     """
 
     cell: Cell
     folder: str
     settings: Settings
     fingerprint: str
-    values: Mapping[Key, float]
-    verdicts: Mapping[Key, Verdict]
+    values: Numbers
+    verdicts: Verdicts
     sets: Mapping[str, str]
     unavailable: Mapping[str, str]
     caveats: tuple[str, ...]
     versions: Versions
+    described: Mapping[str, Mapping[str, Any]]
+
+    def narrowed(self, wanted: Wanted) -> Record:
+        """The same without the metrics that are not wanted."""
+        return replace(
+            self, values=self.values.narrowed(wanted), verdicts=self.verdicts.narrowed(wanted)
+        )
 
     def kind_of(self, split: str) -> str:
         """Whether a set is `near` OOD, `far` OOD, or a `shift` of the test set, which has labels."""
@@ -73,15 +81,11 @@ class Problem:
 
 @dataclass
 class Results:
-    """The runs below a folder: the finished ones in the order of their folders, the others, what else is wrong.
-
-    `metrics` is what the runs say about metrics of a user's own: title, percent, higher_is_better.
-    """
+    """The runs below a folder: the finished ones in the order of their folders, the others, what else is wrong."""
 
     records: list[Record] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    metrics: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     folder: Path = Path()
 
     @property
@@ -101,14 +105,15 @@ class Results:
     @property
     def keys(self) -> set[Key]:
         """The keys of all numbers of the finished runs."""
-        return set().union(*(record.values for record in self.records))
+        return set().union(
+            *{record.values.layout: record.values for record in self.records}.values()
+        )
 
     def add(self, other: Results) -> None:
         """Add the runs of other folders."""
         self.records += other.records
         self.problems += other.problems
         self.warnings += other.warnings
-        self.metrics |= other.metrics
 
 
 def package_versions(environment: Mapping[str, Any]) -> Versions:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from calibench.ground.output import without_folders
 from calibench.leaderboard.columns import ANY, FAR, GROUPS, NEAR, SHIFT, Column
 from calibench.leaderboard.labels import row_labels, row_variants
+from calibench.leaderboard.numbers import Layout
 from calibench.leaderboard.records import (
     Problem,
     Record,
@@ -239,9 +240,9 @@ def build_table(
     implied = implied_by(records)
     shown = list(dict.fromkeys(_expanded(columns, records)))
     for column in dict.fromkeys([*shown, sort]):
-        keys = keys_of(column, implied)
+        keys, places = keys_of(column, implied), dict[Layout, list[int]]()
         for row in rows:
-            row.values[column] = _value(row, keys)
+            row.values[column] = _value(row, keys, places)
     _rank(rows, sort)
     table = Table(*place, shown, sort, rows, implied, variant=variant)
     table.notes += [*_caveats(records), *_other_bins(records, table), *_left_out(records, implied)]
@@ -265,12 +266,19 @@ def _rows(runs: Sequence[Record | Problem]) -> list[Row]:
 
 
 def _expanded(columns: Iterable[Column], records: Sequence[Record]) -> Iterable[Column]:
-    fitted = dict.fromkeys(
-        key.calibrator for record in records for key in record.values if key.calibrator != RAW
-    )
+    keys = (key for layout in _layouts(records) for key in layout.places)
+    fitted = dict.fromkeys(key.calibrator for key in keys if key.calibrator != RAW)
     for each, group in groupby(columns, key=lambda column: column.calibrator == ANY):
         some = list(group)
         yield from (column.after(name) for name in fitted for column in some) if each else some
+
+
+def _layouts(records: Iterable[Record]) -> dict[Layout, list[Record]]:
+    """Runs by the keys of their numbers, of which few differ."""
+    alike: dict[Layout, list[Record]] = {}
+    for record in records:
+        alike.setdefault(record.values.layout, []).append(record)
+    return alike
 
 
 def implied_by(records: Sequence[Record]) -> dict[str, Implied]:
@@ -279,13 +287,13 @@ def implied_by(records: Sequence[Record]) -> dict[str, Implied]:
     sets: dict[str, Counter[str]] = defaultdict(Counter)
     scores: dict[str, str] = {}
     kinds: dict[str, str] = {}
-    for record in records:
-        measured = [key for key in record.values if key.n_bins or key.score]
+    for layout, runs in _layouts(records).items():
+        measured = [key for key in layout.places if key.n_bins or key.score]
         for metric, n_bins in dict.fromkeys((k.metric, k.n_bins) for k in measured if k.n_bins):
-            bins[metric][int(n_bins or 0)] += 1
+            bins[metric][int(n_bins or 0)] += len(runs)
         for metric, split in dict.fromkeys(k[:2] for k in measured if k.score):
-            sets[metric][split] += 1
-            kinds.setdefault(split, record.kind_of(split))
+            sets[metric][split] += len(runs)
+            kinds.setdefault(split, runs[0].kind_of(split))
         for key in measured:
             if key.score:
                 scores.setdefault(key.metric, key.score)
@@ -306,18 +314,34 @@ def _most_frequent(counts: Counter[str]) -> list[str]:
     return [item for item, count in counts.items() if count == max(counts.values())]
 
 
-def _value(row: Row, keys: Sequence[Key]) -> Value:
-    values = {seed: value_at(record, keys) for seed, record in row.records.items()}
-    known = {seed: value for seed, value in values.items() if not math.isnan(value)}
+def _value(row: Row, keys: Sequence[Key], places: dict[Layout, list[int]]) -> Value:
+    """The mean of some numbers over a row's runs; `places` is filled with their places in each layout."""
+    known = {}
+    for seed, record in row.records.items():
+        layout = record.values.layout
+        if layout not in places:
+            places[layout] = [layout.places[key] for key in keys if key in layout.places]
+        value = _mean(record, places[layout], len(keys))
+        if not math.isnan(value):
+            known[seed] = value
     verdict = _verdict([row.records[seed] for seed in known], keys)
     return Value(known, n_bins=keys[0].n_bins if keys else None, verdict=verdict)
 
 
+def _mean(record: Record, places: Sequence[int], n: int) -> float:
+    """The mean of `n` numbers of a run; NaN if some have no place, or there are none."""
+    if not len(places) == n > 0:
+        return math.nan
+    row, total = record.values.row, 0.0
+    for place in places:
+        total += row[place]  # `sum` rounds otherwise from Python 3.12 on
+    return total / n
+
+
 def _verdict(records: Sequence[Record], keys: Sequence[Key]) -> Verdict | None:
     """The verdict on a mean over runs of one number; None unless each run has one."""
-    found = [record.verdicts.get(key) for record in records for key in keys]
-    known = [verdict for verdict in found if verdict is not None]
-    return verdict_over_seeds(known) if known and len(known) == len(records) else None
+    found = [of.verdicts[key] for of in records for key in keys if key in of.verdicts]
+    return verdict_over_seeds(found) if found and len(found) == len(records) else None
 
 
 def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
@@ -331,12 +355,8 @@ def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
 
 def value_at(record: Record, keys: Sequence[Key]) -> float:
     """Mean of the numbers of a run that have these keys; NaN if one is missing."""
-    values, total = record.values, 0.0
-    for key in keys:
-        if key not in values:
-            return math.nan
-        total += values[key]
-    return total / len(keys) if keys else math.nan
+    places = record.values.layout.places
+    return _mean(record, [places[key] for key in keys if key in places], len(keys))
 
 
 def _rank(rows: list[Row], sort: Column) -> None:
@@ -352,11 +372,12 @@ def _rank(rows: list[Row], sort: Column) -> None:
 
 def _other_bins(records: Sequence[Record], table: Table) -> Iterator[str]:
     """Notes on metrics that some runs have with other numbers of bins only, so that the column lacks these runs."""
+    layouts = list(_layouts(records))
     for metric in dict.fromkeys(column.metric for column in table.columns if not column.n_bins):
         shown = table.implied.get(metric, OF_THE_TEST_SPLIT).n_bins
         if shown is None:
             continue
-        has = [{key.n_bins for key in record.values if key.metric == metric} for record in records]
+        has = [{key.n_bins for key in of.places if key.metric == metric} for of in layouts]
         others = sorted({n or 0 for of in has if of and shown not in of for n in of})
         if others:
             title = Column(metric).info.title
@@ -370,7 +391,7 @@ def _left_out(records: Sequence[Record], implied: Mapping[str, Implied]) -> list
     shifted = sorted({split for of in groups for split in of[SHIFT]})
     missing = (found for record in records for found in record.unavailable.items())
     reasons = {name: reason for name, reason in missing if name not in used}
-    seen = {key.split for record in records for key in record.values if key.score} - used
+    seen = {key.split for of in _layouts(records) for key in of.places if key.score} - used
     lacking = [
         f"{n} is in no mean over sets: {without_folders(reasons.get(n, 'some runs lack it'))}"
         for n in sorted(seen | set(reasons))

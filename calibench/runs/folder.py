@@ -192,6 +192,13 @@ class Cell(NamedTuple):
         seed = int(config["seed_everything"])
         return cls(config["benchmark"], backbone, loss, cell_key(config), seed)
 
+    @classmethod
+    def at(cls, folder: str) -> Self:
+        """The cell of which a path is the folder; raises a ValueError if it is none's."""
+        *names, last = folder.split(os.sep)[-5:]
+        benchmark, backbone, loss, key = names
+        return cls(benchmark, backbone, loss, key, int(last.removeprefix(SEED)))
+
     def folder(self, root: Path) -> Path:
         """`root/<benchmark>/<backbone>/<loss>/<key>/seed=<k>`."""
         names = (self.benchmark, self.backbone, self.loss, self.key)

@@ -143,13 +143,17 @@ def _compared(
         bold[rows] = True
         if len(rows) > 1:
             found = spread(of, len(rows))
-            pooled = replace(found, variances=np.full(len(rows), found.pooled), apart=())
-            test, others = (_Test.of(each, of.counts, level) for each in (found, pooled))
-            worse[np.ix_(rows, rows)] = test.worse(means[rows])
-            bold[rows], steady = test.may_be_best(means[rows]), others.may_be_best(means[rows])
+            test = _Test.of(found, of.counts, level)
+            of_pairs = test.worse(means[rows])
+            worse[np.ix_(rows, rows)], bold[rows] = of_pairs, ~of_pairs.any(axis=1)
             detectable = test.detectable(int(means[rows].argmin()))
-            apart = tuple(int(rows[row]) for row in found.apart)
-            noisy = tuple(int(rows[row]) for row in found.apart if bold[rows[row]] > steady[row])
+            if found.apart:
+                apart = tuple(int(rows[row]) for row in found.apart)
+                pooled = replace(found, variances=np.full(len(rows), found.pooled), apart=())
+                steady = _Test.of(pooled, of.counts, level).worse(means[rows])
+                noisy = tuple(
+                    int(rows[r]) for r in found.apart if bold[rows[r]] and steady[r].any()
+                )
     told = tuple(map(tuple, worse.tolist()))
     return BestComparison(
         tuple(bold.tolist()), _behind(means), detectable, seeds, apart, noisy, told
@@ -178,9 +182,6 @@ class _Test:
     def worse(self, means: Floats) -> npt.NDArray[np.bool_]:
         margins = self.limits * self.errors + _EQUAL * np.abs(means).max()
         return np.asarray(np.subtract.outer(means, means) > margins)
-
-    def may_be_best(self, means: Floats) -> npt.NDArray[np.bool_]:
-        return ~np.asarray(self.worse(means).any(axis=1))
 
     def detectable(self, best: int) -> float:
         """Of the row in the middle, by how far behind the best one it may be."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from calibench.cli import main
 from calibench.leaderboard import Column, Record, leaderboard
 from calibench.leaderboard.answer import UNKNOWN, Answer
 from calibench.leaderboard.best_on_validation import answer_of
+from calibench.leaderboard.numbers import Layout, Numbers, Verdicts
 from calibench.leaderboard.table import Row, Table
 from calibench.runs import Cell
 from calibench.statistics import comparison_with_best
@@ -39,7 +41,9 @@ def row(loss: str, scores: Scores, *, seeds: Sequence[int] = (1, 2, 3)) -> Row:
             )
         }
         cell = Cell("data", "MLP", loss, "k", seed)
-        records[seed] = Record(cell, "", {}, "", values, {}, {}, {}, (), ())
+        numbers = Numbers(Layout.of(values, len(values)), array("d", values.values()))
+        verdicts = Verdicts(Layout.of([], 0), array("d"))
+        records[seed] = Record(cell, "", {}, "", numbers, verdicts, {}, {}, (), (), {})
     return Row(loss, loss, "k", {}, records, {})
 
 

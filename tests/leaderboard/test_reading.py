@@ -7,7 +7,7 @@ import pytest
 
 from calibench import runs
 from calibench.leaderboard import read_results, reading
-from calibench.leaderboard.reading import Wanted
+from calibench.leaderboard.numbers import Wanted
 from calibench.statistics.number import Key
 from tests.run_folders import settings_of, write_run
 

@@ -1,0 +1,108 @@
+"""Numbers of runs by key: an array for each run, while runs with the same keys in the same order share these."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self, TypeVar
+
+from calibench.statistics import Verdict
+from calibench.statistics.number import CROSS_FITTED, Key
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which numbers of a run to keep: with fewer, reading takes less time and memory.
+
+    Attributes:
+        metrics: The metrics; every one if None.
+        no_splits: Splits whose numbers are dropped, but for those that an answer is made of.
+    """
+
+    metrics: frozenset[str] | None = None
+    no_splits: frozenset[str] = frozenset()
+
+    def __call__(self, metric: str, split: str) -> bool:
+        """Whether to keep a metric of a split."""
+        wanted = self.metrics is None or metric in self.metrics
+        return wanted and (split not in self.no_splits or metric == CROSS_FITTED)
+
+
+EVERYTHING = Wanted()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """The keys of the numbers of some runs, in one order.
+
+    Attributes:
+        places: The place of each key in that order.
+        metrics: How many are of metrics, which come first; costs and parameters of calibrators follow.
+    """
+
+    places: Mapping[Key, int]
+    metrics: int
+
+    @classmethod
+    def of(cls, keys: Iterable[Key], metrics: int) -> Self:
+        """The layout of keys in their order."""
+        return cls({key: place for place, key in enumerate(keys)}, metrics)
+
+
+@lru_cache(maxsize=1000)
+def narrowed(layout: Layout, wanted: Wanted) -> Layout:
+    """A layout without the metrics that are not wanted; what else is in it stays."""
+    keys = list(layout.places)
+    metrics = [key for key in keys[: layout.metrics] if wanted(key.metric, key.split)]
+    return Layout.of([*metrics, *keys[layout.metrics :]], len(metrics))
+
+
+class _OfRun(Mapping[Key, T]):
+    """What a run has by key: a layout, and an array with some numbers for each key in its order."""
+
+    __slots__ = ("layout", "row")
+    _EACH = 1
+
+    def __init__(self, layout: Layout, row: array[float]) -> None:
+        self.layout = layout
+        self.row = row
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.layout.places)
+
+    def __len__(self) -> int:
+        return len(self.layout.places)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.layout.places
+
+    def narrowed(self, wanted: Wanted) -> Self:
+        """The same without the metrics that are not wanted."""
+        layout = narrowed(self.layout, wanted)
+        n, starts = self._EACH, map(self.layout.places.__getitem__, layout.places)
+        row = [number for start in starts for number in self.row[n * start : n * (start + 1)]]
+        return type(self)(layout, array("d", row))
+
+
+class Numbers(_OfRun[float]):
+    """The numbers of a run by key."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Key) -> float:
+        return self.row[self.layout.places[key]]
+
+
+class Verdicts(_OfRun[Verdict]):
+    """The verdicts of a run by key: floor and p-value."""
+
+    __slots__ = ()
+    _EACH = 2
+
+    def __getitem__(self, key: Key) -> Verdict:
+        place = 2 * self.layout.places[key]
+        return Verdict(self.row[place], self.row[place + 1])
