@@ -11,6 +11,7 @@ from torch import Tensor
 
 from calibench.calibrators.one_vs_rest import OneVsRest, WeightedOneVsRest
 from calibench.ground.arguments import non_negative, one_of, positive_integer
+from calibench.ground.arrays import Floats
 from calibench.ground.binning import equal_mass_ends, equal_width_edges
 
 
@@ -70,8 +71,6 @@ class HistogramBinning(WeightedOneVsRest):
         return values[torch.bucketize(score, knots)]
 
 
-Array = NDArray[np.float64]
-
 # The sorted models are cut where the relative score falls by less than this share of its variance.
 ELBOW = 0.001
 # Bounds of the prior mean of a bin.
@@ -108,12 +107,12 @@ class BBQ(OneVsRest):
 class _Binning(NamedTuple):
     """Inner cuts (B - 1,), estimates (B,) and log marginal likelihood of one binning."""
 
-    cuts: Array
-    values: Array
+    cuts: Floats
+    values: Floats
     evidence: float
 
 
-def _ends(scores: Array, n_bins: int) -> NDArray[np.int64]:
+def _ends(scores: Floats, n_bins: int) -> NDArray[np.int64]:
     """Ends of equal-mass bins of sorted scores, bins of one score merged; the last end is N."""
     n, size = len(scores), len(scores) // n_bins
     ends = np.append(np.arange(1, n_bins) * size, n)
@@ -124,12 +123,12 @@ def _ends(scores: Array, n_bins: int) -> NDArray[np.int64]:
     return merged
 
 
-def _sums(scores: Array, hits: Array) -> Array:
+def _sums(scores: Floats, hits: Floats) -> Floats:
     """Running sums over the sorted examples, (3, N + 1): their number, hits and scores of hits."""
     return np.pad(np.cumsum([np.ones_like(hits), hits, hits * scores], axis=1), ((0, 0), (1, 0)))
 
 
-def _binning(scores: Array, sums: Array, ends: NDArray[np.int64]) -> _Binning:
+def _binning(scores: Floats, sums: Floats, ends: NDArray[np.int64]) -> _Binning:
     from scipy.special import gammaln  # scipy: half a second, which only a fit needs
 
     cuts = (scores[ends[:-1] - 1] + scores[ends[:-1]]) / 2
@@ -160,7 +159,7 @@ def _before_elbow(binnings: list[_Binning]) -> list[tuple[float, _Binning]]:
     return [(float(weights[i]), binnings[i]) for i in order[: max(last, 1)]]
 
 
-def _average(weighted: list[tuple[float, _Binning]]) -> tuple[Array, Array]:
+def _average(weighted: list[tuple[float, _Binning]]) -> tuple[Floats, Floats]:
     """Cuts and values of the weighted mean of step functions."""
     cuts = np.unique(np.concatenate([binning.cuts for _, binning in weighted]))
     inside = np.append(-np.inf, cuts)

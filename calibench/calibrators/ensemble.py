@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibench.calibrators.base import WeightedCalibrator, warn_unless_converged
@@ -20,11 +19,11 @@ from calibench.calibrators.temperature import (
     prior_weight,
 )
 from calibench.ground.arguments import one_of
+from calibench.ground.arrays import Floats
 
-Array = NDArray[np.float64]
 # Probabilities of targets are not let below, so that the gradient, a mean of their quotients, does not overflow.
 LOWEST = 1e-290
-Objective = tuple[Solver, Callable[[Tensor, Tensor, Tensor, float], NDArray[np.float64]]]
+Objective = tuple[Solver, Callable[[Tensor, Tensor, Tensor, float], Floats]]
 
 
 class EnsembleTemperatureScaling(WeightedCalibrator):
@@ -76,7 +75,7 @@ class EnsembleTemperatureScaling(WeightedCalibrator):
         return torch.logaddexp(member, uniform - math.log(logits.shape[1]))
 
 
-def brier_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Array:
+def brier_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Floats:
     """Weights (3,) of the smallest Brier score, a quadratic in the weights; examples count by `share` (N,)."""
     gram, hits = np.zeros((3, 3)), np.zeros(3)
     for rows, labels, part in in_blocks(logits, target, share):
@@ -89,7 +88,7 @@ def brier_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: fl
     )
 
 
-def nll_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Array:
+def nll_weights(logits: Tensor, target: Tensor, share: Tensor, temperature: float) -> Floats:
     """Weights (3,) of the smallest NLL, which is convex in the weights; examples count by `share` (N,)."""
     blocks = in_blocks(logits, target)
     parts = [_members(rows, labels, temperature)[1].T for rows, labels in blocks]
@@ -107,7 +106,7 @@ def _members(rows: Tensor, labels: Tensor, temperature: float) -> tuple[Tensor, 
     return members, members.gather(2, labels.expand(3, -1).unsqueeze(2)).squeeze(2)
 
 
-def simplex_minimum(f: Callable[[Array], float], gradient: Callable[[Array], Array]) -> Array:
+def simplex_minimum(f: Callable[[Floats], float], gradient: Callable[[Floats], Floats]) -> Floats:
     """Smallest value of a convex function of three weights >= 0 with sum 1.
 
     Warns:
@@ -124,7 +123,7 @@ def simplex_minimum(f: Callable[[Array], float], gradient: Callable[[Array], Arr
         options={"ftol": 1e-15, "maxiter": 1000},
     )  # fmt: skip
     inside = found.x.clip(0, 1)
-    weights: Array = min([*np.eye(3), start, inside / inside.sum()], key=f)
+    weights: Floats = min([*np.eye(3), start, inside / inside.sum()], key=f)
     slope = gradient(weights)
     warn_unless_converged("what is left to gain", float(slope @ weights - slope.min()))
     return weights

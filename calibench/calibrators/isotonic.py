@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator, WeightedCalibrator
@@ -20,6 +19,7 @@ from calibench.calibrators.one_vs_rest import (
 )
 from calibench.calibrators.top_label import ConfidenceMap
 from calibench.ground.arguments import non_negative, positive
+from calibench.ground.arrays import Floats
 
 
 def fit_isotonic(score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,7 +162,6 @@ class IRM(WeightedCalibrator):
         return log_normalised(self.unnormalised(logits))
 
 
-Array = NDArray[np.float64]
 Point = tuple[float, float]
 
 
@@ -190,7 +189,7 @@ class VennAbers(OneVsRest):
         return values[torch.bucketize(score, knots) + torch.bucketize(score, knots, right=True)]
 
 
-def with_a_hit(count: Array, hits: Array) -> Array:
+def with_a_hit(count: Floats, hits: Floats) -> Floats:
     """Isotonic regression at a score with one more hit there, for each score and for one above all, (M + 1,) in (0, 1].
 
     The regression's value is the slope of the greatest convex minorant of the cumulative sums; the corners of those of

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibench.calibrators.base import warn_unless_converged
+from calibench.ground.arrays import Floats
 
 NEWTON_ITERATIONS = 500  # a finite optimum took 40 at most
 STAGE = 10  # Newton iterations between two preconditioners
 
-Array = NDArray[np.float64]
 ValueAndGradient = Callable[[Tensor], tuple[float, Tensor]]
 Hessian = Callable[[Tensor], Tensor]
 
@@ -78,7 +77,7 @@ def _newton_stage(
     def hessian_at(moved: bytes) -> Hessian:
         return hessian(origin + times(factor, _tensor(np.frombuffer(moved), origin)))
 
-    def product(moved: Array, direction: Array) -> Array:
+    def product(moved: Floats, direction: Floats) -> Floats:
         inner = times(factor, _tensor(direction, origin))
         return _array(times(factor.mT, hessian_at(moved.tobytes())(inner)))
 
@@ -103,17 +102,17 @@ def by_autograd(objective: Callable[[Tensor], Tensor]) -> ValueAndGradient:
 def _minimised(objective: ValueAndGradient, start: Tensor, **how: Any) -> Any:
     from scipy.optimize import minimize  # half a second, which only a fit needs
 
-    def value_and_gradient(flat: Array) -> tuple[float, Array]:
+    def value_and_gradient(flat: Floats) -> tuple[float, Floats]:
         value, gradient = objective(_tensor(flat, start))
         return value, _array(gradient)
 
     return minimize(value_and_gradient, _array(start), jac=True, **how)
 
 
-def _tensor(flat: Array, like: Tensor) -> Tensor:
+def _tensor(flat: Floats, like: Tensor) -> Tensor:
     return like.new_tensor(flat).view_as(like)
 
 
-def _array(values: Tensor) -> Array:
-    flat: Array = values.flatten().cpu().numpy()
+def _array(values: Tensor) -> Floats:
+    flat: Floats = values.flatten().cpu().numpy()
     return flat

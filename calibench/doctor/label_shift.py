@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from calibench.ground.arrays import Floats, Integers
 from calibench.statistics import LEVEL
 from calibench.statistics.resamples import p_value
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 _DRAWS = 999
 

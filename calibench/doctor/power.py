@@ -5,12 +5,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from calibench.doctor.examples import LabelledExamples
+from calibench.ground.arrays import Floats
 from calibench.statistics import LEVEL
-
-Floats = npt.NDArray[np.float64]
 
 POWER = 0.8  # the share of samples in which a gap is to be seen
 _GAPS = (0.01, 0.02, 0.05)  # for which the number of examples is said

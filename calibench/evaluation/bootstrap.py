@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from calibench.evaluation.crossfit import REFITTED
 from calibench.evaluation.scoring import OOD_SCORES
+from calibench.ground.arrays import Floats
 from calibench.ground.threads import one_thread
 from calibench.metrics.cells import ErrorOfCells, ResampledCells
 from calibench.metrics.detection import SCORES
@@ -27,8 +27,6 @@ from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples, interval, weighted_means
 from calibench.tables.bold import with_best
 from calibench.tables.titles import RESAMPLED, metric_info
-
-Floats = npt.NDArray[np.float64]
 
 MEANS = ("error", "nll", "brier")
 _IN_CACHE = 1 << 16  # counts at a time, so that they stay in the cache

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from calibench.calibrators import Calibrator
 from calibench.evaluation.asked import EvaluationOptions
-from calibench.evaluation.bootstrap import Floats, summarised
+from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.ensemble import deep_ensemble
 from calibench.evaluation.evaluation import STAGES, Evaluation, evaluate_pairs
 from calibench.evaluation.fitting import check_fittable, fit_calibrator
 from calibench.evaluation.further_metrics import MetricBlock, blocks_named
+from calibench.ground.arrays import Floats
 from calibench.ground.bar import stage_bars
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError

@@ -27,10 +27,9 @@ from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.calibrators.cross_validated import stratified_folds, unwarned
 from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.ground.arguments import integer_from, one_of
+from calibench.ground.arrays import Floats
 from calibench.metrics.probabilities import log_softmax, scores_of_examples, true_class
 from calibench.statistics.resamples import Resamples, weighted_means
-
-Floats = npt.NDArray[np.float64]
 
 
 def finite_log_probs(logits: Tensor) -> Tensor:
@@ -263,7 +262,8 @@ class _Nodes:
 
 def _curves(scores: Tensor, target: Tensor, nodes: _Nodes) -> dict[str, Floats]:
     """Of each example at each node, (N, G): NLL that is fitted, the true class's probability, the sum of squares."""
-    found = {name: np.empty((len(target), len(nodes.at))) for name in ("fit", "right", "squares")}
+    parts = ("fit", "right", "squares")
+    found: dict[str, Floats] = {name: np.empty((len(target), len(nodes.at))) for name in parts}
     for start in range(0, len(target), _ROWS):
         rows = slice(start, start + _ROWS)
         for place, inverse in enumerate(np.exp(-nodes.at)):

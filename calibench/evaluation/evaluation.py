@@ -11,7 +11,6 @@ from torch import Tensor
 from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.calibrators.cross_validated import FEWEST
 from calibench.evaluation.bootstrap import (
-    Floats,
     mean_replicates,
     ood_replicates,
     posterior_replicates,
@@ -46,6 +45,7 @@ from calibench.evaluation.scoring import (
 )
 from calibench.evaluation.whole_set import Refinement
 from calibench.ground.arguments import numbers_of_bins
+from calibench.ground.arrays import Floats
 from calibench.ground.threads import in_threads
 from calibench.metrics.cells import TopLabelError
 from calibench.metrics.formulas import errors

@@ -12,18 +12,16 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from calibench.ground.arrays import Floats, Integers
 from calibench.ground.threads import one_thread
 from calibench.metrics.cells import Cells, ErrorOfCells
 from calibench.metrics.labelled import top_label
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
 from calibench.statistics.resamples import affordable, verdict_of
-
-Floats = npt.NDArray[np.float64]
 
 _AT_ONCE = 1 << 18  # hits in cells that are counted at a time
 _IN_CACHE = 1 << 16  # labels that are drawn and looked up at a time
@@ -148,7 +146,7 @@ def as_two_columns(confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]
     return columns, correct.logical_not().long()
 
 
-def _inverted(below: Floats, drawn: Floats) -> npt.NDArray[np.integer]:
+def _inverted(below: Floats, drawn: Floats) -> Integers:
     """Classes that draws (rows, draws) fall on, given the sums of probabilities but the last, (rows, K - 1)."""
     if below.shape[1] >= _MOST:
         ends, values = torch.from_numpy(below).contiguous(), torch.from_numpy(drawn)

@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.evaluation.floors import Floors
+from calibench.ground.arrays import Floats
 from calibench.metrics.cells import ResampledCells
 from calibench.metrics.formulas import NORMS, EqualWidthError
 from calibench.metrics.probabilities import brier_sum, scores_of_examples, true_class
@@ -19,7 +19,6 @@ from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples, weighted_means
 from calibench.tables.titles import MACRO
 
-Floats = npt.NDArray[np.float64]
 _CHUNK = 16  # resamples at a time
 RANKED = ("auroc", "average_precision")
 BINNED = {"sigmoid_ece": "l1", "sigmoid_mce": "max"}

@@ -7,9 +7,9 @@ from inspect import signature
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from calibench.ground.arrays import Array
+
 _TARGET = "target"
 _ROLES = (
     *("logits", "preds", "probs", "log_probs", "confidence", "correct", "is_ood", "sample_weight"),

@@ -10,12 +10,10 @@ says so (`reference_mass_cuts`, `order_statistic_cuts`).
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-Floats = npt.NDArray[np.floating]
-Integers = npt.NDArray[np.int64]
+from calibench.ground.arrays import Floats, Integers
 
 _ABOVE_1 = 1 + 2**-21
 

@@ -18,8 +18,8 @@ from calibench.statistics.number import RAW, TEST, Key
 from calibench.tables.titles import RESAMPLED
 
 if TYPE_CHECKING:
+    from calibench.ground.arrays import Floats
     from calibench.runs import Predictions
-    from calibench.statistics.resamples import Floats
 
 AUTOMATIC_BYTES = 100_000_000  # prediction files that a leaderboard reads without being asked
 

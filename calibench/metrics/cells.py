@@ -13,11 +13,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from calibench.ground.arrays import Floats, Integers
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.integer]
 Mask = npt.NDArray[np.bool_]
 
 

@@ -1,12 +1,10 @@
 """Post-processing gap: what the best Lipschitz map of confidences gains."""
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
+from calibench.ground.arrays import Floats
 from calibench.metrics.labelled import checked_top_label
-
-Floats = npt.NDArray[np.float64]
 
 _MOST_VALUES = 10_000  # distinct confidences; more are rounded to a grid of this many
 

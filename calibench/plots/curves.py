@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from calibench.ground.arrays import Floats, Integers
 from calibench.ground.regular_files import TEXT_LIMIT, opened
 from calibench.plots.style import GREY, color, line, tidied
 from calibench.runs import corrupt_if_it_fails
@@ -20,7 +21,6 @@ from calibench.runs.digests import check_is_of_run
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = npt.NDArray[np.float64]
 
 SETTLED = 0.1  # coverage from which on a risk-coverage curve must be in the picture
 
@@ -81,7 +81,7 @@ def risk_coverage_curve(
     return Curve((k / len(k))[shown], risk[shown], float(risk.mean()))
 
 
-def thinned(n: int, points: int) -> npt.NDArray[np.int64]:
+def thinned(n: int, points: int) -> Integers:
     """At most `points` of n positions, evenly spaced, with the first and the last."""
     return np.unique(np.linspace(0, n - 1, min(n, points)).round().astype(np.int64))
 

@@ -11,13 +11,12 @@ import torch
 
 from calibench.evaluation.fitting import log_probabilities
 from calibench.evaluation.settings import calibrator_of_run, fitted_from
+from calibench.ground.arrays import Floats, Integers
 from calibench.leaderboard.records import Record
 from calibench.plots.reliability import Reliability, reliability
 from calibench.plots.smooth_reliability import SmoothReliability, smooth_reliability
 from calibench.runs import Predictions, read_json
 from calibench.statistics.number import RAW, TEST
-
-Floats = npt.NDArray[np.floating]
 
 _LOWEST = np.float32(-87)  # below it exp is subnormal, and slow, in float32
 
@@ -39,18 +38,18 @@ class ExampleScores:
         class_counts: Training examples of each class, empty if unknown.
     """
 
-    confidence: npt.NDArray[np.float64]
+    confidence: Floats
     metric_confidence: npt.NDArray[np.float32]
-    entropy: npt.NDArray[np.float64]
-    predicted: npt.NDArray[np.int64]
-    target: npt.NDArray[np.int64]
-    example: npt.NDArray[np.int64]
-    run: npt.NDArray[np.int64]
+    entropy: Floats
+    predicted: Integers
+    target: Integers
+    example: Integers
+    run: Integers
     class_names: list[str]
     class_counts: list[int]
 
     @classmethod
-    def of(cls, scores: Floats, target: npt.NDArray[np.int64], metadata: Mapping[str, Any]) -> Self:
+    def of(cls, scores: Floats, target: Integers, metadata: Mapping[str, Any]) -> Self:
         """The scores of logits or log-probabilities (N, K), given what the prediction file says beside them."""
         rows = np.arange(len(target))
         predicted = scores.argmax(axis=1)
@@ -143,11 +142,11 @@ def load_predictions(record: Record, split: str) -> Predictions:
     return Predictions.load(Path(record.folder) / "predictions" / f"{split}.npz")
 
 
-def probabilities(record: Record, split: str, name: str) -> npt.NDArray[np.float64]:
+def probabilities(record: Record, split: str, name: str) -> Floats:
     """Probabilities (N, K) of a run on a split, raw or after a calibrator; see `ExampleScores.load`."""
     logits = torch.from_numpy(load_predictions(record, split).logits)
     calibrator = None if name == RAW else calibrator_of_run(record.folder, name)
-    found: npt.NDArray[np.float64] = log_probabilities(logits, calibrator).double().exp().numpy()
+    found: Floats = log_probabilities(logits, calibrator).double().exp().numpy()
     return found
 
 

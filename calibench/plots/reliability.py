@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from calibench.ground.arrays import Floats, Integers
 from calibench.ground.binning import equal_width_bin_of_array
 from calibench.plots.style import GREY, PALETTE, PANEL, color, line, marker, tidied
 from calibench.statistics import LEVEL
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from calibench.plots.smooth_reliability import SmoothReliability
 
-Floats = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Reliability:
@@ -31,7 +30,7 @@ class Reliability:
     accuracy's interval and of where a calibrated model's accuracy would lie; and the ECE of each run, (runs,).
     """
 
-    count: npt.NDArray[np.int64]
+    count: Integers
     confidence: Floats
     accuracy: Floats
     low: Floats
@@ -58,12 +57,12 @@ _OF_BINS = ("count", "confidence", "accuracy", "low", "high", "calibrated_low", 
 
 
 def reliability(
-    confidence: npt.NDArray[np.floating],
+    confidence: Floats,
     correct: npt.NDArray[np.bool_],
     *,
     n_bins: int = 15,
-    example: npt.NDArray[np.int64] | None = None,
-    run: npt.NDArray[np.int64] | None = None,
+    example: Integers | None = None,
+    run: Integers | None = None,
 ) -> Reliability:
     """Compute a reliability diagram.
 
@@ -98,7 +97,7 @@ def reliability(
     return Reliability(count, mean, accuracy, low, high, band[0], band[1], ece)
 
 
-def error_of_runs(gap: Floats, cell: npt.NDArray[np.int64], n_bins: int) -> Floats:
+def error_of_runs(gap: Floats, cell: Integers, n_bins: int) -> Floats:
     """The calibration error of each run: cells are its bins, one run after the other."""
     runs = cell.max() // n_bins + 1
     sums = np.bincount(cell, gap, runs * n_bins).reshape(runs, n_bins)
@@ -108,10 +107,10 @@ def error_of_runs(gap: Floats, cell: npt.NDArray[np.int64], n_bins: int) -> Floa
 
 
 def _independent(
-    bins: npt.NDArray[np.int64],
-    example: npt.NDArray[np.int64],
+    bins: Integers,
+    example: Integers,
     correct: npt.NDArray[np.bool_],
-    count: npt.NDArray[np.int64],
+    count: Integers,
     accuracy: Floats,
 ) -> Floats:
     """How many independent examples the predictions of each bin are worth, (n_bins,)."""
@@ -136,9 +135,7 @@ def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
     return centre - half, centre + half
 
 
-def _consistency_band(
-    confidence: Floats, bins: npt.NDArray[np.int64], n_bins: int, runs: float
-) -> Floats:
+def _consistency_band(confidence: Floats, bins: Integers, n_bins: int, runs: float) -> Floats:
     """Where the accuracy of calibrated models lies in each bin: both ends, (2, n_bins), NaN in an empty bin.
 
     Runs on the same examples have the same labels, so pooling them makes the band no narrower.
@@ -203,7 +200,7 @@ SHOWN = 12  # classes that a picture has room for
 
 
 def class_reliability(
-    probs: Sequence[Floats], targets: Sequence[npt.NDArray[np.int64]], *, n_bins: int = 15
+    probs: Sequence[Floats], targets: Sequence[Integers], *, n_bins: int = 15
 ) -> list[Reliability]:
     """Compute the reliability diagram of every class against the rest, in which runs are pooled.
 
@@ -257,9 +254,9 @@ class BinnedErrors(NamedTuple):
 
 
 def binned_errors(
-    confidence: npt.NDArray[np.floating],
+    confidence: Floats,
     correct: npt.NDArray[np.bool_],
-    run: npt.NDArray[np.int64],
+    run: Integers,
     *,
     bins: Sequence[int] = BINS,
 ) -> BinnedErrors:
@@ -276,7 +273,7 @@ def binned_errors(
     return BinnedErrors(bins, np.array(errors), np.array(floors))
 
 
-def _floor(confidence: Floats, cell: npt.NDArray[np.int64], n_bins: int, runs: int) -> float:
+def _floor(confidence: Floats, cell: Integers, n_bins: int, runs: int) -> float:
     model = PoissonBinomial(confidence.clip(0, 1), cell, runs * n_bins)
     drawn = np.concatenate([*model.draws(DRAWS, np.random.default_rng(0))])
     gap = np.abs(drawn - np.bincount(cell, confidence, runs * n_bins))

@@ -13,10 +13,9 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from calibench.ground.arrays import Floats, Integers
 from calibench.metrics.smoothing import REFLECTED, SOFTENING, Residuals, error_and_width
 from calibench.statistics import LEVEL
-
-Floats = npt.NDArray[np.float64]
 
 POINTS = 201  # of a curve
 DRAWS = 400  # of calibrated models, and of resampled test sets
@@ -70,12 +69,12 @@ _OF_POINTS = (
 
 
 def smooth_reliability(
-    confidence: npt.NDArray[np.floating],
+    confidence: Floats,
     correct: npt.NDArray[np.bool_],
     *,
     lowest: float = 0.0,
-    example: npt.NDArray[np.int64] | None = None,
-    run: npt.NDArray[np.int64] | None = None,
+    example: Integers | None = None,
+    run: Integers | None = None,
 ) -> SmoothReliability:
     """Compute the smooth reliability curve.
 
@@ -124,9 +123,9 @@ def _ends(curves: Tensor) -> Floats:
 
 
 def _interval(
-    confidence: npt.NDArray[np.floating],
+    confidence: Floats,
     correct: npt.NDArray[np.bool_],
-    example: npt.NDArray[np.int64],
+    example: Integers,
     width: float,
     at: Tensor,
     random: np.random.Generator,

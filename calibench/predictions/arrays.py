@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from calibench.ground.any_arrays import as_array, indices_of_names, names_of_columns
+from calibench.ground.arrays import Array, Floats
 from calibench.ground.errors import near_matches
 from calibench.ground.names import MULTILABEL, UNKNOWN
 from calibench.predictions.pairs import ConfidencePairs
@@ -27,8 +27,6 @@ _SCORES_OF_ANY_KIND = ("predictions", "y_pred", "y_score", "scores", "outputs", 
 _UNNAMED_LABELS = "arr_1"
 SUM_TOLERANCE = 0.01  # a table printed with four decimals has rows that sum to 1 no better
 
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.floating]
 
 REAL = "iuf"  # kinds of numpy's types whose values are real numbers
 

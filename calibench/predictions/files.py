@@ -17,6 +17,7 @@ import numpy as np
 
 from calibench.ground.any_arrays import as_array, check_distinct
 from calibench.ground.arguments import unit_interval
+from calibench.ground.arrays import Array
 from calibench.ground.delimited import checked_cells, encoding_of, read_delimited
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.names import MULTICLASS, MULTILABEL
@@ -29,7 +30,6 @@ from calibench.predictions.arrays import (
     SCORES,
     SUM_TOLERANCE,
     TARGET,
-    Array,
     predictions_of,
     with_roles,
 )

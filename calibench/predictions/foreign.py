@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from calibench.ground.arrays import Array
 from calibench.ground.errors import UsageError, pip_install
-from calibench.predictions.arrays import NAMES, PROBS, Array, predictions_of, two_columns
+from calibench.predictions.arrays import NAMES, PROBS, predictions_of, two_columns
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
 from calibench.runs.predictions import Imported, read_arrays

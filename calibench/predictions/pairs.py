@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from calibench.ground.arrays import Array, Floats
 from calibench.runs import Predictions
 
 CONFIDENCE, CORRECT = "confidence", "correct"
 NEEDS_ALL = "(confidence, correct) is not enough, the probabilities of every class are needed"
 # What other people call them.
 PAIR_NAMES = {CONFIDENCE: ("confidence", "confidences", "conf"), CORRECT: ("correct", "is_correct")}
-
-Array = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class ConfidencePairs:
         ValueError: If they are something else; the message says what was found and what to do.
     """
 
-    confidence: npt.NDArray[np.float64]
+    confidence: Floats
     correct: npt.NDArray[np.bool_]
 
     def __post_init__(self) -> None:
@@ -71,9 +70,9 @@ def _column(values: Array) -> Array:
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
-def _confidences(values: Array) -> npt.NDArray[np.float64]:
+def _confidences(values: Array) -> Floats:
     try:
-        found: npt.NDArray[np.float64] = values.astype(np.float64)
+        found: Floats = values.astype(np.float64)
     except ValueError as error:
         raise ValueError(f"`confidence` must hold numbers, and: {error}.") from error
     if missing := int(np.isnan(found).sum()):

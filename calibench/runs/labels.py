@@ -6,17 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import BinaryIO, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from calibench.ground.arrays import Array, Integers
 from calibench.ground.names import CLASSES, MULTILABEL, UNKNOWN
 from calibench.ground.regular_files import content_of, opened
 from calibench.runs.digests import check_is_of_run
 from calibench.runs.files import CorruptRun, check_archive, corrupt_if_it_fails
-
-Array = npt.NDArray[Any]
 
 
 class Rows(NamedTuple):
@@ -61,17 +60,17 @@ class LabelTable:
         return cls(known, logits[~known]), rows
 
     @property
-    def example(self) -> npt.NDArray[np.int64]:
+    def example(self) -> Integers:
         """The example of each row, (M,)."""
         return np.nonzero(self.known)[0]
 
     @property
-    def label(self) -> npt.NDArray[np.int64]:
+    def label(self) -> Integers:
         """The label of each row, (M,)."""
         return np.nonzero(self.known)[1]
 
     @property
-    def rows(self) -> list[npt.NDArray[np.int64]]:
+    def rows(self) -> list[Integers]:
         """Positions of each label's rows."""
         label = self.label
         return [np.flatnonzero(label == number) for number in range(self.known.shape[1])]
@@ -94,7 +93,7 @@ def label_metadata(names: Sequence[str]) -> dict[str, object]:
     return {"task": MULTILABEL, "class_names": list(CLASSES), "label_names": list(names)}
 
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Array]
 
 OF_EXAMPLES = {"target": "<i8", "ids": None, "posterior": "<f4"}
 """The arrays of a labels file and the types by which they are compared."""
@@ -153,7 +152,7 @@ def checked_labels(content: bytes, digest: str, called: str) -> Arrays:
     return arrays
 
 
-def labels_digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
+def labels_digest(arrays: Mapping[str, Array]) -> str:
     """The digest of labels by content, whatever integers they are stored as."""
     found = hashlib.sha256()
     for name, dtype in OF_EXAMPLES.items():

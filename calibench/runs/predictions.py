@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from calibench.ground.arrays import Array, Floats, Integers
 from calibench.ground.names import MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.runs.files import (
     FORMAT,
@@ -36,7 +37,7 @@ _LOST = 1e-3
 _FAR = 100.0
 
 
-def in_single_precision(logits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+def in_single_precision(logits: Array) -> npt.NDArray[np.float32]:
     """Logits (N, K) as float32, up to a constant of each row.
 
     Softmax does not see what a row has in common, but the 24 bits of a float32 do: -3e7 added to all logits leaves
@@ -67,7 +68,7 @@ def in_single_precision(logits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return np.ascontiguousarray(distances, dtype=np.float32)
 
 
-def _check_finite(logits: npt.NDArray[Any]) -> None:
+def _check_finite(logits: Array) -> None:
     """Raise a ValueError for what no softmax takes."""
     nan = np.isnan(logits)
     if nan.any():
@@ -85,17 +86,17 @@ def _check_finite(logits: npt.NDArray[Any]) -> None:
         raise ValueError(f"`logits` are all -inf in row {_first(masked)}: no class is left.")
 
 
-def _distances(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _distances(logits: Array) -> Floats:
     """Distances from the largest logit of each row, all <= 0, as exact as the logits are."""
     whole = logits.dtype.kind in "biu"
     # integers modulo 2^64: also where the difference of two int64 is none
     wide = logits.astype(np.uint64 if whole else np.promote_types(logits.dtype, np.float32))
     top = logits.max(axis=1, keepdims=True).astype(wide.dtype)
-    below: npt.NDArray[np.float64] = np.subtract(top, wide).astype(np.float64)
+    below: Floats = np.subtract(top, wide).astype(np.float64)
     return -below
 
 
-def _check_told_apart(logits: npt.NDArray[Any], distances: npt.NDArray[np.float64]) -> None:
+def _check_told_apart(logits: Array, distances: Floats) -> None:
     """Raise a ValueError if a common part of the rows has taken the digits of their differences."""
     lost = _is_lost(logits, distances)
     if lost.any():
@@ -107,7 +108,7 @@ def _check_told_apart(logits: npt.NDArray[Any], distances: npt.NDArray[np.float6
         )
 
 
-def _is_lost(logits: npt.NDArray[Any], distances: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+def _is_lost(logits: Array, distances: Floats) -> npt.NDArray[np.bool_]:
     """Whether what the logits of a row have in common has taken the digits of their differences, (N,)."""
     if logits.dtype.kind != "f":
         return np.zeros(len(logits), dtype=bool)
@@ -144,9 +145,9 @@ class Predictions:
     """
 
     logits: npt.NDArray[np.float32]
-    target: npt.NDArray[np.int64]
+    target: Integers
     metadata: dict[str, Any] = field(default_factory=dict)
-    ids: npt.NDArray[Any] | None = None
+    ids: Array | None = None
     posterior: npt.NDArray[np.float32] | None = None
     labels: LabelTable | None = None
 
@@ -170,10 +171,10 @@ class Predictions:
     @classmethod
     def of_labels(
         cls,
-        logits: npt.NDArray[Any],
-        target: npt.NDArray[Any],
+        logits: Array,
+        target: Array,
         metadata: Mapping[str, Any],
-        ids: npt.NDArray[Any] | None = None,
+        ids: Array | None = None,
     ) -> Self:
         """Predictions of examples with several labels.
 
@@ -213,7 +214,7 @@ class Predictions:
         return [type(self)(self.logits[own], self.target[own], {**of}) for own in rows]
 
     @property
-    def unknown_logits(self) -> npt.NDArray[Any]:
+    def unknown_logits(self) -> Array:
         """Two-class logits of the labels that are not known, which are not scored, (U, 2)."""
         return self.logits[:0] if self.labels is None else two_class(self.labels.unscored)
 
@@ -232,9 +233,7 @@ class Predictions:
         with atomic_file(path) as file:
             np.savez(file, **self.arrays("logits", self.logits, self.unknown_logits))
 
-    def arrays(
-        self, name: str, values: npt.NDArray[Any], unknown: npt.NDArray[Any], **more: Any
-    ) -> dict[str, Any]:
+    def arrays(self, name: str, values: Array, unknown: Array, **more: Any) -> dict[str, Any]:
         """The arrays of a file, by name.
 
         Args:
@@ -268,7 +267,7 @@ class Predictions:
             return cls.of(read_arrays(path))
 
     @classmethod
-    def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def of(cls, arrays: Mapping[str, Array]) -> Self:
         """Predictions from the arrays of a file, by name.
 
         With `offset` (N,), the largest logit of each row, `logits` are differences from it, as a store keeps them.
@@ -284,11 +283,11 @@ class Predictions:
     @classmethod
     def of_outputs(
         cls,
-        logits: npt.NDArray[Any],
-        target: npt.NDArray[Any],
+        logits: Array,
+        target: Array,
         metadata: Mapping[str, Any],
-        ids: npt.NDArray[Any] | None = None,
-        posterior: npt.NDArray[Any] | None = None,
+        ids: Array | None = None,
+        posterior: Array | None = None,
     ) -> Self:
         """Predictions from a network's outputs and the targets, as the task in the metadata says."""
         if metadata.get("task") == MULTILABEL:
@@ -305,7 +304,7 @@ class Imported:
     read: Callable[[], Mapping[str, Predictions]]
 
 
-def metadata_of(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
+def metadata_of(arrays: Mapping[str, Array]) -> dict[str, Any]:
     """The checked metadata among the arrays of a file, empty without any; raises a ValueError."""
     if "metadata" not in arrays:
         return {}
@@ -318,7 +317,7 @@ def metadata_of(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
     return found
 
 
-def read_arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
+def read_arrays(path: str | Path) -> dict[str, Array]:
     """The arrays in a prediction file, by name; no code in the file is run.
 
     Labels that a store keeps once for many runs are among them: its files name them by their digest.
@@ -328,7 +327,7 @@ def read_arrays(path: str | Path) -> dict[str, npt.NDArray[Any]]:
     return arrays if digest is None else arrays | read_labels(store_of(Path(path)), digest)
 
 
-def _check_of_classes(metadata: Mapping[str, Any], logits: npt.NDArray[Any]) -> None:
+def _check_of_classes(metadata: Mapping[str, Any], logits: Array) -> None:
     """Raise a ValueError if names or counts in the metadata are not one for each class."""
     if metadata.get("task") == MULTILABEL or logits.ndim != 2:
         return

@@ -10,10 +10,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from calibench.ground.arrays import Floats
 from calibench.statistics.dunnett import critical_value, visible_shift
 from calibench.statistics.seeds import FEWEST_SEEDS, LEVEL
-
-Floats = npt.NDArray[np.float64]
 
 _EQUAL = 1e-12  # means that differ by less than this share of them are equal
 

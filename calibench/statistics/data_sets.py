@@ -12,11 +12,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from calibench.ground.arrays import Floats
 from calibench.statistics.seeds import LEVEL, average_ranks, holm
-
-Floats = npt.NDArray[np.float64]
 
 MARGIN = 0.05
 """Scores whose ratio is within 1 / (1 + margin) to 1 + margin make no difference in use."""

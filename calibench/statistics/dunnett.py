@@ -10,12 +10,10 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from calibench.ground.arguments import at_least, positive_integer
+from calibench.ground.arrays import Floats
 from calibench.statistics.seeds import LEVEL
-
-Floats = npt.NDArray[np.float64]
 
 POWER = 0.8
 

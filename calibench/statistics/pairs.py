@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
+from calibench.ground.arrays import Floats
 from calibench.statistics.seeds import LEVEL
-
-Floats = npt.NDArray[np.float64]
 
 _ROUNDING = 1e-9
 

@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from calibench.ground.arrays import Floats, Integers
 
 FEW = 128  # examples that are drawn one by one; the hits of more are drawn as one binomial number
 _AT_ONCE = 1 << 22  # numbers that are drawn at a time, so that temporaries stay small
@@ -60,10 +58,10 @@ class PoissonBinomial:
         hits[:, self._large] = (self._count[:, None] - misses).T
         return hits
 
-    def _hits_of_few(self, number: int, random: np.random.Generator) -> npt.NDArray[np.floating]:
+    def _hits_of_few(self, number: int, random: np.random.Generator) -> Floats:
         shape = (number, self.singles)
         hit = (random.random(shape, dtype=np.float32) < self._single).astype(np.float32)
         if self.singles in (0, len(self._small)):
             return hit
-        summed: npt.NDArray[np.floating] = np.add.reduceat(hit, self._starts, axis=1)
+        summed: Floats = np.add.reduceat(hit, self._starts, axis=1)
         return summed

@@ -16,11 +16,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from calibench.ground.arrays import Floats, Integers
 from calibench.statistics.number import Verdict
 from calibench.statistics.seeds import LEVEL
-
-Floats = npt.NDArray[np.floating]
-
 
 FEWEST = 99  # draws, however many examples: the smallest p-value is then 0.01
 _LABELS = 20_000_000  # draws x examples that are drawn one by one: 2,000 draws of 10,000 examples
@@ -42,7 +40,7 @@ class Resamples:
     n_examples: int
     n_resamples: int = 1000
     seed: int = 0
-    rows: npt.NDArray[np.int64] | None = field(default=None, compare=False)
+    rows: Integers | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, predictions: Any, n_resamples: int, seed: int = 0) -> Self:

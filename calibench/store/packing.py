@@ -14,11 +14,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from calibench.ground.arrays import Array
 from calibench.runs import Predictions, atomic_file
 from calibench.runs.labels import OF_EXAMPLES, labels_digest, labels_name
 
@@ -26,7 +26,7 @@ ROUNDING = 2.0**-11  # of float16, relative
 _SMALLEST = np.float16(2.0**-24)  # above zero
 _LARGEST = np.finfo(np.float16).max
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Array]
 
 
 def packed(logits: npt.NDArray[np.float32]) -> Arrays:
@@ -89,7 +89,7 @@ def save_labels(predictions: Predictions, store: Path) -> str:
     return digest
 
 
-def labels_of(arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+def labels_of(arrays: Mapping[str, Array]) -> Arrays:
     """What a file says of the examples themselves: the same for every run on them."""
     found = {name: arrays[name] for name in OF_EXAMPLES if name in arrays}
     signed = np.min_scalar_type(-int(found["target"].max(initial=1)) - 1)

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from calibench.ground.arrays import Floats
 from calibench.statistics.number import RAW, Key, Number
 from calibench.statistics.resamples import best_by_replicates
 from calibench.tables.titles import MACRO, direction
-
-Floats = npt.NDArray[np.float64]
 
 _SCORES = ("error", "nll", "brier")  # means over examples, which no forecast wins by saying little
 

@@ -14,13 +14,13 @@ from torch import nn
 
 from calibench.analyses.last_layer import outputs_of
 from calibench.data import Batch
+from calibench.ground.arrays import Floats
 from calibench.ground.errors import UsageError
 from calibench.plots.style import PALETTE, color, legend_below, marker, panels, tidied
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = npt.NDArray[np.float64]
 
 FEWEST = 5
 PERPLEXITY = 30.0

@@ -11,11 +11,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
+from calibench.ground.arrays import Floats
 from calibench.ground.output import FileRow
 from calibench.plots.style import GREY, color, legend_below, line, panels, tidied
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-Floats = npt.NDArray[np.float64]
 
 CLASSES = 4
 GRID = np.linspace(1e-4, 1 - 1e-4, 101)

@@ -9,9 +9,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from calibench.ground.arrays import Floats
 from calibench.plots.kinds.aggregates import draw_critical_difference
 from calibench.plots.picture import Picture
 from calibench.plots.style import GREY, PALETTE, color, legend_below, line, panel, panels, tidied
@@ -29,8 +29,6 @@ from calibench.tables.titles import metric_info
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
-Floats = npt.NDArray[np.float64]
 
 TS = "TemperatureScaling"
 SCORES = ("nll", "brier")  # proper scores, of which an improvement is one

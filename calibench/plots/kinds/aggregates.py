@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from calibench.ground.arrays import Floats
 from calibench.ground.errors import near_matches
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.comparison import compare
@@ -24,7 +24,7 @@ from calibench.statistics.pairs import Runs as PairedRuns
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Runs = Mapping[str, Sequence[npt.NDArray[np.float64]]]
+Runs = Mapping[str, Sequence[Floats]]
 """The values of each loss's runs on each table, (S,) each."""
 
 ROW = 0.22  # inches of a loss

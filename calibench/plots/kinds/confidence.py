@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from calibench.ground.arrays import Floats
 from calibench.leaderboard.records import Record
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request, after
@@ -33,7 +33,7 @@ class Sides(NamedTuple):
 
     over: float
     under: float
-    gap: npt.NDArray[np.float64] | None
+    gap: Floats | None
 
 
 def sides_of(record: Record, calibrator: str) -> Sides:
@@ -108,7 +108,7 @@ def _draw_sides(axes: Axes, found: Mapping[str, Mapping[int, Sides]], *, title: 
     tidied(axes, title=title, xlabel=unit).xaxis.label.set_fontsize(6.5)
 
 
-def _draw_gaps(axes: Axes, gaps: Mapping[str, npt.NDArray[np.float64]]) -> None:
+def _draw_gaps(axes: Axes, gaps: Mapping[str, Floats]) -> None:
     """Shares of examples by how far the confidence is from the true one; most lie near 0, so on a logarithmic scale."""
     top = max(float(np.abs(gap).max()) for gap in gaps.values()) or 1.0
     edges = np.linspace(-top, top, BINS + 1)

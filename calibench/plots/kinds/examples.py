@@ -7,8 +7,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from calibench.ground.arrays import Floats, Integers
 from calibench.ground.output import FileRow
 from calibench.plots.curves import Curve, draw_risk_coverage, draw_roc, risk_coverage_curve
 from calibench.plots.curves import roc as roc_curve
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 NAMED = 30  # with more classes, their names are not written
 
 
-def confusion(
-    predicted: npt.NDArray[np.int64], target: npt.NDArray[np.int64], *, num_classes: int
-) -> npt.NDArray[np.float64]:
+def confusion(predicted: Integers, target: Integers, *, num_classes: int) -> Floats:
     """Confusion matrix, (K, K): the share of each true class (row) that is predicted as each class (column).
 
     The row of a class without examples is NaN.
@@ -34,13 +32,11 @@ def confusion(
     counts = np.bincount(target * num_classes + predicted, minlength=num_classes**2)
     matrix = counts.reshape(num_classes, num_classes).astype(float)
     with np.errstate(invalid="ignore"):
-        shares: npt.NDArray[np.float64] = matrix / matrix.sum(axis=1, keepdims=True)
+        shares: Floats = matrix / matrix.sum(axis=1, keepdims=True)
     return shares
 
 
-def draw_confusion(
-    axes: Axes, matrix: npt.NDArray[np.float64], names: Sequence[str], *, title: str = ""
-) -> Axes:
+def draw_confusion(axes: Axes, matrix: Floats, names: Sequence[str], *, title: str = "") -> Axes:
     """Draw a confusion matrix; with few classes, shares of half a percent or more are written into it."""
     k = len(matrix)
     axes.imshow(matrix, cmap="cividis", vmin=0, vmax=1)
@@ -57,7 +53,7 @@ def draw_confusion(
     return tidied(axes, xlabel="predicted, % of the true class", ylabel="true", title=title)
 
 
-def shot_groups(errors: npt.NDArray[np.float64], class_counts: Sequence[int]) -> dict[str, float]:
+def shot_groups(errors: Floats, class_counts: Sequence[int]) -> dict[str, float]:
     """Mean class error of head, middle and tail: the thirds of classes with most to fewest training examples.
 
     Empty if the counts are unknown; NaN for a third whose classes have no test examples.
