@@ -24,8 +24,7 @@ class _LazyPackage(ModuleType):
     def __getattr__(self, name: str) -> Any:
         name = self._aliases.get(name, name)
         if name not in self._modules:
-            near = "" if name.startswith("_") else near_matches(name, self._public())
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{near}")
+            raise _NoSuchName(self, name)
         # as `from module import name` does, which finds modules of a package too
         if (module := self._modules[name]) == self.__name__:
             return import_module(f"{module}.{name}")
@@ -47,6 +46,15 @@ class _LazyPackage(ModuleType):
         # A function's name may be its module's, too, which the import of the module would put in its place.
         if not (isinstance(value, ModuleType) and name in self.__all__):
             super().__setattr__(name, value)
+
+
+class _NoSuchName(AttributeError):
+    """Looks for near matches where it is read: jsonargparse asks for hundreds of names that no package has."""
+
+    def __str__(self) -> str:
+        package, name = self.args
+        near = "" if name.startswith("_") else near_matches(name, package._public())
+        return f"module {package.__name__!r} has no attribute {name!r}{near}"
 
 
 class _LazyFunction(_LazyPackage):
