@@ -36,17 +36,24 @@ def as_block(value: Any) -> Any:
 
 
 def merge(old: Any, new: Any) -> Any:
-    """Merge two configurations; the new one wins, and another class replaces the whole block."""
+    """Merge two configurations; the new one wins, and another class replaces the whole block.
+
+    `callbacks+: [...]` adds to the list that is there.
+    """
     if any(isinstance(value, dict) and "class_path" in value for value in (old, new)):
         old, new = as_block(old), as_block(new)
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
     if _is_another_class(old, new):
         return new
-    return {
-        **old,
-        **{key: merge(old[key], value) if key in old else value for key, value in new.items()},
-    }
+    merged = dict(old)
+    for key, value in new.items():
+        name = key.removesuffix("+") if isinstance(key, str) else key
+        if name != key:
+            merged[name] = [*(merged.get(name) or []), *value]
+        else:
+            merged[key] = merge(merged.get(key, {} if isinstance(value, dict) else None), value)
+    return merged
 
 
 def _is_another_class(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

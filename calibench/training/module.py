@@ -31,6 +31,7 @@ from calibench.metrics.labelled import check_finite_maximum
 from calibench.training.parameter_groups import ParameterGroups
 from calibench.training.schedules import steps_of_training
 from calibench.training.set_metrics import SetMetrics
+from calibench.training.sharpness import SAM
 
 
 def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
@@ -72,6 +73,7 @@ def clip_fused(
     Precision.clip_gradients(plugin, optimizer, value, how)
 
 
+SharpnessCallable = Callable[[Optimizer], SAM]
 StepSchedulerCallable = Callable[[Optimizer, int], LRScheduler]
 
 
@@ -129,6 +131,7 @@ class ClassificationModule(L.LightningModule):
         step_scheduler: Builds one that is stepped once an optimiser step, in place of it, from the optimiser and the
             number of steps of the whole training: `CosineAnnealingLR`, `TriangularLR`.
         parameter_groups: Which parameters have a learning rate or weight decay of their own.
+        sharpness: Takes the optimiser's gradients at other weights: `SAM`, `ASAM`.
         loss_scale: `sum` multiplies the loss by the global batch size, as the reference protocol does (there
             with `gradient_clip_val: 2.0`); `mean` is the mean over the batch.
         n_bins: Bin counts of the binned metrics that are logged.
@@ -153,6 +156,7 @@ class ClassificationModule(L.LightningModule):
         task: Task | None = None,
         step_scheduler: StepSchedulerCallable | None = None,
         parameter_groups: ParameterGroups | None = None,
+        sharpness: SharpnessCallable | None = None,
     ) -> None:
         super().__init__()
         if lr_scheduler is not None and step_scheduler is not None:
@@ -169,6 +173,7 @@ class ClassificationModule(L.LightningModule):
         self.optimizer = optimizer
         self.lr_scheduler, self.step_scheduler = lr_scheduler, step_scheduler
         self.parameter_groups = parameter_groups or ParameterGroups()
+        self.sharpness = sharpness
         self.scale_by_rows = loss_scale == "sum"
         self.n_bins = tuple(numbers_of_bins("n_bins", n_bins))
         self.val_metrics = calibration_metrics(
@@ -209,6 +214,13 @@ class ClassificationModule(L.LightningModule):
         """The optimiser and, if there is one, the schedule."""
         with _named("model.optimizer"):
             optimizer = self.parameter_groups.optimizer(self.optimizer, self)
+        if self.sharpness is not None:
+            if self.trainer.accumulate_grad_batches > 1:
+                raise UsageError(
+                    "`model.sharpness` computes the loss of a batch twice: set `trainer.accumulate_grad_batches` to 1."
+                )
+            with _named("model.sharpness"):
+                optimizer = self.sharpness(optimizer)
         if self.step_scheduler is not None:
             with _named("model.step_scheduler"):
                 by_step = self.step_scheduler(optimizer, steps_of_training(self.trainer))

@@ -21,6 +21,8 @@ def write(folder: Path, name: str, text: str) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "merged"),
     [
+        ({"a": [1]}, {"a+": [2, 3]}, {"a": [1, 2, 3]}),
+        ({}, {"t": {"a+": [2]}}, {"t": {"a": [2]}}),
         ({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}}, {"a": 1, "b": {"c": 2, "d": 3}}),
         ({"l": {"class_path": "A", "init_args": {"gamma": 3}}}, {"l": {"class_path": "B"}}, {"l": {"class_path": "B"}}),
         (

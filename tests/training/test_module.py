@@ -203,7 +203,14 @@ def by(*module: str) -> None:
         pytest.param(by_lightning, ["--model.loss", "BrierLoss"], marks=pytest.mark.slow),
         pytest.param(
             as_torchrun_starts_them,
-            [*SUM, "--data.mixing", "calibench.data.mixing.RegMixup"],
+            [
+                *SUM,
+                "--data.mixing",
+                "calibench.data.mixing.RegMixup",
+                "--model.sharpness",
+                "calibench.training.sharpness.SAM",
+                "--trainer.callbacks+=calibench.training.averaging.EMA",
+            ],
             marks=pytest.mark.slow,
         ),
     ],

@@ -1,0 +1,92 @@
+"""Sharpness-aware minimisation around any optimiser: its gradient is taken where the loss nearby is highest."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from calibench.ground.arguments import positive
+from calibench.ground.errors import UsageError
+
+
+class SAM(Optimizer):
+    """Sharpness-aware minimisation (Foret et al. 2021): w moves by the gradient at w + rho g / ||g||.
+
+    Each step computes the loss twice, so it takes twice as long, and `train/loss` is the mean over both. Under several
+    processes both gradients are those of the global batch, so N processes train what one trains (the paper's code
+    perturbs in each process by its own share). Batch normalisation's running statistics see both passes.
+
+    Args:
+        optimizer: What moves the weights; its groups, state and learning rates are this one's.
+        rho: Radius, above 0.
+    """
+
+    def __init__(self, optimizer: Optimizer, rho: float = 0.05) -> None:
+        self.base, self.rho = optimizer, positive("rho", rho)
+        super().__init__(optimizer.param_groups, optimizer.defaults)
+        self._share()
+
+    def _share(self) -> None:
+        self.param_groups, self.state = self.base.param_groups, self.base.state
+
+    def scales(self, weight: Tensor) -> Tensor | float:
+        """By how much a step of each weight counts, 1 here."""
+        return 1.0
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Compute the loss and its gradient, once more where the loss is higher, and let the optimiser step.
+
+        Raises:
+            UsageError: There is no closure, as with float16, whose gradients are scaled.
+        """
+        if closure is None:
+            raise UsageError(
+                f"`model.sharpness`: {type(self).__name__} does not go with `--trainer.precision 16-mixed`."
+            )
+        closure = torch.enable_grad()(closure)
+        loss = closure()
+        weights = [w for group in self.param_groups for w in group["params"] if w.grad is not None]
+        ways = [w.grad * self.scales(w) for w in weights]
+        length = torch.stack([way.norm() for way in ways]).norm() if ways else torch.tensor(0.0)
+        moves = [
+            way * self.scales(w) * (self.rho / (length + 1e-12))
+            for w, way in zip(weights, ways, strict=True)
+        ]
+        before = [w.clone() for w in weights]
+        for weight, move in zip(weights, moves, strict=True):
+            weight.add_(move)
+        closure()
+        for weight, old in zip(weights, before, strict=True):
+            weight.copy_(old)
+        self.base.step()
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """That of the optimiser."""
+        return self.base.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the optimiser."""
+        self.base.load_state_dict(state_dict)
+        self._share()
+
+
+class ASAM(SAM):
+    """Adaptive SAM (Kwon et al. 2021): w + rho T^2 g / ||T g|| with T = |w| + eta: the radius follows a weight's size.
+
+    Args:
+        optimizer: As of `SAM`.
+        rho: Radius, above 0.
+        eta: Above 0.
+    """
+
+    def __init__(self, optimizer: Optimizer, rho: float = 0.5, eta: float = 0.01) -> None:
+        self.eta = positive("eta", eta)
+        super().__init__(optimizer, rho)
+
+    def scales(self, weight: Tensor) -> Tensor | float:
+        """|w| + eta."""
+        return weight.abs() + self.eta
