@@ -63,7 +63,7 @@ AUROC = "ood_auroc"
 LEADING = Refinement(scores=["nll"])
 
 STAGES = ("fit", "score", "resample", "done")
-Watch = Callable[[str, str], None]
+StageWatch = Callable[[str, str], None]
 """Called with a calibrator's name and the one of `STAGES` that begins."""
 
 
@@ -145,7 +145,7 @@ class Evaluation:
         bootstrap: int = 0,
         jobs: int = 1,
         score_val: bool = True,
-        watch: Watch = _unwatched,
+        watch: StageWatch = _unwatched,
     ) -> Report:
         """Evaluate the sets `val`, `test` and any OOD and shift sets, raw and after each calibrator.
 

@@ -22,13 +22,12 @@ from calibench.ground.errors import UsageError
 from calibench.ground.imports import import_path, loaded_class
 from calibench.ground.lazily import load
 from calibench.runs import Predictions, evaluated_calibrators, read_json, with_present_calibrators
-
-Settings = dict[str, Any]
+from calibench.runs.files import Json
 
 load(calibrators)  # the package's own are always among those that are loaded
 
 
-def spelled_out(given: Mapping[str, Any]) -> Settings:
+def spelled_out(given: Mapping[str, Any]) -> Json:
     """Arguments of `Evaluation` with every default, also those of the calibrators.
 
     A block of a class that is not loaded stays as it is: see `built`.
@@ -51,7 +50,7 @@ def spelled_out(given: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Settings:
+def united(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> Json:
     """The union of an earlier evaluation and the one asked for, so that no suite removes another's numbers.
 
     Calibrators keep their order, new ones come last; of the numbers of bins, those asked for come first, as tables
@@ -97,7 +96,7 @@ def calibrator_of(block: Mapping[str, Any]) -> Calibrator:
         raise UsageError(f"{cls.__name__}: {error}") from error
 
 
-def _spelled_out_block(block: Any) -> Settings:
+def _spelled_out_block(block: Any) -> Json:
     path, arguments = _parts(block)
     cls = loaded_class(Calibrator, path)
     if cls is not None:
@@ -107,7 +106,7 @@ def _spelled_out_block(block: Any) -> Settings:
     return {"class_path": path} | ({"init_args": arguments} if arguments else {})
 
 
-def _parts(block: Any) -> tuple[str, Settings]:
+def _parts(block: Any) -> tuple[str, Json]:
     """Class path and arguments of a block, or of a bare class path."""
     given: Any = {"class_path": block} if isinstance(block, str) else block
     try:
@@ -120,7 +119,7 @@ def _parts(block: Any) -> tuple[str, Settings]:
     return path, arguments
 
 
-def _check_plain(settings: Settings) -> None:
+def _check_plain(settings: Json) -> None:
     bins = settings["n_bins"]
     if not (isinstance(bins, list) and all(type(number) is int for number in bins)):
         raise ValueError(f"`n_bins` must be a list of integers, got {bins!r}.")

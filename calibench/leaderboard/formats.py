@@ -14,7 +14,7 @@ from calibench.statistics.number import CROSS_FITTED
 from calibench.tables.grid import HOLE, MISSING, Grid, Heading, PrintedNumber, TableEntry
 from calibench.tables.text import csv_text, latex, markdown
 
-Lines = Sequence[Sequence[str]]
+LinesBelow = Sequence[Sequence[str]]
 """The lines under each of several tables."""
 
 _LABELS = (
@@ -94,7 +94,7 @@ def _numbers(row: Row, columns: Sequence[Column]) -> Json:
     }
 
 
-def tables_json(tables: Sequence[Table], lines: Lines) -> str:
+def tables_json(tables: Sequence[Table], lines: LinesBelow) -> str:
     """All tables with the value of every seed; NaN is null, infinity the string "inf"."""
     return json_bytes([_content(t, notes) for t, notes in zip(tables, lines, strict=True)]).decode()
 
@@ -154,7 +154,7 @@ def _tidy(record: Record) -> Iterator[Json]:
         yield place | {name: f"{number:.8g}" for name, number in numbers.items()}
 
 
-_TEXTS: dict[str, Callable[[Sequence[Table], Lines], str]] = {
+_TEXTS: dict[str, Callable[[Sequence[Table], LinesBelow], str]] = {
     "csv": lambda tables, lines: tables_csv(tables),
     TIDY: lambda tables, lines: tables_tidy(tables),
     "json": tables_json,
@@ -166,7 +166,7 @@ GRIDS = (PROSE, *_RENDERED)  # formats of one table after the other
 FORMATS = (PROSE, "markdown", "csv", TIDY, "json", "latex")
 
 
-def write(tables: Sequence[Table], lines: Lines, file: TextIO, format: str) -> None:
+def write(tables: Sequence[Table], lines: LinesBelow, file: TextIO, format: str) -> None:
     """Write tables, with the lines under each, in one of `FORMATS`."""
     if format in _TEXTS:
         file.write(_TEXTS[format](tables, lines))

@@ -110,13 +110,13 @@ _Place = tuple[str, str, str, str | None, int | None, str | None]
 
 
 def _read(folders: Sequence[str], wanted: Wanted) -> Results:
-    reader = _Reader(wanted)
+    reader = _RunReader(wanted)
     for folder in folders:
         reader.read(folder)
     return reader.results
 
 
-class _Reader:
+class _RunReader:
     """Reads runs one after the other; equal keys, settings and versions become one object."""
 
     def __init__(self, wanted: Wanted) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from calibench.ground.family import Family
 from calibench.ground.lazily import lazy
-from calibench.metrics.titles import MORE, NEITHER, Entry, Title, rate, signed, signed_rate
+from calibench.metrics.titles import MORE, NEITHER, MetricEntry, Title, rate, signed, signed_rate
 
 if TYPE_CHECKING:
     from calibench.metrics.adaptive_classwise import (
@@ -88,17 +88,17 @@ if TYPE_CHECKING:
 # The metric classes and their values. Those of whole sets, which take a recalibration or a validation set, are
 # defined by the evaluation.
 TABLE = dict(
-    AdaptiveCalibrationError=Entry(
+    AdaptiveCalibrationError=MetricEntry(
         "Adaptive calibration error, AdaECE (Nguyen and O'Connor 2015; Mukhoti et al. 2020).",
         {"adaptive_ece": rate("AdaECE")},
         {"reference": {"adaptive_ece_reference": rate("AdaECE as coded")}},
     ),
-    AdaptiveClasswiseCalibrationError=Entry(
+    AdaptiveClasswiseCalibrationError=MetricEntry(
         "Adaptive classwise calibration error, ACE (Nixon et al. 2019).",
         {"adaptive_classwise_ece": rate("ACE")},
         {"reference": {"adaptive_classwise_ece_reference": rate("ACE as coded")}},
     ),
-    BrierDecomposition=Entry(
+    BrierDecomposition=MetricEntry(
         "Brier score = calibration + refinement + within-bin remainder (Murphy 1973).",
         {
             "brier_calibration": Title("Brier calibration"),
@@ -107,21 +107,21 @@ TABLE = dict(
         },
         name="brier_decomposition",
     ),
-    BrierScore=Entry(
+    BrierScore=MetricEntry(
         "Brier score, summed over classes (Brier 1950).",
         {"brier": Title("Brier", largest=2.0)},
     ),
-    CalibrationError=Entry(
+    CalibrationError=MetricEntry(
         "Expected (ECE), RMS or maximum calibration error (Naeini et al. 2015; Guo et al. 2017).",
         {"ece": rate("ECE")},
         {"l2": {"rmsce": rate("RMSCE")}, "max": {"mce": rate("MCE")}},
     ),
-    ClasswiseCalibrationError=Entry(
+    ClasswiseCalibrationError=MetricEntry(
         "Classwise calibration error, cwECE or SCE (Nixon et al. 2019; Kull et al. 2019).",
         {"classwise_ece": rate("ClasswiseECE")},
         {"reference": {"classwise_ece_reference": rate("ClasswiseECE as coded")}},
     ),
-    ConformalSets=Entry(
+    ConformalSets=MetricEntry(
         "Coverage and size of split-conformal prediction sets: LAC, APS, RAPS (Angelopoulos and Bates 2021).",
         {
             f"{kind}_{what}": signed(f"{kind.upper()} {what.replace('_', ' ')}", NEITHER)
@@ -130,12 +130,12 @@ TABLE = dict(
         },
         name="conformal",
     ),
-    ConfusionMatrix=Entry(
+    ConfusionMatrix=MetricEntry(
         "Confusion matrix: examples by target (row) and prediction (column) (this package).",
         {"confusion": Title("confusion", NEITHER)},
         of_labelled_sets=False,
     ),
-    CorpDecomposition=Entry(
+    CorpDecomposition=MetricEntry(
         "CORP decomposition of the Brier score, S = MCB - DSC + UNC (Dimitriadis et al. 2021).",
         {
             "corp_mcb": Title("CORP MCB"),
@@ -150,7 +150,7 @@ TABLE = dict(
         },
         name="corp",
     ),
-    DebiasedCalibrationError=Entry(
+    DebiasedCalibrationError=MetricEntry(
         "Debiased calibration error over bins of equal mass (Kumar et al. 2019).",
         {"debiased_ece": rate("debiased CE")},
         {
@@ -159,11 +159,11 @@ TABLE = dict(
             "marginal 1": {"debiased_ece_marginal_l1": rate("debiased marginal CE, p = 1")},
         },
     ),
-    ErrorRate=Entry(
+    ErrorRate=MetricEntry(
         "Classification error: the share of wrong predictions, 1 - accuracy (this package).",
         {"error": rate("Error")},
     ),
-    GroupError=Entry(
+    GroupError=MetricEntry(
         "Errors of many-, medium- and few-shot classes and of head, middle and tail (Liu et al. 2019).",
         {
             f"error_{group.replace('-', '_')}": rate(f"Error {group}")
@@ -171,23 +171,23 @@ TABLE = dict(
         },
         name="group_error",
     ),
-    KolmogorovSmirnovCalibrationError=Entry(
+    KolmogorovSmirnovCalibrationError=MetricEntry(
         "Kolmogorov-Smirnov calibration error, KS (Gupta et al. 2021).",
         {"ks": rate("KS")},
     ),
-    KuiperCalibrationError=Entry(
+    KuiperCalibrationError=MetricEntry(
         "Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).",
         {"kuiper": rate("Kuiper")},
     ),
-    LipschitzCalibrationError=Entry(
+    LipschitzCalibrationError=MetricEntry(
         'Lipschitz ("smooth") calibration error, smCE (Kakade and Foster 2008; Błasiok et al. 2023).',
         {"lipschitz_ce": rate("smCE")},
     ),
-    NegativeLogLikelihood=Entry(
+    NegativeLogLikelihood=MetricEntry(
         "Negative log-likelihood in nats (Good 1952).",
         {"nll": Title("NLL")},
     ),
-    OutOfDistribution=Entry(
+    OutOfDistribution=MetricEntry(
         "Out-of-distribution detection: AUROC, AUPR and FPR@95TPR (Hendrycks and Gimpel 2017).",
         {
             "ood_auroc": rate("OOD AUROC", MORE),
@@ -198,15 +198,15 @@ TABLE = dict(
         of_labelled_sets=False,
         name="ood",
     ),
-    OverconfidenceError=Entry(
+    OverconfidenceError=MetricEntry(
         "Overconfidence error, OE (Thulasidasan et al. 2019).",
         {"overconfidence_error": rate("OE")},
     ),
-    PerClassError=Entry(
+    PerClassError=MetricEntry(
         "Error among the examples of each class (this package).",
         {"class_error": rate("class error")},
     ),
-    Refinement=Entry(
+    Refinement=MetricEntry(
         "Refinement after a temperature, and calibration part, of NLL and Brier score (Berta et al. 2025).",
         {
             "nll_refinement": signed("NLL refinement"),
@@ -216,7 +216,7 @@ TABLE = dict(
         },
         name="refinement",
     ),
-    RiskCoverage=Entry(
+    RiskCoverage=MetricEntry(
         "Area under the risk-coverage curve, AURC (Geifman and El-Yaniv 2017; Geifman et al. 2019).",
         {
             "aurc": rate("AURC"),
@@ -225,12 +225,12 @@ TABLE = dict(
             "augrc": rate("AUGRC"),
         },
     ),
-    SmoothCalibrationError=Entry(
+    SmoothCalibrationError=MetricEntry(
         "Smooth calibration error, smECE (Błasiok and Nakkiran 2024).",
         {"smooth_ece": rate("smECE")},
         {"logit": {"smooth_ece_logit": rate("smECE of logits")}},
     ),
-    SpiegelhalterZ=Entry(
+    SpiegelhalterZ=MetricEntry(
         "Spiegelhalter's Z statistic of the top-label Brier score (Spiegelhalter 1986).",
         {
             "spiegelhalter_z": Title("Spiegelhalter Z", NEITHER),
@@ -238,24 +238,24 @@ TABLE = dict(
         },
         name="spiegelhalter",
     ),
-    SquaredKernelCalibrationError=Entry(
+    SquaredKernelCalibrationError=MetricEntry(
         "Squared kernel calibration error, SKCE, unbiased (Widmann et al. 2019, table 1).",
         {"skce": Title("SKCE"), "skce_p": Title("SKCE p", NEITHER)},
     ),
-    SweepCalibrationError=Entry(
+    SweepCalibrationError=MetricEntry(
         "Calibration error with monotonic sweep, ECE_sweep (Roelofs et al. 2022, eq. 8).",
         {"ece_sweep": rate("ECE sweep")},
     ),
-    ThresholdedAdaptiveCalibrationError=Entry(
+    ThresholdedAdaptiveCalibrationError=MetricEntry(
         "Thresholded adaptive calibration error, TACE (Nixon et al. 2019).",
         {"tace": rate("TACE")},
         {"reference": {"tace_reference": rate("TACE as coded")}},
     ),
-    UnderconfidenceError=Entry(
+    UnderconfidenceError=MetricEntry(
         "Underconfidence error, the mirror image of Thulasidasan et al. 2019's OE (this package).",
         {"underconfidence_error": rate("UE")},
     ),
-    VariationalCalibrationError=Entry(
+    VariationalCalibrationError=MetricEntry(
         "Variational L1 calibration error of the whole distribution, a lower bound (Berta et al. 2026).",
         {
             "variational_error": signed_rate("variational L1"),

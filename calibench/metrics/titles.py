@@ -41,7 +41,7 @@ signed_rate = partial(Title, percent=True, decimals=2, smallest=-math.inf, large
 
 
 @dataclass(frozen=True)
-class Entry:
+class MetricEntry:
     """A metric class in the table of the family.
 
     Attributes:

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import msgspec
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+WholeNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Described(TypedDict):
     """Size and digest of a file."""
 
-    bytes: Count
+    bytes: WholeNumber
     sha256: str
 
 
@@ -40,7 +40,7 @@ class EntryStatus(TypedDict):
     format: int
     imported: bool
     precision: Literal["float16", "float32"]
-    examples: Annotated[dict[str, Count], msgspec.Meta(min_length=1)]
+    examples: Annotated[dict[str, WholeNumber], msgspec.Meta(min_length=1)]
     outputs: str
     claimed: list[str]
     labels: list[str]
@@ -49,7 +49,7 @@ class EntryStatus(TypedDict):
     digest: str
 
 
-class Row(TypedDict):
+class NumberRow(TypedDict):
     """A number of metrics.json."""
 
     metric: str
@@ -63,7 +63,7 @@ class Row(TypedDict):
     p: NotRequired[float | None]
 
 
-class Evaluation(TypedDict, total=False):
+class EvaluationSettings(TypedDict, total=False):
     """How the numbers of metrics.json were made."""
 
     calibrators: list[str | dict[str, Any]] | None
@@ -83,7 +83,7 @@ class Metrics(TypedDict, total=False):
     key: str
     seed: int
     settings: dict[str, Any]
-    evaluation: Evaluation
+    evaluation: EvaluationSettings
     fingerprint: str
     class_counts: list[int] | None
     caveats: list[str]
@@ -94,7 +94,7 @@ class Metrics(TypedDict, total=False):
     calibrators: dict[str, dict[str, Any]]
     metrics: dict[str, dict[str, Any]] | None
     files: dict[str, Described]
-    rows: list[Row]
+    rows: list[NumberRow]
 
 
 class Environment(TypedDict, total=False):

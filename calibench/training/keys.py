@@ -18,7 +18,7 @@ from calibench.training.signatures import Absent, Arguments, arguments, exported
 
 
 @dataclass(frozen=True)
-class Key:
+class ConfigurationKey:
     """A key that is in no group.
 
     Attributes:
@@ -33,27 +33,31 @@ class Key:
 
 
 KEYS = {
-    "benchmark": Key(
+    "benchmark": ConfigurationKey(
         str,
         "custom",
         "Name of the benchmark in tables and folders (default: the file that names the data).",
     ),
-    "evaluated_checkpoint": Key(
+    "evaluated_checkpoint": ConfigurationKey(
         Literal["last", "best_error", "best_nll", "best_refinement"],
         "last",
         "Which checkpoint is evaluated: the last epoch's, or the one of the lowest validation error, NLL or NLL after "
         "a temperature of its own (refinement early stopping).",
     ),
-    "checkpoint_every_n_steps": Key(int, 0, "Also checkpoint within epochs (0: never)."),
-    "threads": Key(int, 1, "CPU threads of this run; more change the last bits."),
-    "overwrite": Key(bool, False, "Start anew although the run is done, or was cut short."),
-    "logger": Key(
+    "checkpoint_every_n_steps": ConfigurationKey(
+        int, 0, "Also checkpoint within epochs (0: never)."
+    ),
+    "threads": ConfigurationKey(int, 1, "CPU threads of this run; more change the last bits."),
+    "overwrite": ConfigurationKey(
+        bool, False, "Start anew although the run is done, or was cut short."
+    ),
+    "logger": ConfigurationKey(
         Literal["csv", "mlflow", "tensorboard", "wandb"] | None,
         None,
         "Where the curve, the settings, the reliability diagram and the table of the run are kept as well; needs the "
         "extra of that name. Any other logger of Lightning's, with its arguments: `trainer.logger`.",
     ),
-    "ckpt_path": Key(
+    "ckpt_path": ConfigurationKey(
         str | None, None, "Checkpoint file to start from (default: the run folder's last one)."
     ),
 }
@@ -97,7 +101,7 @@ _BASES = ("Optimizer", "LRScheduler", "Callback", "Checkpoint", "Logger", "Profi
 
 
 @dataclass(frozen=True)
-class Place:
+class ClassPlace:
     """A place of a configuration at which classes of one family stand.
 
     Attributes:
@@ -180,13 +184,13 @@ class Place:
         return f"; there are {', '.join(self.names)}"
 
 
-_LOSSES = Place(LOSSES.package, LOSSES, "ImportedLoss")
-_CALIBRATORS = Place(CALIBRATORS.package, CALIBRATORS)
+_LOSSES = ClassPlace(LOSSES.package, LOSSES, "ImportedLoss")
+_CALIBRATORS = ClassPlace(CALIBRATORS.package, CALIBRATORS)
 # By the last part of a key that says it.
 _PLACES = {
     "loss": _LOSSES,
     "losses": _LOSSES,
-    "backbone": Place(
+    "backbone": ClassPlace(
         BACKBONES.package,
         BACKBONES,
         "ImportedBackbone",
@@ -195,16 +199,16 @@ _PLACES = {
     ),
     "calibrator": _CALIBRATORS,
     "calibrators": _CALIBRATORS,
-    "data": Place(DATA_MODULES.package, DATA_MODULES, "ImportedDataModule"),
-    "optimizer": Place("torch.optim", filled_in=1),
-    "lr_scheduler": Place("torch.optim.lr_scheduler", filled_in=1),
-    "step_scheduler": Place("torch.optim.lr_scheduler", filled_in=2),
-    "callbacks": Place("lightning.pytorch.callbacks"),
-    "logger": Place("lightning.pytorch.loggers"),
+    "data": ClassPlace(DATA_MODULES.package, DATA_MODULES, "ImportedDataModule"),
+    "optimizer": ClassPlace("torch.optim", filled_in=1),
+    "lr_scheduler": ClassPlace("torch.optim.lr_scheduler", filled_in=1),
+    "step_scheduler": ClassPlace("torch.optim.lr_scheduler", filled_in=2),
+    "callbacks": ClassPlace("lightning.pytorch.callbacks"),
+    "logger": ClassPlace("lightning.pytorch.loggers"),
 }
 
 
-def place_of(key: str) -> Place | None:
+def place_of(key: str) -> ClassPlace | None:
     """The family of the classes that stand at a dotted key, by the last part of the key that names one."""
     parts = (part.partition("[")[0] for part in reversed(key.split(".")))
     return next((_PLACES[part] for part in parts if part in _PLACES), None)

@@ -14,7 +14,7 @@ from zipfile import is_zipfile
 from calibench.config import Config, short_name
 from calibench.ground.errors import UsageError, did_you_mean, near_matches
 from calibench.metrics import METRIC_CLASSES
-from calibench.training.keys import GROUPS, KEYS, LINKED, SEED, Place, place_of, spelled_out
+from calibench.training.keys import GROUPS, KEYS, LINKED, SEED, ClassPlace, place_of, spelled_out
 from calibench.training.signatures import Absent, Arguments, arguments
 
 
@@ -174,7 +174,7 @@ def _check_class(key: str, value: Any) -> None:
         _check_class(f"{key}.{name}", argument)
 
 
-def _arguments(key: str, path: str, place: Place) -> Arguments | None:
+def _arguments(key: str, path: str, place: ClassPlace) -> Arguments | None:
     try:
         return place.arguments(path)
     except Absent as absent:

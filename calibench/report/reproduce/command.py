@@ -19,7 +19,7 @@ from calibench.tables.text import csv_text
 
 
 @dataclass(frozen=True)
-class Exhibit:
+class AskedExhibit:
     """A table or a figure of a paper.
 
     Attributes:
@@ -40,7 +40,7 @@ class Exhibit:
 
 
 def reproduce(
-    exhibit: Exhibit,
+    exhibit: AskedExhibit,
     *,
     results: ResultsFolder = "results",
     output: Annotated[Path | None, Option("FILE", ("-o",))] = None,

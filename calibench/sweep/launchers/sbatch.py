@@ -92,7 +92,7 @@ def _refusal(message: str, options: Mapping[str, Any]) -> str:
     return f"`--slurm`: {' '.join(message.split())}"
 
 
-class Array:
+class JobArray:
     """A job array that runs bundles, by submitit, whose script, pickles and output are in a folder that nodes share.
 
     Raises:

@@ -18,7 +18,7 @@ from calibench.ground.output import say
 from calibench.runs import read_json, write_json
 from calibench.runs.files import plain
 from calibench.sweep.launchers.local import Bundle, bundled, local_pool, update
-from calibench.sweep.launchers.sbatch import Array, gpus_asked_for
+from calibench.sweep.launchers.sbatch import JobArray, gpus_asked_for
 from calibench.sweep.plan import expected_seconds, runs_of
 from calibench.sweep.pool import FINAL, Job
 
@@ -231,9 +231,9 @@ class Slurm:
         bundles = bundled(left, minutes=self.minutes_per_job, at_a_time=self._at_once)
         return bundles, [jobs[position] for position in sorted(done)]
 
-    def _array(self, folder: Path) -> Array:
+    def _array(self, folder: Path) -> JobArray:
         # Twice the expected time, which is a mean; a job that runs into the limit goes on in a second one.
-        return Array(folder, self._asked, minutes=ceil(2 * self.minutes_per_job))
+        return JobArray(folder, self._asked, minutes=ceil(2 * self.minutes_per_job))
 
     def _submit(self, bundles: Sequence[list[Job]]) -> None:
         folder = self._folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"

@@ -11,7 +11,7 @@ import pytest
 from calibench.cli import main, read_arguments
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.sweep.launchers import Slurm, slurm_options
-from calibench.sweep.launchers.sbatch import Array, gpus_asked_for, minutes_of
+from calibench.sweep.launchers.sbatch import JobArray, gpus_asked_for, minutes_of
 from calibench.sweep.launchers.slurm import ArrayTask, ended, record, recorded
 from calibench.sweep.pool import Job
 
@@ -105,7 +105,7 @@ def test_options_that_submitit_refuses(
     pytest.importorskip("submitit")
     pretend("srun", "")
     with pytest.raises(UsageError, match=message):
-        Array(tmp_path, options, minutes=5)
+        JobArray(tmp_path, options, minutes=5)
 
 
 def test_without_submitit_or_slurm(
@@ -113,10 +113,10 @@ def test_without_submitit_or_slurm(
 ) -> None:
     pytest.importorskip("submitit")
     with pytest.raises(ExpectedFailure, match="`srun` was not found"):
-        Array(tmp_path, {}, minutes=5)
+        JobArray(tmp_path, {}, minutes=5)
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(ExpectedFailure, match=r"pip install 'calibench-suite\[slurm\]'"):
-        Array(tmp_path, {}, minutes=5)
+        JobArray(tmp_path, {}, minutes=5)
 
 
 def test_what_slurm_says_of_an_array(pretend: Pretend) -> None:
