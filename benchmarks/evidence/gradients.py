@@ -16,8 +16,8 @@ from typing import Any
 
 import tidy
 
+from calibench.analyses.arguments import finished_runs
 from calibench.analyses.gradient_norm.norms import gradient_norms, summary
-from calibench.analyses.run_arguments import finished_runs
 from calibench.runs import Run
 from calibench.training.trained import trained_network
 

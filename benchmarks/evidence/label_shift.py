@@ -22,7 +22,7 @@ import tidy
 import torch
 from torch import Tensor
 
-from calibench.analyses.run_arguments import finished_runs
+from calibench.analyses.arguments import finished_runs
 from calibench.calibrators import (
     AdaptiveTemperatureScaling,
     BiasCorrectedTemperatureScaling,

@@ -19,7 +19,7 @@ import pandas as pd
 import rates
 from scipy.stats import kendalltau
 
-from calibench.analyses.run_arguments import finished_runs
+from calibench.analyses.arguments import finished_runs
 from calibench.runs import Run, read_json
 
 TS, CVC = "TemperatureScaling", "CrossValidatedCalibration"

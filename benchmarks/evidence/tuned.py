@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from calibench.analyses.run_arguments import finished_runs
+from calibench.analyses.arguments import finished_runs
 from calibench.runs import Run, read_json, with_present_calibrators
 from calibench.statistics.pairs import Runs, beats
 

@@ -39,9 +39,8 @@ from calibench.calibrators import (
     VectorScaling,
     VennAbers,
 )
-from calibench.calibrators.cross_validated import candidates, refitted, unwarned
+from calibench.calibrators.cross_validated import candidates, nll, refitted, unwarned
 from calibench.doctor.choice import number_of_folds
-from calibench.doctor.verdict import nll
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.predictions.files import Reader
 from calibench.statistics.number import RAW

@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from calibench.analyses.output import NumbersFile, write
+from calibench.analyses.arguments import NumbersFile, write
 from calibench.ground.arguments import positive
 from calibench.ground.output import loading
 from calibench.ground.verb import Count
+from calibench.plots.style import Figure
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from calibench.analyses.toy import Correlation
     from calibench.tables.grid import Grid
 

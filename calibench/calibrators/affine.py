@@ -7,19 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.calibrators.base import WeightedCalibrator
-from calibench.calibrators.likelihood import (
-    PENALTIES,
-    Penalty,
-    class_factors,
-    diagonal_factors,
-    diagonal_nll,
-    full_hessian,
-    full_nll,
-    off_diagonal,
-    published,
-    shared_factor,
-)
+from calibench.calibrators import likelihood
+from calibench.calibrators.base import Calibrator
+from calibench.calibrators.likelihood import Penalty
 from calibench.calibrators.optimum import Hessian, ValueAndGradient, lbfgs_minimum, newton_minimum
 from calibench.calibrators.temperature import TemperatureWithMixture, nll_temperature, prior_weight
 from calibench.ground.arguments import non_negative, one_of, positive_integer
@@ -31,7 +21,7 @@ MATRIX_ITERATIONS = 500
 STIFF = 1e3  # factor of the penalty that holds a weight where it is: no gradient of a mean NLL moves it by .01
 
 
-class Affine(WeightedCalibrator):
+class Affine(Calibrator):
     """Affine calibration, softmax(W f(z) + b), fitted by maximum likelihood; the argmax can change.
 
     Attributes:
@@ -78,14 +68,14 @@ class DiagonalAffine(Affine):
             [features.new_full(features.shape[1:], scale), torch.zeros_like(features[0])]
         )
         penalty = self._penalty(*features.shape).to(features)
-        factor = diagonal_factors(features, scale, penalty)
+        factor = likelihood.diagonal_factors(features, scale, penalty)
 
         def moved(parameters: Tensor) -> Tensor:
             return start + torch.einsum("kij,jk->ik", factor, parameters)
 
         def objective(parameters: Tensor) -> tuple[float, Tensor]:
             both = moved(parameters)
-            value, gradient = diagonal_nll(features, target, weight, *both)
+            value, gradient = likelihood.diagonal_nll(features, target, weight, *both)
             more, more_gradient = penalty(both)
             return value + more, torch.einsum("kij,ik->jk", factor, gradient + more_gradient)
 
@@ -148,21 +138,21 @@ class FullAffine(Affine):
         start = torch.cat([torch.eye(k), torch.zeros(k, 1)], dim=1).to(features)
 
         def objective(matrix: Tensor) -> tuple[float, Tensor]:
-            value, gradient = full_nll(features, target, weight, matrix)
+            value, gradient = likelihood.full_nll(features, target, weight, matrix)
             more, more_gradient = penalty(matrix)
             return value + more, gradient + more_gradient
 
         def hessian(matrix: Tensor) -> Hessian:
-            of_likelihood = full_hessian(features, weight, matrix)
+            of_likelihood = likelihood.full_hessian(features, weight, matrix)
             return lambda direction: of_likelihood(direction) + penalty.hessian_product(direction)
 
         def factors(matrix: Tensor) -> Tensor:
-            return class_factors(features, weight, matrix, penalty)
+            return likelihood.class_factors(features, weight, matrix, penalty)
 
         if penalty.factors.any():
             fitted = newton_minimum(objective, hessian, factors, start)
         else:
-            fitted = self._stopped_early(objective, start, shared_factor(features))
+            fitted = self._stopped_early(objective, start, likelihood.shared_factor(features))
         self.weight, self.bias = fitted[:, :-1].clone(), fitted[:, -1].clone()
 
     def _stopped_early(self, objective: ValueAndGradient, start: Tensor, factor: Tensor) -> Tensor:
@@ -210,7 +200,7 @@ class MatrixScaling(FullAffine):
         self.max_iter = positive_integer("max_iter", max_iter)
 
     def _penalty(self, n: int, k: int) -> Penalty:
-        return published(k, self.reg_lambda, self.reg_mu)
+        return likelihood.published(k, self.reg_lambda, self.reg_mu)
 
 
 # The authors' package clips probabilities here before it takes their logarithm.
@@ -249,14 +239,14 @@ class DirichletCalibration(FullAffine):
         shrinkage: bool = True,
     ) -> None:
         super().__init__(shrinkage=shrinkage)
-        one_of("variant", variant, PENALTIES)
+        one_of("variant", variant, likelihood.PENALTIES)
         non_negative("reg_lambda", reg_lambda)
         non_negative("reg_mu", reg_mu or 0)
         self.reg_lambda, self.reg_mu = reg_lambda, reg_mu
         self.variant = variant
 
     def _penalty(self, n: int, k: int) -> Penalty:
-        return PENALTIES[self.variant](k, self.reg_lambda, self.reg_mu)
+        return likelihood.PENALTIES[self.variant](k, self.reg_lambda, self.reg_mu)
 
     def _features(self, logits: Tensor) -> Tensor:
         return logits.log_softmax(dim=1).clamp(min=LOWEST)
@@ -374,7 +364,7 @@ class StructuredMatrixScaling(Structured, FullAffine):
 
     def _penalty(self, n: int, k: int) -> Penalty:
         of_each, of_pairs = self._scale(k, n), self._scale(k * (k - 1), n)
-        factors = off_diagonal(
+        factors = likelihood.off_diagonal(
             k, self.lambda_off_diagonal * of_pairs, self.lambda_intercept * of_each
         )
         factors.fill_diagonal_(self.lambda_diagonal * of_each)

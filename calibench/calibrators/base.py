@@ -46,11 +46,11 @@ class Calibrator(TakesSavedShapes, ABC):
     A class that is masked, whose logit is -inf, has the probability 0 after any calibrator; a row with NaN or inf, or
     in which every class is masked, becomes NaN. A constructor raises a ValueError for an argument out of its range.
 
-    A subclass implements `_fit` and `_log_prob`, which get float64 logits; every class can be built
-    without arguments and never owns a network or a loader. What is fitted lives in buffers, which are
-    None before: they are filled by `fit` or by `load_state_dict`, whatever their shape, they
-    move with the module, and they are never cast. Where `preserves_accuracy` is true the base keeps
-    the argmax through the rounding to the dtype of the logits as well, ties included.
+    A subclass implements `_fit_weighted`, or `_fit` alone, and `_log_prob`, which get float64 logits; every class can
+    be built without arguments and never owns a network or a loader. What is fitted lives in buffers, which are None
+    before: they are filled by `fit` or by `load_state_dict`, whatever their shape, they move with the module, and they
+    are never cast. Where `preserves_accuracy` is true the base keeps the argmax through the rounding to the dtype of
+    the logits as well, ties included.
 
     Args:
         shrinkage: Mix the probabilities with the uniform ones, (1 - c) p + c / K with c = 1 / (n + 1) after n
@@ -171,16 +171,16 @@ class Calibrator(TakesSavedShapes, ABC):
             for name, value in shown.items()
         )
 
-    @abstractmethod
     def _fit(self, logits: Tensor, target: Tensor) -> None:
-        """Fill the buffers from checked float64 logits (N, K) and int64 targets (N,)."""
+        """Fill the buffers from checked float64 logits (N, K) and int64 targets (N,), which all count the same."""
+        self._fit_weighted(logits, target, logits.new_ones(len(logits)))
 
     @abstractmethod
     def _log_prob(self, logits: Tensor) -> Tensor:
         """Calibrated log-probabilities of finite float64 logits, (N, K) -> (N, K)."""
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        """As `_fit`, with weights (N,) whose mean is 1."""
+        """As `_fit`, with weights (N,) whose mean is 1, in a calibrator that minimises a sum over examples."""
         raise TypeError(
             f"{type(self).__name__} takes no `sample_weight`: what it fits is no sum over examples."
         )
@@ -224,17 +224,6 @@ class Calibrator(TakesSavedShapes, ABC):
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
         values = values.to(logits.dtype)
         return keep_argmax(values, logits) if self.preserves_accuracy else values
-
-
-class WeightedCalibrator(Calibrator, ABC):
-    """A calibrator that minimises a sum over examples, in which each can have a weight."""
-
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
-        self._fit_weighted(logits, target, logits.new_ones(len(logits)))
-
-    @abstractmethod
-    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        """Fill the buffers from checked float64 logits (N, K), targets (N,) and weights (N,) whose mean is 1."""
 
 
 _NEGLIGIBLE = 30.0

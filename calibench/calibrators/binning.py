@@ -6,12 +6,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibench.calibrators.one_vs_rest import OneVsRest, WeightedOneVsRest
 from calibench.ground.arguments import non_negative, one_of, positive_integer
-from calibench.ground.arrays import Floats
+from calibench.ground.arrays import Floats, Integers
 from calibench.ground.binning import equal_mass_ends, equal_width_edges
 
 
@@ -112,14 +111,14 @@ class _Binning(NamedTuple):
     evidence: float
 
 
-def _ends(scores: Floats, n_bins: int) -> NDArray[np.int64]:
+def _ends(scores: Floats, n_bins: int) -> Integers:
     """Ends of equal-mass bins of sorted scores, bins of one score merged; the last end is N."""
     n, size = len(scores), len(scores) // n_bins
     ends = np.append(np.arange(1, n_bins) * size, n)
     starts = np.append(0, ends[:-1])
     # A bin is merged into the one before where all of both is one score.
     same = scores[starts[:-1]] == scores[ends[1:] - 1]
-    merged: NDArray[np.int64] = ends[~np.append(same, False)]
+    merged: Integers = ends[~np.append(same, False)]
     return merged
 
 
@@ -128,7 +127,7 @@ def _sums(scores: Floats, hits: Floats) -> Floats:
     return np.pad(np.cumsum([np.ones_like(hits), hits, hits * scores], axis=1), ((0, 0), (1, 0)))
 
 
-def _binning(scores: Floats, sums: Floats, ends: NDArray[np.int64]) -> _Binning:
+def _binning(scores: Floats, sums: Floats, ends: Integers) -> _Binning:
     from scipy.special import gammaln  # scipy: half a second, which only a fit needs
 
     cuts = (scores[ends[:-1] - 1] + scores[ends[:-1]]) / 2

@@ -179,7 +179,7 @@ class CrossValidatedCalibration(Calibrator):
         fold = stratified_folds(target, self.folds).to(target.device)
         with unwarned():
             found = [_held_out(one, logits, target, fold) for one in known]
-        losses = torch.stack([_nll(logits.log_softmax(1), target), *found])
+        losses = torch.stack([nll(logits.log_softmax(1), target), *found])
         if self.shrinkage:
             return surely_best(losses, known)
         return int(losses.mean(1).nan_to_num(torch.inf).argmin())
@@ -194,7 +194,7 @@ def _held_out(calibrator: Calibrator, logits: Tensor, target: Tensor, fold: Tens
     for which in range(int(fold.max()) + 1):
         out = fold == which
         found[out] = refitted(model, logits[~out], target[~out], logits[out])
-    return _nll(found, target)
+    return nll(found, target)
 
 
 def refitted(model: Calibrator, logits: Tensor, target: Tensor, others: Tensor) -> Tensor:
@@ -213,7 +213,8 @@ def unwarned() -> Iterator[None]:
         yield
 
 
-def _nll(log_probs: Tensor, target: Tensor) -> Tensor:
+def nll(log_probs: Tensor, target: Tensor) -> Tensor:
+    """NLL of each example, (N,), for log-probabilities (N, K) and targets (N,)."""
     return -log_probs.gather(1, target.unsqueeze(1)).squeeze(1)
 
 

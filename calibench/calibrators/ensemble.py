@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.calibrators.base import WeightedCalibrator, warn_unless_converged
+from calibench.calibrators.base import Calibrator, warn_unless_converged
 from calibench.calibrators.confidence import in_blocks
 from calibench.calibrators.temperature import (
     BOUNDS,
@@ -26,7 +26,7 @@ LOWEST = 1e-290
 Objective = tuple[Solver, Callable[[Tensor, Tensor, Tensor, float], Floats]]
 
 
-class EnsembleTemperatureScaling(WeightedCalibrator):
+class EnsembleTemperatureScaling(Calibrator):
     """Ensemble temperature scaling, w1 softmax(z / T) + w2 softmax(z) + w3 / K (Zhang et al. 2020).
 
     T is fitted first, then the weights, w >= 0 with sum 1, both to the same objective.

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from calibench import calibrators
 from calibench.calibrators.base import Calibrator
+from calibench.ground.arrays import Floats
 
 _LEAST = 1e-12  # what a probability of exactly 0 counts as
 
@@ -46,7 +47,7 @@ class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.calibrator_ = copy.deepcopy(self.calibrator).fit(logits, target)
         return self
 
-    def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
+    def predict_proba(self, X: Any) -> Floats:
         """Calibrated probabilities of logits, (N, K) -> (N, K)."""
         return self.calibrator_.predict_proba(X)
 
@@ -116,7 +117,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         self.calibrator_ = calibrator.fit(self._logits(scores, method), target)
         return self
 
-    def predict_proba(self, X: Any) -> npt.NDArray[np.floating]:
+    def predict_proba(self, X: Any) -> Floats:
         """Calibrated probabilities, (N, K)."""
         check_is_fitted(self)
         method = _method(self.estimator_)
@@ -133,7 +134,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     def _estimator(self) -> Any:
         return LogisticRegression() if self.estimator is None else self.estimator
 
-    def _logits(self, scores: Any, method: str) -> npt.NDArray[np.float64]:
+    def _logits(self, scores: Any, method: str) -> Floats:
         values = np.asarray(scores, dtype=np.float64)
         if method == "predict_proba":
             return np.log(np.maximum(values, _LEAST))

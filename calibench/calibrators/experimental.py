@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
-from calibench.calibrators.base import WeightedCalibrator
+from calibench.calibrators.base import Calibrator
 from calibench.calibrators.confidence import below_top
 from calibench.calibrators.optimum import by_autograd, lbfgs_minimum
 from calibench.calibrators.temperature import (
@@ -25,7 +25,7 @@ LOWEST_ENTROPY = 1e-12
 LARGEST_LOGIT = 100.0
 
 
-class EntropyTemperatureScaling(WeightedCalibrator):
+class EntropyTemperatureScaling(Calibrator):
     """Entropy-based temperature scaling, T = softplus(w ln H + b) (Balanya et al. 2022).
 
     H is the entropy of softmax(z) over ln K. w and b minimise the NLL, from w = 0 and the
@@ -81,7 +81,7 @@ def _temperature(log_entropy: Tensor, slope: Tensor, intercept: Tensor) -> Tenso
     return softplus(slope * log_entropy + intercept).clamp(MIN_TEMPERATURE, MAX_TEMPERATURE)
 
 
-class ParameterizedTemperatureScaling(WeightedCalibrator):
+class ParameterizedTemperatureScaling(Calibrator):
     """Parameterized temperature scaling, T from a small network (Tomani et al. 2022).
 
     An MLP maps the `top_k` largest logits, sorted, to the temperature of that example; it minimises

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.calibrators.base import Calibrator, WeightedCalibrator
+from calibench.calibrators.base import Calibrator
 from calibench.calibrators.one_vs_rest import (
     OneVsRest,
     WeightedOneVsRest,
@@ -121,7 +121,7 @@ class CentredIsotonicCalibration(IsotonicCalibration):
         return knots, smoothed(values, len(score), self.smoothing)
 
 
-class IRM(WeightedCalibrator):
+class IRM(Calibrator):
     """Multi-class isotonic regression, one map for all N x K pairs (Zhang et al. 2020).
 
     The map is made strictly increasing by `slope` times p, which keeps the argmax, and the rows are

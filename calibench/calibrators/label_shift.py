@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.affine import VECTOR_ITERATIONS
-from calibench.calibrators.base import Calibrator, WeightedCalibrator, warn_unless_converged
+from calibench.calibrators.base import Calibrator, warn_unless_converged
 from calibench.calibrators.likelihood import diagonal_nll
 from calibench.calibrators.optimum import lbfgs_minimum
 from calibench.calibrators.temperature import nll_temperature, prior_weight
@@ -23,7 +23,7 @@ TINY = torch.finfo(torch.float64).tiny
 CURES = {"after": False, "before": True, "weights": True}
 
 
-class BiasCorrectedTemperatureScaling(WeightedCalibrator):
+class BiasCorrectedTemperatureScaling(Calibrator):
     """Bias-corrected temperature scaling (BCTS), softmax(z / T + b) (Alexandari et al. 2020).
 
     The maximum-likelihood solution, by L-BFGS in float64 from temperature scaling's; b is what the biases of a network

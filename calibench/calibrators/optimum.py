@@ -114,5 +114,4 @@ def _tensor(flat: Floats, like: Tensor) -> Tensor:
 
 
 def _array(values: Tensor) -> Floats:
-    flat: Floats = values.flatten().cpu().numpy()
-    return flat
+    return values.flatten().cpu().numpy()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from calibench.calibrators.base import WeightedCalibrator, warn_unless_converged
+from calibench.calibrators.base import Calibrator, warn_unless_converged
 from calibench.calibrators.one_vs_rest import log_complement
 from calibench.ground.arguments import one_of
 
@@ -101,7 +101,7 @@ def _line_search(
 LOWEST = math.log(torch.finfo(torch.float64).eps)
 
 
-class ClasswiseSigmoid(WeightedCalibrator):
+class ClasswiseSigmoid(Calibrator):
     """Each class's q = sigmoid(a ln p - b ln(1 - p) + c), then normalised; the argmax can change.
 
     Attributes:

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from calibench.calibrators.base import WeightedCalibrator, warn_unless_converged
+from calibench.calibrators.base import Calibrator, warn_unless_converged
 from calibench.calibrators.confidence import (
     below_top,
     calibration_errors,
@@ -37,7 +37,7 @@ ROUNDING = 1e-6
 GRID = tuple(accumulate(repeat(0.1, 100)))
 
 
-class TemperatureScaling(WeightedCalibrator):
+class TemperatureScaling(Calibrator):
     """Temperature scaling, softmax(z / T) (Guo et al. 2017, eq. 9).
 
     Args:

@@ -14,12 +14,13 @@ from torch import Tensor
 from calibench.calibrators import Calibrator
 from calibench.calibrators.cross_validated import (
     FEWEST,
+    nll,
     refitted,
     stratified_folds,
     surely_best,
     unwarned,
 )
-from calibench.doctor.verdict import Gain, nll
+from calibench.doctor.verdict import Gain
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.fitting import log_probabilities
 from calibench.ground.threads import in_threads
@@ -103,31 +104,23 @@ def choose(
     """
     if len(target) < FEWEST:
         raise ValueError(f"to compare calibrators takes {FEWEST} examples, got {len(target)}.")
-    rows = _drawn(*scores.shape)
+    n, most = len(scores), max(_ROWS, _VALUES // scores.shape[1])
+    rows = torch.arange(n)
+    if n > most:
+        rows = torch.from_numpy(np.random.default_rng(0).permutation(n)[:most])
     scores, target = scores[rows], target[rows]
     fold = stratified_folds(target, number_of_folds(scores))
+    log_probs = log_probabilities(scores)
+    raw = Held(log_probs, nll(log_probs, target).unsqueeze(1).expand(-1, int(fold.max()) + 1))
     with unwarned():
         held = in_threads(partial(_held, scores, target, fold), calibrators, jobs)
-        found = [_raw(scores, target, fold), *watch(held, len(calibrators))]
+        found = [raw, *watch(held, len(calibrators))]
     return _chosen(calibrators, found, fold, rows)
 
 
 def number_of_folds(scores: Tensor) -> int:
     """How many folds scores (N, K) are cut into: five of few, three of many."""
     return 5 if scores.numel() <= _SMALL else 3
-
-
-def _drawn(rows: int, classes: int) -> Tensor:
-    """The examples that are used: all, or some drawn at random."""
-    most = max(_ROWS, _VALUES // classes)
-    if rows <= most:
-        return torch.arange(rows)
-    return torch.from_numpy(np.random.default_rng(0).permutation(rows)[:most])
-
-
-def _raw(scores: Tensor, target: Tensor, fold: Tensor) -> Held:
-    log_probs = log_probabilities(scores)
-    return Held(log_probs, nll(log_probs, target).unsqueeze(1).expand(-1, int(fold.max()) + 1))
 
 
 def _held(scores: Tensor, target: Tensor, fold: Tensor, calibrator: Calibrator) -> Held:

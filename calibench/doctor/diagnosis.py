@@ -12,13 +12,12 @@ import numpy as np
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, CrossValidatedCalibration
-from calibench.calibrators.cross_validated import FEWEST, candidates
+from calibench.calibrators.cross_validated import FEWEST, candidates, nll
 from calibench.doctor import words
 from calibench.doctor.choice import Choice, Watch, choose
 from calibench.doctor.examples import LabelledExamples, Shape
 from calibench.doctor.label_shift import LabelShift
-from calibench.doctor.power import Enough, enough
-from calibench.doctor.verdict import After, Gain, ece, nll, verdict
+from calibench.doctor.verdict import After, Enough, Gain, ece, enough, verdict
 from calibench.doctor.where import Group, kinds, ranges
 from calibench.evaluation.fitting import log_probabilities
 from calibench.statistics.number import Key, Number
@@ -147,6 +146,10 @@ def diagnose(
         if choice.helps:
             model = CrossValidatedCalibration(calibrators=calibrators or None)
             fitted = model.fit_choice(choice.chosen, source.scores, source.target)
+    shift = None
+    if val and not examples.are_pairs:
+        both = val.target.numpy(), examples.target.numpy()
+        shift = LabelShift.of(*both, len(val.class_names))
     return Diagnosis(
         shape=examples.shape,
         class_names=examples.class_names,
@@ -156,7 +159,7 @@ def diagnose(
         ece=ece(examples),
         ranges=ranges(examples),
         kinds=kinds(examples),
-        shift=None if val is None or examples.are_pairs else _label_shift(val, examples),
+        shift=shift,
         choice=choice,
         compared=len(source),
         after=_after(choice, examples, fitted if val else None) if choice and fitted else None,
@@ -181,10 +184,6 @@ def _data(value: Any) -> Any:
     if isinstance(value, list | tuple | np.ndarray):
         return [_data(one) for one in value]
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _label_shift(val: LabelledExamples, examples: LabelledExamples) -> LabelShift:
-    return LabelShift.of(val.target.numpy(), examples.target.numpy(), len(val.class_names))
 
 
 def _after(choice: Choice, examples: LabelledExamples, fitted: Calibrator | None) -> After:

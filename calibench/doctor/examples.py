@@ -15,13 +15,6 @@ from calibench.predictions import Predictions
 from calibench.predictions.pairs import ConfidencePairs
 
 
-class Kinds(NamedTuple):
-    """Kinds of answers: the number of each one's (N,), and their names."""
-
-    number: Tensor
-    names: Sequence[str]
-
-
 class Shape(NamedTuple):
     """What there is: how many examples, and a number of `classes` or `labels`; `pairs` have two, right and wrong."""
 
@@ -85,14 +78,13 @@ class LabelledExamples:
         return Shape(len(self), self.scores.shape[1], of)
 
     @property
-    def kinds(self) -> Kinds | None:
-        """The label of each answer, else the class that it predicts; None of pairs, which do not say."""
+    def kinds(self) -> tuple[Tensor, Sequence[str]] | None:
+        """The label (N,) of each answer, else the class that it predicts, and their names; None of pairs."""
         if self.label is not None:
-            return Kinds(self.label, self.label_names)
+            return self.label, self.label_names
         if self.are_pairs:
             return None
-        predicted = first_largest(log_probabilities(self.scores).exp())
-        return Kinds(predicted, self.class_names)
+        return first_largest(log_probabilities(self.scores).exp()), self.class_names
 
     def at(self, rows: Tensor) -> LabelledExamples:
         """Some of the rows."""

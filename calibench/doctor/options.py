@@ -1,15 +1,25 @@
 """`calibench doctor`, and the checks of what it names, for which torch is not imported."""
 
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from calibench.calibrators import CALIBRATORS
 from calibench.evaluation.calibrator_names import ONE_PER_CORE, Jobs, unfolded
 from calibench.evaluation.options import files_of_run
 from calibench.ground.errors import UsageError
-from calibench.ground.output import loading
+from calibench.ground.output import loading, say
 from calibench.ground.verb import Option, ends_in
+from calibench.predictions import Predictions
 from calibench.predictions.files import Reader, check_file
+from calibench.predictions.sets import labelled_as
+
+if TYPE_CHECKING:
+    from calibench.doctor.diagnosis import Diagnosis
 
 CLIP = 1e-12  # calibrators need finite logits, and many models say exactly 0 or 1
 _CLIPPED = Reader(clip=CLIP)
@@ -59,21 +69,48 @@ def doctor(
         if name not in ("default", "all"):
             CALIBRATORS.check(name)
     if not Path(file).suffix:
-        file, val = _files_of(file, val)
+        if val is not None:
+            own = "give either a RUN, which has its own validation set"
+            raise UsageError(f"{own}, or FILE --val FILE.")
+        sets = files_of_run(file, needed=("val", "test"))
+        file, val = str(sets["test"]), str(sets["val"])
     for path in (file, val):
         if path is not None:
             check_file(path)
     with loading():
-        from calibench.doctor.command import diagnose_files
-    diagnose_files(
-        file, val, unfolded(calibrators), reader, jobs=jobs, export=export, output=output
-    )
+        from calibench.evaluation.calibrate import save_calibrator
+    diagnosis = _diagnosis(file, val, unfolded(calibrators), reader, jobs)
+    say(*diagnosis.lines)
+    if output:
+        output.write_text(json.dumps(diagnosis.to_dict(), indent=1) + "\n")
+    if export and diagnosis.calibrator:
+        save_calibrator(diagnosis.calibrator, export)
+        say(f"{export} is written.")
+    elif export:
+        say(f"{export} is not written: no calibrator helps.")
     return 0
 
 
-def _files_of(run: str, val: str | None) -> tuple[str, str]:
-    """The test and the validation set of a run."""
-    if val is not None:
-        raise UsageError("give either a RUN, which has its own validation set, or FILE --val FILE.")
-    sets = files_of_run(run, needed=("val", "test"))
-    return str(sets["test"]), str(sets["val"])
+def _diagnosis(
+    file: str, val_file: str | None, calibrators: Sequence[str], reader: Reader, jobs: int
+) -> Diagnosis:
+    """Read and diagnose files; raises a ValueError for a mistake in them."""
+    from threadpoolctl import threadpool_limits
+
+    from calibench.doctor.diagnosis import diagnose
+    from calibench.doctor.examples import check_together, checked
+    from calibench.evaluation.calibrator_names import calibrator_named
+    from calibench.ground.bar import with_progress
+    from calibench.ground.threads import one_thread
+
+    examples, val = checked(reader.read(file), file, reader.clip), None
+    if val_file is not None:
+        found = reader.read(val_file)
+        if isinstance(found, Predictions):
+            found = labelled_as(found, "val", "val", val_file)
+        val = checked(found, val_file, reader.clip)
+        check_together(examples, val)
+    chosen = [calibrator_named(name) for name in calibrators]
+    watched = partial(with_progress, title="calibrators")
+    with one_thread(), threadpool_limits(1):  # operations are small
+        return diagnose(examples, val, chosen or None, jobs=jobs, watch=watched)

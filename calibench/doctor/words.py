@@ -9,8 +9,7 @@ from calibench.calibrators.cross_validated import FEWEST
 from calibench.doctor.choice import Choice
 from calibench.doctor.examples import Shape
 from calibench.doctor.label_shift import LabelShift
-from calibench.doctor.power import POWER, Enough
-from calibench.doctor.verdict import After
+from calibench.doctor.verdict import POWER, After, Enough
 from calibench.doctor.where import Group
 from calibench.statistics.number import Number
 

@@ -8,3 +8,4 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.floating]
 Integers = npt.NDArray[np.integer]
+Booleans = npt.NDArray[np.bool_]

@@ -7,25 +7,15 @@ from calibench.ground.lazily import lazy
 from calibench.metrics.titles import MORE, NEITHER, MetricEntry, Title, rate, signed, signed_rate
 
 if TYPE_CHECKING:
-    from calibench.metrics.adaptive_classwise import (
-        AdaptiveClasswiseCalibrationError as AdaptiveClasswiseCalibrationError,
-    )
-    from calibench.metrics.adaptive_classwise import (
-        ThresholdedAdaptiveCalibrationError as ThresholdedAdaptiveCalibrationError,
-    )
-    from calibench.metrics.adaptive_classwise import (
-        adaptive_classwise_calibration_error as adaptive_classwise_calibration_error,
-    )
-    from calibench.metrics.adaptive_classwise import (
-        thresholded_adaptive_calibration_error as thresholded_adaptive_calibration_error,
-    )
     from calibench.metrics.base import CalibrationMetric as CalibrationMetric
     from calibench.metrics.binned import AdaptiveCalibrationError as AdaptiveCalibrationError
     from calibench.metrics.binned import CalibrationError as CalibrationError
+    from calibench.metrics.binned import DebiasedCalibrationError as DebiasedCalibrationError
     from calibench.metrics.binned import OverconfidenceError as OverconfidenceError
     from calibench.metrics.binned import UnderconfidenceError as UnderconfidenceError
     from calibench.metrics.binned import adaptive_calibration_error as adaptive_calibration_error
     from calibench.metrics.binned import calibration_error as calibration_error
+    from calibench.metrics.binned import debiased_calibration_error as debiased_calibration_error
     from calibench.metrics.binned import overconfidence_error as overconfidence_error
     from calibench.metrics.binned import underconfidence_error as underconfidence_error
     from calibench.metrics.class_errors import ConfusionMatrix as ConfusionMatrix
@@ -34,18 +24,24 @@ if TYPE_CHECKING:
     from calibench.metrics.class_errors import confusion_matrix as confusion_matrix
     from calibench.metrics.class_errors import group_error as group_error
     from calibench.metrics.class_errors import per_class_error as per_class_error
+    from calibench.metrics.classwise import (
+        AdaptiveClasswiseCalibrationError as AdaptiveClasswiseCalibrationError,
+    )
     from calibench.metrics.classwise import ClasswiseCalibrationError as ClasswiseCalibrationError
+    from calibench.metrics.classwise import (
+        ThresholdedAdaptiveCalibrationError as ThresholdedAdaptiveCalibrationError,
+    )
+    from calibench.metrics.classwise import (
+        adaptive_classwise_calibration_error as adaptive_classwise_calibration_error,
+    )
     from calibench.metrics.classwise import (
         classwise_calibration_error as classwise_calibration_error,
     )
+    from calibench.metrics.classwise import (
+        thresholded_adaptive_calibration_error as thresholded_adaptive_calibration_error,
+    )
     from calibench.metrics.collection import CalibrationMetrics as CalibrationMetrics
     from calibench.metrics.collection import calibration_metrics as calibration_metrics
-    from calibench.metrics.debiased import DebiasedCalibrationError as DebiasedCalibrationError
-    from calibench.metrics.debiased import debiased_calibration_error as debiased_calibration_error
-    from calibench.metrics.decompositions import BrierDecomposition as BrierDecomposition
-    from calibench.metrics.decompositions import CorpDecomposition as CorpDecomposition
-    from calibench.metrics.decompositions import brier_decomposition as brier_decomposition
-    from calibench.metrics.decompositions import corp_decomposition as corp_decomposition
     from calibench.metrics.kernel import (
         SquaredKernelCalibrationError as SquaredKernelCalibrationError,
     )
@@ -55,11 +51,15 @@ if TYPE_CHECKING:
     from calibench.metrics.probabilities import log_softmax as log_softmax
     from calibench.metrics.probabilities import probabilities as probabilities
     from calibench.metrics.probabilities import softmax as softmax
+    from calibench.metrics.proper_scores import BrierDecomposition as BrierDecomposition
     from calibench.metrics.proper_scores import BrierScore as BrierScore
+    from calibench.metrics.proper_scores import CorpDecomposition as CorpDecomposition
     from calibench.metrics.proper_scores import ErrorRate as ErrorRate
     from calibench.metrics.proper_scores import NegativeLogLikelihood as NegativeLogLikelihood
     from calibench.metrics.proper_scores import SpiegelhalterZ as SpiegelhalterZ
+    from calibench.metrics.proper_scores import brier_decomposition as brier_decomposition
     from calibench.metrics.proper_scores import brier_score as brier_score
+    from calibench.metrics.proper_scores import corp_decomposition as corp_decomposition
     from calibench.metrics.proper_scores import error_rate as error_rate
     from calibench.metrics.proper_scores import negative_log_likelihood as negative_log_likelihood
     from calibench.metrics.proper_scores import spiegelhalter_z as spiegelhalter_z

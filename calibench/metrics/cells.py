@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibench.ground.arrays import Floats, Integers
+from calibench.ground.arrays import Booleans, Floats, Integers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
-
-Mask = npt.NDArray[np.bool_]
 
 
 class Sums(NamedTuple):
@@ -176,8 +173,7 @@ class ResampledCells:
 
     def errors(self, error: ErrorOfCells, counts: Floats) -> Floats:
         """A calibration error of resamples in which each example was drawn so often, (N, R) -> (R,)."""
-        values: Floats = error.of_resamples(self._sums(counts), self._whole).numpy()
-        return values
+        return error.of_resamples(self._sums(counts), self._whole).numpy()
 
     def _sums(self, counts: Floats) -> Sums:
         sums = [matrix @ counts for matrix in (self._count, self._total, self._hits)]
@@ -196,22 +192,21 @@ class _FullestCells:
         # float32, in which this product takes half the time; sums of ten thousand are right to 1e-3
         self._value = cells.value.float()
 
-    def others(self, index: Integers) -> Mask:
+    def others(self, index: Integers) -> Booleans:
         """Which probabilities lie in another cell of their class, (N, K)."""
-        others: Mask = index != self._cell
+        others: Booleans = index != self._cell
         return others
 
     def totals(self, counts: Floats) -> Floats:
         """What the probabilities of each class sum to, (K, R)."""
-        totals: Floats = (self._value.T @ torch.from_numpy(counts).float()).double().numpy()
-        return totals
+        return (self._value.T @ torch.from_numpy(counts).float()).double().numpy()
 
     def fill(self, sums: Floats, totals: Floats) -> None:
         """Write into the fullest cells what is left of the totals, (K, R) or (R,); sums (cells, R) are 0 there."""
         sums[self._cell] = totals - sums.reshape(self._classes, -1, sums.shape[1]).sum(1)
 
 
-def _sparse(values: Floats | Mask, chosen: Mask, index: Integers, cells: int) -> csr_matrix:
+def _sparse(values: Floats | Booleans, chosen: Booleans, index: Integers, cells: int) -> csr_matrix:
     """The chosen of the values of each example (N,) or (N, K) at the cell that each lies in, (cells, N) float64."""
     from scipy.sparse import csr_matrix  # a fifth of a second, which only resamples need
 

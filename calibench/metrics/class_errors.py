@@ -13,14 +13,6 @@ from calibench.metrics.base import CalibrationMetric, function_of
 from calibench.metrics.labelled import check_columns
 
 
-def confusion_counts(preds: Tensor, target: Tensor) -> Tensor:
-    """Number of examples by target (row) and prediction (column): (N, K), (N,) -> (K, K) int64."""
-    num_classes = preds.shape[1]
-    counts = torch.zeros(num_classes * num_classes, dtype=torch.int64, device=preds.device)
-    pairs = target * num_classes + preds.argmax(1)
-    return counts.index_add_(0, pairs, torch.ones_like(pairs)).view(num_classes, num_classes)
-
-
 def class_errors(confusion: Tensor) -> Tensor:
     """Error of each class, (K, K) -> (K,) float64; NaN for a class without examples."""
     counts = confusion.double()
@@ -43,21 +35,6 @@ def class_groups(class_counts: Sequence[int], thresholds: Sequence[int]) -> dict
     }
 
 
-def check_class_counts(class_counts: Sequence[int]) -> list[int]:
-    """The training counts as a list, or a ValueError unless they are non-negative integers."""
-    counts = [int(count) for count in class_counts]
-    if not counts or min(counts) < 0:
-        raise ValueError(f"`class_counts` must be non-negative integers, got {class_counts!r}.")
-    return counts
-
-
-def check_thresholds(thresholds: Sequence[int]) -> Sequence[int]:
-    """Return `thresholds` or raise a ValueError unless they are two numbers, the first not smaller."""
-    if len(thresholds) != 2 or thresholds[0] < thresholds[1]:
-        raise ValueError(f"`thresholds` must be (many, few) with many >= few, got {thresholds!r}.")
-    return thresholds
-
-
 class ConfusionMetric(CalibrationMetric, ABC):
     """The base of metrics of the confusion matrix: K x K counts (this package)."""
 
@@ -73,7 +50,12 @@ class ConfusionMetric(CalibrationMetric, ABC):
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         check_columns(preds, self.num_classes)
-        self.accumulate("confusion", confusion_counts(preds, target))
+        pairs, counts = (
+            target * self.num_classes + preds.argmax(1),
+            torch.zeros_like(self.confusion),
+        )
+        counts.view(-1).index_add_(0, pairs, torch.ones_like(pairs))
+        self.accumulate("confusion", counts)
 
 
 class ConfusionMatrix(ConfusionMetric):
@@ -95,7 +77,6 @@ class ConfusionMatrix(ConfusionMetric):
 
 
 confusion_matrix: Callable[..., Tensor] = function_of(ConfusionMatrix)
-"""Confusion matrix, targets in rows; see `ConfusionMatrix`."""
 
 
 class PerClassError(ConfusionMetric):
@@ -115,7 +96,6 @@ class PerClassError(ConfusionMetric):
 
 
 per_class_error: Callable[..., Tensor] = function_of(PerClassError)
-"""Error among the examples of each class; see `PerClassError`."""
 
 
 class GroupError(ConfusionMetric):
@@ -136,9 +116,14 @@ class GroupError(ConfusionMetric):
     def __init__(
         self, class_counts: Sequence[int], thresholds: Sequence[int] = (100, 20), **kwargs: Any
     ) -> None:
-        counts = check_class_counts(class_counts)
+        counts = [int(count) for count in class_counts]
+        if not counts or min(counts) < 0:
+            raise ValueError(f"`class_counts` must be non-negative integers, got {class_counts!r}.")
+        if len(thresholds) != 2 or thresholds[0] < thresholds[1]:
+            order = "(many, few) with many >= few"
+            raise ValueError(f"`thresholds` must be {order}, got {thresholds!r}.")
         super().__init__(len(counts), **kwargs)
-        self.groups = class_groups(counts, check_thresholds(thresholds))
+        self.groups = class_groups(counts, thresholds)
 
     def compute(self) -> dict[str, Tensor]:
         """The errors of the six groups."""
@@ -147,4 +132,3 @@ class GroupError(ConfusionMetric):
 
 
 group_error = function_of(GroupError)
-"""Errors of groups of classes by their number of training examples; see `GroupError`."""

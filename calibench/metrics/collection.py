@@ -92,14 +92,16 @@ class RowBlock:
         return True
 
 
-def calibration_metrics(
-    num_classes: int,
-    n_bins: Sequence[int] = (15, 20),
-    *,
-    prefix: str | None = None,
-    validate_args: bool = True,
-) -> CalibrationMetrics:
-    """The benchmark's metrics: error, nll, brier, ece, adaptive_ece, classwise_ece, smooth_ece.
+class CalibrationMetrics(MetricCollection):
+    """The benchmark's metrics in one pass over the batches (this package).
+
+    They are error, nll, brier, ece, adaptive_ece, classwise_ece and smooth_ece; `calibration_metrics` is another name.
+
+    Feed it `update(preds, target)` or, for a likelihood that does not underflow, `update(preds=probs,
+    target=target, log_probs=log_probs)` or, which costs least, `update_logits(logits, target)`. Each batch is checked
+    once; rows of small batches are copied and wait until there are enough to be worth evaluating, and whatever looks
+    into the collection (`compute`, `items`, indexing, ...) evaluates them first. So hold on to the collection, not to a
+    metric taken from it.
 
     Args:
         num_classes: K.
@@ -108,19 +110,6 @@ def calibration_metrics(
             `n_bins`.
         prefix: Put before each name, "val/" say.
         validate_args: Check each batch; see `CalibrationMetric`.
-    """
-    return CalibrationMetrics(num_classes, n_bins, prefix=prefix, validate_args=validate_args)
-
-
-class CalibrationMetrics(MetricCollection):
-    """The benchmark's metrics in one pass over the batches (this package).
-
-    Made by `calibration_metrics`. Feed it `update(preds, target)` or, for a likelihood that does not
-    underflow, `update(preds=probs, target=target, log_probs=log_probs)` or, which costs least,
-    `update_logits(logits, target)`. Each batch is checked once; rows of small batches are copied and
-    wait until there are enough to be worth evaluating, and whatever looks into the collection
-    (`compute`, `items`, indexing, ...) evaluates them first. So hold on to the collection, not to a
-    metric taken from it.
     """
 
     def __init__(
@@ -218,6 +207,9 @@ class CalibrationMetrics(MetricCollection):
         for block in self._blocks:
             block.clear()
         super().reset()
+
+
+calibration_metrics = CalibrationMetrics
 
 
 def _metrics(

@@ -112,4 +112,3 @@ class SquaredKernelCalibrationError(PackedColumnsMetric):
 
 
 squared_kernel_calibration_error = function_of(SquaredKernelCalibrationError)
-"""Squared kernel calibration error and its p-value; see `SquaredKernelCalibrationError`."""

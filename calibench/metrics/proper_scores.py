@@ -1,14 +1,18 @@
-"""Means over examples: the error, proper scores, and Spiegelhalter's test of calibration by one of them."""
+"""Means over examples: the error, proper scores, Spiegelhalter's test, and decompositions of the Brier score."""
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.metrics.base import MeanMetric, function_of
-from calibench.metrics.labelled import check_logits_and_target
+from calibench.ground.arguments import positive_integer
+from calibench.ground.binning import equal_width_bin
+from calibench.metrics.base import CalibrationMetric, MeanMetric, function_of
+from calibench.metrics.labelled import check_columns, check_logits_and_target
 from calibench.metrics.probabilities import brier_sum, log_softmax, true_class
-from calibench.metrics.top_label import PairMetric
+from calibench.metrics.top_label import PackedColumnsMetric, PairMetric
 
 
 class ErrorRate(PairMetric, MeanMetric):
@@ -25,7 +29,6 @@ class ErrorRate(PairMetric, MeanMetric):
 
 
 error_rate = function_of(ErrorRate)
-"""Share of examples whose most probable class is not the target; see `ErrorRate`."""
 
 
 class BrierScore(MeanMetric):
@@ -44,7 +47,6 @@ class BrierScore(MeanMetric):
 
 
 brier_score = function_of(BrierScore)
-"""Mean of sum_k (p_k - 1[y = k])^2; see `BrierScore`."""
 
 
 class NegativeLogLikelihood(MeanMetric):
@@ -74,31 +76,19 @@ class NegativeLogLikelihood(MeanMetric):
             log_probs: Log-probabilities (N, K), or those of the true class alone (N,), used instead of
                 `preds` where given.
         """
-        if log_probs is None:
-            log_likelihood = self._log_likelihood(preds, target)
-        else:
+        if log_probs is not None:
             log_likelihood = true_class(log_probs, target) if log_probs.dim() > 1 else log_probs
+        elif not self.from_logits:
+            log_likelihood = true_class(*self.receive(preds, target)).log()
+        else:
+            if self.validate_args:
+                check_logits_and_target(preds, target)
+            log_likelihood = true_class(log_softmax(preds), target.long())
         total = log_likelihood.detach().to(self.device).sum(dtype=torch.float64)
         self.add(-total, len(target))
 
-    def _log_likelihood(self, preds: Tensor, target: Tensor) -> Tensor:
-        if not self.from_logits:
-            return true_class(*self.receive(preds, target)).log()
-        if self.validate_args:
-            check_logits_and_target(preds, target)
-        return true_class(log_softmax(preds), target.long())
-
 
 negative_log_likelihood = function_of(NegativeLogLikelihood)
-"""Mean of -log p of the true class; see `NegativeLogLikelihood`."""
-
-
-def excess_and_variance(confidence: Tensor, correct: Tensor) -> Tensor:
-    """Sum (a - c)(1 - 2c), sum (1 - 2c)^2 c (1 - c) and the number of examples, (3,) float64."""
-    c, a = confidence.double(), correct.double()
-    slope = 1 - 2 * c
-    terms = [(a - c) * slope, slope.square() * c * (1 - c), torch.ones_like(c)]
-    return torch.stack(terms).sum(1)
 
 
 class SpiegelhalterZ(PairMetric):
@@ -119,8 +109,11 @@ class SpiegelhalterZ(PairMetric):
         self.add_sum("sums", 3)
 
     def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
-        """Add to the sums."""
-        self.accumulate("sums", excess_and_variance(confidence, correct))
+        """Add (a - c)(1 - 2c), (1 - 2c)^2 c (1 - c) and 1 of each example to the sums."""
+        c, a = confidence.double(), correct.double()
+        slope = 1 - 2 * c
+        terms = [(a - c) * slope, slope.square() * c * (1 - c), torch.ones_like(c)]
+        self.accumulate("sums", torch.stack(terms).sum(1))
 
     def compute(self) -> dict[str, Tensor]:
         """Z and its p-value, see the class."""
@@ -131,4 +124,98 @@ class SpiegelhalterZ(PairMetric):
 
 
 spiegelhalter_z = function_of(SpiegelhalterZ)
-"""Spiegelhalter's Z of the top label and its p-value; see `SpiegelhalterZ`."""
+
+
+def group_sums(preds: Tensor, target: Tensor, n_bins: int) -> Tensor:
+    """Summed p and class counts in each top-label bin: (N, K), (N,) -> (2, n_bins, K) float64."""
+    num_classes = preds.shape[1]
+    group = equal_width_bin(preds.amax(1), n_bins)
+    sums = torch.zeros(2, n_bins, num_classes, dtype=torch.float64, device=preds.device)
+    sums[0].index_add_(0, group, preds.double())
+    ones = torch.ones_like(target, dtype=torch.float64)
+    sums[1].view(-1).index_add_(0, group * num_classes + target, ones)
+    return sums
+
+
+class BrierDecomposition(CalibrationMetric):
+    """Brier score = calibration + refinement + within-bin remainder (Murphy 1973).
+
+    Examples are grouped by equal-width bins of the top-label confidence; in group b with mean
+    prediction p_b and class frequencies y_b: calibration = sum_b n_b / N |p_b - y_b|^2, refinement
+    = sum_b n_b / N sum_k y_bk (1 - y_bk). The two add up to the Brier score only when predictions
+    are constant within the groups; `within_bin` is what remains (it can be negative).
+
+    Args:
+        num_classes: K.
+        n_bins: Number of bins.
+
+    `compute` returns a dict of `calibration` [0, 2], `refinement` [0, 1] and `within_bin`, float64
+    scalars; NaN without examples. State: 2 n_bins x K numbers.
+    """
+
+    sums: Tensor
+    brier: Tensor
+
+    def __init__(self, num_classes: int, n_bins: int = 15, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_classes = positive_integer("num_classes", num_classes)
+        self.n_bins = positive_integer("n_bins", n_bins)
+        self.add_sum("sums", 2, n_bins, num_classes)
+        self.add_sum("brier")
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: probabilities (N, K) and class indices (N,)."""
+        preds, target = self.receive(preds, target)
+        check_columns(preds, self.num_classes)
+        self.accumulate("sums", group_sums(preds, target, self.n_bins))
+        self.accumulate("brier", brier_sum(preds, target))
+
+    def compute(self) -> dict[str, Tensor]:
+        """The three terms, see the class."""
+        counts = self.sums[1].sum(1, keepdim=True)
+        mean_preds, frequency = self.sums / counts.clamp(min=1)
+        share = (counts / counts.sum()).squeeze(1)
+        calibration = (share * (mean_preds - frequency).square().sum(1)).sum()
+        refinement = (share * (frequency * (1 - frequency)).sum(1)).sum()
+        within_bin = self.brier / counts.sum() - calibration - refinement
+        return {"calibration": calibration, "refinement": refinement, "within_bin": within_bin}
+
+
+brier_decomposition: Callable[..., dict[str, Tensor]] = function_of(BrierDecomposition)
+
+
+class CorpDecomposition(PackedColumnsMetric):
+    """CORP decomposition of the Brier score, S = MCB - DSC + UNC (Dimitriadis et al. 2021).
+
+    With PAV(p) the isotonic regression of the outcome y on the probability p, and S(p) = mean (p - y)^2: miscalibration
+    MCB = S(p) - S(PAV p), discrimination DSC = S(mean y) - S(PAV p), uncertainty UNC = S(mean y).
+
+    Args:
+        kind: "top_label": p is the confidence, y whether the prediction is right. "marginal": p_k and whether k is the
+            target, for each class; the parts are means over the classes.
+
+    `compute` returns a dict of float64 scalars >= 0: `mcb`, `dsc` (higher is better), `unc`. NaN without examples.
+    State: 4 bytes an example, for "marginal" **all probabilities**, 4 K bytes an example. `compute` runs on the CPU.
+    """
+
+    def __init__(self, kind: str = "top_label", **kwargs: Any) -> None:
+        super().__init__(kind, **kwargs)
+        self.take_variant_name(kind)
+
+    def compute(self) -> dict[str, Tensor]:
+        """The three parts, see the class."""
+        parts = [_parts(p.squeeze(1), hit.squeeze(1)) for p, hit in self.each_column()]
+        means = torch.from_numpy(np.mean(parts or np.full((1, 3), np.nan), axis=0)).to(self.device)
+        return dict(zip(("mcb", "dsc", "unc"), means, strict=True))
+
+
+def _parts(confidence: Tensor, hit: Tensor) -> list[np.floating]:
+    from sklearn.isotonic import IsotonicRegression  # a second that other metrics do without
+
+    p, y = (part.cpu().numpy().astype(np.float64) for part in (confidence, hit))
+    recalibrated = IsotonicRegression(y_min=0, y_max=1).fit_transform(p, y)
+    best, uncertainty = np.mean((recalibrated - y) ** 2), np.var(y)
+    return [np.mean((p - y) ** 2) - best, uncertainty - best, uncertainty]
+
+
+corp_decomposition = function_of(CorpDecomposition)

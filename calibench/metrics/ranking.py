@@ -114,13 +114,6 @@ def risk_coverage_rates(packed: Tensor, risk: float) -> dict[str, Tensor]:
     }
 
 
-def check_risk(risk: float) -> float:
-    """Return `risk` or raise a ValueError unless it lies in [0, 1]."""
-    if not 0 <= risk <= 1:
-        raise ValueError(f"`risk` must lie in [0, 1], got {risk!r}.")
-    return risk
-
-
 class RiskCoverage(TopLabelMetric):
     """Area under the risk-coverage curve, AURC (Geifman and El-Yaniv 2017; Geifman et al. 2019).
 
@@ -138,7 +131,9 @@ class RiskCoverage(TopLabelMetric):
 
     def __init__(self, risk: float = 0.05, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.risk = check_risk(risk)
+        if not 0 <= risk <= 1:
+            raise ValueError(f"`risk` must lie in [0, 1], got {risk!r}.")
+        self.risk = risk
 
     def compute(self) -> dict[str, Tensor]:
         """The rates, see the class."""
@@ -146,4 +141,3 @@ class RiskCoverage(TopLabelMetric):
 
 
 risk_coverage = function_of(RiskCoverage)
-"""AURC, excess AURC, coverage at a risk and AUGRC; see `RiskCoverage`."""

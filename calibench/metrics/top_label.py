@@ -114,3 +114,8 @@ class PackedColumnsMetric(PerExampleMetric, ABC):
         packed = self.packed_columns()
         for column in torch.split(packed, 1, dim=1) if len(packed) else ():
             yield unpack(column.contiguous())
+
+    def mean_over_columns(self, error: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """The mean of an error of the probabilities and hits of each column; NaN without examples."""
+        nothing = torch.full((), torch.nan, dtype=torch.float64, device=self.device)
+        return torch.stack([error(*column) for column in self.each_column()] or [nothing]).mean()

@@ -32,7 +32,6 @@ class KolmogorovSmirnovCalibrationError(UnbinnedError):
 
 
 kolmogorov_smirnov_calibration_error = function_of(KolmogorovSmirnovCalibrationError)
-"""Top-label KS calibration error; see `KolmogorovSmirnovCalibrationError`."""
 
 
 class KuiperCalibrationError(KuiperError, UnbinnedError):
@@ -46,7 +45,6 @@ class KuiperCalibrationError(KuiperError, UnbinnedError):
 
 
 kuiper_calibration_error = function_of(KuiperCalibrationError)
-"""Top-label Kuiper calibration error; see `KuiperCalibrationError`."""
 
 
 class SmoothCalibrationError(TopLabelMetric):
@@ -81,7 +79,6 @@ class SmoothCalibrationError(TopLabelMetric):
 
 
 smooth_calibration_error = function_of(SmoothCalibrationError)
-"""Top-label smooth calibration error; see `SmoothCalibrationError`."""
 
 
 class ConcaveFunction:
@@ -158,7 +155,6 @@ class LipschitzCalibrationError(UnbinnedError):
 
 
 lipschitz_calibration_error = function_of(LipschitzCalibrationError)
-"""Top-label smCE; see `LipschitzCalibrationError`."""
 
 
 class Sweep:
@@ -222,4 +218,3 @@ class SweepCalibrationError(UnbinnedError):
 
 
 sweep_calibration_error = function_of(SweepCalibrationError)
-"""Top-label calibration error with monotonic sweep; see `SweepCalibrationError`."""

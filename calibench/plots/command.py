@@ -13,12 +13,11 @@ from calibench.ground.verb import Option, documented
 from calibench.leaderboard.columns import ANY, Column, check_columns
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
-from calibench.plots.chosen_runs import Keys, of_keys
+from calibench.plots.curves import OverEpochs
 from calibench.plots.kinds import KINDS, LINES
 from calibench.plots.output import PictureFile
-from calibench.plots.over_epochs import OverEpochs
 from calibench.plots.picture import Picture
-from calibench.plots.request import Request
+from calibench.plots.request import Keys, Request, of_keys
 from calibench.plots.style import Width, room_of
 from calibench.statistics.number import RAW
 from calibench.store.finding import ResultsFolder

@@ -1,26 +1,21 @@
 """Curves: ROC of out-of-distribution detection, risk against coverage, and training curves from metrics.csv."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from calibench.ground.arrays import Floats, Integers
+from calibench.ground.arguments import unit_interval
+from calibench.ground.arrays import Booleans, Floats, Integers
 from calibench.ground.regular_files import TEXT_LIMIT, opened
-from calibench.plots.style import GREY, color, line, tidied
+from calibench.plots.style import GREY, Axes, look, tidied
 from calibench.runs import corrupt_if_it_fails
 from calibench.runs.digests import check_is_of_run
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 SETTLED = 0.1  # coverage from which on a risk-coverage curve must be in the picture
 
@@ -58,7 +53,7 @@ def roc(inside: Floats, outside: Floats, *, points: int | None = None) -> Curve:
 
 
 def risk_coverage_curve(
-    confidence: Floats, correct: npt.NDArray[np.bool_], *, points: int | None = None
+    confidence: Floats, correct: Booleans, *, points: int | None = None
 ) -> Curve:
     """Risk-coverage curve: error of the most confident examples against their share (El-Yaniv & Wiener 2010).
 
@@ -91,7 +86,7 @@ def draw_roc(axes: Axes, curves: Mapping[str, Curve], *, title: str = "") -> Axe
     axes.plot([0, 1], [0, 1], ":", color=GREY, linewidth=1)
     for index, (name, curve) in enumerate(curves.items()):
         label = f"{name}: {100 * curve.area:.1f}"
-        axes.plot(curve.x, curve.y, line(index), color=color(index), linewidth=1.2, label=label)
+        axes.plot(curve.x, curve.y, **look(index), linewidth=1.2, label=label)
     return tidied(
         axes, xlim=(0, 1), ylim=(0, 1.01), xlabel="false alarms", ylabel="detected", title=title
     )
@@ -101,8 +96,7 @@ def draw_risk_coverage(axes: Axes, curves: Mapping[str, Curve], *, title: str = 
     """Draw risk-coverage curves, labelled with their areas in percent."""
     for index, (name, curve) in enumerate(curves.items()):
         label = f"{name}: {100 * curve.area:.2f}"
-        y = 100 * curve.y
-        axes.plot(curve.x, y, line(index), color=color(index), linewidth=1.2, label=label)
+        axes.plot(curve.x, 100 * curve.y, **look(index), linewidth=1.2, label=label)
     # one error among the few most confident examples would leave the rest of the picture empty
     settled = [100 * curve.y[curve.x >= SETTLED].max() for curve in curves.values()]
     axes.set_ylim(0, 1.05 * max(settled) or 1)
@@ -147,13 +141,58 @@ def _curves(file: Iterable[str], points: int | None) -> dict[str, Series]:
     return curves
 
 
-def draw_curves(
-    axes: Axes, series: Mapping[str, Sequence[Series]], *, y: str, title: str = ""
-) -> Axes:
+def draw_curves(axes: Axes, series: Mapping[str, Sequence[Series]], *, y: str) -> Axes:
     """Draw the runs of each label over the epochs, in one colour."""
     for index, (label, runs) in enumerate(series.items()):
         for number, points in enumerate(run for run in runs if run):
             xs, ys = zip(*points, strict=True)
             name = None if number else label
-            axes.plot(xs, ys, line(index), color=color(index), linewidth=1, alpha=0.8, label=name)
-    return tidied(axes, xlabel="epoch", ylabel=y, title=title)
+            axes.plot(xs, ys, **look(index), linewidth=1, alpha=0.8, label=name)
+    return tidied(axes, xlabel="epoch", ylabel=y)
+
+
+def _range(name: str, text: str) -> tuple[float, float]:
+    first, dash, last = text.partition("-")
+    if not (dash and first.isdigit() and last.isdigit() and int(first) <= int(last)):
+        raise ValueError(f"`{name}` takes a range as 0-50, got {text}.")
+    return float(first), float(last)
+
+
+@dataclass(frozen=True)
+class OverEpochs:
+    """How training curves are shown.
+
+    Attributes:
+        columns: Curves: columns of metrics.csv, as val/nll or test_not_for_selection/loss (default: all).
+        epochs: Curves: epochs A to B, from 0 as in metrics.csv (default: all).
+        ema: Curves: exponential moving average with this weight of the past, as 0.9, in [0, 1).
+        normalise: Curves: scale each so that its lowest shown value is 0 and its highest 1.
+    """
+
+    columns: Annotated[tuple[str, ...], "NAME"] = ()
+    epochs: Annotated[tuple[float, float] | None, "A-B", _range] = None
+    ema: Annotated[float, "WEIGHT", unit_interval] = 0.0
+    normalise: bool = False
+
+    def __call__(self, points: Series) -> Series:
+        """A curve as it is shown: the average over all epochs first, then the range, then the scale."""
+        if self.ema and points:
+            average, smooth = points[0][1], []
+            for x, y in points:
+                average = self.ema * average + (1 - self.ema) * y
+                smooth.append((x, average))
+            points = smooth
+        if self.epochs is not None:
+            first, last = self.epochs
+            points = [(x, y) for x, y in points if first <= x <= last]
+        if self.normalise and points:
+            values = [y for _, y in points]
+            low, height = min(values), max(values) - min(values)
+            points = [(x, (y - low) / height if height else 0.0) for x, y in points]
+        return points
+
+    def titled(self, title: str) -> str:
+        """The title of an ordinate, with what was done to it."""
+        average = f"moving average {self.ema:g}" if self.ema else ""
+        done = [average, "lowest 0, highest 1" if self.normalise else ""]
+        return f"{title} ({', '.join(filter(None, done))})" if any(done) else title

@@ -11,7 +11,7 @@ import torch
 
 from calibench.evaluation.fitting import log_probabilities
 from calibench.evaluation.settings import calibrator_of_run, fitted_from
-from calibench.ground.arrays import Floats, Integers
+from calibench.ground.arrays import Booleans, Floats, Integers
 from calibench.leaderboard.records import Record
 from calibench.plots.reliability import Reliability, reliability
 from calibench.plots.smooth_reliability import SmoothReliability, smooth_reliability
@@ -113,9 +113,9 @@ class ExampleScores:
         return replace(parts[0], **arrays, example=example, run=run)
 
     @property
-    def correct(self) -> npt.NDArray[np.bool_]:
+    def correct(self) -> Booleans:
         """Whether the most probable class is the true one, (N,)."""
-        result: npt.NDArray[np.bool_] = self.predicted == self.target
+        result: Booleans = self.predicted == self.target
         return result
 
     def reliability(self, n_bins: int) -> Reliability:
@@ -146,8 +146,7 @@ def probabilities(record: Record, split: str, name: str) -> Floats:
     """Probabilities (N, K) of a run on a split, raw or after a calibrator; see `ExampleScores.load`."""
     logits = torch.from_numpy(load_predictions(record, split).logits)
     calibrator = None if name == RAW else calibrator_of_run(record.folder, name)
-    found: Floats = log_probabilities(logits, calibrator).double().exp().numpy()
-    return found
+    return log_probabilities(logits, calibrator).double().exp().numpy()
 
 
 def as_fitted(

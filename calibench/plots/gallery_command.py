@@ -1,19 +1,115 @@
-"""`calibench plot all`: the gallery of a results folder."""
+"""`calibench plot all`: every kind of picture that a results folder can feed, and a page that shows them."""
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError
 from calibench.ground.family import plugin_lines
-from calibench.ground.output import loading, say
+from calibench.ground.output import say
 from calibench.ground.verb import Option
 from calibench.plots.command import Shown, default_metric, kinds, request_of
-from calibench.plots.kinds import LINES
-from calibench.plots.over_epochs import OverEpochs
-from calibench.plots.style import Width
+from calibench.plots.curves import OverEpochs
+from calibench.plots.kinds import BESIDE_RAW, KINDS, LINES, OVER_TABLES
+from calibench.plots.picture import Picture
+from calibench.plots.request import Request
+from calibench.plots.style import Width, room_of
+from calibench.runs import CorruptRun, write_output
+from calibench.statistics.number import RAW
 from calibench.store import results_folder
 from calibench.store.finding import ResultsFolder
+
+TS = "TemperatureScaling"
+
+
+class PlannedPicture(NamedTuple):
+    """A picture to draw, of a table or of all; its place is a file's name without the suffix, relative to the page."""
+
+    kind: str
+    title: str
+    request: Request
+    place: str
+
+
+class Drawn(NamedTuple):
+    """A picture of the gallery, its file and CSV relative to the page; or the reason why it is left out."""
+
+    kind: str
+    title: str
+    file: str = ""
+    numbers: str = ""
+    reason: str = ""
+
+
+def tasks(requests: Mapping[str, Request]) -> list[PlannedPicture]:
+    """The pictures of a gallery, table by table, given for each kind what it shows of all tables."""
+    several = len(next(iter(requests.values())).tables) > 1
+    found = []
+    for kind, request in requests.items():
+        if kind in OVER_TABLES:
+            title = f"{len(request.tables)} tables" if several else request.tables[0].title
+            found.append(PlannedPicture(kind, title, request, kind))
+            continue
+        for table in request.tables:
+            slug = re.sub(r"[^\w.=-]+", "-", table.title).strip("-.")
+            folder = f"{slug}/" if several else ""
+            one = replace(request, tables=[table], calibrator=_calibrator(kind, request))
+            found.append(PlannedPicture(kind, table.title, one, f"{folder}{kind}"))
+    return sorted(found, key=lambda task: (task.kind in OVER_TABLES, task.title))
+
+
+def _calibrator(kind: str, request: Request) -> str:
+    """The calibrator that was asked for; beside raw probabilities temperature scaling where runs have it."""
+    if request.calibrator != RAW or kind not in BESIDE_RAW:
+        return request.calibrator
+    rows = (row for table in request.tables for row in table.rows)
+    keys = (key for row in rows for record in row.records.values() for key in record.values)
+    names = {key.calibrator for key in keys}
+    return next((name for name in (TS, f"{TS}(shrinkage=False)") if name in names), RAW)
+
+
+def drawn(
+    todo: Sequence[PlannedPicture], folder: Path, suffix: str, width: str | None
+) -> Iterator[Drawn]:
+    """Draw the pictures into a folder, one after the other; what results cannot feed is left out with the reason."""
+    for task in todo:
+        try:
+            with room_of(width):
+                picture: Picture = KINDS[task.kind](task.request)
+        except (ValueError, FileNotFoundError, CorruptRun) as error:
+            yield Drawn(task.kind, task.title, reason=" ".join(str(error).split()))
+            continue
+        file = folder / f"{task.place}{suffix}"
+        picture.write(file, width=width)
+        yield Drawn(task.kind, task.title, f"{task.place}{suffix}", f"{task.place}.csv")
+
+
+def write_page(
+    folder: Path,
+    title: str,
+    pictures: Sequence[Drawn],
+    said: Mapping[str, str],
+    elsewhere: Mapping[str, str],
+) -> Path:
+    """Write index.html: the pictures, what each shows, its CSV, and what is left out.
+
+    Kinds have one line each: in `said` those of the pictures, in `elsewhere` those with a command of their own.
+    """
+    from importlib.resources import files
+
+    from jinja2 import Environment, StrictUndefined
+
+    text = files(__package__).joinpath("gallery.html").read_text(encoding="utf-8")
+    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
+    titles = list(dict.fromkeys(one.title for one in pictures if one.file))
+    filled = page.render(
+        title=title, titles=titles, pictures=pictures, said=said, elsewhere=elsewhere
+    )
+    write_output(folder / "index.html", filled.encode())
+    return folder / "index.html"
 
 
 def plot_all(
@@ -48,8 +144,6 @@ def plot_all(
     drawers = kinds()
     metrics = dict.fromkeys(map(default_metric, drawers))
     by_metric = {name: request_of(results, shown, over_epochs, name) for name in metrics}
-    with loading():
-        from calibench.plots.gallery import drawn, tasks, write_page
     todo = tasks({kind: by_metric[default_metric(kind)] for kind in drawers})
     made = drawn(todo, output, f".{format}", width)
     pictures = list(with_progress(made, len(todo), "drawing"))

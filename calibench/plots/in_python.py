@@ -1,17 +1,13 @@
 """Reliability diagrams in one call: `calibench.reliability(logits, labels)`, for a notebook or a script."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calibench.evaluation.in_python import top_labels
 from calibench.plots.reliability import draw_reliability
 from calibench.plots.reliability import reliability as computed
 from calibench.plots.smooth_reliability import smooth_reliability
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from calibench.plots.style import Axes
 
 
 def reliability(

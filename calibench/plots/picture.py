@@ -1,22 +1,16 @@
 """Picture: a figure and the numbers that it shows, written beside each other; none is empty."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from calibench.ground.output import FileRow, at_work
-from calibench.plots.style import GREY, as_file, sized
+from calibench.plots.style import GREY, Axes, Figure, as_file, sized
 from calibench.runs import write_output
 from calibench.tables.text import rows_csv
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)

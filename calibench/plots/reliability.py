@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from calibench.ground.arrays import Floats, Integers
+from calibench.ground.arrays import Booleans, Floats, Integers
 from calibench.ground.binning import equal_width_bin_of_array
-from calibench.plots.style import GREY, PALETTE, PANEL, color, line, marker, tidied
+from calibench.plots.style import GREY, PALETTE, PANEL, Axes, color, logarithmic_at, look, tidied
 from calibench.statistics import LEVEL
 from calibench.statistics.poisson_binomial import PoissonBinomial
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from calibench.plots.smooth_reliability import SmoothReliability
 
 
@@ -58,7 +55,7 @@ _OF_BINS = ("count", "confidence", "accuracy", "low", "high", "calibrated_low", 
 
 def reliability(
     confidence: Floats,
-    correct: npt.NDArray[np.bool_],
+    correct: Booleans,
     *,
     n_bins: int = 15,
     example: Integers | None = None,
@@ -109,7 +106,7 @@ def error_of_runs(gap: Floats, cell: Integers, n_bins: int) -> Floats:
 def _independent(
     bins: Integers,
     example: Integers,
-    correct: npt.NDArray[np.bool_],
+    correct: Booleans,
     count: Integers,
     accuracy: Floats,
 ) -> Floats:
@@ -177,23 +174,18 @@ def draw_reliability(
     half = (0.6 + 2 * height / _HEIGHT) / 2 / (72 * PANEL * 0.75)  # of the axes' height
     y = curve.accuracy
     axes.fill_between(x, y - half, y + half, color=PALETTE[0], linewidth=0.4, zorder=2.5)
-    _draw_bins(axes, diagram)
+    seen = diagram.count > 0
+    count, at, share = diagram.count[seen], diagram.confidence[seen], diagram.accuracy[seen]
+    axes.vlines(at, diagram.low[seen], diagram.high[seen], color=GREY, linewidth=0.6, zorder=3)
+    axes.scatter(
+        at, share, 5 + 25 * count / count.sum(), c=np.where(count < FEW, "white", "black"),
+        edgecolors="black", linewidths=0.6, zorder=3.5, clip_on=False, label="bins, 95 % intervals",
+    )  # fmt: skip
     below = [text.replace("\n", ", ") for text in ("confidence", diagram.text, smooth.text)]
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     tidied(axes, xlabel="\n".join(below), ylabel="accuracy", title=title)
     axes.xaxis.label.set(fontsize=7, linespacing=1.4)
     return axes
-
-
-def _draw_bins(axes: Axes, diagram: Reliability) -> None:
-    seen = diagram.count > 0
-    x, y = diagram.confidence[seen], diagram.accuracy[seen]
-    count = diagram.count[seen]
-    axes.vlines(x, diagram.low[seen], diagram.high[seen], color=GREY, linewidth=0.6, zorder=3)
-    axes.scatter(
-        x, y, 5 + 25 * count / count.sum(), c=np.where(count < FEW, "white", "black"),
-        edgecolors="black", linewidths=0.6, zorder=3.5, clip_on=False, label="bins, 95 % intervals",
-    )  # fmt: skip
 
 
 SHOWN = 12  # classes that a picture has room for
@@ -234,8 +226,7 @@ def draw_class(axes: Axes, diagrams: Mapping[str, Reliability], *, title: str = 
         x, y = of.confidence[seen], of.accuracy[seen]
         axes.errorbar(
             x, y, np.maximum([y - of.low[seen], of.high[seen] - y], 0),  # rounding at 0 and 1
-            color=color(index), linestyle=line(index), marker=marker(index),
-            markersize=2.5, linewidth=0.9, elinewidth=0.5, label=label,
+            **look(index, marked=True), markersize=2.5, linewidth=0.9, elinewidth=0.5, label=label,
         )  # fmt: skip
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     return tidied(axes, xlabel="probability of the class", ylabel="share of the class", title=title)
@@ -255,7 +246,7 @@ class BinnedErrors(NamedTuple):
 
 def binned_errors(
     confidence: Floats,
-    correct: npt.NDArray[np.bool_],
+    correct: Booleans,
     run: Integers,
     *,
     bins: Sequence[int] = BINS,
@@ -287,15 +278,12 @@ def draw_binned_errors(
 ) -> Axes:
     """Draw the mean error of each label's runs with their deviations; its floor is a thin line of the same look."""
     for index, (label, of) in enumerate(found.items()):
-        look: dict[str, Any] = {"color": color(index), "linestyle": line(index)}
         mean = 100 * of.error.mean(axis=1)
-        axes.plot(of.bins, mean, linewidth=1.3, label=label, **look)
+        axes.plot(of.bins, mean, linewidth=1.3, label=label, **look(index))
         if of.error.shape[1] > 1:
             std = 100 * of.error.std(axis=1, ddof=1)
             axes.fill_between(of.bins, mean - std, mean + std, color=color(index), alpha=0.15, lw=0)
-        axes.plot(of.bins, 100 * of.floor, linewidth=0.6, **look)
-    axes.set_xscale("log")
-    axes.set_xticks(ticks := [2, 5, 10, 20, 50, 100, 200], [*map(str, ticks)])
-    axes.minorticks_off()
+        axes.plot(of.bins, 100 * of.floor, linewidth=0.6, **look(index))
+    logarithmic_at(axes, [2, 5, 10, 20, 50, 100, 200])
     axes.set_ylim(bottom=0)
     return tidied(axes, xlabel="bins (thin: calibrated models)", ylabel=y, title=title)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from calibench.ground.output import FileRow
+from calibench.ground.verb import Option
 from calibench.leaderboard.columns import Column
+from calibench.leaderboard.records import Results
 from calibench.leaderboard.table import Row, Table
-from calibench.plots.over_epochs import OverEpochs
+from calibench.plots.curves import OverEpochs
 from calibench.statistics.number import RAW, TEST
 from calibench.tables.titles import initials
 
@@ -119,3 +121,25 @@ def scale_of(column: Column) -> float:
 def place_of(table: Table, row: Row) -> FileRow:
     """Which row of which table a number in a CSV belongs to."""
     return {"table": table.title, "loss": row.label}
+
+
+Keys = Annotated[
+    tuple[str, ...],
+    Option("KEY", help="Only runs of these keys, the folders above seed=..."),
+]
+"""The argument of a verb that draws some runs of a folder."""
+
+
+def of_keys(results: Results, keys: Sequence[str]) -> Results:
+    """The runs of some keys; all if none is named.
+
+    Raises:
+        ValueError: If there is no such run.
+    """
+    if not keys:
+        return results
+    records = [record for record in results.records if record.cell.key in keys]
+    problems = [problem for problem in results.problems if problem.cell.key in keys]
+    if not records:
+        raise ValueError(f"{results.folder} holds no finished run of the key {' or '.join(keys)}.")
+    return replace(results, records=records, problems=problems)

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy import sparse
 from torch import Tensor
 
-from calibench.ground.arrays import Floats, Integers
+from calibench.ground.arrays import Booleans, Floats, Integers
 from calibench.metrics.smoothing import REFLECTED, SOFTENING, Residuals, error_and_width
 from calibench.statistics import LEVEL
 
@@ -70,7 +69,7 @@ _OF_POINTS = (
 
 def smooth_reliability(
     confidence: Floats,
-    correct: npt.NDArray[np.bool_],
+    correct: Booleans,
     *,
     lowest: float = 0.0,
     example: Integers | None = None,
@@ -124,7 +123,7 @@ def _ends(curves: Tensor) -> Floats:
 
 def _interval(
     confidence: Floats,
-    correct: npt.NDArray[np.bool_],
+    correct: Booleans,
     example: Integers,
     width: float,
     at: Tensor,

@@ -15,9 +15,11 @@ from calibench.ground.output import printable
 from calibench.ground.verb import Option
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Figure
+else:  # matplotlib is imported where something is drawn
+    Axes = Axis = Figure = Any
 
 # Okabe and Ito (2008), without yellow, which vanishes on white; then those of Tol's muted scheme (2021) unlike them.
 PALETTE = (
@@ -51,6 +53,12 @@ def color(index: int) -> str:
 def line(index: int) -> str:
     """The line style of line number `index`: neighbours are told apart in grey, and lines of the same colour, too."""
     return LINES[index % len(LINES)]
+
+
+def look(index: int, *, marked: bool = False) -> dict[str, Any]:
+    """Colour, line style and, where it is `marked`, marker of line number `index`, as arguments of matplotlib."""
+    marks = {"marker": marker(index)} if marked else {}
+    return {"color": color(index), "linestyle": line(index), **marks}
 
 
 def hatch(index: int) -> str:
@@ -134,13 +142,10 @@ def label_points(axes: Axes, points: Mapping[str, tuple[float, float]]) -> None:
                 options.append((outside + covered, dx, dy, box))
         _, dx, dy, box = min(options, key=lambda option: option[0])
         taken.append(box)
-        look: Any = {
-            "textcoords": "offset points",
-            "fontsize": size,
-            "ha": "center",
-            "va": "center",
-        }
-        axes.annotate(name, points[name], (dx / scale, dy / scale), **look)
+        axes.annotate(
+            name, points[name], (dx / scale, dy / scale), textcoords="offset points", fontsize=size,
+            ha="center", va="center",
+        )  # fmt: skip
 
 
 Box = tuple[float, float, float, float]
@@ -184,15 +189,24 @@ def _add_legend(figure: Figure, found: Mapping[str, Any], columns: int, title: s
 
 
 def panels(
-    number: int, *, columns: int = 4, height: float = PANEL, shared: bool = False
+    number: int,
+    *,
+    columns: int = 4,
+    height: float = PANEL,
+    shared: bool = False,
+    alone: tuple[float, float] | None = None,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with `number` panels of the same size, in rows of at most `columns`; shared axes have one scale."""
+    """A figure with `number` panels of the same size, in rows of at most `columns`; shared axes have one scale.
+
+    A single one has the width and height `alone`, in inches.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     across = min(number, columns, max(1, int(min(_room.get(), 99) / NARROWEST)))
     down = math.ceil(number / across)
-    figure = Figure(figsize=(PANEL * across + 0.4, height * down + 0.4), layout="constrained")
+    size = alone if alone and number == 1 else (PANEL * across + 0.4, height * down + 0.4)
+    figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     drawn = figure.subplots(down, across, squeeze=False, sharex=shared, sharey=shared)
     grid = drawn.ravel().tolist()
@@ -206,8 +220,7 @@ def panels(
 
 def panel(width: float, height: float) -> tuple[Figure, Axes]:
     """A figure of a single panel; its size is in inches."""
-    figure, (axes,) = panels(1)
-    figure.set_size_inches(width, height)
+    figure, (axes,) = panels(1, alone=(width, height))
     return figure, axes
 
 
@@ -220,6 +233,13 @@ def label_outer(grid: Sequence[Axes]) -> None:
             axes.set_xlabel("")
         if number % across:
             axes.set_ylabel("")
+
+
+def logarithmic_at(axes: Axes, places: Sequence[float]) -> None:
+    """Make the abscissa logarithmic, with numbers at some places only."""
+    axes.set_xscale("log")
+    axes.set_xticks(list(places), [f"{place:g}" for place in places])
+    axes.minorticks_off()
 
 
 def logarithmic(axis: Axis) -> None:

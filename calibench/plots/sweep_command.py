@@ -1,19 +1,168 @@
-"""`calibench plot sweep`: metrics over the values of a key that a sweep's grid varies."""
+"""`calibench plot sweep`: metrics of runs over the values of a key that a sweep's grid varies, as weights or bins."""
 
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from statistics import fmean, stdev
+from typing import Annotated, Any, NamedTuple
 
+from calibench.ground.errors import near_matches
 from calibench.ground.output import loading
 from calibench.leaderboard.columns import Column
+from calibench.leaderboard.labels import row_labels
 from calibench.leaderboard.reading import read_results
-from calibench.plots.chosen_runs import Keys, of_keys
+from calibench.leaderboard.records import Record
+from calibench.leaderboard.table import implied_by, keys_of, value_at
 from calibench.plots.output import PictureFile
 from calibench.plots.picture import Picture
-from calibench.plots.request import scale_of
-from calibench.plots.style import Width, legend_below, panels
-from calibench.plots.varied import draw_lines, lines_of, points
+from calibench.plots.request import Keys, of_keys, scale_of
+from calibench.plots.style import (
+    Axes,
+    Width,
+    color,
+    legend_below,
+    logarithmic,
+    look,
+    panels,
+    tidied,
+)
+from calibench.runs import evaluated_calibrators, read_json
 from calibench.statistics.number import RAW
 from calibench.store.finding import ResultsFolder
+from calibench.tables.titles import initials
+
+_CALIBRATOR = "calibrators."
+_WIDE = 30.0  # ratio of the ends of an abscissa from which on it is logarithmic
+
+
+class Point(NamedTuple):
+    """A number of a run: of a metric after a calibrator, at a value of the key, on the line of what its runs share."""
+
+    series: str
+    x: Any
+    seed: int
+    column: Column
+    value: float
+
+
+def points(
+    records: Sequence[Record], key: str, metrics: Sequence[Column], calibrators: Sequence[str]
+) -> list[Point]:
+    """The numbers of those runs that have a key, over its values, after calibrators or `raw`.
+
+    The key is as on the command line: `model.loss.weight`, `data.imbalance_factor`, or
+    `calibrators.AdaptiveTemperatureScaling.n_bins`, which varies within a run and is shown after that calibrator alone.
+
+    Raises:
+        ValueError: If fewer than two values of the key are there.
+    """
+    varied = [
+        (record, x, names)
+        for record in records
+        for x, names in _values(record, key, tuple(calibrators))
+    ]
+    if len({x for _, x, _ in varied}) < 2:
+        known = {_plain(name) for record in records for name in record.settings}
+        said = f"; it is {varied[0][1]} in all of them" if varied else near_matches(key, known)
+        raise ValueError(f"`--x {key}`: the runs do not differ in this key{said}.")
+    implied = implied_by(records)
+    series = _series([record for record, _, _ in varied], key)
+    found = [
+        Point(label, x, record.cell.seed, column, value_at(record, keys_of(column, implied)))
+        for label, (record, x, names) in zip(series, varied, strict=True)
+        for column in (metric.after(name) for name in names for metric in metrics)
+    ]
+    return [point for point in found if not math.isnan(point.value)]
+
+
+def _plain(key: str) -> str:
+    """A key without the `init_args` that are between a class and its arguments."""
+    return ".".join(part for part in key.split(".") if part != "init_args")
+
+
+def _values(
+    record: Record, key: str, calibrators: tuple[str, ...]
+) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """The values of a key in a run, each with the calibrators after which it is seen."""
+    if not key.startswith(_CALIBRATOR):
+        found = {_plain(name): value for name, value in record.settings.items()}
+        if _plain(key) in found:
+            yield found[_plain(key)], calibrators
+        return
+    name, _, argument = key.removeprefix(_CALIBRATOR).partition(".")
+    content = read_json(f"{record.folder}/metrics.json")
+    for fitted, block in evaluated_calibrators(content).items():
+        arguments = block.get("init_args") or {}
+        if block["class_path"].rpartition(".")[2] == name and argument in arguments:
+            yield arguments[argument], (fitted,)
+
+
+def _series(records: Sequence[Record], key: str) -> list[str]:
+    """Labels of the runs by all that they have in their configurations but the key and the seed."""
+    rest = [
+        {name: value for name, value in record.settings.items() if _plain(name) != _plain(key)}
+        for record in records
+    ]
+    alike = [
+        (*record.cell[:3], repr(sorted(own.items())))
+        for record, own in zip(records, rest, strict=True)
+    ]
+    first = {group: alike.index(group) for group in dict.fromkeys(alike)}
+    labels = row_labels([(records[at].cell.loss, str(at), rest[at]) for at in first.values()])
+    named = dict(zip(first, labels, strict=True))
+    if len({record.cell[:2] for record in records}) == 1:
+        return [named[group] for group in alike]
+    return [f"{group[0]} {group[1]} {named[group]}" for group in alike]
+
+
+ValuesOfLines = Mapping[tuple[str, str], Mapping[Any, Sequence[float]]]
+"""The values of seeds by x, by series and calibrator."""
+
+
+def lines_of(points: Sequence[Point], metric: Column) -> ValuesOfLines:
+    """The lines of a metric, with x in order."""
+    found: dict[tuple[str, str], dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for point in points:
+        if point.column.after(RAW) == metric:
+            found[point.series, point.column.calibrator][point.x].append(point.value)
+    numeric = all(_is_number(point.x) for point in points)
+    order = float if numeric else str
+    return {of: dict(sorted(xs.items(), key=lambda x: order(x[0]))) for of, xs in found.items()}
+
+
+def draw_lines(axes: Axes, lines: ValuesOfLines, *, x: str, y: str, scale: float = 1.0) -> Axes:
+    """Draw means over seeds with bands of one standard deviation, a line for each series and calibrator.
+
+    Values are multiplied with `scale`.
+    """
+    names = list(dict.fromkeys(series for series, _ in lines))
+    ways = list(dict.fromkeys(calibrator for _, calibrator in lines))
+    xs = list(dict.fromkeys(value for of in lines.values() for value in of))
+    numeric = all(map(_is_number, xs))
+    xs = sorted(xs) if numeric else sorted(xs, key=str)
+    for (series, calibrator), of in lines.items():
+        index = names.index(series) * len(ways) + ways.index(calibrator)
+        places = [value if numeric else xs.index(value) for value in of]
+        means = [scale * fmean(values) for values in of.values()]
+        stds = [scale * stdev(values) if len(values) > 1 else 0.0 for values in of.values()]
+        label = series if calibrator == RAW else f"{series} +{initials(calibrator)}"
+        axes.plot(
+            places, means, **look(index, marked=True), markersize=3, linewidth=1.2, label=label
+        )
+        low, high = ([m + sign * s for m, s in zip(means, stds, strict=True)] for sign in (-1, 1))
+        axes.fill_between(places, low, high, color=color(index), alpha=0.15, linewidth=0)
+    if not numeric:
+        axes.set_xticks(range(len(xs)), [str(value) for value in xs])
+    elif xs[0] > 0 and xs[-1] / xs[0] > _WIDE:
+        axes.set_xscale("log")
+        logarithmic(axes.xaxis)
+    return tidied(axes, xlabel=x, ylabel=y)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
 
 METRICS = ("nll", "ece", "adaptive_ece", "classwise_ece", "error")
 

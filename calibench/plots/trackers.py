@@ -1,19 +1,15 @@
 """Trackers (TensorBoard, MLflow, W&B): the diagram and the table of a finished run, handed to those that keep them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import build_tables
+from calibench.plots.style import Figure
 from calibench.runs import Run, read_json
 from calibench.tables.evaluation import table_of
 from calibench.tables.text import markdown
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Keep = Callable[[Any, "Figure", str], None]
 
@@ -27,18 +23,15 @@ def keep_artefacts(loggers: Sequence[Any], run: Run) -> None:
     keeping = [(logger, KEEP[kind]) for logger, kind in kinds if kind in KEEP]
     if not keeping:
         return
-    figure, table = _reliability(run), markdown(table_of(read_json(run.folder / "metrics.json")))
-    for logger, keep in keeping:
-        keep(logger, figure, table)
-
-
-def _reliability(run: Run) -> Figure:
     from calibench.plots.kinds import KINDS
     from calibench.plots.request import Request
 
     columns = [Column("error"), Column("nll"), Column("ece")]
     tables = build_tables(read_results(run.folder), columns, Column("nll"))
-    return KINDS["reliability"](Request(tables, Column("ece"))).figure
+    figure = KINDS["reliability"](Request(tables, Column("ece"))).figure
+    table = markdown(table_of(read_json(run.folder / "metrics.json")))
+    for logger, keep in keeping:
+        keep(logger, figure, table)
 
 
 def _in_tensorboard(logger: Any, figure: Figure, table: str) -> None:

@@ -20,13 +20,16 @@ from calibench.leaderboard.footer import footer
 from calibench.leaderboard.pairs import compare_pairs
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import Row, Table, Value, build_tables
-from calibench.report.curves import curves, short
-from calibench.report.page import embedded
+from calibench.plots.curves import training_curves
+from calibench.report.page import embedded, short
 from calibench.runs import json_or_nothing
 from calibench.runs.files import Json
 from calibench.statistics.number import RAW, TEST, VAL
 from calibench.tables.titles import METRICS
 
+Pair = list[Sequence[float | str | None]]
+
+EPOCHS = 80  # points of a training curve
 IMPORTS = (
     "calibench.report.pictures",
     "calibench.plots.example_scores",
@@ -64,7 +67,8 @@ def _content(read: Results, mapped: Mapped, *, title: str, n_bins: int) -> Json:
         "title": title,
         "version": __version__,
         "metrics": _metrics(tables),
-        "calibrators": _calibrators(tables),
+        "calibrators": list(dict.fromkeys(c.calibrator for t in tables for c in t.columns))
+        or [RAW],
         "rows": [_row(table, row) for table, row in numbered],
         "pictures": drawn,
         "runs": [
@@ -134,10 +138,6 @@ def _metrics(tables: Sequence[Table]) -> list[Json]:
     ]
 
 
-def _calibrators(tables: Sequence[Table]) -> list[str]:
-    return list(dict.fromkeys(c.calibrator for table in tables for c in table.columns)) or [RAW]
-
-
 def _drawn(
     rows: Sequence[Sequence[Record]], n_bins: int, mapped: Mapped
 ) -> tuple[list[str], list[str]]:
@@ -154,8 +154,21 @@ def _drawn(
 
 
 def _curves(records: Sequence[Record]) -> tuple[str, list[str]]:
+    """Training curves of each logged number, one a seed, as [epochs, values]; what files are left out, and why."""
+    found: dict[str, list[Pair]] = {}
     problems: list[str] = []
-    return embedded(curves(records, problems)), problems
+    for record in records:
+        try:
+            run = training_curves(Path(record.folder), points=EPOCHS)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            problems.append(str(error))
+            continue
+        for name, points in run.items():
+            pair: Pair = [[int(x) for x, _ in points], [float(f"{y:.5g}") for _, y in points]]
+            found.setdefault(name, []).append(pair)
+    return embedded(found), problems
 
 
 def _pictures(records: Sequence[Record], n_bins: int) -> tuple[str, list[str]]:

@@ -69,7 +69,10 @@ def listed(kind: str | None) -> Mapping[str, str]:
     if kind == "plots":
         from calibench.plots.kinds import LINES
 
-        lines = {name: line + _answers(f"plot {name}") for name, line in LINES.items()}
+        lines = dict(LINES)
+        for name in lines:
+            if titles := ", ".join(one.title for one in answered_by(f"plot {name}")):
+                lines[name] += f" ({titles})"
         return lines | plugin_lines(kind)
     if kind not in FAMILIES:
         raise UsageError(
@@ -84,11 +87,6 @@ def _header(path: Path) -> str:
     comment = takewhile(lambda line: line.startswith("# "), lines)
     sentence = " ".join(line.removeprefix("# ").strip() for line in comment)
     return re.split(r"(?<=[a-z0-9)])\. (?=[A-Z])", sentence, maxsplit=1)[0].rstrip(".")
-
-
-def _answers(command: str) -> str:
-    titles = ", ".join(one.title for one in answered_by(command))
-    return f" ({titles})" if titles else ""
 
 
 def _examples(kind: str) -> str:

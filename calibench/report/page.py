@@ -1,9 +1,12 @@
 """HTML page of a report, which needs no network and no other file."""
 
 import json
+import math
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
+
+import numpy as np
 
 _SCRIPTS = ("format.js", "table.js", "chart.js", "views.js", "heat_map.js", "main.js")
 # Characters that could end a script element, or that have a meaning in it, are escaped.
@@ -51,6 +54,18 @@ def embedded(content: Mapping[str, Any]) -> str:
     for character, escape in _ESCAPES.items():
         text = text.replace(character, escape)
     return text
+
+
+def short(value: float) -> float | str | None:
+    """A number with five digits; NaN is null, infinity a word."""
+    if math.isfinite(value):
+        return float(f"{value:.5g}")
+    return None if math.isnan(value) else str(value)
+
+
+def shorts(values: Any) -> list[float | str | None]:
+    """`short` of each of many values, flat."""
+    return [short(value) for value in np.asarray(values, dtype=float).ravel().tolist()]
 
 
 def _asset(name: str) -> str:

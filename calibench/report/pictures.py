@@ -1,6 +1,6 @@
 """Pictures of a report from logits, as numbers, for the runs of a row; imports torch."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from calibench.leaderboard.records import Record
 from calibench.plots.curves import Curve, risk_coverage_curve, roc
 from calibench.plots.example_scores import ExampleScores, load_predictions
 from calibench.plots.kinds.examples import confusion, shot_groups
-from calibench.report.curves import short, shorts
+from calibench.report.page import short, shorts
 from calibench.runs import CorruptRun
 from calibench.runs.files import Json
 from calibench.statistics.number import RAW, TEST
@@ -33,7 +33,8 @@ def pictures(records: Sequence[Record], n_bins: int, problems: list[str]) -> Jso
     scores = _pooled([run[RAW] for run in runs])
     if scores is None or not len(scores.target):
         return {}
-    after = {name: _pooled([r[name] for r in runs]) for name in _common(runs)}
+    common = [name for name in runs[0] if all(name in run for run in runs)]
+    after = {name: _pooled([run[name] for run in runs]) for name in common}
     return {
         "reliability": {n: _diagram(of, n_bins) for n, of in after.items() if of},
         "risk": _curve(risk_coverage_curve(scores.confidence, scores.correct, points=POINTS)),
@@ -52,10 +53,6 @@ def _of_test_set(record: Record) -> dict[str, ExampleScores]:
     from calibench.plots.example_scores import as_fitted  # torch
 
     return {RAW: raw, **as_fitted(record, test, names)}
-
-
-def _common(runs: Sequence[Mapping[str, ExampleScores]]) -> list[str]:
-    return [name for name in runs[0] if all(name in run for run in runs)] if runs else []
 
 
 def _diagram(scores: ExampleScores, n_bins: int) -> Json:

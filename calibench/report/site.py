@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
@@ -27,7 +27,6 @@ from calibench.runs import (
 from calibench.runs.files import Json
 from calibench.store.adding import public_config
 from calibench.tables.evaluation import table_of
-from calibench.tables.grid import TableEntry
 
 _PICTURES = {
     "reliability": "Reliability diagram: accuracy against confidence on the test set, raw",
@@ -167,16 +166,16 @@ def _summary(pages: Sequence[RunPage]) -> dict[str, str]:
     facts = [page.facts for page in pages]
     cells = [page.record.cell for page in pages]
     losses = list(dict.fromkeys(cell.loss for cell in cells))
+
+    def together(key: str) -> str:
+        values = sorted({fact[key] for fact in facts})
+        return values[0] if len(values) == 1 else f"{values[0]} to {values[-1]}"
+
     return {
         "Runs": f"{len(pages)}: {len(losses)} losses, {len({cell.seed for cell in cells})} seeds",
-        **{key: _together(fact[key] for fact in facts) for key in ("Date", "Commit", "Test size")},
+        **{key: together(key) for key in ("Date", "Commit", "Test size")},
         "Command": shlex.join(["calibench", "sweep", cells[0].benchmark]),
     }
-
-
-def _together(values: Iterator[str]) -> str:
-    found = sorted(set(values))
-    return found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}"
 
 
 def _write_run(site: Path, page: RunPage, bins: int) -> None:
@@ -191,14 +190,13 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
         write_output(folder / "config.yaml", page.config.encode())
     metrics = with_present_calibrators(_json(page.record, "metrics.json"))
     grid = table_of(metrics)
-    rows = [[_text(entry) for entry in row] for row in grid.rows]
+    rows = [
+        [one if isinstance(one, str) else f"{one.text}{one.mark}" for one in row]
+        for row in grid.rows
+    ]
     up = "../" * (page.path.count("/") + 1)
     html = filled("run.html", page=page, up=up, grid=grid, rows=rows, pictures=drawn)
     _write(folder / "index.html", html)
-
-
-def _text(entry: TableEntry) -> str:
-    return entry if isinstance(entry, str) else f"{entry.text}{entry.mark}"
 
 
 def _picture(record: Record, kind: str, bins: int) -> bytes:

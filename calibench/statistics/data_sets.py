@@ -249,16 +249,12 @@ def cliques(mean_ranks: Sequence[float], difference: float) -> list[list[int]]:
     """Largest groups of methods whose mean ranks lie within a difference, best first.
 
     Returns:
-        Indices of the methods; groups of one and groups within another are left out.
+        Integers of the methods; groups of one and groups within another are left out.
     """
     order = sorted(range(len(mean_ranks)), key=mean_ranks.__getitem__)
     groups: list[list[int]] = []
-    end = 0
-    for start, first in enumerate(order):
-        stop = start
-        while stop < len(order) and mean_ranks[order[stop]] - mean_ranks[first] <= difference:
-            stop += 1
-        if stop > end and stop - start > 1:
-            groups.append(order[start:stop])
-        end = max(end, stop)
+    for place, first in enumerate(order):
+        group = [i for i in order[place:] if mean_ranks[i] - mean_ranks[first] <= difference]
+        if len(group) > 1 and not (groups and group[-1] == groups[-1][-1]):
+            groups.append(group)
     return groups

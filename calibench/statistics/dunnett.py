@@ -60,12 +60,12 @@ def critical_value(comparisons: int, degrees: float, *, level: float = LEVEL) ->
 
 
 @lru_cache(maxsize=4096)
-def visible_shift(critical: float, degrees: float, *, power: float = POWER) -> float:
-    """The true difference, in standard errors of one, that exceeds a critical value with a given probability."""
+def visible_shift(critical: float, degrees: float) -> float:
+    """The true difference, in standard errors of one, that exceeds a critical value in `POWER` of the cases."""
     from scipy.special import ndtr
 
     scale, weights = _scale(degrees)
-    return _root(lambda shift: float(weights @ ndtr(shift - critical * scale)) - power)
+    return _root(lambda shift: float(weights @ ndtr(shift - critical * scale)) - POWER)
 
 
 @lru_cache(maxsize=256)

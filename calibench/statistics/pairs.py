@@ -115,8 +115,7 @@ def ahead_by(mine: Floats, other: Floats) -> Floats:
     """By how much each of ours is ahead of each of theirs: (R, S), (R, T) -> (R, S, T)."""
     with np.errstate(invalid="ignore"):
         ahead = other[:, None, :] - mine[:, :, None]
-    equal: Floats = np.where(other[:, None, :] == mine[:, :, None], 0.0, ahead)  # inf - inf
-    return equal
+    return np.where(other[:, None, :] == mine[:, :, None], 0.0, ahead)  # inf - inf
 
 
 def share_ahead(ahead: Floats) -> Floats:

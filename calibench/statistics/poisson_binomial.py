@@ -47,21 +47,18 @@ class PoissonBinomial:
         """Numbers of hits, `number` times: in chunks (some draws, groups)."""
         step = max(1, _AT_ONCE // max(1, self.singles, self.groups))
         for start in range(0, number, step):
-            yield self._chunk(min(step, number - start), random)
-
-    def _chunk(self, number: int, random: np.random.Generator) -> Floats:
-        hits = np.zeros((number, self.groups))
-        hits[:, self._small] = self._hits_of_few(number, random)
-        # one group after the other: its numbers take one preparation
-        shape = len(self._large), number
-        misses = random.binomial(self._trials[:, None], self._miss[:, None], shape)
-        hits[:, self._large] = (self._count[:, None] - misses).T
-        return hits
+            some = min(step, number - start)
+            hits = np.zeros((some, self.groups))
+            hits[:, self._small] = self._hits_of_few(some, random)
+            # one group after the other: its numbers take one preparation
+            shape = len(self._large), some
+            misses = random.binomial(self._trials[:, None], self._miss[:, None], shape)
+            hits[:, self._large] = (self._count[:, None] - misses).T
+            yield hits
 
     def _hits_of_few(self, number: int, random: np.random.Generator) -> Floats:
         shape = (number, self.singles)
         hit = (random.random(shape, dtype=np.float32) < self._single).astype(np.float32)
         if self.singles in (0, len(self._small)):
             return hit
-        summed: Floats = np.add.reduceat(hit, self._starts, axis=1)
-        return summed
+        return np.add.reduceat(hit, self._starts, axis=1)

@@ -4,6 +4,7 @@ This is pure Python for short sequences, so that a leaderboard needs neither num
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -80,14 +81,5 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def average_ranks(values: Sequence[float]) -> list[float]:
     """Ranks 1, 2, ... from the smallest value; equal values share the mean of their ranks."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ranks = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        stop = start
-        while stop < len(order) and values[order[stop]] == values[order[start]]:
-            stop += 1
-        for index in order[start:stop]:
-            ranks[index] = (start + 1 + stop) / 2
-        start = stop
-    return ranks
+    ordered = sorted(values)
+    return [(bisect_left(ordered, one) + 1 + bisect_right(ordered, one)) / 2 for one in values]

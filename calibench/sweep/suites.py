@@ -230,7 +230,7 @@ class Suite:
         note: A note for readers of its results.
         differs: How its protocol differs from the paper's, by data set, network or loss in the words of the paper's
             numbers (`cifar10_c` for an out-of-distribution set), or `all`.
-        draw: The command that draws a paper's figure of its runs, see `report.reproduce.figures`; empty without one.
+        draw: The command that draws a paper's figure of its runs, see `report.reproduce.command`; empty without one.
     """
 
     parts: Sequence[SuitePart]

@@ -13,9 +13,8 @@ import scipy.stats
 import torch
 
 from calibench.analyses.posthoc import cells, command
-from calibench.analyses.posthoc.asked import Asked
 from calibench.analyses.posthoc.cells import CalibratorFit, ResultsFile
-from calibench.analyses.posthoc.sources import sources
+from calibench.analyses.posthoc.sources import Asked, sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, summarised
 from calibench.calibrators import HistogramBinning, TemperatureScaling
 from calibench.cli import main
@@ -405,8 +404,8 @@ def test_rows_of_another_size_are_other_cells(tmp_path: Path) -> None:
     write_files(tmp_path)
     source = sources([str(tmp_path / "pairs" / "net")], Reader())[0]
     results = ResultsFile(tmp_path / "results.csv", METRICS)
-    with results.open() as file:
-        file.add(cell(source, size=50), {**dict.fromkeys(METRICS, 0.5), "fit_seconds": 0.1})
+    with results.open() as add:
+        add(cell(source, size=50), {**dict.fromkeys(METRICS, 0.5), "fit_seconds": 0.1})
     again = ResultsFile(tmp_path / "results.csv", METRICS)
     assert not again.lacks(cell(source, size=50))
     assert again.lacks(cell(source, size=60))

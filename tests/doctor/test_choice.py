@@ -15,11 +15,11 @@ from calibench.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from calibench.calibrators.cross_validated import candidates, stratified_folds, surely_best
+from calibench.calibrators.cross_validated import candidates, nll, stratified_folds, surely_best
 from calibench.doctor import choice as of_doctor
 from calibench.doctor.choice import choose
 from calibench.doctor.diagnosis import diagnose
-from calibench.doctor.verdict import Gain, nll
+from calibench.doctor.verdict import Gain
 from calibench.statistics.number import RAW
 
 from .examples import examples

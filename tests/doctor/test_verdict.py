@@ -10,8 +10,7 @@ import torch
 
 from calibench.doctor.examples import LabelledExamples
 from calibench.doctor.in_python import examine
-from calibench.doctor.power import Power
-from calibench.doctor.verdict import verdict
+from calibench.doctor.verdict import Power, verdict
 from calibench.predictions.pairs import ConfidencePairs
 
 from .examples import examples

@@ -32,7 +32,8 @@ def test_the_range_that_is_off_is_named() -> None:
 def test_the_class_that_is_off_is_named() -> None:
     base = examples(4000)
     assert base.kinds is not None
-    of_class_2 = base.kinds.number == 2
+    number, _ = base.kinds
+    of_class_2 = number == 2
     wrong = torch.from_numpy(np.random.default_rng(0).random(4000) < 0.3)
     spoilt = replace(base, correct=base.correct & ~(of_class_2 & wrong), class_names="abcd")
     (line,) = words.kinds(kinds(spoilt), spoilt.shape.of)

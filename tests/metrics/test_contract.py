@@ -429,7 +429,7 @@ def test_first_docstring_line_names_the_source() -> None:
 
 def test_every_class_has_its_function() -> None:
     functions = {name for name in M.__all__ if not inspect.isclass(getattr(M, name))}
-    others = {"calibration_metrics", "probabilities", "softmax", "log_softmax"}
+    others = {"probabilities", "softmax", "log_softmax"}
     assert functions == {function_of(cls).__name__ for cls in exported_classes()} | others
 
 

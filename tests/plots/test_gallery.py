@@ -9,7 +9,7 @@ import pytest
 
 from calibench.cli import main
 from calibench.plots import command
-from calibench.plots.gallery import Drawn, tasks, write_page
+from calibench.plots.gallery_command import Drawn, tasks, write_page
 from calibench.plots.kinds import KINDS
 from calibench.plots.request import Request
 

@@ -13,8 +13,8 @@ from calibench.cli import main
 from calibench.evaluation.crossfit import variational_terms
 from calibench.leaderboard import read_results
 from calibench.metrics.posterior import posterior_confidence
+from calibench.plots.curves import OverEpochs
 from calibench.plots.kinds.confidence import sides_of
-from calibench.plots.over_epochs import OverEpochs
 from calibench.runs import Predictions
 from tests.evaluation.examples import means
 from tests.run_folders import write_predictions, write_run

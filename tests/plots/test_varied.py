@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from calibench.cli import main
 from calibench.leaderboard import Column, read_results
-from calibench.plots.varied import draw_lines, lines_of, points
+from calibench.plots.sweep_command import draw_lines, lines_of, points
 from tests.run_folders import settings_of, write_run
 
 ECE = Column("ece")

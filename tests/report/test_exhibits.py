@@ -10,7 +10,7 @@ from calibench.cli import VERBS
 from calibench.plots.kinds import LINES
 from calibench.report.exhibits import answered_by, exhibits
 from calibench.report.listing import listed
-from calibench.report.reproduce.figures import figures
+from calibench.report.reproduce.command import figures
 from calibench.tables.published import PAPERS, load
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from calibench.analyses.loss_arguments import LossArguments, LossNames, blocks_of
+from calibench.analyses.arguments import LossArguments, LossNames, blocks_of
 from calibench.ground.output import loading
 from calibench.ground.verb import Option, ends_in
 

@@ -69,15 +69,15 @@ def answer(check: Check, subject: Subject) -> Verdict:
 REPEATS, CALLS = 15, 10
 
 
-def cost(subject: Subject, *, batch_size: int = 128) -> float:
+def cost(subject: Subject) -> float:
     """CPU time of value and gradient, divided by cross-entropy's; the median of interleaved measurements."""
     plain = Subject("", {"class_path": "CrossEntropyLoss"}).live()
     loss = subject.live()
-    return median(_seconds(loss, batch_size) / _seconds(plain, batch_size) for _ in range(REPEATS))
+    return median(_seconds(loss) / _seconds(plain) for _ in range(REPEATS))
 
 
-def _seconds(loss: CalibrationLoss, batch_size: int) -> float:
-    logits, target = batch(batch_size)
+def _seconds(loss: CalibrationLoss) -> float:
+    logits, target = batch(128)
     begin = time.process_time()
     for _ in range(CALLS):
         value_and_gradient(loss, logits.to(torch.float32), target)

@@ -54,7 +54,11 @@ def proper(subject: Subject) -> Verdict:
     if checks.gradient_is_the_slope(subject)[0]:
         downhill = steepest.gradient / steepest.gradient.norm().clamp(min=1e-300)
         below = [steepest.posterior.log() - step * downhill for step in STEPS]
-        lower = _has_lower(of_batch, _far(subject, of_batch)) or _has_lower(steepest, below)
+        # sharper and calmer points, none, and where training came to rest
+        logits, ends = of_batch.posterior.log(), [probs for _, probs in resting_places(subject)]
+        far = [*(logits / t for t in TEMPERATURES), torch.zeros_like(logits)]
+        far.append(torch.stack(ends).clamp(min=1e-12).log())
+        lower = _has_lower(of_batch, far) or _has_lower(steepest, below)
     there_is_none = steepest.size <= (SEPARABLE if alone else COUPLED)
     if there_is_none:
         return not lower, "another point is lower" if lower else ""
@@ -122,13 +126,6 @@ def _relative(parts: Tensor) -> Tensor:
     of_parts = parts.norm(dim=-1).sum(1).clamp(min=torch.finfo(parts.dtype).tiny)
     relative: Tensor = parts.sum(1).norm(dim=-1) / of_parts
     return relative
-
-
-def _far(subject: Subject, truth: _Truth) -> list[Tensor]:
-    """Points away from a batch's truth: sharper and calmer ones, none, and where training came to rest."""
-    logits = truth.posterior.log()
-    rest = torch.stack([probs for _, probs in resting_places(subject)]).clamp(min=1e-12).log()
-    return [*(logits / t for t in TEMPERATURES), torch.zeros_like(logits), rest]
 
 
 def _has_lower(truth: _Truth, points: list[Tensor]) -> bool:

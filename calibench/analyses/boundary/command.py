@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from calibench.analyses.loss_arguments import LossArguments, LossNames, blocks_of
-from calibench.analyses.output import NumbersFile, write
+from calibench.analyses.arguments import LossArguments, LossNames, NumbersFile, blocks_of, write
 from calibench.ground.arguments import non_negative, positive
 from calibench.ground.output import loading
 from calibench.ground.verb import Count

@@ -1,9 +1,7 @@
 """Networks on the two moons: how sharp their decision boundary is, how well calibrated they are, and a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,10 +11,7 @@ from torch import Tensor
 from calibench.backbones import MLP
 from calibench.losses import CalibrationLoss
 from calibench.metrics.binned import calibration_error
-from calibench.plots.style import panels, tidied
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from calibench.plots.style import Figure, panels, tidied
 
 TRAIN, TEST = 500, 5000
 HIDDEN = (10, 10)

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from calibench.analyses.output import NumbersFile, write
-from calibench.analyses.run_arguments import RunFolders, Trust, finished_runs, labels_of
+from calibench.analyses.arguments import (
+    NumbersFile,
+    RunFolders,
+    Trust,
+    finished_runs,
+    labels_of,
+    write,
+)
 from calibench.ground.errors import UsageError
 from calibench.ground.names import MULTILABEL
 from calibench.ground.output import FileRow, loading, say

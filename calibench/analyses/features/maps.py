@@ -1,12 +1,9 @@
 """Maps of features in the plane: principal components, and t-SNE (van der Maaten and Hinton 2008); their picture."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
@@ -14,13 +11,9 @@ from torch import nn
 
 from calibench.analyses.last_layer import outputs_of
 from calibench.data import Batch
-from calibench.ground.arrays import Floats
+from calibench.ground.arrays import Floats, Integers
 from calibench.ground.errors import UsageError
-from calibench.plots.style import PALETTE, color, legend_below, marker, panels, tidied
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+from calibench.plots.style import PALETTE, Figure, color, legend_below, marker, panels, tidied
 
 FEWEST = 5
 PERPLEXITY = 30.0
@@ -29,8 +22,8 @@ PERPLEXITY = 30.0
 class FeatureMaps(NamedTuple):
     """Examples (N,) with their places (N, 2) in two maps, and the share of the variance of the two components, (2,)."""
 
-    target: npt.NDArray[np.int64]
-    predicted: npt.NDArray[np.int64]
+    target: Integers
+    predicted: Integers
     confidence: Floats
     pca: Floats
     tsne: Floats

@@ -4,17 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from calibench.analyses.run_arguments import Trust
-from calibench.ground.arguments import integer_from
-from calibench.ground.errors import UsageError
-
-
-def _numbers(name: str, text: str) -> list[int]:
-    try:
-        numbers = [integer_from(name, int(part), 0) for part in text.split(",")]
-    except ValueError:
-        raise UsageError(f"`{name}` takes numbers from 0, as in 3,7; got {text}.") from None
-    return list(dict.fromkeys(numbers))
+from calibench.analyses.arguments import Trust, whole_numbers
 
 
 @dataclass(frozen=True)
@@ -29,7 +19,7 @@ class Maps:
         trust: Whether classes of the user's own are built.
     """
 
-    examples: Annotated[list[int] | None, "N,N", _numbers] = None
+    examples: Annotated[list[int] | None, "N,N", whole_numbers(0, "3,7")] = None
     class_: Annotated[str | None, "NAME"] = None
     layer: Annotated[str, "NAME"] = "auto"
     boxes: Annotated[Path | None, "FILE"] = None

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from calibench.analyses.arguments import labels_of
 from calibench.analyses.grad_cam.asked import Maps
 from calibench.analyses.grad_cam.maps import (
     Box,
@@ -24,9 +25,9 @@ from calibench.analyses.grad_cam.maps import (
     read_boxes,
     summary,
 )
-from calibench.analyses.run_arguments import labels_of
 from calibench.data import ClassificationDataModule
 from calibench.data.images.decode import fitted
+from calibench.ground.arrays import Floats
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.output import FileRow, say
@@ -40,7 +41,7 @@ SHOWN = 4
 BATCH = 16
 PREDICTED = -1
 
-Places = Mapping[tuple[int, int], npt.NDArray[np.float64]]
+Places = Mapping[tuple[int, int], Floats]
 """Boxes (M, 4) in pixels of the stored image, by the number of the test image and the class."""
 
 

@@ -15,12 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from calibench.ground.arrays import Floats
 from calibench.ground.errors import UsageError, near_matches
-from calibench.plots.style import PALETTE, panels, tidied
+from calibench.plots.style import PALETTE, Axes, Figure, panels, tidied
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from torch import Tensor
 
 AUTO = "auto"
@@ -159,7 +158,7 @@ def read_boxes(path: Path, classes: Sequence[str]) -> list[Box]:
     return boxes
 
 
-def measured(heat: npt.NDArray[np.float32], boxes: npt.NDArray[np.float64]) -> Localisation:
+def measured(heat: npt.NDArray[np.float32], boxes: Floats) -> Localisation:
     """How well a map finds boxes.
 
     Pointing game: whether the maximum lies in a box (Zhang et al. 2018, without their tolerance of 15 pixels). The
@@ -200,7 +199,7 @@ class ImageColumn(NamedTuple):
 
     title: str
     image: Tensor
-    boxes: npt.NDArray[np.float64] | None
+    boxes: Floats | None
 
 
 class MapRow(NamedTuple):

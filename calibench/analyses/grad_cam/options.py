@@ -1,7 +1,7 @@
 """`calibench plot grad-cam`, and the checks of what it names, for which torch is not imported."""
 
+from calibench.analyses.arguments import RunFolders, finished_runs
 from calibench.analyses.grad_cam.asked import Maps
-from calibench.analyses.run_arguments import RunFolders, finished_runs
 from calibench.ground.output import loading
 from calibench.plots.output import PictureFile, check_kept
 

@@ -7,9 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from calibench.analyses.output import NumbersFile, write
-from calibench.analyses.run_arguments import RunFolders, Trust, finished_runs, labels_of
-from calibench.ground.arguments import integer_from
+from calibench.analyses.arguments import (
+    NumbersFile,
+    RunFolders,
+    Trust,
+    finished_runs,
+    labels_of,
+    whole_numbers,
+    write,
+)
 from calibench.ground.errors import UsageError
 from calibench.ground.names import MULTILABEL
 from calibench.ground.output import FileRow, loading
@@ -20,19 +26,12 @@ if TYPE_CHECKING:
     from calibench.tables.grid import Grid
 
 
-def _epochs(name: str, text: str) -> list[int]:
-    try:
-        return [integer_from(name, int(part), 1) for part in text.split(",")]
-    except ValueError:
-        raise UsageError(f"`{name}` takes numbers from 1, as in 50,350; got {text}.") from None
-
-
 def gradient_norm(
     runs: RunFolders,
     *,
     trust: Trust = False,
     output: NumbersFile = None,
-    epochs: Annotated[list[int] | None, "N,N", _epochs] = None,
+    epochs: Annotated[list[int] | None, "N,N", whole_numbers(1, "50,350")] = None,
 ) -> int:
     """Measure how closely the gradient norm of an example follows its uncertainty, from checkpoints.
 

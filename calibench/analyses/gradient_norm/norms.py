@@ -4,10 +4,8 @@ With z = W h + b, the gradient of l with respect to W is (dl/dz) h^T and to b it
 ||dl/dz|| sqrt(||h||^2 + 1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,11 +16,7 @@ from torch import Tensor, nn
 from calibench.analyses.last_layer import outputs_of
 from calibench.data import Batch
 from calibench.ground.binning import equal_width_bin
-from calibench.plots.style import color, legend_below, line, logarithmic, panels, tidied
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from calibench.plots.style import Axes, Figure, legend_below, logarithmic, look, panels, tidied
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -132,7 +126,15 @@ def picture(entries: Sequence[RunNorms]) -> Figure:
     for row, label in enumerate(labels):
         top = max(float(entry.norms.norm.max()) for entry in by_label[label])
         for place, entry in enumerate(by_label[label]):
-            _draw_norms(grid[row * across + place], entry, top=top)
+            axes = grid[row * across + place]
+            axes.hexbin(
+                entry.norms.brier.numpy(), entry.norms.norm.numpy(), gridsize=CELLS, bins="log",
+                cmap="cividis_r", extent=(0, 2, 0, top), linewidths=0.1, mincnt=1,
+            )  # fmt: skip
+            tidied(
+                axes, xlim=(0, 2), ylim=(0, 1.02 * top), xlabel="Brier score", ylabel="gradient norm",
+                title=f"{label}, epoch {entry.epoch}",
+            )  # fmt: skip
         for unused in grid[row * across + len(by_label[label]) : (row + 1) * across]:
             unused.remove()
     below = grid[len(labels) * across :]
@@ -143,16 +145,6 @@ def picture(entries: Sequence[RunNorms]) -> Figure:
     return figure
 
 
-def _draw_norms(axes: Axes, entry: RunNorms, *, top: float) -> None:
-    axes.hexbin(
-        entry.norms.brier.numpy(), entry.norms.norm.numpy(), gridsize=CELLS, bins="log",
-        cmap="cividis_r", extent=(0, 2, 0, top), linewidths=0.1, mincnt=1,
-    )  # fmt: skip
-    title = f"{entry.label}, epoch {entry.epoch}"
-    axes.set(xlim=(0, 2), ylim=(0, 1.02 * top))
-    tidied(axes, xlabel="Brier score", ylabel="gradient norm", title=title)
-
-
 def _draw_densities(axes: Axes, entries: Sequence[RunNorms], labels: Sequence[str]) -> None:
     """Densities of the norms, all losses in one panel."""
     top = max(float(np.percentile(entry.norms.norm, SHOWN)) for entry in entries)
@@ -160,8 +152,7 @@ def _draw_densities(axes: Axes, entries: Sequence[RunNorms], labels: Sequence[st
     for entry in entries:
         norm, index = entry.norms.norm.numpy(), labels.index(entry.label)
         density = np.histogram(norm, edges)[0] / (len(norm) * edges[1])
-        look: Any = {"color": color(index), "linestyle": line(index)}
-        axes.stairs(density, edges, label=entry.label, **look)
+        axes.stairs(density, edges, label=entry.label, **look(index))
     title = f"epoch {', '.join(map(str, dict.fromkeys(e.epoch for e in entries)))}"
     axes.set(xlim=(0, top), yscale="log")
     logarithmic(axes.yaxis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from calibench.analyses.loss_arguments import LossArguments, LossNames, blocks_of
+from calibench.analyses.arguments import LossArguments, LossNames, blocks_of
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.plots.output import PictureFile

@@ -3,12 +3,10 @@
 Every point of the simplex is a batch of one with logits log p, so that this works for any loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,11 +15,7 @@ from torch import Tensor
 
 from calibench.ground.arrays import Floats
 from calibench.ground.output import FileRow
-from calibench.plots.style import GREY, color, legend_below, line, panels, tidied
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from calibench.plots.style import GREY, Axes, Figure, color, legend_below, look, panels, tidied
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -183,7 +177,7 @@ def _draw_curves(axes: Axes, surfaces: Sequence[Surface], name: str) -> None:
     tops = []
     for index, surface in enumerate(surfaces):
         values = surface.curves[name]
-        axes.plot(GRID, values, line(index), color=color(index), linewidth=1.2, label=surface.label)
+        axes.plot(GRID, values, **look(index), linewidth=1.2, label=surface.label)
         place = surface.places.get(mark)
         if place is not None:
             axes.plot([place], [level], "o", color=color(index), markersize=4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,27 +183,23 @@ class ResultsFile:
         return [row for row in found if row is not None]
 
     @contextmanager
-    def open(self) -> Iterator[_Appender]:
-        """A writer of rows; what the file holds is put in order first."""
+    def open(self) -> Iterator[Callable[[CalibratorFit, Mapping[str, Any]], None]]:
+        """What writes the row of a cell, given its numbers; what the file holds is put in order first."""
         write_atomically(self.path, csv_text(self.columns, self.rows.values()).encode())
         with self.path.open("a", encoding="utf-8", newline="") as file:
-            yield _Appender(self, file)
+            writer = csv.DictWriter(file, self.columns, restval="", lineterminator="\n")
 
+            def add(cell: CalibratorFit, numbers: Mapping[str, Any]) -> None:
+                arguments = (cell.block or {}).get("init_args") or {}
+                shrinkage = "" if cell.calibrator == RAW else arguments.get("shrinkage", True)
+                known = {"classes": cell.source.classes, "shrinkage": shrinkage}
+                row = {**identity(cell), **known, **numbers}
+                text = {name: csv_field(row.get(name, "")) for name in self.columns}
+                writer.writerow(text)
+                file.flush()
+                self.rows[_key(row)] = {name: str(value) for name, value in text.items()}
 
-class _Appender:
-    def __init__(self, results: ResultsFile, file: Any) -> None:
-        self._results, self._file = results, file
-        self._writer = csv.DictWriter(file, results.columns, restval="", lineterminator="\n")
-
-    def add(self, cell: CalibratorFit, numbers: Mapping[str, Any]) -> None:
-        """Write the row of a cell."""
-        arguments = (cell.block or {}).get("init_args") or {}
-        shrinkage = "" if cell.calibrator == RAW else arguments.get("shrinkage", True)
-        row = {**identity(cell), "classes": cell.source.classes, "shrinkage": shrinkage, **numbers}
-        text = {name: csv_field(row.get(name, "")) for name in self._results.columns}
-        self._writer.writerow(text)
-        self._file.flush()
-        self._results.rows[_key(row)] = {name: str(value) for name, value in text.items()}
+            yield add
 
 
 def identity(cell: CalibratorFit) -> Row:

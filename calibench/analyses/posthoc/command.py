@@ -1,13 +1,12 @@
 """`calibench posthoc`, once its options are checked: compute the cells that are missing, then tables and pictures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from calibench.analyses.posthoc import cells
-from calibench.analyses.posthoc.asked import Asked
 from calibench.analyses.posthoc.cells import Block, CalibratorFit, ResultsFile
-from calibench.analyses.posthoc.sources import sources
+from calibench.analyses.posthoc.sources import Asked, sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, pictures, summarised
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.settings import calibrator_of
@@ -91,20 +90,17 @@ def _compute(results: ResultsFile, planned: Sequence[CalibratorFit], jobs: int) 
     if not missing:
         return
     imports = [cells.__name__, "scipy.optimize", "scipy.special"]
-    with one_thread(), results.open() as file:
+    with one_thread(), results.open() as add:
         done = spread(cells.row, missing, processes=jobs, imports=imports, start=cells.alone)
-        numbers = with_progress(_unbroken(done), len(missing), "calibrating")
-        for cell, row in zip(missing, numbers, strict=True):
-            file.add(cell, row)
-
-
-def _unbroken(done: Iterator[cells.Numbers]) -> Iterator[cells.Numbers]:
-    try:
-        yield from done
-    except BrokenProcessPool as error:
-        raise ExpectedFailure(
-            "a worker process was killed (out of memory?): the same command goes on where it ended."
-        ) from error
+        try:
+            numbers = with_progress(done, len(missing), "calibrating")
+            for cell, row in zip(missing, numbers, strict=True):
+                add(cell, row)
+        except BrokenProcessPool as error:
+            goes_on = "the same command goes on where it ended."
+            raise ExpectedFailure(
+                f"a worker process was killed (out of memory?): {goes_on}"
+            ) from error
 
 
 def _report(

@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from calibench.ground.arrays import Floats
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.verb import documented
 from calibench.plots.output import PictureFile, check_kept
-from calibench.plots.style import GREY, Width, color, line, marker, tidied
+from calibench.plots.style import GREY, Axes, Width, logarithmic_at, look, tidied
 from calibench.statistics.number import RAW
 from calibench.tables.titles import initials, metric_info, metric_named
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
     from calibench.plots.picture import Picture
 
@@ -89,7 +88,7 @@ def picture(found: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Pic
             raise UsageError(f"no results of `{name}`{near_matches(name, known)}.")
     chosen = calibrators or _best(found, metric)
     datasets = list(dict.fromkeys(found["dataset"]))
-    figure, grid = panels(len(datasets), columns=3)
+    figure, grid = panels(len(datasets), columns=3, alone=(5, 3.6))
     info = metric_info(metric)
     scale = 100 if info.percent else 1
     numbers = []
@@ -108,8 +107,6 @@ def picture(found: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Pic
             if name in curves
             for size, mean, std in zip(curves[name].sizes, curves[name].mean, curves[name].std, strict=True)
         ]  # fmt: skip
-    if len(grid) == 1:
-        figure.set_size_inches(5, 3.6)
     legend_below(figure, grid, columns=4)
     return Picture(figure, numbers)
 
@@ -148,9 +145,9 @@ class LearningCurve(NamedTuple):
     Means are over models and draws; deviations are of draws, the mean over models, NaN with one draw.
     """
 
-    sizes: npt.NDArray[np.float64]
-    mean: npt.NDArray[np.float64]
-    std: npt.NDArray[np.float64]
+    sizes: Floats
+    mean: Floats
+    std: Floats
 
 
 def draw_learning_curves(
@@ -166,12 +163,9 @@ def draw_learning_curves(
     for index, (name, of) in enumerate(found.items()):
         spread = np.where(of.mean <= high, np.nan_to_num(of.std), 0)
         axes.errorbar(
-            of.sizes, of.mean, spread, color=color(index), linestyle=line(index), marker=marker(index),
+            of.sizes, of.mean, spread, **look(index, marked=True),
             markersize=3, linewidth=1, elinewidth=0.6, label=name,
         )  # fmt: skip
-    sizes = sorted({float(size) for of in found.values() for size in of.sizes})
-    axes.set_xscale("log")
-    axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
-    axes.minorticks_off()
+    logarithmic_at(axes, sorted({float(size) for of in found.values() for size in of.sizes}))
     axes.set_ylim(low - 0.1 * (high - low), high)
     return tidied(axes, xlabel="validation examples", ylabel=y, title=title)

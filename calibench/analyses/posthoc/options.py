@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from calibench.analyses.posthoc.asked import Asked
-from calibench.analyses.posthoc.sources import check_sources
+from calibench.analyses.posthoc.sources import Asked, check_sources
 from calibench.calibrators import CALIBRATORS
 from calibench.config import read_yaml
 from calibench.evaluation.calibrator_names import listed_calibrators

@@ -6,18 +6,46 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
+from calibench.evaluation.calibrator_names import ONE_PER_CORE
 from calibench.ground.errors import ExpectedFailure
 from calibench.ground.regular_files import opened
+from calibench.ground.verb import Count, documented
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions, Run, run_folders
 from calibench.store import Entry, results_folder
 from calibench.store.places import is_url
+from calibench.tables.titles import TEST_METRICS
 
 _SUFFIXES = (".npz", ".pt", ".csv", ".parquet")
 _WHOLE = "whole"  # the name of the only split of a single file
+
+
+@documented(metrics=", ".join(TEST_METRICS))
+@dataclass(frozen=True)
+class Asked:
+    """What is computed of predictions.
+
+    Attributes:
+        reader: How files are read.
+        calibrators: Names of `calibench list calibrators`, default, all, or a .yaml with a list of names and of
+            {class_path, init_args}; raw and TemperatureScaling are always among them.
+        metrics: Of {metrics}, or all for these; names of `calibench list metrics`, import paths of torchmetrics
+            classes; the first ranks.
+        sizes: Fit on so many validation examples, drawn at random (default: on all).
+        repeats: Random halves of a file that is alone, and draws of each size.
+        jobs: Processes (default: one a core).
+    """
+
+    reader: Reader
+    calibrators: Annotated[tuple[str, ...], "NAME"] = ("all",)
+    metrics: Annotated[tuple[str, ...], "NAME"] = ("nll", "brier", "ece", "error")
+    sizes: tuple[Count, ...] = ()
+    repeats: Count = 5
+    jobs: Count = ONE_PER_CORE
 
 
 @dataclass(frozen=True)
@@ -158,14 +186,10 @@ def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:
     first = next(iter(sets.values()))
     if any(part.logits.shape[1] != first.logits.shape[1] for part in sets.values()):
         raise ValueError(f"{where}: val and test have different numbers of classes.")
-    digest = source.digest or _digest(path for _, path in source.files)
+    content = hashlib.sha256()
+    for _, path in () if source.digest else source.files:
+        with opened(path) as file:
+            content.update(file.read())
+    digest = source.digest or content.hexdigest()
     examples, classes = first.logits.shape
     return replace(source, digest=digest[:10], examples=examples, classes=classes)
-
-
-def _digest(paths: Iterator[Path]) -> str:
-    found = hashlib.sha256()
-    for path in paths:
-        with opened(path) as file:
-            found.update(file.read())
-    return found.hexdigest()

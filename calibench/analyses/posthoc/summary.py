@@ -1,12 +1,10 @@
 """Summary of the post-hoc benchmark: post-hoc improvement (PHI), win rates, ranks, learning curves; their pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +12,17 @@ import pandas as pd
 from calibench.ground.arrays import Floats
 from calibench.plots.kinds.aggregates import draw_critical_difference
 from calibench.plots.picture import Picture
-from calibench.plots.style import GREY, PALETTE, color, legend_below, line, panel, panels, tidied
+from calibench.plots.style import (
+    GREY,
+    PALETTE,
+    Axes,
+    legend_below,
+    logarithmic_at,
+    look,
+    panel,
+    panels,
+    tidied,
+)
 from calibench.statistics.data_sets import (
     FEWEST_SETS,
     RankComparison,
@@ -25,10 +33,6 @@ from calibench.statistics.data_sets import (
 from calibench.statistics.number import RAW
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.titles import metric_info
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 TS = "TemperatureScaling"
 SCORES = ("nll", "brier")  # proper scores, of which an improvement is one
@@ -335,14 +339,12 @@ def learning_curves(curves: pd.DataFrame, metric: str) -> Picture:
     helpful = curves[(curves > 0).any(axis=1)].sort_values(curves.columns[-1], ascending=False)
     for place, (name, values) in enumerate(helpful.iterrows()):
         axes.plot(
-            curves.columns, values, color=color(place), linestyle=line(place), linewidth=1,
-            marker="o", markersize=2.5, label=str(name),
+            curves.columns, values, **look(place), linewidth=1, marker="o", markersize=2.5, label=str(name),
         )  # fmt: skip
     top = float(np.nanmax(helpful.to_numpy())) if len(helpful) else 1.0
     axes.axhline(0, color=GREY, linewidth=0.7)
-    axes.set(xscale="log", ylim=(-0.5 * top, 1.1 * top))
-    axes.set_xticks(list(curves.columns), [f"{size:g}" for size in curves.columns])
-    axes.minorticks_off()
+    axes.set(ylim=(-0.5 * top, 1.1 * top))
+    logarithmic_at(axes, curves.columns)
     unit = f"PHI of {metric_info(metric).title} over raw"
     tidied(axes, xlabel="validation examples", ylabel=unit)
     legend_below(figure, [axes], columns=3)

@@ -18,32 +18,24 @@ KINDS: dict[str, Callable[[Request], Picture]] = {
     "risk-coverage": examples.risk_coverage,
     "confusion": examples.confusion_matrices,
     "curves": losses.curves,
-    "over-under": confidence.over_under,
     "tradeoff": losses.tradeoff,
+    "over-under": confidence.over_under,
     "shift": losses.shift,
     "iqm": aggregates.interquartile_means,
     "improvement": aggregates.improvement,
     "critical-difference": aggregates.critical_difference,
 }
 
+
+def _line(kind: Callable[[Request], Picture]) -> str:
+    """What a kind shows: the first line of its docstring."""
+    text = str(kind.__doc__).partition("\n")[0].removesuffix(".")
+    return text if text[1].isupper() else text[0].lower() + text[1:]
+
+
 # What each shows; after those of `calibench plot`, the pictures that are verbs of their own.
 LINES = {
-    "overview": "reliability before and after the best calibrator, and the NLL of every loss raw and calibrated",
-    "heat-map": "a metric of every loss raw and after every calibrator, as a coloured table",
-    "bars": "the same numbers as bars, with the deviations of seeds",
-    "reliability": "accuracy against confidence: smooth curve, bins, density, band of calibrated models",
-    "class-reliability": "reliability of each class against the rest",
-    "ece-bins": "ECE against its number of bins, and what a calibrated model gets",
-    "roc": "detection of an out-of-distribution set by entropy",
-    "risk-coverage": "error among the most confident examples",
-    "confusion": "confusion matrix of each loss",
-    "curves": "training curves",
-    "tradeoff": "error against a calibration metric",
-    "over-under": "over- and underconfidence, where the true posterior is known or as a variational estimate",
-    "shift": "a metric from the test split over the shifted sets",
-    "iqm": "interquartile mean of a metric over all runs",
-    "improvement": "probability that a run of a loss is better than one of the baseline",
-    "critical-difference": "mean ranks over all benchmarks and backbones",
+    **{name: _line(kind) for name, kind in KINDS.items()},
     "sweep": "metrics over a key that runs differ in; its options: calibench plot sweep --help",
     "loss-surface": "what losses do with cross-entropy; its options: calibench plot loss-surface --help",
     "all": "all of these that the results can feed, with a page; calibench plot all --help",

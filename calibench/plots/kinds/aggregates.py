@@ -1,10 +1,7 @@
 """Pictures of losses over all tables at once: interquartile means, improvement, critical differences of mean ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,15 +11,12 @@ from calibench.leaderboard.columns import Column
 from calibench.leaderboard.comparison import compare
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request, after, scale_of, with_bins
-from calibench.plots.style import GREY, PALETTE, inches, panel, tidied
+from calibench.plots.style import GREY, PALETTE, Axes, inches, panel, tidied
 from calibench.statistics import LEVEL
 from calibench.statistics.data_sets import cliques
 from calibench.statistics.number import RAW
 from calibench.statistics.pairs import FEWEST_RUNS, Interval, beats, interquartile_mean
 from calibench.statistics.pairs import Runs as PairedRuns
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Runs = Mapping[str, Sequence[Floats]]
 """The values of each loss's runs on each table, (S,) each."""
@@ -32,7 +26,7 @@ _BOOTSTRAP = "95 % stratified bootstrap over seeds"
 
 
 def interquartile_means(request: Request) -> Picture:
-    """The interquartile mean of a metric over all runs of a loss on all tables, best first."""
+    """Interquartile mean of a metric over all runs."""
     column = _column(request)
     runs = _runs(request, column)
     scale = scale_of(column)
@@ -50,7 +44,7 @@ def interquartile_means(request: Request) -> Picture:
 
 
 def improvement(request: Request) -> Picture:
-    """How likely a run of each loss is better than one of the baseline, over all tables."""
+    """Probability that a run of a loss is better than one of the baseline."""
     column = _column(request)
     runs = _runs(request, column)
     baseline = _baseline(request, runs)
@@ -212,7 +206,7 @@ def draw_critical_difference(
 
 
 def critical_difference(request: Request) -> Picture:
-    """Mean ranks over all benchmarks and backbones, with bars over those that do not differ significantly."""
+    """Mean ranks over all benchmarks and backbones."""
     compared = compare(request.tables, request.metric, allow_missing=request.allow_missing)
     figure, axes = panel(7, 1.6 + 0.3 * len(compared.methods))
     holes = len(compared.left_out)

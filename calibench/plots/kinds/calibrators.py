@@ -1,26 +1,19 @@
 """Pictures of a metric raw and after every calibrator: the heat map of losses and calibrators, and bars."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from calibench.ground.arrays import Floats
+from calibench.ground.arrays import Booleans, Floats
 from calibench.ground.output import FileRow
 from calibench.leaderboard.columns import Column
 from calibench.leaderboard.table import Row, Table
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request, place_of, scale_of, short, with_bins
-from calibench.plots.style import PALETTE, color, hatch, legend_below, panels, tidied
+from calibench.plots.style import PALETTE, Axes, color, hatch, legend_below, panels, tidied
 from calibench.statistics.number import RAW
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def draw_heat_map(
@@ -29,8 +22,7 @@ def draw_heat_map(
     rows: Sequence[str],
     columns: Sequence[str],
     *,
-    show: Callable[[float], str] = "{:.2f}".format,
-    marks: npt.NDArray[np.bool_] | None = None,
+    marks: Booleans | None = None,
     title: str = "",
 ) -> Axes:
     """Draw a number for each row and column on one scale of colours, with a frame around the smallest.
@@ -40,7 +32,9 @@ def draw_heat_map(
     axes.imshow(values, cmap="cividis_r", aspect="auto")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
     for row, column in np.argwhere(np.isfinite(values)):
-        text = show(values[row, column]) + ("°" if marks is not None and marks[row, column] else "")
+        text = f"{values[row, column]:.2f}" + (
+            "°" if marks is not None and marks[row, column] else ""
+        )
         shade = "white" if values[row, column] > middle else "black"
         axes.text(column, row, text, ha="center", va="center", fontsize=6.5, color=shade)
     if np.isfinite(values).any():
@@ -80,7 +74,7 @@ def draw_bars(
 
 
 def heat_map(request: Request) -> Picture:
-    """Means over seeds of a metric of every loss, raw and after every calibrator, as a coloured table."""
+    """A metric of every loss raw and after every calibrator, as a coloured table."""
     request.check_metric()
     figure, grid = panels(len(request.tables), columns=2)
     size, title = (0, 0), with_bins(request.metric, request.tables)
@@ -102,9 +96,9 @@ def heat_map(request: Request) -> Picture:
 
 
 def bars(request: Request) -> Picture:
-    """The same as bars, with the standard deviations of seeds."""
+    """The same numbers as bars, with the deviations of seeds."""
     request.check_metric()
-    figure, grid = panels(len(request.tables), columns=2)
+    figure, grid = panels(len(request.tables), columns=2, alone=(6.5, 3.4))
     scale, title = scale_of(request.metric), with_bins(request.metric, request.tables)
     for axes, table in zip(grid, request.tables, strict=True):
         columns = _after_each(request, table)
@@ -119,8 +113,6 @@ def bars(request: Request) -> Picture:
             for label, of in values.items()
         }
         draw_bars(axes, groups, y=title, title=table.title)
-    if len(grid) == 1:
-        figure.set_size_inches(6.5, 3.4)
     legend_below(figure, grid, columns=4)
     return Picture(figure, _numbers(request))
 

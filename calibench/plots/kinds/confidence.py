@@ -1,9 +1,7 @@
 """Over- and underconfidence of losses (Liang et al. 2024, Definition 2.1, Figures 2 and 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,12 +9,9 @@ from calibench.ground.arrays import Floats
 from calibench.leaderboard.records import Record
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request, after
-from calibench.plots.style import GREY, color, legend_below, line, logarithmic, panels, tidied
+from calibench.plots.style import GREY, Axes, color, legend_below, logarithmic, look, panels, tidied
 from calibench.statistics import mean_std
 from calibench.statistics.number import RAW, TEST
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BINS = 41
 ESTIMATES = {
@@ -59,7 +54,7 @@ def sides_of(record: Record, calibrator: str) -> Sides:
 
 
 def over_under(request: Request) -> Picture:
-    """Over- and underconfidence of each loss, with the distribution over examples where the posterior is known."""
+    """Over- and underconfidence, where the true posterior is known or as a variational estimate."""
     found = {
         row.label: {seed: sides_of(r, request.calibrator) for seed, r in row.records.items()}
         for row in request.rows
@@ -114,7 +109,7 @@ def _draw_gaps(axes: Axes, gaps: Mapping[str, Floats]) -> None:
     edges = np.linspace(-top, top, BINS + 1)
     for index, (label, gap) in enumerate(gaps.items()):
         percent = 100 * np.histogram(gap, edges)[0] / len(gap)
-        axes.stairs(percent, 100 * edges, color=color(index), linestyle=line(index), label=label)
+        axes.stairs(percent, 100 * edges, **look(index), label=label)
     axes.axvline(0, color=GREY, linewidth=0.8)
     tidied(axes, yscale="log", xlabel="max p - max eta in points", ylabel="examples %")
     logarithmic(axes.yaxis)

@@ -1,10 +1,8 @@
 """Pictures of test examples, whose seeds are pooled: reliability, ROC, risk and coverage, confusion."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +12,8 @@ from calibench.plots.curves import Curve, draw_risk_coverage, draw_roc, risk_cov
 from calibench.plots.curves import roc as roc_curve
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request, after, row_title
-from calibench.plots.style import label_outer, legend_below, panel, panels, tidied
+from calibench.plots.style import Axes, label_outer, legend_below, panel, panels, tidied
 from calibench.statistics.number import RAW, TEST
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 NAMED = 30  # with more classes, their names are not written
 
@@ -45,10 +39,8 @@ def draw_confusion(axes: Axes, matrix: Floats, names: Sequence[str], *, title: s
         axes.set_yticks(range(k), names)
     if k <= NAMED // 2:
         for row, column in np.argwhere(matrix >= 0.005):
-            text, shade = (
-                f"{100 * matrix[row, column]:.0f}",
-                "black" if matrix[row, column] > 0.6 else "white",
-            )
+            text = f"{100 * matrix[row, column]:.0f}"
+            shade = "black" if matrix[row, column] > 0.6 else "white"
             axes.text(column, row, text, ha="center", va="center", fontsize=5, color=shade)
     return tidied(axes, xlabel="predicted, % of the true class", ylabel="true", title=title)
 
@@ -72,7 +64,7 @@ POINTS = 500  # of a curve
 
 
 def reliability(request: Request) -> Picture:
-    """A reliability diagram of each loss, raw and after the calibrator side by side."""
+    """Accuracy against confidence: smooth curve, bins, density, band of calibrated models."""
     from calibench.plots.reliability import draw_reliability
 
     drawn = list(product(request.rows, dict.fromkeys([RAW, request.calibrator])))
@@ -90,7 +82,7 @@ def reliability(request: Request) -> Picture:
 
 
 def class_reliability(request: Request) -> Picture:
-    """How often a class is the true one against its probability, a panel for each class, a line for each loss."""
+    """Reliability of each class against the rest."""
     from calibench.plots import reliability as classes
     from calibench.plots.example_scores import class_names, load_predictions, probabilities
 
@@ -122,14 +114,12 @@ def class_reliability(request: Request) -> Picture:
 
 
 def error_by_bins(request: Request) -> Picture:
-    """ECE against its number of bins, with what calibrated models get; raw and after the calibrator on one scale."""
+    """ECE against its number of bins, and what a calibrated model gets."""
     from calibench.plots.reliability import binned_errors, draw_binned_errors
 
     shown = list(dict.fromkeys([RAW, request.calibrator]))
-    figure, grid = panels(len(shown), shared=True, height=3)
-    if len(grid) == 1:
-        figure.set_size_inches(5, 3.8)
-    numbers: list[FileRow] = []
+    figure, grid = panels(len(shown), shared=True, height=3, alone=(5, 3.8))
+    numbers: list[dict[str, Any]] = []
     for axes, calibrator in zip(grid, shown, strict=True):
         found = {}
         for row in request.rows:
@@ -150,7 +140,7 @@ def error_by_bins(request: Request) -> Picture:
 
 
 def roc(request: Request) -> Picture:
-    """ROC of an out-of-distribution set by the entropy, a curve for each loss."""
+    """Detection of an out-of-distribution set by entropy."""
     record = next(iter(request.rows[0].records.values()))
     sets = (key.split for key in record.values if key.metric == "ood_auroc")
     name = request.ood_set or next(sets, None)
@@ -168,7 +158,7 @@ def roc(request: Request) -> Picture:
 
 
 def risk_coverage(request: Request) -> Picture:
-    """Error among the most confident examples, a curve for each loss."""
+    """Error among the most confident examples."""
     curves = {}
     for row in request.rows:
         of = request.scores(row)
@@ -189,7 +179,7 @@ def _points(
 
 
 def confusion_matrices(request: Request) -> Picture:
-    """The confusion matrix of each loss."""
+    """Confusion matrix of each loss."""
     figure, grid = panels(len(request.rows), columns=3)
     numbers: list[FileRow] = []
     for axes, row in zip(grid, request.rows, strict=True):

@@ -1,12 +1,9 @@
 """Pictures of losses with a value for each seed: training curves, error against calibration, shift."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING
 
 from calibench.ground.errors import near_matches
 from calibench.ground.output import FileRow
@@ -16,10 +13,11 @@ from calibench.plots.curves import draw_curves, training_curves
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request, place_of, scale_of, with_bins
 from calibench.plots.style import (
+    Axes,
     color,
     label_points,
     legend_below,
-    line,
+    look,
     marker,
     panel,
     panels,
@@ -27,12 +25,9 @@ from calibench.plots.style import (
 )
 from calibench.statistics.number import TEST, VAL
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 def curves(request: Request) -> Picture:
-    """Training curves: what runs logged over the epochs, a panel for each metric."""
+    """Training curves."""
     how = request.over_epochs
     runs = {
         row.label: {
@@ -81,12 +76,10 @@ def logged_column(name: str) -> Column:
 
 
 def tradeoff(request: Request) -> Picture:
-    """Error against a calibration metric: a point for each seed, and the mean of each loss."""
+    """Error against a calibration metric."""
     request.check_metric()
     error, metric = Column("error"), request.metric
-    figure, grid = panels(len(request.tables), columns=3, height=3)
-    if len(grid) == 1:
-        figure.set_size_inches(5, 3.8)
+    figure, grid = panels(len(request.tables), columns=3, height=3, alone=(5, 3.8))
     labels = dict.fromkeys(row.label for table in request.tables for row in table.rows)
     numbers: list[FileRow] = []
     for axes, table in zip(grid, request.tables, strict=True):
@@ -108,7 +101,7 @@ def tradeoff(request: Request) -> Picture:
 
 
 def shift(request: Request) -> Picture:
-    """A metric of each loss from the test split over the shifted sets."""
+    """A metric from the test split over the shifted sets."""
     table, column = request.table, request.metric
     keys = [k for row in table.rows for record in row.records.values() for k in record.values]
     sets = dict.fromkeys(k.split for k in keys if k.metric == column.metric)
@@ -180,8 +173,7 @@ def draw_shift(
             [place + beside for place in places],
             [fmean(seeds) for seeds in values.values()],
             [stdev(seeds) if len(seeds) > 1 else 0.0 for seeds in values.values()],
-            color=color(index), linestyle=line(index), linewidth=1, elinewidth=0.8,
-            marker=marker(index), markersize=3, label=label,
+            **look(index, marked=True), linewidth=1, elinewidth=0.8, markersize=3, label=label,
         )  # fmt: skip
     axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
     return tidied(axes, ylabel=y, title=title)

@@ -1,10 +1,8 @@
 """The suite's answer as one picture: reliability before and after, and the NLL of every loss raw and calibrated."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from calibench.ground.output import FileRow
 from calibench.leaderboard.answer import REFERENCE, UNKNOWN, LossAndCalibrator
@@ -13,23 +11,24 @@ from calibench.leaderboard.table import Row
 from calibench.plots.kinds.calibrators import draw_bars
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request, after
-from calibench.plots.style import legend_below, panels
+from calibench.plots.style import Axes, legend_below, panels
 from calibench.statistics import mean_std
 from calibench.statistics.number import RAW, TEST, Key
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 BEST = "the calibrator that is best on validation"
 
 
 def overview(request: Request) -> Picture:
-    """Reliability of the loss that is best on validation before and after, over the NLL of each, best on it first."""
+    """Reliability before and after the best calibrator, and the NLL of every loss raw and calibrated."""
     answer = answer_of(request.table)
     if answer.best is None:
         raise ValueError(f"{request.table.title}: {UNKNOWN}.")
-    figure, pair, below = _layout()
+    figure, grid = panels(4, columns=2)  # two beside each other, and one as wide as both below
+    place = grid[2].get_subplotspec()
+    assert place is not None
+    for unused in grid[2:]:
+        unused.remove()
+    pair, below = grid[:2], figure.add_subplot(place.get_gridspec()[1, :])
     rows = {row.label: row for row in request.rows}
     numbers = [*_draw_pair(request, rows[answer.best.loss], answer.best, pair)]
     bars = [of for one in answer.of_losses for of in _bars(rows[one.loss], one)]
@@ -39,16 +38,6 @@ def overview(request: Request) -> Picture:
     draw_bars(below, groups, y="NLL on test, mean over seeds", title=request.table.title)
     legend_below(figure, [below, pair[0]])
     return Picture(figure, [*numbers, *(of._asdict() for of in bars)])
-
-
-def _layout() -> tuple[Figure, list[Axes], Axes]:
-    """Two panels beside each other, and one as wide as both below."""
-    figure, grid = panels(4, columns=2)
-    place = grid[2].get_subplotspec()
-    assert place is not None
-    for unused in grid[2:]:
-        unused.remove()
-    return figure, grid[:2], figure.add_subplot(place.get_gridspec()[1, :])
 
 
 def _draw_pair(

@@ -1,17 +1,125 @@
 """`calibench methods`: from a folder of runs to a methods paragraph, as plain text or LaTeX with BibTeX entries."""
 
+import re
 import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from calibench.ground.output import say
 from calibench.ground.verb import Option
 from calibench.leaderboard.reading import read_results
-from calibench.report.methods.citations import entries
-from calibench.report.methods.facts import facts_of
-from calibench.report.methods.paragraph import FORMATS, paragraph
+from calibench.report.methods.facts import Facts, facts_of
 from calibench.runs import write_output
 from calibench.store.finding import ResultsFolder
+from calibench.tables.text import escaped
+from calibench.training.keys import FAMILIES
+
+# `(Lin et al. 2017; Mukhoti et al. 2020, eq. 4)`: names, then a year
+_SOURCE = re.compile(r"(?P<name>[^\W\d_][\w'-]*)(?:[^();]*?) (?P<year>(?:19|20)\d\d)\b")
+
+
+def keys_of(sentence: str) -> list[str]:
+    """Keys of the sources in the brackets of a sentence: the first author's name and the year, `mukhoti2020`."""
+    brackets = " ; ".join(re.findall(r"\(([^()]*\d{4}[^()]*)\)", sentence))
+    found = [_SOURCE.search(part) for part in re.split(r";|:", brackets)]
+    return [f"{_plain(one['name'])}{one['year']}" for one in found if one]
+
+
+def _plain(name: str) -> str:
+    letters = unicodedata.normalize("NFKD", name.lower().replace("ł", "l"))
+    return "".join(letter for letter in letters if "a" <= letter <= "z")
+
+
+def cited(kind: str, name: str) -> list[str]:
+    """Keys of the sources of a class of a family that `references.bib` has; none for a class of somebody else."""
+    line = FAMILIES[kind].entries().get(name, "")
+    return [key for key in keys_of(line) if key in _entries()]
+
+
+@cache
+def _entries() -> dict[str, str]:
+    text = files("calibench.report.methods").joinpath("references.bib").read_text(encoding="utf-8")
+    found = re.findall(r"^(@\w+\{(\w+),.*?^\})", text, re.DOTALL | re.MULTILINE)
+    return {key: block for block, key in found}
+
+
+def entries(text: str) -> str:
+    """The BibTeX entries of the keys that a text cites in brackets, or by LaTeX's `citep`."""
+    brackets = re.findall(r"\[([a-z0-9, ]+)\]|\\citep\{([a-z0-9,]+)\}", text)
+    keys = sorted({key.strip() for pair in brackets for key in "".join(pair).split(",")})
+    return "\n\n".join(_entries()[key] for key in keys if key in _entries()) + "\n"
+
+
+FORMATS = ("text", "latex")
+CHECKPOINTS = {
+    "last": "the last epoch",
+    "best_error": "the epoch of the lowest validation error",
+    "best_nll": "the epoch of the lowest validation NLL",
+    "best_refinement": "the epoch of the lowest validation NLL after temperature scaling",
+}
+
+
+def paragraph(facts: Sequence[Facts], format: str = "text") -> str:
+    """The methods paragraph of some benchmarks, in one of `FORMATS`."""
+    from jinja2 import Environment, StrictUndefined
+
+    written = _Latex() if format == "latex" else _Text()
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=written.plain
+    )
+    environment.filters |= {
+        "listed": listed,
+        "with_arguments": with_arguments,
+        "number": lambda value: f"{value:,}",
+        "cite": lambda keys: written.cite(keys),
+        "of_kind": lambda name, kind: cited(kind, name),
+    }
+    text = files("calibench.report.methods").joinpath("methods.jinja").read_text(encoding="utf-8")
+    sentences = environment.from_string(text).render(all=facts, checkpoints=CHECKPOINTS)
+    blocks = [" ".join(block.split()) for block in sentences.split("\n\n")]
+    return "\n\n".join(block.replace(" .", ".").replace(" ,", ",") for block in blocks if block) + "\n"  # fmt: skip
+
+
+class _Written(str):
+    """Text that is already in its format."""
+
+
+class _Text:
+    def plain(self, value: Any) -> Any:
+        return value
+
+    def cite(self, keys: Iterable[str]) -> str:
+        unique = list(dict.fromkeys(keys))
+        return f" [{', '.join(unique)}]" if unique else ""
+
+
+class _Latex(_Text):
+    def plain(self, value: Any) -> Any:
+        return value if isinstance(value, _Written) else escaped(str(value))
+
+    def cite(self, keys: Iterable[str]) -> str:
+        unique = list(dict.fromkeys(keys))
+        return _Written(f"~\\citep{{{','.join(unique)}}}" if unique else "")
+
+
+def listed(items: Iterable[Any]) -> str:
+    """Items as `1, 2 and 3`; consecutive integers from three on as `1 to 3`."""
+    found = list(items)
+    numbers = all(isinstance(item, int) for item in found)
+    if numbers and len(found) > 2 and found == list(range(found[0], found[0] + len(found))):
+        return f"{found[0]} to {found[-1]}"
+    words = [str(item) for item in found]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def with_arguments(arguments: Mapping[str, Any]) -> str:
+    """Arguments as ` (gamma 3, norm l1)`; nothing for none."""
+    said = [f"{name.removeprefix('init_args.')} {value}" for name, value in arguments.items()]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def methods(

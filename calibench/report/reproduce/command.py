@@ -1,21 +1,88 @@
-"""`calibench reproduce`: a paper's table in its layout, with our numbers below the paper's."""
+"""`calibench reproduce`: a paper's table in its layout, with our numbers below the paper's; its figures from our runs.
 
+The suite of a figure says by `draw` what draws it, in the words of a command line without `calibench`: `{results}`
+stands for the folder of results and the keys of the suite's runs, `{runs}` for the folders of its runs. A figure that
+needs no run has neither.
+"""
+
+import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
+from calibench.config import available
 from calibench.ground.console import Terminal
-from calibench.ground.errors import UsageError
+from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.output import say
 from calibench.ground.verb import Option
-from calibench.report.reproduce.figures import drawing_command, suite_of_figure
-from calibench.report.reproduce.numbers import Reproduction, reproduction
+from calibench.report.reproduce.numbers import reproduction
 from calibench.report.reproduce.printing import CSV_COLUMNS, csv_rows, grids, notes
+from calibench.runs import Run
+from calibench.store import results_folder
 from calibench.store.finding import ResultsFolder
+from calibench.sweep.plan import runs_of
+from calibench.sweep.suites import Suite, load_suite
 from calibench.tables.published import PAPERS
 from calibench.tables.terminal import show
 from calibench.tables.text import csv_text
+
+
+def figures(paper: str) -> dict[str, str]:
+    """The suites of a paper's figures, by the figure's number or name."""
+    prefix = f"suites/{paper}_"
+    names = [name for name in available() if name.startswith(prefix)]
+    drawn = [name for name in names if load_suite(name).draw]
+    return {name.removeprefix(prefix).removeprefix("figure"): name for name in drawn}
+
+
+def suite_of_figure(paper: str, figure: str) -> tuple[str, Suite]:
+    """The suite of a figure, and its name.
+
+    Raises:
+        ValueError: If the paper has no such figure here.
+    """
+    known = figures(paper)
+    if figure not in known:
+        has = f"figures here: {', '.join(known)}" if known else "no figure of it is here"
+        near = near_matches(figure, known)
+        raise ValueError(f"{paper} has no figure {figure} here{near} ({has}).")
+    return known[figure], load_suite(known[figure])
+
+
+def drawing_command(paper: str, figure: str, results: Path | str) -> list[str]:
+    """The words of the command that draws a figure from our runs, without `calibench` and the output's name.
+
+    Args:
+        paper: Name of the paper.
+        figure: Number or name of the figure.
+        results: Folder of runs.
+
+    Raises:
+        ValueError: If the paper has no such figure here, or there is no run for it; the message says what to run.
+    """
+    name, suite = suite_of_figure(paper, figure)
+    words = shlex.split(suite.draw)
+    if not {"{results}", "{runs}"} & set(words):
+        return words
+    runs = _finished(suite, results)
+    if not runs:
+        raise ValueError(
+            f"{results} holds no run of {name}: `calibench sweep {name} --dry-run` lists its runs, without --dry-run "
+            "it trains them."
+        )
+    keys = list(dict.fromkeys(run.folder.parent.name for run in runs))
+    folders = [str(run.folder) for run in runs]
+    stands_for = {"{results}": [str(results), "--key", *keys], "{runs}": folders}
+    return [word for given in words for word in stands_for.get(given, [given])]
+
+
+def _finished(suite: Suite, results: Path | str) -> list[Run]:
+    try:
+        folder = results_folder(results)
+    except FileNotFoundError:
+        return []
+    return [run for run in runs_of(suite.jobs(), folder).values() if run.done]
 
 
 @dataclass(frozen=True)
@@ -63,22 +130,17 @@ def reproduce(
     paper, figure = exhibit.paper, exhibit.figure
     if figure is None:
         made = reproduction(paper, str(exhibit.table), results)
-        (_as_csv if format == "csv" else _as_table)(made)
+        if format == "csv":
+            sys.stdout.write(csv_text(CSV_COLUMNS, csv_rows(made.lines)))
+            return 0
+        terminal = Terminal()
+        for grid in grids(made.lines):
+            show(grid, terminal)
+        for note in notes(made):
+            terminal.print(note, soft_wrap=not terminal.is_terminal)
         return 0
     words = drawing_command(paper, figure, results)
     _, suite = suite_of_figure(paper, figure)
     picture = output or Path(f"{paper}_figure{figure}.png")
     say(*suite.remarks, f"{PAPERS[paper].title}, Figure {figure}, ours: {picture}")
     return [*words, "-o", str(picture)]
-
-
-def _as_table(made: Reproduction) -> None:
-    terminal = Terminal()
-    for grid in grids(made.lines):
-        show(grid, terminal)
-    for note in notes(made):
-        terminal.print(note, soft_wrap=not terminal.is_terminal)
-
-
-def _as_csv(made: Reproduction) -> None:
-    sys.stdout.write(csv_text(CSV_COLUMNS, csv_rows(made.lines)))

@@ -11,8 +11,7 @@ from typing import Any
 from calibench.config import available, short_name
 from calibench.leaderboard.columns import COSTS
 from calibench.leaderboard.records import counted
-from calibench.report.reproduce.lines import Line, Ours
-from calibench.report.reproduce.machines import in_multiples, machine, timed_on
+from calibench.report.reproduce.lines import Line, Ours, in_multiples, machine, timed_on
 from calibench.runs import (
     Run,
     evaluated_calibrators,
@@ -186,14 +185,6 @@ def _measured(number: Published, of: str, runs: _Runs, split: str, differs: Sequ
     return ours
 
 
-def _of_label(metric: str) -> tuple[str, str | None]:
-    """Metric and label in metrics.json of a published metric such as `auroc:Pleural Thickening`."""
-    name, _, label = metric.partition(":")
-    if label == "Average":
-        return f"macro_{name}", None
-    return name, label.replace(" ", "_") or None
-
-
 def as_coded(metric: str) -> str:
     """Our name of a metric as the papers' code computes it, which all three have from Mukhoti et al. (2020)."""
     return f"{metric}_reference" if f"{metric}_reference" in METRICS else metric
@@ -217,8 +208,10 @@ def _value(
     if metric in COSTS:
         cost = content["environment"].get(metric)
         return cost if isinstance(cost, int | float) else None
-    measured, label = _of_label(metric)
-    asked = Key(measured, split, calibrator, label=label)
+    measured, _, label = metric.partition(":")  # `auroc:Pleural Thickening`
+    if label == "Average":
+        measured, label = f"macro_{measured}", ""
+    asked = Key(measured, split, calibrator, label=label.replace(" ", "_") or None)
     for one in map(Number.of, content["rows"]):
         bins, score = one.key.n_bins or number.bins, one.key.score or SCORE
         if one.key._replace(n_bins=None, score=None) == asked and (bins, score) == (

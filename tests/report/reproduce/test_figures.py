@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import VERBS, main
-from calibench.report.reproduce.figures import drawing_command, figures
+from calibench.report.reproduce.command import drawing_command, figures
 from calibench.runs import Cell, write_json
 from calibench.sweep.suites import load_suite
 from calibench.tables.published import PAPERS

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from calibench.cli import main
-from calibench.report.reproduce import Line, Ours, reproduction, suite_of
-from calibench.report.reproduce.machines import machine, timed_on
+from calibench.report.reproduce.lines import Line, Ours, machine, timed_on
+from calibench.report.reproduce.numbers import reproduction, suite_of
 from calibench.report.reproduce.printing import csv_rows, entry, grids
 from calibench.sweep.suites import Setting, load_suite
 from calibench.tables.published import Published

@@ -1,0 +1,135 @@
+"""Arguments of analyses: runs of which there are checkpoints, losses, files of numbers; without torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from calibench.config import Config, available, load, read_yaml
+from calibench.ground.arguments import integer_from
+from calibench.ground.errors import UsageError
+from calibench.ground.verb import Option, ends_in
+from calibench.losses import LOSSES
+from calibench.plots.output import FORMATS
+from calibench.plots.style import Figure
+from calibench.runs import Run, run_folders
+
+if TYPE_CHECKING:
+    from calibench.ground.output import FileRow
+
+RunFolders = Annotated[
+    tuple[Path, ...], Option("RUN", help="Folders of finished runs, or of many.")
+]
+Trust = Annotated[bool, Option(help="Build classes of your own that a run's config.yaml names.")]
+
+
+def finished_runs(folders: Sequence[Path]) -> list[Run]:
+    """The finished runs below folders.
+
+    Raises:
+        UsageError: If there is no such folder, or it holds no finished run.
+    """
+    found: list[Run] = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"there is no folder {folder}.")
+        finished = [run for path in run_folders(folder) if (run := Run(Path(path))).done]
+        if not finished:
+            raise UsageError(f"{folder} holds no finished run.")
+        found += finished
+    return found
+
+
+def whole_numbers(lowest: int, example: str) -> Callable[[str, str], list[int]]:
+    """The check of an argument that takes different numbers from the lowest on, as in the example `3,7`."""
+
+    def numbers(name: str, text: str) -> list[int]:
+        try:
+            parts = [integer_from(name, int(part), lowest) for part in text.split(",")]
+        except ValueError:
+            expected = f"numbers from {lowest}, as in {example}"
+            raise UsageError(f"`{name}` takes {expected}; got {text}.") from None
+        return list(dict.fromkeys(parts))
+
+    return numbers
+
+
+def labels_of(runs: Sequence[Run]) -> list[str]:
+    """The loss of each run, with the key and the seed where several runs have it."""
+    parts = [run.folder.resolve().parts[-3:] for run in runs]
+    number = Counter(loss for loss, *_ in parts)
+    return [part[0] if number[part[0]] == 1 else " ".join(part) for part in parts]
+
+
+LOSS = Option(
+    "LOSS",
+    help="A class, an import path, a file of benchmarks/losses by its name, or `all` of these files; with arguments "
+    "of its own as CLASS:NAME=VALUE,NAME=VALUE.",
+)
+LossNames = Annotated[tuple[str, ...], LOSS]
+LossArguments = Annotated[
+    tuple[str, ...], Option("NAME=VALUE", repeated=True, help="An argument of every loss.")
+]
+
+
+def blocks_of(losses: Sequence[str], arguments: Sequence[str]) -> dict[str, Config]:
+    """The losses as they stand in a configuration, by what the user calls them.
+
+    Args:
+        losses: Their names, or `all`.
+        arguments: `NAME=VALUE` of all of them.
+
+    Raises:
+        UsageError: If there is no such loss, or an argument is not NAME=VALUE.
+    """
+    shared = _pairs(arguments, "--argument")
+    return {text: _block(text, shared) for text in _names(losses)}
+
+
+def _names(given: Sequence[str]) -> list[str]:
+    if list(given) != ["all"]:
+        return list(given)
+    return [name.removeprefix("losses/") for name in available() if name.startswith("losses/")]
+
+
+def _block(text: str, shared: Mapping[str, object]) -> Config:
+    """A loss of a class, an import path, or a file of `benchmarks/losses`."""
+    name, _, own = text.partition(":")
+    if name[:1].isupper() or "." in name.removesuffix(".yaml"):
+        LOSSES.check(name)
+        block: Config = {"class_path": name}
+    else:
+        block = load(name, folders=("losses",))["model"]["loss"]
+    arguments = {**shared, **_pairs(own.split(",") if own else [], text)}
+    given = {**(block.get("init_args") or {}), **arguments}
+    return {**block, "init_args": given} if given else block
+
+
+def _pairs(texts: Sequence[str], where: str) -> dict[str, object]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"`{where} {text}`: NAME=VALUE is expected.")
+        pairs[name] = read_yaml(value)
+    return pairs
+
+
+NumbersFile = Annotated[Path | None, Option("FILE", ("-o",)), ends_in(".csv", *FORMATS)]
+"""The argument of a verb that writes numbers: as .csv, or a picture with the .csv beside it."""
+
+
+def write(file: Path | None, numbers: Sequence[FileRow], draw: Callable[[], Figure]) -> None:
+    """Write numbers, and a picture of them if the file's name is of one."""
+    from calibench.plots.picture import Picture
+    from calibench.runs import write_output
+    from calibench.tables.text import rows_csv
+
+    if file is None:
+        return
+    if file.suffix != ".csv":
+        Picture(draw(), numbers).write(file)
+        return
+    write_output(file, rows_csv(numbers).encode())
