@@ -17,7 +17,6 @@ from calibench.calibrators import (
     MatrixScaling,
     PlattScaling,
     TemperatureScaling,
-    affine,
     likelihood,
     optimum,
     sigmoid,
@@ -168,7 +167,7 @@ def test_factors_of_each_class_lead_to_the_same_optimum_in_fewer_steps(
 
         return counted_product
 
-    monkeypatch.setattr(affine, "full_hessian", counted)
+    monkeypatch.setattr(likelihood, "full_hessian", counted)
     for largest in (likelihood.LARGEST, 0):
         monkeypatch.setattr(likelihood, "LARGEST", largest)
         found.append(nll(DirichletCalibration(shrinkage=False).fit(logits, target), logits, target))
