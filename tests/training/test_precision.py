@@ -58,7 +58,8 @@ def arguments(root: Path, *switches: str) -> list[str]:
     """Three epochs of seven batches, the last one smaller, of a CNN with batch normalisation."""
     return [
         "--config", "digits_lt", "--trainer.max_epochs", "3", "--model.optimizer.lr", "0.02",
-        "--trainer.enable_progress_bar", "false", "--trainer.default_root_dir", str(root), *switches,
+        "--trainer.enable_progress_bar", "false", "--trainer.default_root_dir", str(root),
+        "--data.ood", "[]", "--evaluation.calibrators", "[]", *switches,
     ]  # fmt: skip
 
 

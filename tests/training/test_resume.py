@@ -21,6 +21,7 @@ from tests.runs.test_damage import damages
 # AdaFocal's state and the dropout tell a run that goes on from one that was never cut short, if it is not exact.
 SMALL = [
     "--config", "digits_lt", "--trainer.max_epochs", "3", "--model.loss", "AdaFocalLoss", "--model.backbone.dropout", "0.3",
+    "--data.ood", "[]", "--evaluation.calibrators", "[]",
     "--trainer.default_root_dir",
 ]  # fmt: skip
 QUIET = ["--trainer.enable_progress_bar", "false"]
