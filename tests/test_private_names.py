@@ -116,7 +116,9 @@ def names_of(cls: type) -> set[str]:
     """Names in a class: what it defines, and the attributes that its methods speak of."""
     names = set(vars(cls))
     for member in vars(cls).values():
-        code = getattr(getattr(member, "__func__", member), "__code__", None)
+        member = getattr(member, "__func__", member)
+        # An optimiser's first instance puts torch's wrapper around its class's `step`.
+        code = getattr(inspect.unwrap(member) if callable(member) else member, "__code__", None)
         names |= set(code.co_names) if isinstance(code, CodeType) else set()
     return names
 
