@@ -100,6 +100,10 @@ MORE = {
         ),
     },
     "of results": {
+        "ensemble": Verb(
+            "make deep ensembles of runs that differ in their seed alone, as rows of the leaderboard",
+            "evaluation.ensemble_command:ensemble",
+        ),
         "reproduce": Verb(
             "print a paper's table with our numbers below the paper's, or draw a figure of it from our runs",
             "report.reproduce.command:reproduce",

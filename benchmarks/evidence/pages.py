@@ -18,6 +18,7 @@ import label_shift
 import numpy as np
 import pandas as pd
 import rates
+import speedrun
 import tuned
 import validated
 import yaml
@@ -236,6 +237,18 @@ def shifted(benchmark: str) -> Iterator[list[str]]:
     yield from label_shift.table(shifts()[benchmark])
 
 
+@cache
+def small_runs() -> pd.DataFrame:
+    """The search for the rate of each loss in the speedrun, at its small width."""
+    return pd.read_csv(RESULTS / "speedrun_rates.csv")
+
+
+@cache
+def full_runs() -> pd.DataFrame:
+    """The speedrun's runs of full width, each loss at its own rate."""
+    return speedrun.at_chosen_rates(pd.read_csv(RESULTS / "speedrun.csv"))
+
+
 def claims_table() -> Iterator[list[str]]:
     """The papers' claims, one by one."""
     yield ["paper", "claim", "found", "data sets", "verdict"]
@@ -321,7 +334,10 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "learning curves": learning_curves,
     "few labels": few_labels,
     "validated": lambda: validated.table(pd.read_csv(RESULTS / "validated.csv")),
-    "rates": lambda: rates.table(pd.read_csv(RESULTS / "speedrun_rates.csv")),
+    "rates": lambda: rates.table(small_runs()),
+    "speedrun": lambda: speedrun.losses(full_runs()),
+    "speedrun shifts": lambda: speedrun.shifts(full_runs()),
+    "speedrun orders": lambda: speedrun.orders(full_runs(), small_runs()),
     "tuned": lambda: tuned.table(pd.read_csv(RESULTS / "tuned.csv")),
     "label shift digits_lt": lambda: shifted("digits_lt"),
     "label shift cifar10_lt": lambda: shifted("cifar10_lt"),

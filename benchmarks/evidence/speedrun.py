@@ -1,4 +1,4 @@
-"""Losses in the speedrun: their scores on the test set and on corrupted test images, raw and after calibrators.
+"""Losses in the speedrun at full width: scores on the test set and on corrupted test images, raw and after calibrators.
 
     python benchmarks/evidence/speedrun.py RESULTS > benchmarks/results/speedrun.csv
 
@@ -18,18 +18,18 @@ from pathlib import Path
 import pandas as pd
 import rates
 from scipy.stats import kendalltau
+from scipy.stats import t as student
 
 from calibench.analyses.arguments import finished_runs
 from calibench.runs import Run, read_json
 
-TS, CVC = "TemperatureScaling", "CrossValidatedCalibration"
-OF_TEST = ("error", "nll", "ece")
+BASE, TS, CVC = "CrossEntropyLoss", "TemperatureScaling", "CrossValidatedCalibration"
 SEVERITIES = (1, 3, 5)
 COLUMNS = ["benchmark", "loss", "lr", "seed", "split", "calibrator", "metric", "value"]
 
 
 def rows(run: Run) -> Iterator[list[str]]:
-    """The rows of a run: error, NLL and ECE (15 bins) of the test set, error and NLL of each corrupted one."""
+    """Rows of a run: validation NLL, error, NLL and ECE (15 bins) of the test set, error and NLL of corrupted ones."""
     content = read_json(run.folder / "metrics.json")
     place = [
         content["benchmark"],
@@ -38,27 +38,41 @@ def rows(run: Run) -> Iterator[list[str]]:
         str(content["seed"]),
     ]
     shifted = {name for name, kind in content["sets"].items() if kind == "shift"}
+    scores = {"val": ["nll"], "test": ["error", "nll", "ece"]}
+    scores |= {name: ["error", "nll"] for name in shifted}
     for row in content["rows"]:
-        of_test = row["split"] == "test" and row["metric"] in OF_TEST
-        of_shift = row["split"] in shifted and row["metric"] in OF_TEST[:2]
         usual = row.get("n_bins") in (None, 15) and row["calibrator"] in ("raw", TS, CVC)
-        if usual and (of_test or of_shift):
-            split, calibrator, metric = row["split"], row["calibrator"], row["metric"]
-            yield [*place, split, calibrator, metric, f"{row['value']:.6g}"]
+        if usual and row["metric"] in scores.get(row["split"], ()):
+            name = [row["split"], row["calibrator"], row["metric"]]
+            yield [*place, *name, f"{row['value']:.6g}"]
 
 
-def mean(found: pd.DataFrame, metric: str, calibrator: str, split: str = "test") -> pd.Series:
-    """The mean over runs of a score, by loss; of `severity 3` also over the corruptions of this severity."""
-    kept = found[(found["metric"] == metric) & (found["calibrator"] == calibrator)]
+def by_run(scores: pd.DataFrame, metric: str, calibrator: str, split: str = "test") -> pd.DataFrame:
+    """A score of each run, (losses, seeds): of `severity 3` its mean over the corruptions of this severity."""
+    of = scores[(scores["metric"] == metric) & (scores["calibrator"] == calibrator)]
     if split.startswith("severity "):
-        of_set = kept["split"].str.contains(f"-{split.rpartition(' ')[2]}(?:-|$)")
+        of_split = of["split"].str.contains(f"-{split.rpartition(' ')[2]}(?:-|$)")
     else:
-        of_set = kept["split"] == split
-    return kept[of_set].groupby("loss")["value"].mean()
+        of_split = of["split"] == split
+    return of[of_split].pivot_table("value", "loss", "seed")
 
 
-def losses(found: pd.DataFrame) -> Iterator[list[str]]:
-    """Each loss at its own rate on the clean test set."""
+def at_chosen_rates(scores: pd.DataFrame) -> pd.DataFrame:
+    """The runs of each loss at its rate: of those tried at full width, on the first seed, the lowest validation NLL.
+
+    The NLL is that after a temperature. Which rates are tried the search at small width says.
+    """
+    kept = []
+    for _, of in scores.groupby("loss"):
+        trials = of[(of["seed"] == of["seed"].min()) & (of["split"] == "val")]
+        trials = trials[(trials["metric"] == "nll") & (trials["calibrator"] == TS)].set_index("lr")
+        tried = ", ".join(rates.title(rate) for rate in sorted(trials.index))
+        kept.append(of[of["lr"] == trials["value"].idxmin()].assign(tried=tried))
+    return pd.concat(kept)
+
+
+def losses(scores: pd.DataFrame) -> Iterator[list[str]]:
+    """Each loss at its own rate on the clean test set; the differences of the same seeds' runs."""
     columns = {
         "Error %": ("error", "raw"),
         "NLL": ("nll", "raw"),
@@ -67,52 +81,88 @@ def losses(found: pd.DataFrame) -> Iterator[list[str]]:
         "ECE %": ("ece", "raw"),
         "ECE % +CVC": ("ece", CVC),
     }
-    yield ["loss", "rate", "runs", *columns]
-    scores = {title: mean(found, *place) for title, place in columns.items()}
-    runs = found.groupby("loss")["seed"].nunique()
-    rate = found.groupby("loss")["lr"].first()
-    for loss in scores["NLL +CVC"].sort_values().index:
-        cells = (
-            f"{100 * score[loss]:.2f}" if "%" in title else f"{score[loss]:.3f}"
-            for title, score in scores.items()
-        )
-        yield [loss, rates.title(rate[loss]), str(runs[loss]), *cells]
+    yield ["loss", "rate (of)", "runs", *columns, "NLL +CVC, minus that of cross-entropy"]
+    found = {title: by_run(scores, *place) for title, place in columns.items()}
+    first = scores.groupby("loss")[["lr", "tried"]].first()
+    after = found["NLL +CVC"]
+    for loss in after.mean(axis=1).sort_values().index:
+        cells = [
+            _spread(100 * runs.loc[loss], 2) if "%" in title else _spread(runs.loc[loss], 4)
+            for title, runs in found.items()
+        ]
+        difference = (after.loc[loss] - after.loc[BASE]).dropna()
+        count = str(after.loc[loss].count())
+        rate = f"{rates.title(first.loc[loss, 'lr'])} ({first.loc[loss, 'tried']})"
+        yield [loss, rate, count, *cells, _interval(difference, loss == BASE)]
 
 
-def shifts(found: pd.DataFrame) -> Iterator[list[str]]:
+def _spread(values: pd.Series, digits: int) -> str:
+    """The mean ± the standard deviation over seeds."""
+    mean = f"{values.mean():.{digits}f}"
+    return f"{mean} ± {values.std():.{digits}f}" if values.count() > 1 else mean
+
+
+def _interval(differences: pd.Series, reference: bool) -> str:
+    """The mean with Student's 95 % interval over seeds; of one pair of runs there is no interval."""
+    if reference or differences.empty:
+        return ""
+    mean, count = differences.mean(), len(differences)
+    if count == 1:
+        return f"{mean:+.4f} [?, ?]"
+    half = student.ppf(0.975, count - 1) * differences.std() / sqrt(count)
+    return f"{mean:+.4f} [{mean - half:+.4f}, {mean + half:+.4f}]"
+
+
+def shifts(scores: pd.DataFrame) -> Iterator[list[str]]:
     """Each loss on corrupted images, by severity: the NLL raw and after the calibrator chosen on clean images."""
     sets = ["test", *(f"severity {severity}" for severity in SEVERITIES)]
     places = [*product(sets, ("raw", CVC))]
     titles = [
         f"{name.replace('test', 'clean')}{' +CVC' if of == CVC else ''}" for name, of in places
     ]
-    yield ["loss", *(f"NLL, {title}" for title in titles)]
-    scores = [mean(found, "nll", of, name) for name, of in places]
-    for loss in scores[1].sort_values().index:
-        yield [loss, *(f"{score[loss]:.3f}" for score in scores)]
+    errors = [by_run(scores, "error", "raw", name).mean(axis=1) for name in sets[1:]]
+    yield [
+        "loss",
+        *(f"NLL, {title}" for title in titles),
+        *(f"Error %, {name}" for name in sets[1:]),
+    ]
+    means = [by_run(scores, "nll", of, name).mean(axis=1) for name, of in places]
+    for loss in means[1].sort_values().index:
+        yield [
+            loss,
+            *(f"{of[loss]:.3f}" for of in means),
+            *(f"{100 * of[loss]:.1f}" for of in errors),
+        ]
 
 
 def tau(one: pd.Series, other: pd.Series) -> str:
     """Kendall's tau of the losses' order by two scores, with a 95 % interval over losses (Fieller et al. 1957)."""
     both = pd.concat([one, other], axis=1).dropna()
     value = float(kendalltau(*both.to_numpy().T).statistic)
-    width = 1.96 * sqrt(0.437 / (len(both) - 4))
-    low, high = (tanh(atanh(min(max(value, -0.999), 0.999)) + sign * width) for sign in (-1, 1))
+    if len(both) < 6:
+        return f"{value:.2f} ({len(both)} losses)"
+    half = student.ppf(0.975, 1e9) * sqrt(0.437 / (len(both) - 4))
+    low, high = (tanh(atanh(min(max(value, -0.999), 0.999)) + sign * half) for sign in (-1, 1))
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def orders(found: pd.DataFrame, small: pd.DataFrame) -> Iterator[list[str]]:
+def orders(scores: pd.DataFrame, small: pd.DataFrame) -> Iterator[list[str]]:
     """How much of the losses' order stays: in a smaller network, after a calibrator, on corrupted images."""
-    yield ["two orders of the losses by NLL", "raw", "after TS or CVC"]
+
+    def mean(calibrator: str, split: str = "test") -> pd.Series:
+        return by_run(scores, "nll", calibrator, split).mean(axis=1)
+
+    yield ["two orders of the losses by NLL", "raw", "after a calibrator"]
     chosen = rates.choices(small).reset_index("benchmark", drop=True)
-    ts = mean(found, "nll", TS)
-    raw, after = mean(found, "nll", "raw"), mean(found, "nll", CVC)
-    yield ["small and full width", tau(chosen["nll"], raw), tau(chosen["nll_ts"], ts)]
-    yield ["raw and after CVC", "", tau(raw, after)]
-    for severity in SEVERITIES:
-        name = f"severity {severity}"
-        pairs = (tau(mean(found, "nll", of), mean(found, "nll", of, name)) for of in ("raw", CVC))
-        yield [f"clean and {name}", *pairs]
+    yield [
+        "small (one run) and full width, TS",
+        tau(chosen["nll"], mean("raw")),
+        tau(chosen["nll_ts"], mean(TS)),
+    ]
+    yield ["full width: raw and after CVC", "", tau(mean("raw"), mean(CVC))]
+    for name in (f"severity {severity}" for severity in SEVERITIES):
+        pairs = [tau(mean(of), mean(of, name)) for of in ("raw", CVC)]
+        yield [f"full width: clean and {name}, CVC", *pairs]
 
 
 def main(folders: Sequence[str]) -> None:

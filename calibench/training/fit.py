@@ -14,14 +14,13 @@ from lightning_utilities.core.rank_zero import rank_zero_only
 
 from calibench.config import Config
 from calibench.evaluation import Report
-from calibench.evaluation.further_metrics import described
+from calibench.evaluation.run_metrics import write_metrics
 from calibench.evaluation.settings import built, spelled_out, united
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
 from calibench.ground.output import next_commands, say
 from calibench.ground.processes import Terminated
 from calibench.runs import (
-    FORMAT,
     Busy,
     Claim,
     CorruptRun,
@@ -32,7 +31,6 @@ from calibench.runs import (
     with_present_calibrators,
     write_json,
 )
-from calibench.runs.digests import files_of
 from calibench.tables.evaluation import table_of
 from calibench.tables.terminal import PIPE_WIDTH, show
 from calibench.tables.titles import add_described
@@ -253,30 +251,8 @@ def _write_metrics(
     evaluation: Mapping[str, Any],
     fast: bool,
 ) -> None:
-    cell = experiment.cell
-    test = sets["test"].metadata
-    content = {
-        "format": FORMAT,
-        "benchmark": cell.benchmark,
-        "backbone": cell.backbone,
-        "loss": cell.loss,
-        "key": cell.key,
-        "seed": cell.seed,
-        "settings": settings(experiment.resolved),
-        "evaluation": evaluation,
-        "fingerprint": test["fingerprint"],
-        "class_counts": test["class_counts"],
-        "caveats": [*test["caveats"], *evaluated.remarks],
-        "posterior": test.get("posterior"),
-        "fast_dev_run": fast,
-        "unavailable": evaluated.unavailable,
-        "sets": {name: part.metadata.get("distance") or part.kind for name, part in sets.items()},
-        "calibrators": evaluated.calibrators,
-        "metrics": described(evaluation.get("metrics") or ()),
-        "files": files_of(run.folder),
-        "rows": evaluated.rows,
-    }
-    write_json(run.folder / "metrics.json", content, sealed=True)
+    is_of = experiment.cell, settings(experiment.resolved)
+    write_metrics(run, *is_of, sets, evaluated, evaluation, fast=fast)
 
 
 def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:

@@ -1,0 +1,158 @@
+"""`calibench ensemble`: runs that differ in their seed alone become a deep ensemble, a run among the others."""
+
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.evaluation.ensemble import deep_ensemble
+from calibench.evaluation.fitting import check_fittable, fit_calibrator
+from calibench.evaluation.run_metrics import write_metrics
+from calibench.evaluation.settings import built, spelled_out
+from calibench.ground.bar import with_progress
+from calibench.ground.errors import UsageError
+from calibench.ground.output import next_commands, say
+from calibench.ground.regular_files import text_of
+from calibench.ground.verb import Option
+from calibench.runs import (
+    Cell,
+    Predictions,
+    Run,
+    cell_key,
+    read_json,
+    run_folders,
+    settings,
+    with_present_calibrators,
+    write_json,
+)
+
+ENSEMBLE = "ensemble"
+"""The setting of an ensemble that its members have not: how many they are, and what calibrated them."""
+
+
+def ensemble(
+    results: Path = Path("results"),
+    *,
+    over: Annotated[str, Option(choices=("seed",))] = "seed",
+    members: Annotated[int | None, "N"] = None,
+    calibrate_members: Annotated[str | None, "CALIBRATOR"] = None,
+) -> int:
+    """Make deep ensembles of the finished runs below a folder: their mean probabilities, as runs of that folder.
+
+    An ensemble has the settings of its members and one more, `ensemble`, so it is a row of the leaderboard. It is
+    evaluated as they are, with calibrators fitted on its own validation predictions (ensemble, then calibrate).
+
+    Args:
+        results: Folder of runs with their logits.
+        over: In what its members differ.
+        members: Runs in an ensemble, in the order of their seeds: of six runs `--members 3` makes two, each with its
+            first member's seed; runs that are left over are in none (default: all, in one).
+        calibrate_members: Fit this calibrator on each member's validation predictions before pooling (calibrate, then
+            ensemble).
+
+    Examples:
+        calibench ensemble results
+        calibench ensemble results/digits_lt --members 3
+        calibench ensemble results/digits_lt --members 3 --calibrate-members TemperatureScaling
+    """
+    if members is not None and members < 2:
+        raise UsageError(f"`--members` must be 2 or more, got {members}.")
+    calibrator_named(calibrate_members) if calibrate_members else None
+    groups = list(_groups(results, members))
+    if not groups:
+        least = "two" if members is None else members
+        raise UsageError(
+            f"{results} holds no {least} finished runs that differ in their seed alone."
+        )
+    for runs in with_progress(iter(groups), len(groups), "making ensembles"):
+        folder = pooled(runs, calibrate_members)
+        say(f"{folder}: {', '.join(run.folder.name for run in runs)}")
+    next_commands(f"calibench leaderboard {results}")
+    return 0
+
+
+def _groups(results: Path, size: int | None) -> Iterator[list[Run]]:
+    """The members of each ensemble; ensembles are members of none."""
+    if not results.is_dir():
+        raise UsageError(f"there is no folder {results}.")
+    folders = (Path(path).resolve() for path in run_folders(results))
+    for _, paths in groupby(folders, key=lambda folder: folder.parent):
+        runs = sorted((Run(path) for path in paths), key=lambda run: Cell.at(str(run.folder)).seed)
+        done = [run for run in runs if run.done]
+        if len(done) < 2 or ENSEMBLE in read_json(done[0].folder / "metrics.json")["settings"]:
+            continue
+        count = size or len(done)
+        for first in range(0, len(done) - count + 1, count):
+            yield done[first : first + count]
+
+
+def pooled(runs: Sequence[Run], calibrate_members: str | None = None) -> Path:
+    """Write the ensemble of runs as a run beside them.
+
+    Args:
+        runs: Finished runs of one key, with their predictions.
+        calibrate_members: The calibrator of each member, fitted on its own validation predictions.
+
+    Returns:
+        Its folder.
+
+    Raises:
+        UsageError: If their predictions are of different examples.
+    """
+    first = runs[0].folder
+    members = [{n: Predictions.load(path) for n, path in run.sets().items()} for run in runs]
+    sets = _pooled_sets(members, calibrate_members, first)
+    content = with_present_calibrators(read_json(first / "metrics.json"))
+    how = f"{len(runs)} after {calibrate_members}" if calibrate_members else str(len(runs))
+    of_all = settings({**content["settings"], ENSEMBLE: how})
+    cell = Cell.at(str(first))._replace(key=cell_key(of_all))
+    run = Run(cell.folder(first.parents[4]))
+    with run.claimed():
+        run.write_status("running")
+        run.write_config(text_of(first / "config.yaml"))
+        for name, part in sets.items():
+            part.save(run.predictions(name))
+        write_json(run.folder / "environment.json", _environment(runs), sealed=True)
+        evaluation = spelled_out(content["evaluation"])
+        report = built(evaluation)(sets, content["unavailable"])
+        write_metrics(run, cell, of_all, sets, report, evaluation)
+        run.write_status("done")
+    return run.folder
+
+
+def _pooled_sets(
+    members: Sequence[Mapping[str, Predictions]], calibrate_members: str | None, first: Path
+) -> dict[str, Predictions]:
+    """The sets that all members have, pooled."""
+    calibrators = None
+    if calibrate_members:
+        for sets in members:
+            check_fittable(sets["val"])
+        calibrators = [
+            fit_calibrator(calibrator_named(calibrate_members), sets["val"]) for sets in members
+        ]
+    try:
+        return {
+            name: deep_ensemble([sets[name] for sets in members], calibrators=calibrators)
+            for name in members[0]
+            if all(name in sets for sets in members)
+        }
+    except ValueError as error:
+        raise UsageError(f"{first.parent}: {error}") from error
+
+
+def _environment(runs: Sequence[Run]) -> dict[str, Any]:
+    """That of the first member; the seconds are those of all, the memory that of the largest."""
+    all_of = [read_json(run.folder / "environment.json") for run in runs]
+    known = {
+        key: [of[key] for of in all_of if of.get(key)] for key in ("wall_seconds", "peak_memory_mb")
+    }
+    return {
+        **all_of[0],
+        "command": shlex.join(["calibench", *sys.argv[1:]]),
+        "wall_seconds": sum(known["wall_seconds"]),
+        "peak_memory_mb": max(known["peak_memory_mb"], default=None),
+    }
