@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-from scipy.special import softmax
 
 from calibench.data.images.chest_xray14 import COLUMNS, FINDINGS, FOLDER, LISTS, NONE, TABLES
 from calibench.data.text.news import FINSEN
@@ -185,16 +184,6 @@ def make_scans(seed: int = 0) -> Scans:
     own = random.normal(0, _OF_SUBJECT, (SUBJECTS, len(REGION_COLUMNS)))[subjects]
     noise = random.normal(0, _OF_SCAN, own.shape)
     return Scans(subjects, target, _BASE + _STEP * target[:, None] + own + noise)
-
-
-def posterior(scans: Scans) -> npt.NDArray[np.float64]:
-    """True class probabilities (N, 3) of each scan alone, at the classes' shares of the scans."""
-    means = _BASE + _STEP * np.arange(3)
-    variance = _OF_SUBJECT**2 + _OF_SCAN**2
-    squares = ((scans.uptake[:, :, None] - means) ** 2).sum(1)
-    prior = np.bincount(scans.target) / len(scans.target)
-    probs: npt.NDArray[np.float64] = softmax(-squares / (2 * variance) + np.log(prior), axis=1)
-    return probs
 
 
 def write_scans(root: Path) -> Scans:

@@ -1,7 +1,8 @@
 """Errors of a user, the names that a wrong one may have stood for, and how an extra is installed."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class UsageError(ValueError):
@@ -10,6 +11,20 @@ class UsageError(ValueError):
 
 class ExpectedFailure(Exception):
     """A run that failed for a reason its text explains (a loss that is not finite): one line, exit code 1."""
+
+
+@contextmanager
+def in_one_line(
+    what: str, *errors: type[Exception], kind: type[Exception] = UsageError
+) -> Iterator[None]:
+    """Raise an error of a kind, `WHAT: REASON` in one line, in place of others; those that are one line stay."""
+    try:
+        yield
+    except (UsageError, ExpectedFailure):
+        raise
+    except errors as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise kind(f"{what}: {reason[:300]}.") from error
 
 
 def near_matches(name: str, names: Iterable[str]) -> str:

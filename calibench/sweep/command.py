@@ -23,7 +23,7 @@ from calibench.sweep.launchers import Slurm, local_pool, slurm_options
 from calibench.sweep.plan import listing
 from calibench.sweep.pool import FINAL, Job, Pool
 from calibench.sweep.selection import check_primary, primary_grid, record_selection
-from calibench.sweep.suites import Suite, SuitePart, is_suite, load_suite, parse_losses, parse_seeds
+from calibench.sweep.suites import Suite, is_suite, load_suite, parse_seeds, suite_of
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.terminal import Printed, show
 from calibench.training.keys import KEYS_HELP
@@ -32,26 +32,6 @@ from calibench.training.mistakes import check
 _PLAIN_KEYS = (
     "benchmark", "data", "threads", "evaluated_checkpoint", "checkpoint_every_n_steps", "logger",
 )  # fmt: skip
-
-
-def plan(
-    benchmarks: Sequence[str],
-    losses: Sequence[str],
-    seeds: Sequence[int],
-    *,
-    overlays: Sequence[str],
-    overrides: Options,
-) -> list[Job]:
-    """The jobs of benchmarks x losses x seeds, as those of a suite."""
-    text = ",".join(map(str, seeds))
-    by_label = {_label(loss): loss for loss in losses}
-    parts = [SuitePart(name, by_label, text, config=overlays) for name in benchmarks]
-    return Suite(parts).jobs(overrides)
-
-
-def _label(loss: str) -> str:
-    stem, at, entry = loss.partition("@")
-    return f"{Path(stem).stem}{at}{entry}"
 
 
 # --- what the terminal shows ---
@@ -243,7 +223,7 @@ def sweep(
     slurm, keys = slurm_options(read_arguments(overrides).options)
     _check(where, slurm, keys)
     suites = _suites(compared)
-    jobs = _jobs(compared, suites.values(), keys)
+    jobs = [job for suite in suites.values() for job in suite.jobs(keys)]
     remarks = [remark for suite in suites.values() for remark in suite.remarks]
     _check_jobs(jobs)
     whole = compared.losses is None and compared.datasets is None
@@ -330,33 +310,26 @@ def _print(console: Terminal, lines: Iterable[str]) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _file(name: str) -> Path:
-    """The benchmark or suite of a name; a protocol of the same short name is for `calibench fit`."""
-    return find(name, folders=("", "suites", "losses", "protocols"))
-
-
 def _suites(compared: Compared) -> dict[str, Suite]:
-    """The suites among the given names, restricted to the losses and seeds that were asked for."""
+    """The named suites, restricted to what was asked for, and one without a name of all benchmarks."""
     if compared.seeds is not None:
         parse_seeds(compared.seeds)
-    asked = {
-        "losses": compared.losses,
-        "seeds": compared.seeds,
-        "overlays": compared.config,
-        "datasets": compared.datasets,
-    }
-    paths = [path for path in map(_file, compared.benchmarks) if is_suite(path)]
-    return {path.stem: load_suite(str(path)).restricted(**asked) for path in paths}  # type: ignore[arg-type]
-
-
-def _jobs(compared: Compared, suites: Iterable[Suite], keys: Options) -> list[Job]:
-    jobs = [job for suite in suites for job in suite.jobs(keys)]
-    benchmarks = [name for name in compared.benchmarks if not is_suite(_file(name))]
+    suites, benchmarks = {}, []
+    for name in compared.benchmarks:
+        path = find(name, folders=("", "suites", "losses", "protocols"))
+        if is_suite(path):
+            suites[path.stem] = load_suite(str(path)).restricted(
+                losses=compared.losses,
+                seeds=compared.seeds,
+                overlays=compared.config,
+                datasets=compared.datasets,
+            )
+        else:
+            benchmarks.append(name)
     if benchmarks:
-        losses = parse_losses(compared.losses or ["core"])
-        seeds = parse_seeds(compared.seeds or "1..3")
-        jobs += plan(benchmarks, losses, seeds, overlays=compared.config, overrides=keys)
-    return jobs
+        losses, seeds = compared.losses or ["core"], compared.seeds or "1..3"
+        suites[""] = suite_of(benchmarks, losses, seeds, compared.config)
+    return suites
 
 
 def _conclude(jobs: Sequence[Job], launcher: Pool | Slurm, root: Path) -> int:

@@ -7,12 +7,11 @@ from datetime import timedelta
 from glob import escape
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
-from calibench.config import short_name, title
+from calibench.config import short_name
+from calibench.config.merging import as_block
 from calibench.runs import Cell, CorruptRun, Run, read_json
 from calibench.sweep.pool import Job
-from calibench.training.keys import FAMILIES
 
 
 def runs_of(jobs: Sequence[Job], root: Path) -> dict[int, Run]:
@@ -39,31 +38,11 @@ def _resolved(job: Job) -> Cell:
 
 
 def _may_have_results(job: Job, root: Path) -> bool:
-    """Whether there is a folder of the job's benchmark, of its network and of its loss."""
-    if not (root / job.benchmark).is_dir():
-        return False
-    model = job.config.get("model") or {}
-    network = _network_folder(model.get("backbone"))
-    losses = _loss_folders(model.get("loss"))
-    return any(any((root / job.benchmark).glob(f"{network}/{loss}")) for loss in losses)
-
-
-def _network_folder(block: Any) -> str:
-    """The pattern of the folder that results of a network are in: any, unless its class is known to have no other name.
-
-    A class of somebody else may be given a name by default, which only the resolved configuration says.
-    """
-    block = {"class_path": block} if isinstance(block, str) else block or {}
-    named = (block.get("init_args") or {}).get("name")
-    if not named and block.get("class_path") not in FAMILIES["backbones"].lines:
-        return "*"
-    return escape(title(block).replace("/", "_"))
-
-
-def _loss_folders(block: Any) -> list[str]:
-    """Patterns of the folders of a loss: one that fulfils no contract of ours goes by its whole path."""
-    name = block.get("class_path") if isinstance(block, dict) else block
-    return [escape(short_name(str(name))), escape(str(name))] if name else ["*"]
+    """Whether there is a folder of the job's benchmark and of its loss."""
+    loss = (as_block((job.config.get("model") or {}).get("loss")) or {}).get("class_path")
+    # one that fulfils no contract of ours goes by its whole path
+    patterns = (escape(short_name(str(loss))), escape(str(loss))) if loss else ("*",)
+    return any(any((root / job.benchmark).glob(f"*/{pattern}")) for pattern in patterns)
 
 
 def expected_seconds(count: int, runs: Mapping[int, Run]) -> list[float | None]:

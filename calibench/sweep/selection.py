@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from calibench.config import Options
+from calibench.config import Options, short_name
 from calibench.ground.errors import UsageError, near_matches
 from calibench.leaderboard import Column, leaderboard
 from calibench.leaderboard.comparison import Primary, compare_over_sets
@@ -93,7 +93,7 @@ def record_selection(name: str, suite: Suite, root: Path, overrides: Options) ->
 
 def check_primary(primary: Primary, jobs: Sequence[Job]) -> None:
     """Raise a UsageError unless the jobs of a suite have the losses and benchmarks of its primary comparison."""
-    losses = {str(job.config["model"]["loss"]["class_path"]).rsplit(".", 1)[-1] for job in jobs}
+    losses = {short_name(job.config["model"]["loss"]["class_path"]) for job in jobs}
     benchmarks = {job.benchmark for job in jobs}
     wanted = [("loss", name, losses) for name in (primary.baseline, *primary.losses)]
     wanted += [("benchmark", name, benchmarks) for name in primary.benchmarks]

@@ -25,10 +25,12 @@ from calibench.config import (
     find,
     load,
     merge_files,
+    short_name,
     with_options,
 )
+from calibench.config.merging import as_block
 from calibench.data.source import is_here
-from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.errors import UsageError, in_one_line, near_matches
 from calibench.leaderboard.comparison import Primary
 from calibench.sweep.pool import Job
 from calibench.training.keys import spelled_out
@@ -158,10 +160,7 @@ class SuitePart:
         evaluation = {"evaluation.calibrators": calibrators} if calibrators else {}
         for name, backbone in (self.backbones or {"": ""}).items():
             chosen = {"model.backbone": backbone} if backbone else {}
-            spelled = spelled_out("model.backbone", backbone)
-            block: Mapping[str, Any] = (
-                spelled if isinstance(spelled, Mapping) else {"class_path": str(spelled)}
-            )
+            block = as_block(spelled_out("model.backbone", backbone))
             # its class, or the name of a timm model, as in a run folder
             network = str(block.get("init_args", {}).get("name", block["class_path"]))
             for label, loss in self.losses.items():
@@ -207,7 +206,7 @@ def _varied(
 ) -> Iterator[Mapping[str, Any]]:
     """The calibrators, with the one that the key names repeated for each value."""
     name, _, argument = key.removeprefix(_CALIBRATOR).partition(".")
-    named = [calibrator["class_path"].rsplit(".", 1)[-1] for calibrator in calibrators]
+    named = [short_name(calibrator["class_path"]) for calibrator in calibrators]
     if name not in named or not argument:
         raise UsageError(f"`grid: {key}` must name one of the calibrators ({', '.join(named)}).")
     for calibrator, its_name in zip(calibrators, named, strict=True):
@@ -332,6 +331,17 @@ def _among(entries: Mapping[str, Any], names: Sequence[str] | None) -> dict[str,
     return {name: entries[name] for name in entries if names is None or name in names}
 
 
+def suite_of(
+    benchmarks: Sequence[str], losses: Sequence[str], seeds: str, config: Sequence[str] = ()
+) -> Suite:
+    """The suite of benchmarks x losses x seeds, with further files merged before the loss."""
+    by_label = {}
+    for loss in parse_losses(losses):
+        file, at, entry = loss.partition("@")
+        by_label[f"{Path(file).stem}{at}{entry}"] = loss
+    return Suite([SuitePart(name, by_label, seeds, config=config) for name in benchmarks])
+
+
 def is_suite(path: Path) -> bool:
     """Whether a file is a suite and not a benchmark."""
     return not SUITE_KEYS.isdisjoint(load(str(path)))
@@ -353,14 +363,12 @@ def load_suite(name: str) -> Suite:
         raise UsageError(
             f"suite {name}: `select` must be a validation metric (val/nll), got {select!r}."
         )
-    try:
+    with in_one_line(f"suite {name}", TypeError, AttributeError):
         names = ("select", "missing", "note", "draw")
         own = {key: content[key] for key in names if content.get(key)}
         if "primary" in content:
             own["primary"] = Primary(**content["primary"])
         return replace(_with_parts(content), **own).differing(content.get("differs", {}))
-    except (TypeError, AttributeError) as error:
-        raise UsageError(f"suite {name}: {error}") from error
 
 
 def _with_parts(content: Mapping[str, Any]) -> Suite:

@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import Callback
 
 from calibench.ground.errors import ExpectedFailure, UsageError, near_matches
 from calibench.runs import CorruptRun, Run
-from calibench.training.checkpoints import read_checkpoint
+from calibench.training.checkpoints import of_this_network, read_checkpoint
 from calibench.training.experiment import Experiment
 from calibench.training.messages import one_line
 from calibench.training.mistakes import given_checkpoint
@@ -112,16 +112,12 @@ class Beginning(Callback):
 @contextmanager
 def refusals(beginning: Beginning, checkpoint: str | None) -> Iterator[None]:
     """Turn errors of data, checkpoint, optimiser or schedule before training begins into one-line UsageErrors."""
+    other = "holds another network or loss than this configuration (--overwrite true starts anew)."
     try:
-        yield
+        with of_this_network(f"{checkpoint} {other}"):
+            yield
     except (UsageError, ExpectedFailure):
         raise
-    except RuntimeError as error:
-        if beginning.over or "loading state_dict" not in str(error):
-            raise
-        raise UsageError(
-            f"{checkpoint} holds another network or loss than this configuration (--overwrite true starts anew)."
-        ) from error
     except (ValueError, TypeError, MisconfigurationException) as error:
         if beginning.over:
             raise

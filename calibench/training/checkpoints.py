@@ -29,16 +29,14 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def of_this_network(path: str) -> Iterator[None]:
-    """Say in one line that a checkpoint holds the weights of another network; raises a UsageError."""
+def of_this_network(otherwise: str) -> Iterator[None]:
+    """Raise a UsageError of these words where a checkpoint holds the weights of another network."""
     try:
         yield
     except RuntimeError as error:
         if "loading state_dict" not in str(error):
             raise
-        raise UsageError(
-            f"{path} is of another network than this configuration: give the config.yaml of its own run."
-        ) from error
+        raise UsageError(otherwise) from error
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):

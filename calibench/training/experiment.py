@@ -28,9 +28,9 @@ from calibench.ground.lazily import load
 from calibench.ground.output import here
 from calibench.runs import Cell, Run, settings
 from calibench.training.checkpoints import AtomicCheckpointIO
-from calibench.training.keys import KEYS
+from calibench.training.keys import RunKeys
 from calibench.training.messages import Parser, one_line
-from calibench.training.mistakes import unknown_option
+from calibench.training.mistakes import check
 from calibench.training.module import ClassificationModule
 from calibench.training.processes import (
     WHAT_THERE_IS,
@@ -105,6 +105,8 @@ class Experiment(LightningCLI):
             raise TypeError(
                 f"`config` must be a dict, as calibench.config.configuration gives it, got {type(config).__name__}."
             )
+        if not questions:
+            check(config)
         for family in (losses, backbones, calibrators, data):
             load(family)  # a class is found by its name once it is imported
         (reach_own_classes if trusted else load_plugins)()
@@ -131,18 +133,13 @@ class Experiment(LightningCLI):
 
     def parse_arguments(self, parser: Parser, args: Any) -> None:  # type: ignore[override]
         """Parse the given arguments; the stock method warns if they are not the process's own."""
-        known = {option.lstrip("-").partition(".")[0] for option in parser.options}
-        for key in self.merged:  # the parser accepts an unknown key without content
-            if key not in known:
-                raise UsageError(unknown_option(key, sorted(known)))
         self.config = parser.parse_args(args)
         import_metrics(self.config.evaluation.metrics or ())
         follow(self.config.trainer)
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add calibench's own keys."""
-        for name, key in KEYS.items():
-            parser.add_argument(f"--{name}", type=key.type, default=key.default, help=key.help)
+        parser.add_class_arguments(RunKeys, instantiate=False)
         parser.add_class_arguments(Evaluation, "evaluation")
         parser.add_class_arguments(Trace, "trace", instantiate=False)
         parser.link_arguments("data.num_classes", "model.num_classes", apply_on="instantiate")
@@ -178,10 +175,8 @@ class Experiment(LightningCLI):
     @property
     def trace(self) -> Trace:
         """The trace: what the run records beside its result; raises a UsageError if its arguments are wrong."""
-        try:
+        with _refusals():
             return Trace(**vars(self.config.trace))
-        except ValueError as error:
-            raise UsageError(str(error)) from error
 
     @cached_property
     def replicas(self) -> Replicas:

@@ -100,7 +100,10 @@ def _run(config: Config, verb: str, **options: Any) -> tuple[L.Trainer, Values]:
         path = _checkpoint(experiment)
         experiment.build([interruption])
         run = getattr(experiment.trainer, verb)
-        with of_this_network(path):
+        other = (
+            "is of another network than this configuration: give the config.yaml of its own run."
+        )
+        with of_this_network(f"{path} {other}"):
             options |= {"datamodule": experiment.datamodule, "ckpt_path": path}
             values = run(experiment.model, weights_only=True, **options)
         first = experiment.trainer.is_global_zero

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 from calibench.backbones import BACKBONES
 from calibench.backbones.spellings import names_elsewhere, spelled_out_network
@@ -18,49 +18,31 @@ from calibench.training.signatures import Absent, Arguments, arguments, exported
 
 
 @dataclass(frozen=True)
-class ConfigurationKey:
-    """A key that is in no group.
+class RunKeys:
+    """Keys that are in no group.
 
     Attributes:
-        type: Its type.
-        default: Its default.
-        help: What it is for, in a sentence.
+        benchmark: Name of the benchmark in tables and folders (default: the file that names the data).
+        evaluated_checkpoint: Which checkpoint is evaluated: the last epoch's, or the one of the lowest validation
+            error, NLL or NLL after a temperature of its own (refinement early stopping).
+        checkpoint_every_n_steps: Also checkpoint within epochs (0: never).
+        threads: CPU threads of this run; more change the last bits.
+        overwrite: Start anew although the run is done, or was cut short.
+        logger: Where the curve, the settings, the reliability diagram and the table of the run are kept as well; needs
+            the extra of that name. Any other logger of Lightning's, with its arguments: `trainer.logger`.
+        ckpt_path: Checkpoint file to start from (default: the run folder's last one).
     """
 
-    type: Any
-    default: Any
-    help: str
+    benchmark: str = "custom"
+    evaluated_checkpoint: Literal["last", "best_error", "best_nll", "best_refinement"] = "last"
+    checkpoint_every_n_steps: int = 0
+    threads: int = 1
+    overwrite: bool = False
+    logger: Literal["csv", "mlflow", "tensorboard", "wandb"] | None = None
+    ckpt_path: str | None = None
 
 
-KEYS = {
-    "benchmark": ConfigurationKey(
-        str,
-        "custom",
-        "Name of the benchmark in tables and folders (default: the file that names the data).",
-    ),
-    "evaluated_checkpoint": ConfigurationKey(
-        Literal["last", "best_error", "best_nll", "best_refinement"],
-        "last",
-        "Which checkpoint is evaluated: the last epoch's, or the one of the lowest validation error, NLL or NLL after "
-        "a temperature of its own (refinement early stopping).",
-    ),
-    "checkpoint_every_n_steps": ConfigurationKey(
-        int, 0, "Also checkpoint within epochs (0: never)."
-    ),
-    "threads": ConfigurationKey(int, 1, "CPU threads of this run; more change the last bits."),
-    "overwrite": ConfigurationKey(
-        bool, False, "Start anew although the run is done, or was cut short."
-    ),
-    "logger": ConfigurationKey(
-        Literal["csv", "mlflow", "tensorboard", "wandb"] | None,
-        None,
-        "Where the curve, the settings, the reliability diagram and the table of the run are kept as well; needs the "
-        "extra of that name. Any other logger of Lightning's, with its arguments: `trainer.logger`.",
-    ),
-    "ckpt_path": ConfigurationKey(
-        str | None, None, "Checkpoint file to start from (default: the run folder's last one)."
-    ),
-}
+KEYS = get_type_hints(RunKeys)
 SEED = "seed_everything"
 
 # The groups, by the class whose arguments they hold.

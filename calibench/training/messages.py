@@ -1,12 +1,11 @@
-"""Parser of configurations, and its error messages in one line: the key, what was expected, what came, near matches.
+"""Parser of configurations, and its error messages in one line: the key, what was expected, what came.
 
 The errors of jsonargparse carry nothing but English text. The text is read line by line; if a line is not understood
 (another version may word it differently), the user gets jsonargparse's own text.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -15,11 +14,7 @@ from typing import Any, NoReturn, Union, get_args, get_origin
 
 from lightning.pytorch.cli import LightningArgumentParser
 
-from calibench.config import short_name
 from calibench.ground.errors import UsageError
-from calibench.training.keys import LINKED, place_of
-from calibench.training.mistakes import no_argument, unknown_option
-from calibench.training.signatures import Absent
 
 # What a line of a message can be. The groups are the facts; a line without any leads to others or repeats them.
 _LINES = tuple(
@@ -29,18 +24,13 @@ _LINES = tuple(
             r"Does not validate against any of the Union subtypes|Errors:|Subtypes: .*|Given value type: .*",
             r"Given value: Namespace\(.*\)",  # a whole block
             r"Type .* expects a function or a callable class:",  # what follows is a line of its own here
-            r"Expected a path but .* either not accessible or invalid",
+            r"Expected a path but .* either not accessible or invalid|Expected a dot import path string: .*",
             r"Expected a <class 'NoneType'>(?:\. Got value: .*)?",
             r'(?:Parser key|[Kk]ey) "(?P<key>[\w.\[\]]+)":',
             r"Problem with given class_path '(?P<path>[\w.]+)':",
             r"Expected a <class '(?P<type>[\w.]+)'>(?:\. Got value: (?P<value>.*))?",
             r"Expected a typing\.Literal\[(?P<type>.*)\](?:\. Got value: (?P<value>.*))?",
             r"Given value: (?P<value>.*?)(?:\. Got value: .*)?",
-            r"Expected a dot import path string: (?P<name>[\w.]+)",
-            r"(?P<lost>No module named '[\w.]+'|module '[\w.]+' has no attribute '\w+')"
-            r"(?:\. Got value: (?P<path>[\w.]+))?",
-            r"Option '(?P<option>[\w.]+)' is not accepted",
-            r"Group '(?P<group>[\w.]+)' does not accept option '(?P<option>[\w.]+)'",
         ),
     )
 )
@@ -68,12 +58,12 @@ class _Facts:
         return ".".join(self.keys)
 
 
-def one_line(message: str, options: Sequence[str] = ()) -> str:
-    """A message of jsonargparse in one line, with near matches for a wrong name; its own text if not understood."""
+def one_line(message: str) -> str:
+    """A message of jsonargparse in one line; its own text if not understood."""
     # a whole configuration is one argument, whose key tells nobody anything
     message = re.sub(r'^Parser key "config":\s*', "", message)
     facts = _facts(message)
-    return next(_sentences(facts, options), " ".join(message.split()))
+    return _sentence(facts) or " ".join(message.split())
 
 
 def _facts(message: str) -> _Facts:
@@ -106,48 +96,16 @@ def _lines(message: str) -> Iterator[tuple[int, str]]:
             yield indent + 1, rest
 
 
-def _sentences(facts: _Facts, options: Sequence[str]) -> Iterator[str]:
-    """Sentences about the facts, the most precise first; none if some are not understood."""
-    key, first = facts.key, facts.first
-    if others := facts.found.get("other"):
-        if (
-            len(others) == 1
-            and (key or not first("path"))
-            and set(facts.found) <= {"other", "path"}
-        ):
-            unsaid = [
-                name
-                for name in (f"`{key}`" if key else "", first("path"))
-                if name.strip("`") not in others[0]
-            ]
-            yield ": ".join(filter(None, [*unsaid, others[0]]))
-        return
-    if first("group"):
-        yield unknown_option(first("option"), options, first("group"))
-    if first("option"):
-        yield _unknown_argument(first("option"), key, short_name(first("path")))
-    if first("lost") and first("path"):
-        yield _no_class(key, first("path"), first("lost"))
-    if first("type") and first("value"):
+def _sentence(facts: _Facts) -> str:
+    """A sentence about the facts; nothing if some are not understood."""
+    key, path, others = facts.key, facts.first("path"), facts.found.get("other", [])
+    if not others and facts.first("type") and facts.first("value"):
         kinds = [kind.replace("'", "") for kind in facts.found["type"]]
-        yield f"`{key}`: {' or '.join(kinds)} expected, got {first('value')}"
-    if first("name"):
-        yield _no_class(key, first("name"))
-
-
-def _unknown_argument(name: str, key: str, owner: str) -> str:
-    place, known = place_of(key), None
-    if place is not None:
-        with suppress(Absent):
-            known = place.arguments(owner)
-    return no_argument(key, owner, name, set(known or ()) - set(LINKED))
-
-
-def _no_class(key: str, path: str, reason: str = "") -> str:
-    place = place_of(key)
-    if place is not None:
-        return place.no_class(key, path, reason)
-    return f"`{key}`: no class `{path}`{f' ({reason})' if reason else ''}"
+        return f"`{key}`: {' or '.join(kinds)} expected, got {facts.first('value')}"
+    if len(others) == 1 and (key or not path) and facts.found.keys() <= {"other", "path"}:
+        names = [f"`{key}`" if key else "", path]
+        return ": ".join([name for name in names if name.strip("`") not in others[0]] + others)
+    return ""
 
 
 def _integers_first(kind: Any) -> Any:
@@ -182,4 +140,4 @@ class Parser(LightningArgumentParser):
         """Raise a UsageError that names the cause."""
         if not self.exit_on_error:  # a nested parser, whose caller handles the exception
             super().error(message, ex)
-        raise UsageError(one_line(message, self.options)) from ex
+        raise UsageError(one_line(message)) from ex

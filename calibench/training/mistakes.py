@@ -4,7 +4,6 @@ Checked are the names of keys, classes and arguments, and that files are there. 
 them, which refuse them when they are built: before any training, in one line.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -57,16 +56,9 @@ def check(config: Config, others: Sequence[str] = ()) -> None:
             _check_class(f"{group}.{name}", value)
     for metric in (config.get("evaluation") or {}).get("metrics") or ():
         METRIC_CLASSES.check(_class_path(metric) or ".")
-    _check_files(config)
-
-
-def _check_files(config: Config) -> None:
     checkpoint = config.get("ckpt_path")
     if isinstance(checkpoint, str) and checkpoint not in ("last", "null"):
         given_checkpoint(checkpoint)
-    root = (config.get("trainer") or {}).get("default_root_dir")
-    if isinstance(root, str) and "://" not in root:
-        _check_results_folder(root)
 
 
 def check_name(key: str, name: str) -> None:
@@ -108,18 +100,6 @@ def given_checkpoint(path: str) -> str:
             f"`--ckpt_path {path}` is no checkpoint, or not a whole one: a run's are in its folder checkpoints/."
         )
     return path
-
-
-def _check_results_folder(path: str) -> None:
-    """Raise a UsageError unless a folder of results can be made at a path."""
-    there = next(
-        parent for parent in (Path(path), *Path(path).absolute().parents) if parent.exists()
-    )
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        why = "it cannot be written" if there.is_dir() else "it is a file"
-        raise UsageError(
-            f"`trainer.default_root_dir` {path}: {there} is no place for results, {why}."
-        )
 
 
 def _arguments_of(group: str) -> Arguments:

@@ -1,8 +1,7 @@
 """LightningModule of a backbone, a loss and an optimiser; nothing in it is specific to a loss."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, NamedTuple, cast
 
 import lightning.pytorch as L
@@ -23,7 +22,7 @@ from calibench.evaluation import log_probabilities
 from calibench.evaluation.crossfit import cross_fitted_nll
 from calibench.ground.arguments import numbers_of_bins, positive_integer
 from calibench.ground.distributed import gather_batch, gather_rows, slice_sizes, world
-from calibench.ground.errors import ExpectedFailure, UsageError
+from calibench.ground.errors import ExpectedFailure, UsageError, in_one_line
 from calibench.ground.tensors import at_least_float32
 from calibench.losses import CalibrationLoss
 from calibench.metrics import calibration_metrics
@@ -44,33 +43,6 @@ def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
     if not (torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)):
         return nullcontext()
     return torch.autocast(kind, enabled=False)
-
-
-def unscales_itself(trainer: L.Trainer, optimizer: torch.optim.Optimizer) -> bool:
-    """Whether a fused optimiser divides by the loss scale itself, so that stock Lightning refuses to clip."""
-    mixed = isinstance(trainer.precision_plugin, MixedPrecision)
-    return mixed and any(group.get("fused") for group in optimizer.param_groups)
-
-
-def clip_fused(
-    trainer: L.Trainer, optimizer: torch.optim.Optimizer, value: float, algorithm: str | None
-) -> None:
-    """Clip the gradients of a fused optimiser under mixed precision.
-
-    Lightning 2.6 refuses this because a fused optimiser divides by the loss's scale within its step. bfloat16 has no
-    scale; with float16 the division is done here, before the clipping, and the scaler then leaves the step without it.
-
-    Args:
-        trainer: Its precision plugin is a `MixedPrecision`.
-        optimizer: The fused optimiser.
-        value: `gradient_clip_val`.
-        algorithm: `gradient_clip_algorithm`; None for the norm.
-    """
-    plugin = trainer.precision_plugin
-    if isinstance(plugin, MixedPrecision) and plugin.scaler is not None:
-        plugin.scaler.unscale_(optimizer)
-    how = GradClipAlgorithmType(algorithm or GradClipAlgorithmType.NORM)
-    Precision.clip_gradients(plugin, optimizer, value, how)
 
 
 SharpnessCallable = Callable[[Optimizer], SAM]
@@ -99,15 +71,10 @@ class _WeightedMean:
         self.rows += rows
 
 
-@contextmanager
-def _named(key: str) -> Iterator[None]:
+def _named(key: str) -> AbstractContextManager[None]:
     """Name the key of the arguments that torch refuses: it says neither whose they are nor, often, which."""
-    try:
-        yield
-    except (ValueError, TypeError, ArithmeticError) as error:
-        raise UsageError(
-            f"`{key}` does not take its arguments: {str(error).rstrip('.')}."
-        ) from error
+    what = f"`{key}` does not take its arguments"
+    return in_one_line(what, ValueError, TypeError, ArithmeticError)
 
 
 def _sgd(parameters: Any) -> torch.optim.Optimizer:
@@ -299,13 +266,22 @@ class ClassificationModule(L.LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clip gradients as the trainer does, and those of fused optimisers under mixed precision too."""
+        """Clip gradients as the trainer does, and those of fused optimisers under mixed precision too.
+
+        Lightning 2.6 refuses these because a fused optimiser divides by the loss's scale within its step. bfloat16 has
+        no scale; with float16 the division is done here, before the clipping, and the scaler then leaves it out.
+        """
         if not gradient_clip_val:
             return
-        clip = super().configure_gradient_clipping
-        if unscales_itself(self.trainer, optimizer):
-            clip = partial(clip_fused, self.trainer)
-        clip(optimizer, gradient_clip_val, gradient_clip_algorithm)
+        plugin, algorithm = self.trainer.precision_plugin, gradient_clip_algorithm
+        fused = any(group.get("fused") for group in optimizer.param_groups)
+        if not (fused and isinstance(plugin, MixedPrecision)):
+            super().configure_gradient_clipping(optimizer, gradient_clip_val, algorithm)
+            return
+        if plugin.scaler is not None:
+            plugin.scaler.unscale_(optimizer)
+        how = GradClipAlgorithmType(algorithm or GradClipAlgorithmType.NORM)
+        Precision.clip_gradients(plugin, optimizer, gradient_clip_val, how)
 
     def on_train_epoch_end(self) -> None:
         """Log the training loss of the epoch: the mean over rows, whatever `loss_scale`."""

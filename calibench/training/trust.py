@@ -63,7 +63,7 @@ def foreign_names(config: Config) -> Iterator[str]:
     for key, value in config.items():
         if key in groups and isinstance(value, Mapping):
             yield from _of_arguments(value, groups[key])
-        elif key not in KEYS or not _is_text(KEYS[key].type):
+        elif key not in KEYS or not _is_text(KEYS[key]):
             yield from _of_value(value)
 
 

@@ -11,7 +11,7 @@ import torch
 from calibench.cli import configuration_of
 from calibench.config import load
 from calibench.data import TableDataModule
-from calibench.data.fakes import REGION_COLUMNS, make_scans, posterior, write_scans
+from calibench.data.fakes import REGION_COLUMNS, make_scans, write_scans
 from calibench.training import fit as training
 
 
@@ -53,18 +53,6 @@ def test_subjects_have_1_to_6_scans_and_one_diagnosis() -> None:
     scans = make_scans()
     assert set(np.bincount(scans.subjects)) == {1, 2, 3, 4, 5, 6}
     assert len(np.unique(np.stack([scans.subjects, scans.target]), axis=1)[0]) == 300
-
-
-def test_the_posterior_is_that_of_the_classes() -> None:
-    """Of many tables: its mean is the classes' shares, and no temperature makes its likelihood larger."""
-    tables = [make_scans(seed) for seed in range(30)]
-    probs = np.concatenate([posterior(scans) for scans in tables])
-    target = np.concatenate([scans.target for scans in tables])
-    np.testing.assert_allclose(probs.mean(0), np.bincount(target) / len(target), atol=0.01)
-    logs = torch.tensor(np.log(probs))
-    nll = {t: float(torch.nn.functional.cross_entropy(logs * t, torch.tensor(target))) for t in (0.8, 1, 1.25)}  # fmt: skip
-    assert nll[1] < min(nll[0.8], nll[1.25])
-    assert 0.25 < (probs.argmax(1) != target).mean() < 0.45  # they overlap
 
 
 def test_every_region_has_its_pattern_in_the_benchmark() -> None:

@@ -26,9 +26,9 @@ from calibench.cli import main
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
 from calibench.sweep import pool
-from calibench.sweep.command import live_table, plan, results_root, run_jobs
+from calibench.sweep.command import live_table, results_root, run_jobs
 from calibench.sweep.pool import Job, Pool
-from calibench.sweep.suites import CORE_LOSSES, parse_losses, parse_seeds
+from calibench.sweep.suites import CORE_LOSSES, parse_losses, parse_seeds, suite_of
 from calibench.tables.terminal import Printed
 from calibench.training import fit as training
 from tests import warm
@@ -101,13 +101,8 @@ def test_losses(tmp_path: Path) -> None:
 def test_plan_goes_seed_by_seed_and_merges_the_loss_last(tmp_path: Path) -> None:
     overlay = tmp_path / "o.yaml"
     overlay.write_text("model: {loss: BrierLoss, loss_scale: sum}\nthreads: 4\n")
-    jobs = plan(
-        ["digits_lt", "digits"],
-        ["focal", "gce"],
-        [1, 2],
-        overlays=[str(overlay)],
-        overrides=[("threads", "2")],
-    )
+    suite = suite_of(["digits_lt", "digits"], ["focal", "gce"], "1,2", [str(overlay)])
+    jobs = suite.jobs([("threads", "2")])
     assert [job.label for job in jobs[:4]] == [
         f"digits_lt {loss} seed={seed}" for seed in (1, 2) for loss in ("focal", "gce")
     ]
@@ -251,7 +246,7 @@ def test_a_failed_cell_does_not_stop_the_others(tmp_path: Path, swept: Swept) ->
 def test_ctrl_c_is_the_sweeps_to_answer(tmp_path: Path) -> None:
     """A terminal sends it to the workers too, which go on until the sweep ends them."""
     arguments = [("trainer.max_epochs", "5000"), ("trainer.default_root_dir", str(tmp_path))]
-    (cell,) = plan(["digits_lt"], ["gce"], [1], overlays=[], overrides=arguments)
+    (cell,) = suite_of(["digits_lt"], ["gce"], "1").jobs(arguments)
     workers = Pool(1, tmp_path / "logs")
     for _ in workers.run([cell]):
         if cell.epoch == 1:

@@ -113,14 +113,12 @@ class JobArray:
             raise ExpectedFailure(
                 "`srun` was not found: `--launcher slurm` runs on a machine of a SLURM cluster."
             ) from error
-        self._update({"job_name": "calibench", "time": minutes}, options)
-
-    def _update(self, defaults: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         for key in options:
             if key in _OURS:
                 raise UsageError(f"no option `--slurm.{key}`: a run is one process on one node")
         try:
-            self._executor.update_parameters(**{**defaults, **_in_slurms_words(options)})
+            named = {"job_name": "calibench", "time": minutes, **_in_slurms_words(options)}
+            self._executor.update_parameters(**named)
         except (ValueError, TypeError) as error:
             raise UsageError(_refusal(str(error), options)) from error
 
