@@ -16,6 +16,7 @@ import yaml
 
 from calibench.config import data_root
 from calibench.ground.errors import ExpectedFailure
+from calibench.ground.problems import in_one_line
 
 Checksum = Literal["strict", "warn", "off"]
 
@@ -25,6 +26,37 @@ _OFFLINE = ("CALIBENCH_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANS
 
 class DataError(ExpectedFailure, ValueError):
     """Data that is missing or damaged; the text is one line that names the file and what to do."""
+
+
+def left_out(
+    file: str | Path,
+    problems: Mapping[str, str],
+    total: int,
+    *,
+    skip: bool,
+    what: str = "rows",
+    other: str = "",
+) -> list[str]:
+    """What results say of rows or images that cannot be used and are left out: one line, or none.
+
+    Args:
+        file: The file or folder that has them.
+        problems: What is wrong, by place.
+        total: How many places there are.
+        skip: Whether they may be left out.
+        what: What they are.
+        other: Another way out than leaving them out, for people.
+
+    Raises:
+        DataError: If they may not, or all of them are wrong; the text names the first five, and how many there are.
+    """
+    if not problems:
+        return []
+    said = in_one_line(problems, total, what)
+    if skip and len(problems) < total:
+        return [f"{Path(file).name}: left out, {said}"]
+    ways = [other, "" if skip else "`--data.skip_bad true` leaves them out, and results say so"]
+    raise DataError(f"{file}, {'; '.join(filter(None, [said[:-1], *ways]))}).")
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from calibench.ground.errors import UsageError
-
-MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
-"""Cells of a feature that hold none. In a column of labels they are names like others."""
+from calibench.ground.table_file import MISSING
 
 _MOST_LEVELS = 30
 _COUNTERS = ("id", "index", "row", "no", "nr", "number", "#")
@@ -57,27 +54,35 @@ class Feature(NamedTuple):
         texts = {"number": "", "date": "in days", "category": f"one-hot, {len(self.levels)} levels"}
         return texts[self.kind] and f"`{self.column}` {texts[self.kind]}"
 
-    def numbers(self, column: Any, path: Path) -> np.ndarray:
-        """The numbers of a column (N, names) float32, NaN where a cell is empty; raises a UsageError for other text.
+    def numbers(self, column: Any) -> tuple[np.ndarray, dict[int, str]]:
+        """The numbers of a column (N, names) float32, and what is wrong at which positions.
 
-        A category that training does not have is 0 in all columns.
+        NaN is where a cell is empty or wrong. A category that training does not have is 0 in all columns.
         """
         if self.kind == "category":
             cells = _cells(column)
             found = np.stack([cells == level for level in self.levels], 1).astype(np.float32)
             found[cells.isna().to_numpy()] = np.nan
-            return found
+            return found, {}
         values = _as_numbers(column) if self.kind == "number" else _days(_cells(column))
         numbers: np.ndarray = values.to_numpy(np.float32, na_value=np.nan)
         bad = np.flatnonzero(~np.isfinite(numbers))
         bad = bad[_cells(column.iloc[bad]).notna().to_numpy()]
-        if len(bad):
-            what = "finite number" if self.kind == "number" else "date like 2024-01-31"
-            raise UsageError(
-                f"{path}, row {bad[0] + 1}: column `{self.column}` holds `{column.iloc[bad[0]]}`, which is no {what} "
-                f"({len(bad)} of {len(numbers)} rows; `--data.features` names the columns to use)."
-            )
-        return numbers[:, None]
+        what = "finite number" if self.kind == "number" else "date like 2024-01-31"
+        held = f"column `{self.column}` holds"
+        wrong = {int(at): f"{held} `{column.iloc[at]}`, which is no {what}" for at in bad}
+        return np.where(np.isfinite(numbers), numbers, np.nan)[:, None], wrong
+
+    def unknown(self, column: Any) -> str:
+        """What to say of categories that training does not have; nothing where there is none."""
+        if self.kind != "category":
+            return ""
+        cells = _cells(column).dropna()
+        new = cells[~cells.isin(self.levels)]
+        names = ", ".join(f"`{name}`" for name in list(dict.fromkeys(new))[:5])
+        more = ", ..." if new.nunique() > 5 else ""
+        said = f"`{self.column}` holds {names}{more}, which training has not: 0 in all its columns"
+        return f"{said} ({len(new)} of {len(column)} rows)" if len(new) else ""
 
 
 def features_of(
@@ -87,13 +92,14 @@ def features_of(
 
     Those are kept where no other column is, or where `all_of_them` are asked for.
     """
-    counters = [name for name in names if _counts_rows(frame[name], name)]
+    counters = [name for name in names if counts_rows(frame[name], name)]
     if all_of_them or len(counters) == len(names):
         counters = []
     return [Feature.of(frame[name], name) for name in names if name not in counters], counters
 
 
-def _counts_rows(column: Any, name: str) -> bool:
+def counts_rows(column: Any, name: str) -> bool:
+    """Whether a column like `id` only counts the rows, from 0 or 1."""
     if name.strip().lower() not in _COUNTERS or not len(column):
         return False
     numbers = _as_numbers(column).to_numpy(np.float64, na_value=np.nan)

@@ -2,7 +2,8 @@
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from calibench.ground.any_arrays import as_array, indices_of_names, names_of_col
 from calibench.ground.arrays import Array, Floats
 from calibench.ground.errors import near_matches
 from calibench.ground.names import MULTILABEL, UNKNOWN
-from calibench.predictions.pairs import ConfidencePairs
+from calibench.predictions.pairs import PAIR_NAMES, ConfidencePairs
 from calibench.runs import Predictions
 from calibench.runs.predictions import metadata_of
 
@@ -19,12 +20,33 @@ LOGITS, PROBS, TARGET, CLASS_NAMES = "logits", "probs", "target", "class_names"
 # What other people call them.
 NAMES = {
     LOGITS: ("logits", "logit"),
-    PROBS: ("probs", "probabilities", "probability", "proba", "probas", "y_prob", "y_proba"),
-    TARGET: ("target", "targets", "label", "labels", "y", "y_true", "label_ids"),
-}
+    PROBS: ("probs", "prob", "probabilities", "probability", "proba", "probas", "y_prob", "y_proba", "softmax"),
+    TARGET: ("target", "targets", "label", "labels", "y", "y_true", "label_ids", "ground_truth", "gt", "y_test"),
+}  # fmt: skip
 # What may be logits or probabilities, by their values; and labels without a name.
-_SCORES_OF_ANY_KIND = ("predictions", "y_pred", "y_score", "scores", "outputs", "arr_0")
+SCORES_OF_ANY_KIND = (
+    "predictions",
+    "preds",
+    "y_pred",
+    "y_score",
+    "score",
+    "scores",
+    "outputs",
+    "arr_0",
+)
 _UNNAMED_LABELS = "arr_1"
+# What they call the class that was predicted, beside its scores.
+HARD = (
+    "y_pred",
+    "y_hat",
+    "pred",
+    "preds",
+    "prediction",
+    "predictions",
+    "predicted",
+    "predicted_label",
+)
+_NO_SCORES = ("posterior", "ids", "offset", "metadata", CLASS_NAMES, *chain(*PAIR_NAMES.values()))
 SUM_TOLERANCE = 0.01  # a table printed with four decimals has rows that sum to 1 no better
 
 
@@ -55,10 +77,13 @@ def predictions_of(
     name = next((role for role in (LOGITS, PROBS) if role in found), None)
     if name is None:
         held = ", ".join(f"`{name}`" for name in arrays) or "nothing"
-        raise ValueError(f"`logits` or `probs` (N, K) are expected, and it holds {held}.")
+        raise ValueError(
+            f"`logits` or `probs` (N, K) are expected, and it holds {held} (`--keys logits=NAME` says which they are)."
+        )
     values = as_array(found.pop(name))
-    if values.ndim == 1 and (scores or name) == PROBS:
-        values = two_columns(values)
+    of_labels = len(as_array(found.get(TARGET, ()))) == len(values)
+    if values.shape[1:] == (1,) or (values.ndim == 1 and (of_labels or (scores or name) == PROBS)):
+        values = two_columns(values, scores or name)
     if not (values.ndim == 2 and values.dtype.kind in REAL):
         raise ValueError(
             f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}."
@@ -108,7 +133,7 @@ def from_python(
     array = as_array(values)
     known = {} if labels is None else {TARGET: as_array(labels)}
     if array.ndim == 1 and scores == PROBS:
-        array = two_columns(array)
+        array = two_columns(array, scores)
     if array.ndim == 1 and labels is not None and array.shape == known[TARGET].shape:
         return ConfidencePairs(array, known[TARGET])
     if classes is None:
@@ -117,42 +142,54 @@ def from_python(
     return predictions_of({LOGITS: array, **known, **named}, scores=scores, clip=clip, task=task)
 
 
-def two_columns(values: Array) -> Array:
-    """Probabilities (N, K); those of the second of two classes, (N,) or (N, 1), as (N, 2)."""
-    if values.ndim == 2 and values.shape[1] > 1:
+def two_columns(values: Array, scores: str = PROBS) -> Array:
+    """Scores (N, K); those of the second of two classes, (N,) or (N, 1), as (N, 2): 1 - p and p, or 0 and log-odds."""
+    if (values.ndim == 2 and values.shape[1] > 1) or values.dtype.kind not in REAL:
         return values
     second = values.reshape(len(values), -1)[:, :1].astype(np.float64)
-    return np.concatenate([1 - second, second], axis=1)
+    first = 1 - second if scores == PROBS else np.zeros_like(second)
+    return np.concatenate([first, second], axis=1)
+
+
+def roles_told(keys: Sequence[str], there: Collection[str]) -> dict[str, list[str]]:
+    """The names of each role that the user tells, `ROLE=NAME` or `probs=A,B,C` of columns; raises a ValueError."""
+    told = dict[str, list[str]]()
+    for role, _, names in (text.partition("=") for text in keys):
+        if role not in (LOGITS, PROBS, TARGET, CLASS_NAMES):
+            raise ValueError(
+                f"`--keys` takes logits=, probs=, target= or class_names=, got {role}=."
+            )
+        told[role] = [names] if names in there else names.split(",")
+        for name in told[role]:
+            if name not in there:
+                raise ValueError(
+                    f"there is no `{name}`{near_matches(name, there)}, `--keys` names it."
+                )
+    return told
 
 
 def with_roles(
-    arrays: Mapping[str, Array], keys: Sequence[str] = ()
+    arrays: Mapping[str, Array], told: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[dict[str, Array], str]:
     """Named arrays under the names that they have here, and one line on what was guessed, if anything was.
 
     Args:
         arrays: The arrays.
-        keys: `ROLE=NAME` of arrays where the user says it: `logits`, `probs`, `target` or `class_names`.
+        told: The name of the array of each role where the user says it.
 
     Raises:
-        ValueError: If there is no such array, or no such role.
+        ValueError: If a role has several.
     """
-    told = {name: role for role, _, name in (text.partition("=") for text in keys)}
-    for name, role in told.items():
-        if name not in arrays:
-            raise ValueError(
-                f"there is no `{name}`{near_matches(name, arrays)}, `--keys` names it."
-            )
-        if role not in (LOGITS, PROBS, TARGET, CLASS_NAMES):
-            raise ValueError(
-                f"`--keys` takes logits=, probs=, target= or class_names=, got {role}=."
-            )
-    named = {told.get(name, name): values for name, values in arrays.items()}
+    for role, several in (told or {}).items():
+        if len(several) > 1:
+            raise ValueError(f"`--keys {role}={','.join(several)}`: one array is expected.")
+    roles_of = {names[0]: role for role, names in (told or {}).items()}
+    named = {roles_of.get(name, name): values for name, values in arrays.items()}
     roles = {other: role for role, others in NAMES.items() for other in others}
     known = {roles.get(name.strip().lower(), name) for name in named}
     guessed = {}
     if not {LOGITS, PROBS} & known:
-        for name in [one for one in _SCORES_OF_ANY_KIND if one in named][:1]:
+        for name in _scores_among(named, roles):
             guessed[name] = PROBS if _may_be_probabilities(as_array(named[name])) else LOGITS
             if TARGET not in known and name == "arr_0" and _UNNAMED_LABELS in named:
                 guessed[_UNNAMED_LABELS] = TARGET
@@ -162,6 +199,14 @@ def with_roles(
         {guessed.get(name, name): values for name, values in named.items()},
         f"{said} (`--keys {again}` says so)" if said else "",
     )
+
+
+def _scores_among(named: Mapping[str, Array], roles: Collection[str]) -> list[str]:
+    """The name of the scores: one that people give them, or else that of the only probabilities there are."""
+    usual = [name for name in SCORES_OF_ANY_KIND if name in named]
+    others = [name for name in named if name not in (*_NO_SCORES, *roles)]
+    only = [name for name in others if _may_be_probabilities(as_array(named[name]))]
+    return usual[:1] or (only if len(only) == 1 else [])
 
 
 def _may_be_probabilities(values: Array) -> bool:

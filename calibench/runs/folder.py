@@ -36,6 +36,7 @@ WITHOUT_EFFECT = (
 ADDED_LATER = {
     "model.channels_last": False, "model.compile": False,
     "data.init_args.encoding": "utf-8", "data.init_args.corpus": "files", "data.init_args.missing": "refuse",
+    "data.init_args.skip_bad": False,
 }  # fmt: skip
 
 # Values that were called otherwise when the first results were made; the keys of runs go by the former name.

@@ -68,6 +68,7 @@ def test_silent_is_another_output_without_a_line_that_names_the_file() -> None:
     assert is_silent("test.npz\n1.0\n", "test.npz\n2.0\n", path)
 
 
+@pytest.mark.filterwarnings("ignore:.*labels are names")
 def test_twenty_of_every_kind(tmp_path: Path) -> None:
     check(tried(tmp_path, 20, quick=True), 400)
 

@@ -77,7 +77,7 @@ def test_an_exact_zero_stays_unless_it_is_clipped(dtype: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", "", r"a file \.npz, \.npy, \.pt, \.csv, .* or \.parquet is expected"),
+        ("a.text", "", r"a file \.npz, \.npy, \.pt, \.pth, \.csv, .* or \.parquet"),
         ("a.csv", "x,label\nb,c\n", "a.csv: "),
         ("a.csv", "x,y,label\n0.5,0.4,0\n", "off by 0.1"),
         ("a.csv", "x,y,label\n0.5,0.5,0.5\n", "class indices"),
@@ -90,9 +90,9 @@ def test_an_exact_zero_stays_unless_it_is_clipped(dtype: str, tmp_path: Path) ->
         (
             "a.csv",
             "cat,dog,truth\n0.5,0.5,0\n0.5,0.5,1\n",
-            "`truth` looks like the labels: rename it",
+            "`truth` looks like the labels: rename it, or say `--keys target=truth`",
         ),
-        ("a.csv", "id,x,y,label\na,0.5,0.5,0\n", "the column `id` holds text"),
+        ("a.csv", "x,y,label\n0.5,0.5,0\n0.4,O.6,1\n", "row 2: the column `y` holds `O.6`"),
         ("a.npz", "no archive", "a.npz"),
         ("a.npy", "no array", "a.npy"),
     ],
@@ -151,7 +151,7 @@ def test_tables_with_names_as_labels_and_a_column_of_row_numbers(tmp_path: Path)
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"a": PROBS}, "`logits` or `probs` .* are expected, and it holds `a`"),
+        ({"a": MADE.logits}, "`logits` or `probs` .* are expected, and it holds `a`"),
         ({"logits": np.array([[np.inf, 0.0]])}, "got inf in row 0"),
         ({"logits": np.array([[np.nan, 0.0]])}, "must not contain NaN"),
         ({"logits": MADE.logits, "target": np.eye(3)[MADE.target]}, r"use `labels\.argmax\(1\)`"),

@@ -57,7 +57,7 @@ def test_as_predictions_of_two_classes() -> None:
         ("confidence,correct\n0.5,1\n0.9,maybe\n", "True and False, got maybe"),
         ("confidence,correct\n0.5,1\n0.9,\n", "True and False, got nan"),
         ("confidence,conf,correct\n0.5,0.5,1\n", "one confidence and one column of hits"),
-        ("confidence,question\n0.5,a\n", "the column `question` holds text"),
+        ("confidence,question\n0.5,a\n", "columns of numbers for each class are expected"),
     ],
 )
 def test_what_is_no_pair_is_named(content: str, message: str, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from calibench.cli import main
-from calibench.ground.delimited import encoding_of, read_delimited
+from calibench.ground.table_file import encoding_of
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions
 
@@ -106,11 +106,11 @@ def test_encodings_and_separators(
     assert encoding_of(text.encode(encoding)) == ("utf-16" if encoding == "utf-16" else encoding)
 
 
-def test_decimal_commas(tmp_path: Path) -> None:
+def test_decimal_commas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frame = pd.DataFrame(PROBS, columns=NAMES).assign(label=MADE.target)
     frame.to_csv(tmp_path / "x.csv", index=False, sep=";", decimal=",")
     same(Reader()(f"{tmp_path}/x.csv"))
-    assert read_delimited(tmp_path / "x.csv").decimal == ","
+    assert "with semicolons between cells and decimal commas" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
@@ -125,10 +125,10 @@ def test_rows_with_lists(kind: str, tmp_path: Path) -> None:
     ragged = [*rows[:4], {"probs": [1.0], "label": 0}]
     if kind == "jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in ragged))
-        with pytest.raises(CorruptRun, match="row 5 of `probs` has 1 numbers, the first has 3"):
+        with pytest.raises(CorruptRun, match="row 5: `probs` has 1 numbers, the first row 3"):
             Reader()(str(path))
         path.write_text('{"probs": [0.5, 0.5]}\n{"probs": [0.5,\n')
-        with pytest.raises(CorruptRun, match="line 2 is not JSON"):
+        with pytest.raises(CorruptRun, match="row 2: it is not JSON"):
             Reader()(str(path))
 
 

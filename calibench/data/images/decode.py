@@ -1,6 +1,6 @@
 """Decoding of image files to arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
@@ -11,9 +11,19 @@ from torch import Tensor
 
 from calibench.data.cache import cached
 from calibench.data.source import DataError
+from calibench.ground.problems import in_one_line
 
 Mode = Literal["RGB", "L"]
 MODES = {"RGB": ("red", "green", "blue"), "L": ("grey",)}
+
+
+class UnreadableImages(DataError):
+    """Image files that cannot be read: what is wrong with each, by its position (`wrong`)."""
+
+    def __init__(self, files: Sequence[Path], wrong: Mapping[int, str]) -> None:
+        places = {str(files[number]): wrong[number] for number in sorted(wrong)}
+        super().__init__(f"{in_one_line(places, len(files), 'images')}.")
+        self.wrong = wrong
 
 
 def decode_images(
@@ -25,22 +35,32 @@ def decode_images(
     middle.
 
     Args:
-        files: Image files that Pillow can read; another file is a DataError.
+        files: Image files that Pillow can read.
         side: Height and width of the result.
         mode: `RGB`, or `L` for grey.
         threads: Files decoded at once (Pillow decodes outside Python's lock).
 
     Returns:
         Pixels (N, side, side, 3) uint8, or (N, side, side, 1).
+
+    Raises:
+        UnreadableImages: If some are none; the others have been decoded by then too.
     """
     pixels = np.empty((len(files), side, side, len(MODES[mode])), dtype=np.uint8)
 
-    def fill(number: int) -> None:
-        pixels[number] = decode_image(files[number], side, mode)
+    def fill(number: int) -> str:
+        try:
+            pixels[number] = decode_image(files[number], side, mode)
+        except DataError as error:
+            return str(error)
+        return ""
 
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(fill, range(len(files))):
-            pass
+        wrong = {
+            number: said for number, said in enumerate(pool.map(fill, range(len(files)))) if said
+        }
+    if wrong:
+        raise UnreadableImages(files, wrong)
     return pixels
 
 
@@ -74,6 +94,63 @@ def cached_images(cache: Path, files: Sequence[Path], *, side: int, mode: Mode =
     return torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
 
 
+def readable_images(
+    cache: Path, files: Sequence[Path], *, side: int, mode: Mode, stream: StreamedImages | None
+) -> tuple[Tensor, dict[int, str]]:
+    """A user's images as stored inputs (N, ...), and what is wrong with those that cannot be read, by position.
+
+    Args:
+        cache: The file in which what was found is kept.
+        files: The files.
+        side: Height and width in pixels.
+        mode: `RGB` or `L`.
+        stream: Where the images are decoded as they are used: only the beginnings of the files are read here.
+    """
+
+    def found() -> dict[str, np.ndarray]:
+        wrong, pixels = dict[int, str](), np.empty(0, np.uint8)
+        if stream is not None:
+            wrong = _without_header(files)
+        else:
+            try:
+                pixels = decode_images(files, side=side, mode=mode)
+            except UnreadableImages as error:
+                wrong = dict(error.wrong)
+                good = [file for number, file in enumerate(files) if number not in wrong]
+                pixels = decode_images(good, side=side, mode=mode)
+        return {
+            "pixels": pixels,
+            "bad": np.array([*wrong], np.int64),
+            "why": np.array([*wrong.values()], str),
+        }
+
+    arrays = cached(cache, files, found)
+    wrong = (
+        dict(zip(arrays["bad"].tolist(), arrays["why"].tolist(), strict=True))
+        if "bad" in arrays
+        else {}
+    )
+    if stream is None:
+        return torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2), wrong
+    return stream.add(
+        [file for number, file in enumerate(files) if number not in wrong], side
+    ), wrong
+
+
+def _without_header(files: Sequence[Path]) -> dict[int, str]:
+    from PIL import Image
+
+    def why(file: Path) -> str:
+        try:
+            with Image.open(file):
+                return ""
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            return _not_readable(file, error)
+
+    with ThreadPoolExecutor(4) as pool:
+        return {number: said for number, said in enumerate(pool.map(why, files)) if said}
+
+
 def fitted(corners: np.ndarray, size: tuple[int, int], side: int) -> np.ndarray:
     """Boxes (M, 4: left, top, right, bottom) in a file of a size (width, height) as they lie in its decoded square."""
     scale = side / min(size)
@@ -92,11 +169,16 @@ def squared(image: Any, side: int, mode: Mode = "RGB") -> np.ndarray:
 
 
 def decode_image(file: Path, side: int, mode: Mode = "RGB") -> np.ndarray:
-    """One image, (side, side, 3) uint8, or (side, side, 1); raises a DataError if the file is not one."""
+    """One image, (side, side, 3) uint8, or (side, side, 1); raises a DataError that says why the file is none."""
     from PIL import Image
 
     try:
         with Image.open(file) as image:
             return squared(image, side, mode)
-    except (OSError, SyntaxError, ValueError) as error:
-        raise DataError(f"{file} is not a readable image ({error}).") from None
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(_not_readable(file, error)) from None
+
+
+def _not_readable(file: Path, error: Exception) -> str:
+    why = str(error).replace(f" {str(file)!r}", "")
+    return f"not a readable image ({why})"

@@ -1,7 +1,7 @@
 """Images with several labels each, in memory or read as they are used; a user's own, by a table."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -13,14 +13,15 @@ from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
 from calibench.data.images.augment import Normalize, RandomCropFlip, Views
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels
-from calibench.data.images.decode import Mode, StreamedImages, cached_images, too_large
-from calibench.data.source import DataError
+from calibench.data.images.decode import Mode, StreamedImages, readable_images, too_large
+from calibench.data.source import DataError, left_out
 from calibench.data.splits import check_fractions, hold_out_share_of_groups
 from calibench.data.task import Multilabel
+from calibench.data.users_table import opened
 from calibench.ground.arguments import positive_integer
-from calibench.ground.delimited import checked_cells, read_delimited
 from calibench.ground.errors import near_matches
 from calibench.ground.names import UNKNOWN
+from calibench.ground.problems import of_rows
 
 
 class LabelledFiles(NamedTuple):
@@ -63,6 +64,7 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         std: Standard deviation of each channel on the [0, 1] scale; ImageNet's by default.
         memory_limit: Gibibytes that the decoded images may take; beyond, they stream.
         skip_missing: Leave out images whose file is missing, which results then say; else a missing file is an error.
+        skip_bad: Leave out images that are missing or cannot be read, and rows of which the label or the split is none.
         common: Those of all data modules but `ood`: there are no evaluation sets beside the test images.
     """
 
@@ -82,6 +84,7 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         std: Channels = IMAGENET_STD,
         memory_limit: float = 8.0,
         skip_missing: bool = False,
+        skip_bad: bool = False,
         **common: Any,
     ) -> None:
         super().__init__(class_names=class_names, **common)
@@ -89,7 +92,8 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         self.ten_crops = ten_crops
         if ten_crops is not None and ten_crops < side:
             raise ValueError(f"`ten_crops` must be at least `side` {side}, got {ten_crops}.")
-        self.cache, self.memory_limit, self.skip_missing = cache, memory_limit, skip_missing
+        self.cache, self.memory_limit = cache, memory_limit
+        self.skip_missing, self.skip_bad = skip_missing or skip_bad, skip_bad
         self.transform = Views(Normalize(mean, std))
         if ten_crops is not None:
             self.evaluation_transform = Views(Normalize(mean, std), crops=side)
@@ -108,7 +112,6 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         sides = {"train": self.side, "val": self.ten_crops or self.side}
         sides["test"] = sides["val"]
         parts = {name: self._there(files) for name, files in self.read(seed).items()}
-        self.test_files = parts["test"].files
         pixels = sum(len(part.files) * sides[name] ** 2 for name, part in parts.items())
         if too_large(pixels, self.memory_limit, self.mode):
             self.decode = StreamedImages(self.mode)
@@ -133,11 +136,17 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
     def _examples(self, name: str, part: LabelledFiles, side: int) -> Examples:
         if not len(part.files):
             raise DataError(f"there are no {name} images.")
-        target = torch.from_numpy(part.target)
-        if isinstance(self.decode, StreamedImages):
-            return Examples(self.decode.add(part.files, side), target)
-        cache = self.cache / f"{name}-{side}-{self.mode}.npz"
-        return Examples(cached_images(cache, part.files, side=side, mode=self.mode), target)
+        stream = self.decode if isinstance(self.decode, StreamedImages) else None
+        cache = self.cache / f"{'streamed-' if stream else ''}{name}-{side}-{self.mode}.npz"
+        inputs, wrong = readable_images(cache, part.files, side=side, mode=self.mode, stream=stream)
+        bad = {f"{part.files[at].name} ({part.places[at]})": why for at, why in wrong.items()}
+        folder = part.files[0].parent
+        self.caveats += left_out(folder, bad, len(part.files), skip=self.skip_bad, what="images")
+        if wrong:
+            part = part.take(np.setdiff1d(np.arange(len(part.files)), [*wrong]))
+        if name == "test":
+            self.test_files = part.files
+        return Examples(inputs, torch.from_numpy(part.target))
 
 
 SPLITS = ("train", "val", "test")
@@ -176,7 +185,8 @@ class ImageLabelsDataModule(LabelledImageDataModule):
     ) -> None:
         check_fractions(val_fraction, test_fraction)
         self.file = Path(file).expanduser()
-        self._table = _read(self.file)
+        table = opened(self.file, "a table `path,label1,label2,...`")
+        self._table = table.frame(text=table.names).set_index(table.rows)
         others = [name for name in (path_column, group_column, split_column) if name is not None]
         names = [name for name in self._table if name not in others] if labels is None else labels
         for name in (*others, *names):
@@ -188,6 +198,10 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         if not names:
             raise DataError(f"{self.file} has no column of labels beside `{path_column}`.")
         super().__init__(class_names=names, cache=self.file.parent / ".calibench", **common)
+        wrong = _wrong_cells(self._table, names, split_column) | table.problems
+        self.caveats += table.caveats
+        self.caveats += left_out(self.file, of_rows(wrong), table.total, skip=self.skip_bad)
+        self._table = self._table[~self._table.index.isin([*wrong])]
         self.path_column, self.group_column = path_column, group_column
         self.split_column = split_column
         self.val_fraction, self.test_fraction = val_fraction, test_fraction
@@ -195,26 +209,24 @@ class ImageLabelsDataModule(LabelledImageDataModule):
     def read(self, seed: int) -> dict[str, LabelledFiles]:
         """The splits that the table names, or random ones."""
         table, names = self._table, self.task.names
-        target = np.stack([_labels(table[name], name, self.file) for name in names], axis=1)
+        states = [[_STATES[cell] for cell in table[name]] for name in names]
+        target = np.array(states, dtype=np.int8).T
         for number in np.flatnonzero((target == UNKNOWN).all(axis=0)):
             raise DataError(f"{self.file}: the label `{names[number]}` is known of no image.")
         paths = table[self.path_column]
-        places = [f"{self.file}, row {row}" for row in range(1, len(paths) + 1)]
+        places = [f"{self.file}, row {row}" for row in table.index]
         whole = LabelledFiles([self.file.parent / path for path in paths], target, places)
         return {name: whole.take(rows) for name, rows in self._rows(seed).items()}
 
     def _rows(self, seed: int) -> dict[str, npt.NDArray[np.int64]]:
-        n = len(self._table[self.path_column])
-        groups = np.array(self._table[self.group_column]) if self.group_column else np.arange(n)
+        n = len(self._table)
+        groups = self._table[self.group_column].to_numpy(str) if self.group_column else np.arange(n)
         if self.split_column is None:
             rest, test = hold_out_share_of_groups(groups, self.test_fraction, seed)
             share = self.val_fraction / (1 - self.test_fraction)
             train, val = hold_out_share_of_groups(groups[rest], share, seed)
             return {"train": rest[train], "val": rest[val], "test": test}
-        said = np.array(self._table[self.split_column])
-        for row in np.flatnonzero(~np.isin(said, SPLITS)):
-            where = f"{self.file}, row {row + 1}: column `{self.split_column}`"
-            raise DataError(f"{where} must be one of {', '.join(SPLITS)}, got `{said[row]}`.")
+        said = self._table[self.split_column].to_numpy(str)
         rows = {name: np.flatnonzero(said == name) for name in SPLITS}
         if self.group_column:
             of_splits = {name: groups[own] for name, own in rows.items()}
@@ -233,38 +245,22 @@ def check_apart(groups: dict[str, npt.NDArray[Any]], what: str) -> None:
                 )
 
 
-def _read(file: Path) -> dict[str, list[str]]:
-    """The columns of a CSV table, as text."""
-    import pandas
-
-    if not file.is_file():
-        raise DataError(f"{file} is missing: a table `path,label1,label2,...` is expected there.")
-    try:
-        text = read_delimited(file)
-        columns = range(checked_cells(text.content, text.separator))
-        frame = pandas.read_csv(
-            text.opened(),
-            dtype=str,
-            keep_default_na=False,
-            index_col=False,
-            usecols=columns,
-            **text.options,
-        )
-    except (ValueError, OSError) as error:
-        raise DataError(f"{file} cannot be read: {' '.join(str(error).split())}.") from None
-    if not len(frame):
-        raise DataError(f"{file} has no rows.")
-    return {str(name).strip(): frame[name].str.strip().tolist() for name in frame.columns}
-
-
 _STATES = {"1": 1, "0": 0, "-1": UNKNOWN, "": UNKNOWN, "1.0": 1, "0.0": 0, "-1.0": UNKNOWN}
 
 
-def _labels(cells: Sequence[str], name: str, file: Path) -> npt.NDArray[np.int8]:
-    for row, cell in enumerate(cells, start=1):
-        if cell not in _STATES:
-            raise DataError(
-                f"{file}, row {row}: label `{name}` holds `{cell}`; 1 (present), 0 (absent), or -1 or nothing "
-                "(unknown) are expected (`--data.labels` names the columns)."
-            )
-    return np.array([_STATES[cell] for cell in cells], dtype=np.int8)
+def _wrong_cells(table: Any, labels: Sequence[str], split: str | None) -> dict[int, str]:
+    """What is wrong with rows of which a label or the split is none."""
+    states = "1 (present), 0 (absent), or -1 or nothing (unknown) are expected (`--data.labels` names the columns)"
+    columns: dict[str, tuple[Collection[str], str]] = {
+        name: (_STATES, f"label `{name}` holds `{{}}`; {states}") for name in reversed(labels)
+    }
+    if split is not None:
+        columns[split] = (
+            SPLITS,
+            f"column `{split}` must be one of {', '.join(SPLITS)}, got `{{}}`",
+        )
+    wrong = dict[int, str]()
+    for name, (known, what) in columns.items():
+        bad = table[name][~table[name].isin([*known])]
+        wrong |= {row: what.format(cell) for row, cell in bad.items()}
+    return wrong

@@ -9,9 +9,9 @@ import torch
 
 from calibench.data.batch import Examples, Splits
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels, ImageDataModule
-from calibench.data.images.decode import StreamedImages, cached_images, too_large
+from calibench.data.images.decode import StreamedImages, readable_images, too_large
 from calibench.data.images.hub_files import HubImages, HubName
-from calibench.data.source import DataError
+from calibench.data.source import DataError, left_out
 from calibench.data.splits import check_fractions, given_or_held_out
 from calibench.ground.arguments import positive_integer
 
@@ -62,6 +62,7 @@ class ImageFolderDataModule(_OwnImageDataModule):
     Args:
         folder: The folder.
         memory_limit: Gibibytes that the decoded images may take; beyond, they stream.
+        skip_bad: Leave out images that cannot be read, which results then say; else such an image is an error.
         common: Those of all image sets but `download`; `root` and `checksum` are for the evaluation sets.
 
     Raises:
@@ -70,8 +71,10 @@ class ImageFolderDataModule(_OwnImageDataModule):
 
     dataset = "your images"
 
-    def __init__(self, *, folder: str, memory_limit: float = 8.0, **common: Any) -> None:
-        self.folder = Path(folder).expanduser()
+    def __init__(
+        self, *, folder: str, memory_limit: float = 8.0, skip_bad: bool = False, **common: Any
+    ) -> None:
+        self.folder, self.skip_bad = Path(folder).expanduser(), skip_bad
         there = [name for name in ("train", "val", "test") if (self.folder / name).is_dir()]
         # without a folder for training its absence is said of it
         self._parts = ["train", *(part for part in there if part != "train")] if there else [""]
@@ -101,11 +104,21 @@ class ImageFolderDataModule(_OwnImageDataModule):
             for label, name in enumerate(self.class_names)
             for path in _images(self.folder / part / name)
         }
-        target = torch.tensor(list(files.values()))
-        if isinstance(self.decode, StreamedImages):
-            return Examples(self.decode.add([*files], self.side), target)
-        cache = self.folder / ".calibench" / f"{part or 'all'}-{self.side}.npz"
-        return Examples(cached_images(cache, [*files], side=self.side), target)
+        name = f"{part or 'all'}-{self.side}.npz"
+        stream = self.decode if isinstance(self.decode, StreamedImages) else None
+        if stream is not None:
+            name = f"streamed-{name}"
+        cache = self.folder / ".calibench" / name
+        inputs, wrong = readable_images(cache, [*files], side=self.side, mode="RGB", stream=stream)
+        places = [str(file.relative_to(self.folder)) for file in files]
+        bad = {places[number]: why for number, why in wrong.items()}
+        for line in left_out(self.folder, bad, len(files), skip=self.skip_bad, what="images"):
+            if line not in self.caveats:
+                self.caveats.append(line)
+        target = torch.tensor(
+            [label for number, label in enumerate(files.values()) if number not in wrong]
+        )
+        return Examples(inputs, target)
 
 
 def _classes(folder: Path) -> list[str]:

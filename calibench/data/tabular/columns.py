@@ -1,8 +1,8 @@
-"""Columns of numbers, of labels and of groups, from a CSV, TSV or parquet file."""
+"""Columns of numbers, of labels and of groups, from a table."""
 
 import fnmatch
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from glob import escape
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -10,13 +10,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from calibench.data.source import DataError
-from calibench.ground.delimited import Delimited, checked_cells, read_delimited
-from calibench.ground.errors import UsageError, near_matches
-from calibench.ground.features import MISSING, Feature, features_of, in_words
+from calibench.data.users_table import opened
+from calibench.ground.errors import near_matches
+from calibench.ground.features import Feature, features_of, in_words
 from calibench.ground.output import say
-
-_DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-_NAMELESS = "Unnamed: "  # how pandas calls a column without a name
+from calibench.ground.table_file import NAMELESS
 
 
 class Names(NamedTuple):
@@ -24,6 +22,14 @@ class Names(NamedTuple):
 
     numbers: np.ndarray
     names: list[str]
+
+    @classmethod
+    def of(cls, column: Any) -> Self:
+        """The names in a column of texts."""
+        import pandas
+
+        numbers, names = pandas.factorize(column)
+        return cls(numbers, [str(one) for one in names])
 
     def take(self, kept: np.ndarray) -> Self:
         """The names of the given rows; those that none has are left out."""
@@ -47,6 +53,8 @@ class Columns(NamedTuple):
         groups: The group of each row, where there is a column of them.
         rows: Which rows of the file they are, counted from 1 below the header (N,).
         sources: The columns that the numbers are made of.
+        problems: What is wrong with rows, by their numbers; those that cannot be read are not among `rows`.
+        caveats: Lines for the reader of a result.
     """
 
     features: list[str]
@@ -55,6 +63,8 @@ class Columns(NamedTuple):
     groups: Names | None
     rows: np.ndarray
     sources: tuple[Feature, ...]
+    problems: Mapping[int, str]
+    caveats: Sequence[str]
 
     def take(self, kept: np.ndarray) -> Self:
         """The rows of a mask (N,) or at given positions."""
@@ -74,68 +84,66 @@ def read_columns(
     separator: str | None = None,
     like: Sequence[Feature] | None = None,
 ) -> Columns:
-    """Read a table; the suffix says its format. What becomes of dates and categories is said in one line.
+    """Read a table (`open_table`). What becomes of dates and categories is said in one line.
 
     Args:
-        path: The file: .csv and .tsv with a header, compressed or not, or .parquet.
+        path: The file.
         features: Columns, by name or pattern (`suvr_*`); None for all but the label, the group, those without a name
             and one like `id` that only counts the rows.
         label: The column of the labels.
         group: The column of the groups, if any.
-        separator: As in `read_delimited`.
+        separator: As in `open_table`.
         like: The columns of the training file, in place of `features`.
 
     Raises:
-        DataError: No such file, another format, a missing column, an empty label, or text that is neither
-            a date nor one of 30 categories.
+        DataError: No such file, another format, a missing column, or a column of text that is neither dates nor one of
+            30 categories.
     """
-    if not path.name.lower().endswith((*_DELIMITED, ".parquet")):
-        raise DataError(f"{path} must end in one of {', '.join(_DELIMITED)}, .parquet.")
-    if not path.is_file():
-        raise DataError(f"{path} is missing: a table with a column of labels is expected there.")
-    import pandas  # most of a second, and only tables need it
-
     names = [label] if group is None else [label, group]
-    try:
-        text = None if path.suffix.lower() == ".parquet" else read_delimited(path, separator)
-        by_name = features if like is None else [escape(one.column) for one in like]
-        chosen = _chosen(path, _header(path, text), by_name, names)
-        as_text = [one.column for one in like or () if one.kind != "number"]
-        frame = _read(path, text, chosen, names, as_text)
-    except (pandas.errors.ParserError, pandas.errors.EmptyDataError, OSError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
-    if not len(frame):
-        raise DataError(f"{path} has no rows.")
+    table = opened(path, "a table with a column of labels", separator=separator)
+    if len(table.names) == 1:
+        raise DataError(
+            f"{path} has one column, `{table.names[0]}`: commas, semicolons or tabs are expected between cells."
+        )
+    by_name = features if like is None else [escape(one.column) for one in like]
+    chosen = _chosen(path, table.names, by_name, names)
+    as_text = [one.column for one in like or () if one.kind != "number"]
+    frame = table.frame([*chosen, *names], [*names, *as_text])
+    caveats = list(table.caveats)
     if like is None:
         like, counters = features_of(frame, chosen, all_of_them=features is not None)
         if line := in_words(path, like, counters):
             say(line, to=sys.stderr)
-    blocks = [np.empty((len(frame), 0), np.float32)]
-    try:
-        numbers = np.hstack(blocks + [one.numbers(frame[one.column], path) for one in like])
-    except UsageError as error:
-        raise DataError(str(error)) from None
-    found = [_names(frame[name], name, path) for name in names]
-    rows = np.arange(1, len(frame) + 1)
+    else:
+        caveats += [
+            f"{path.name}: {line}" for one in like if (line := one.unknown(frame[one.column]))
+        ]
+    blocks, problems = [np.empty((len(frame), 0), np.float32)], dict(table.problems)
+    for one in like:
+        numbers, wrong = one.numbers(frame[one.column])
+        if wrong and np.isnan(numbers).all():
+            first = min(wrong)
+            raise DataError(
+                f"{path}, row {table.rows[first]}: {wrong[first]} ({len(wrong)} of {len(frame)} rows; "
+                "`--data.features` names the columns to use)."
+            )
+        blocks.append(numbers)
+        problems = {int(table.rows[at]): text for at, text in wrong.items()} | problems
+    for name in names:
+        empty = np.flatnonzero(frame[name].to_numpy() == "")
+        problems = {int(row): f"column `{name}` is empty" for row in table.rows[empty]} | problems
+    found = [Names.of(frame[name]) for name in names]
     made = [name for one in like for name in one.names]
-    return Columns(made, numbers, found[0], found[1] if group else None, rows, tuple(like))
-
-
-def _header(path: Path, text: Delimited | None) -> list[str]:
-    if text is None:
-        import pyarrow.parquet
-
-        return list(pyarrow.parquet.read_schema(path).names)
-    import pandas
-
-    names = [str(name) for name in pandas.read_csv(text.opened(), nrows=0, **text.options).columns]
-    if len(names) == 1:
-        raise DataError(
-            f"{path} has one column, `{names[0]}`: commas, semicolons or tabs are expected between cells."
-        )
-    return names
+    return Columns(
+        made,
+        np.hstack(blocks),
+        found[0],
+        found[1] if group else None,
+        table.rows,
+        tuple(like),
+        problems,
+        caveats,
+    )
 
 
 def _chosen(
@@ -153,43 +161,8 @@ def _chosen(
         if not fnmatch.filter(others, pattern):
             raise DataError(f"{path} has no column `{pattern}`{near_matches(pattern, others)}.")
     if features is None:
-        return [name for name in others if not name.startswith(_NAMELESS)]
+        return [name for name in others if not name.startswith(NAMELESS)]
     return [name for name in others if any(fnmatch.fnmatchcase(name, one) for one in features)]
-
-
-def _read(
-    path: Path, text: Delimited | None, numbers: list[str], names: list[str], as_text: list[str]
-) -> Any:
-    import pandas
-
-    if text is None:
-        return pandas.read_parquet(path, columns=[*numbers, *names])
-    checked_cells(text.content, text.separator)
-    options: dict[str, Any] = {
-        **text.options,
-        "usecols": [*numbers, *names],
-        "index_col": False,
-        "keep_default_na": False,
-        "na_values": {name: list(MISSING) for name in numbers},
-    }
-    texts = dict.fromkeys([*names, *as_text], str)
-    known = dict.fromkeys(numbers, np.float32) | texts
-    try:
-        return pandas.read_csv(text.opened(), dtype=known, **options)
-    except ValueError:  # a column holds text; which cell, is seen when it has been read
-        return pandas.read_csv(text.opened(), dtype=texts, low_memory=False, **options)
-
-
-def _names(column: Any, name: str, path: Path) -> Names:
-    import pandas
-
-    text = column.astype(str).str.strip().where(column.notna(), "")
-    numbers, names = pandas.factorize(text)
-    found = Names(numbers, [str(one) for one in names])
-    if "" in found.names:
-        row = found.first_rows[found.names.index("")] + 1
-        raise DataError(f"{path}, row {row}: the cell of column `{name}` is empty.")
-    return found
 
 
 def class_names(labels: Sequence[str]) -> list[str]:

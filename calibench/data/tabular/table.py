@@ -11,12 +11,13 @@ from torch import Tensor
 
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
-from calibench.data.source import DataError, located
+from calibench.data.source import DataError, left_out, located
 from calibench.data.splits import check_fractions, check_labels, given_or_held_out
 from calibench.data.tabular.columns import Columns, class_names, read_columns
 from calibench.ground.arguments import positive_integer
 from calibench.ground.errors import near_matches
 from calibench.ground.features import Feature
+from calibench.ground.problems import of_rows
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,11 @@ class Prepare:
 
 
 class TableDataModule(ClassificationDataModule):
-    """Your own table of numbers with a column of labels, from CSV, TSV or parquet (this package).
+    """Your own table with a column of labels: CSV, JSON lines, parquet, ... (this package).
 
-    The classes are the labels of the training file, sorted. Dates count
-    in days; text of at most 30 levels is one-hot. A missing column, text among the numbers, an empty cell
-    (unless `missing` says what becomes of it) or a label that only another file has is refused with its place; so is a
+    The classes are the labels of the training file, sorted. Dates count in days; text of at most 30 levels is one-hot.
+    Rows with too many or too few cells, text among the numbers, an empty cell (unless `missing` says what becomes of
+    it) or a label that only another file has are refused, all at once, unless `skip_bad` leaves them out; so is a
     group that two files have. There are no evaluation sets beside the test rows.
 
     Args:
@@ -67,6 +68,7 @@ class TableDataModule(ClassificationDataModule):
         features: The columns to use, by name or pattern (`suvr_*`); None for all but the label and the group,
             those without a name, and one like `id` that only counts the rows.
         separator: Between the cells of CSV and TSV files; None for what their headers have most.
+        skip_bad: Leave out rows that cannot be used, which results then say; else such a row is an error.
         val_fraction: Share of the training file held out for validation, stratified.
         test_fraction: Share of the training file held out for testing, stratified.
         val_size: Rows of the training file held out for validation, stratified, instead of a share; with groups as
@@ -94,6 +96,7 @@ class TableDataModule(ClassificationDataModule):
         group_column: str | None = None,
         features: Sequence[str] | None = None,
         separator: str | None = None,
+        skip_bad: bool = False,
         val_fraction: float = 0.1,
         test_fraction: float = 0.2,
         val_size: int | None = None,
@@ -106,6 +109,7 @@ class TableDataModule(ClassificationDataModule):
         check_fractions(val_fraction, test_fraction)
         self.label_column, self.group_column, self.features = label_column, group_column, features
         self.missing, self.root, self.separator = missing, root, separator
+        self.skip_bad = skip_bad
         self.train_file, self.val_file, self.test_file = train_file, val_file, test_file
         for name, size in (("val_size", val_size), ("test_size", test_size)):
             if size is not None:
@@ -118,11 +122,26 @@ class TableDataModule(ClassificationDataModule):
         super().__init__(class_names=class_names(train.labels.names), **common)
         self._train = train
 
-    def read(self, file: str, like: Sequence[Feature] | None = None) -> Columns:
-        """The rows of a file, with the columns of the training file if these are known."""
+    def read(
+        self,
+        file: str,
+        like: Sequence[Feature] | None = None,
+        classes: Sequence[str] | None = None,
+    ) -> Columns:
+        """The rows of a file that can be used, with the columns and classes of the training file if these are known."""
         path = located(file, self.root)
         names = self.label_column, self.group_column
-        return read_columns(path, self.features, *names, self.separator, like)
+        table = read_columns(path, self.features, *names, self.separator, like)
+        problems = dict(table.problems)
+        if classes is not None:
+            problems = _unknown_labels(table, classes) | problems
+        empty = _empty_cells(table) if self.missing == "refuse" else {}
+        other = "`--data.missing mean` or `drop` allows empty cells" if empty else ""
+        bad = of_rows(empty | problems)
+        total = len({*table.rows.tolist(), *problems})
+        caveats = left_out(file, bad, total, skip=self.skip_bad, other=other)
+        good = ~np.isin(table.rows, [*empty, *problems])
+        return table.take(good)._replace(caveats=[*table.caveats, *caveats])
 
     def load_splits(self, seed: int) -> Splits:
         """Read the given files; splits without one are held out of the training rows."""
@@ -131,42 +150,29 @@ class TableDataModule(ClassificationDataModule):
         parts: dict[str, Examples | float] = dict(self.held_out)
         for name, file in (("test", self.test_file), ("val", self.val_file)):
             if file is not None:
-                table = self._complete(self.read(file, train.sources), file)
+                table = self._complete(self.read(file, train.sources, self.class_names), file)
                 tables.append((file, table))
-                parts[name] = self._examples(table, file)
+                parts[name] = self._examples(table)
         _check_groups(tables)
         groups = None if train.groups is None else torch.from_numpy(train.groups.numbers)
-        whole = self._examples(train, self.train_file)
+        whole = self._examples(train)
         splits = given_or_held_out(whole, **parts, seed=seed, what=self.train_file, groups=groups)
         self.transform = self._prepare(splits[0])
         return Splits(*splits)
 
     def _complete(self, table: Columns, file: str) -> Columns:
         """The table after what `missing` says of its empty cells."""
-        empty = np.isnan(table.numbers)
-        rows = np.flatnonzero(empty.any(1))
-        if not len(rows):
+        self.caveats += table.caveats
+        empty = np.isnan(table.numbers).any(1)
+        if not empty.any():
             return table
-        first = int(rows[0])
-        column = table.features[int(np.argmax(empty[first]))]
-        some = f"{len(rows)} of {len(table.rows)} rows"
-        if self.missing == "refuse":
-            raise DataError(
-                f"{file}, row {table.rows[first]}: column `{column}` is empty ({some} have an empty cell; "
-                "`--data.missing mean` or `drop` allows them, `--data.features` names the columns to use)."
-            )
         becomes = {"mean": "have the mean of the training rows there", "drop": "are left out"}
-        self.caveats.append(f"{Path(file).name}: {some} with an empty cell {becomes[self.missing]}")
-        return table if self.missing == "mean" else table.take(~empty.any(1))
+        some = f"{empty.sum()} of {len(table.rows)} rows with an empty cell"
+        self.caveats.append(f"{Path(file).name}: {some} {becomes[self.missing]}")
+        return table if self.missing == "mean" else table.take(~empty)
 
-    def _examples(self, table: Columns, file: str) -> Examples:
+    def _examples(self, table: Columns) -> Examples:
         numbers = {name: number for number, name in enumerate(self.class_names)}
-        for label, first in zip(table.labels.names, table.labels.first_rows, strict=True):
-            if label not in numbers:
-                raise DataError(
-                    f"{file}, row {table.rows[first]}: the label `{label}` is none of the {len(numbers)} classes"
-                    f"{near_matches(label, numbers)}."
-                )
         of_name = np.array([numbers[label] for label in table.labels.names], np.int64)
         return Examples(
             torch.from_numpy(table.numbers), torch.from_numpy(of_name[table.labels.numbers])
@@ -181,6 +187,27 @@ class TableDataModule(ClassificationDataModule):
                     "`--data.features` names the columns to use."
                 )
         return prepare
+
+
+def _empty_cells(table: Columns) -> dict[int, str]:
+    """What is wrong with rows that have a cell without a number."""
+    empty = np.isnan(table.numbers)
+    rows = np.flatnonzero(empty.any(1))
+    names = (table.features[number] for number in empty[rows].argmax(1))
+    return {
+        int(table.rows[at]): f"column `{name}` is empty"
+        for at, name in zip(rows, names, strict=True)
+    }
+
+
+def _unknown_labels(table: Columns, classes: Sequence[str]) -> dict[int, str]:
+    """What is wrong with rows whose label is no class."""
+    wrong = dict[int, str]()
+    for number, label in enumerate(table.labels.names):
+        if label and label not in classes:
+            what = f"the label `{label}` is none of the {len(classes)} classes{near_matches(label, classes)}"
+            wrong |= dict.fromkeys(table.rows[table.labels.numbers == number].tolist(), what)
+    return wrong
 
 
 def _check_repeated(table: Columns, file: str) -> None:

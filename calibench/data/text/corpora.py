@@ -47,9 +47,14 @@ def read_ag_news(
             url = sources()["ag_news"].url
             raise DataError(f"{path} is missing: AG News is expected there; get it from {url}.")
         columns = ("label", "title", "description") if official else None
-        table = read_table(path, columns[1:] if columns else ("text",), "label", columns=columns)
-        labels = label_numbers(table, [str(k + official) for k in range(len(TOPICS))], path)
-        articles, caveats = Corpus(table.texts, labels), table.caveats
+        text, classes = (
+            columns[1:] if columns else ("text",),
+            [str(k + official) for k in range(len(TOPICS))],
+        )
+        table = read_table(path, text, "label", columns=columns, encoding="utf-8").usable(
+            path, classes=classes
+        )
+        articles, caveats = Corpus(table.texts, label_numbers(table.labels, classes)), table.caveats
     if (n := len(articles.texts)) != _ARTICLES[part]:
         caveats.append(f"ag_news: {n} {part} texts, the official set has {_ARTICLES[part]}")
     return articles, caveats

@@ -1,9 +1,6 @@
-"""Labelled texts in memory, from CSV, TSV, parquet and JSON-lines files or the Hugging Face hub."""
+"""Labelled texts in memory, from tables or the Hugging Face hub."""
 
-import csv
-import io
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -11,11 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.data.source import DataError, loaded_from_hub
-from calibench.ground.delimited import encoding_of, separator_of
+from calibench.data.source import DataError, left_out, loaded_from_hub
+from calibench.data.users_table import opened
 from calibench.ground.errors import near_matches
-
-UTF8 = "utf-8"
+from calibench.ground.problems import of_rows
 
 
 class Corpus(NamedTuple):
@@ -77,18 +73,49 @@ def from_hub(name: str, split: str, *, num_classes: int) -> Corpus:
 
 
 class TextTable(NamedTuple):
-    """Texts, their labels as written in the file, and caveats for the reader of a result."""
+    """Rows of a table of texts.
+
+    Attributes:
+        texts: The texts (N).
+        labels: Their labels as written.
+        rows: Which rows of the file they are, counted from 1 below the header (N,).
+        problems: What is wrong with rows, by their numbers; those that cannot be read are not among `rows`.
+        caveats: Lines for the reader of a result.
+    """
 
     texts: list[str]
     labels: list[str]
+    rows: np.ndarray
+    problems: Mapping[int, str]
     caveats: list[str]
 
+    def usable(
+        self, file: str | Path, *, skip: bool = False, classes: Sequence[str] | None = None
+    ) -> Self:
+        """The rows without a problem; raises a DataError if there are others, unless these may be left out.
 
-Rows = Iterator[tuple[str, Mapping[str, object]]]
-"""Rows, each after its place: "line 7"."""
-
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_SUFFIXES = (*_SEPARATORS, ".jsonl", ".ndjson", ".parquet")
+        Args:
+            file: What messages call it.
+            skip: Whether rows may be left out, which a caveat then says.
+            classes: The labels that there may be; None for any.
+        """
+        problems = dict(self.problems)
+        if classes is not None:
+            known = set(classes)
+            for row, label in zip(self.rows.tolist(), self.labels, strict=True):
+                if label not in known and row not in problems:
+                    problems[row] = (
+                        f"the label `{label}` is none of the {len(known)} classes{near_matches(label, classes)}"
+                    )
+        if not problems:
+            return self
+        total = len({*self.rows.tolist(), *problems})
+        caveats = left_out(file, of_rows(problems), total, skip=skip)
+        good = np.flatnonzero(~np.isin(self.rows, list(problems))).tolist()
+        texts, labels = (
+            [part[at] for at in good] if part else part for part in (self.texts, self.labels)
+        )
+        return type(self)(texts, labels, self.rows[good], {}, self.caveats + caveats)
 
 
 def read_table(
@@ -97,121 +124,44 @@ def read_table(
     label: str | None,
     *,
     columns: Sequence[str] | None = None,
-    encoding: str = UTF8,
+    encoding: str | None = None,
     separator: str | None = None,
 ) -> TextTable:
-    """Read a table; the suffix says its format.
+    """Read a table of texts (`open_table`).
 
     Args:
-        path: The file: .csv and .tsv, .parquet, .jsonl or .ndjson.
+        path: The file.
         text: The columns whose texts are joined, with a blank between those that are not empty.
         label: The column of the labels; None for a table without labels.
-        columns: Names of the columns of a .csv or .tsv without a header; None where its first row names them.
-        encoding: Of a .csv, .tsv, .jsonl or .ndjson; one with the mark of UTF-16 is read as that.
-        separator: Between the cells of a .csv or .tsv; by default the most frequent of comma, semicolon and tab in its
-            first row, where that is a header.
+        columns: Names of the columns of a file without a header; None where its first row names them.
+        encoding: As in `open_table`.
+        separator: As in `open_table`.
 
     Raises:
-        DataError: No such file, another format, a missing column, or a broken row (its line is
-            named); no row is ever left out.
+        DataError: No such file, another format, or a missing column.
     """
-    suffix, caveats = path.suffix.lower(), list[str]()
-    if suffix not in _SUFFIXES:
-        raise DataError(f"{path} must end in one of {', '.join(_SUFFIXES)}.")
-    if not path.is_file():
-        raise DataError(f"{path} is missing: a table of texts and labels is expected there.")
-    if suffix == ".parquet":
-        rows = _parquet_rows(path)
-    else:
-        content, caveats = _decoded(path, encoding)
-        if suffix in _SEPARATORS:
-            usual = _SEPARATORS[suffix]
-            first = content.partition("\n")[0]
-            sign = separator or (usual if columns else separator_of(first, usual))
-            rows = _csv_rows(path, content, columns, sign)
-        else:
-            rows = _json_rows(path, content)
-    texts, labels = [], []
-    for place, row in rows:
-        texts.append(" ".join(filter(None, (_cell(row, name, path, place) for name in text))))
-        if label is not None:
-            labels.append(_cell(row, label, path, place))
-            if not labels[-1]:
-                raise DataError(f"{path}, {place}: the label is empty.")
-    if not texts:
-        raise DataError(f"{path} has no rows.")
-    return TextTable(texts, labels, caveats)
-
-
-def label_numbers(table: TextTable, names: Sequence[str], path: Path) -> Tensor:
-    """The class of each text (N,) int64, by its label; raises a DataError if that is not among the names."""
-    numbers = {name: number for number, name in enumerate(names)}
-    for row, label in enumerate(table.labels, start=1):
-        if label not in numbers:
+    table = opened(
+        path, "a table of texts and labels", separator=separator, encoding=encoding, names=columns
+    )
+    names = [*text, *([] if label is None else [label])]
+    for name in names:
+        if name not in table.names:
+            known = ", ".join(table.names)
             raise DataError(
-                f"{path}, text {row}: the label `{label}` is none of the {len(names)} classes"
-                f"{near_matches(label, names)}."
+                f"{path} has no column `{name}`{near_matches(name, table.names)} (there are: {known})."
             )
-    return torch.tensor([numbers[label] for label in table.labels])
+    frame = table.frame(list(dict.fromkeys(names)), names)
+    cells = zip(*(frame[name].tolist() for name in text), strict=True)
+    texts = [" ".join(filter(None, row)) for row in cells]
+    labels = [] if label is None else frame[label].tolist()
+    problems = dict(table.problems)
+    for row, name in zip(table.rows.tolist(), labels, strict=False):
+        if not name:
+            problems[row] = "the label is empty"
+    return TextTable(texts, labels, table.rows, problems, table.caveats)
 
 
-def _cell(row: Mapping[str, object], column: str, path: Path, place: str) -> str:
-    if column not in row:
-        known = ", ".join(map(str, row))
-        raise DataError(f"{path}, {place}: there is no column `{column}` (there are: {known}).")
-    value = row[column]
-    return "" if value is None else str(value).strip()
-
-
-def _decoded(path: Path, encoding: str) -> tuple[str, list[str]]:
-    """A file's text without a byte order mark, and a caveat of bytes that are not of the encoding: now U+FFFD."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-    marked = encoding_of(raw)
-    encoding = marked if marked.startswith("utf-16") else encoding
-    text, mark = raw.decode(encoding, errors="replace"), "\ufffd"
-    bad = text.count(mark)
-    if bad:  # some may be written in the file
-        bad -= raw.decode(encoding, errors="ignore").count(mark)
-    wrong = f"{path.name}: {bad} bytes are not {encoding.upper()} and were replaced"
-    return text.removeprefix("\ufeff"), [wrong] if bad else []
-
-
-def _csv_rows(path: Path, text: str, columns: Sequence[str] | None, separator: str) -> Rows:
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a long text is no broken row
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    try:
-        names = list(columns) if columns is not None else next(reader, [])
-        for cells in filter(None, reader):  # an empty line, as at the end of a file, is no row
-            place = f"line {reader.line_num}"
-            if len(cells) != len(names):
-                raise DataError(f"{path}, {place}: {len(cells)} cells, {len(names)} were expected.")
-            yield place, dict(zip(names, cells, strict=True))
-    except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: {error}.") from None
-
-
-def _json_rows(path: Path, text: str) -> Rows:
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise DataError(f"{path}, line {number}: not JSON ({error}).") from None
-        if not isinstance(row, dict):
-            raise DataError(f"{path}, line {number}: an object is expected.")
-        yield f"line {number}", row
-
-
-def _parquet_rows(path: Path) -> Rows:
-    import pyarrow.parquet  # comes with `datasets`
-
-    try:
-        rows = pyarrow.parquet.read_table(path).to_pylist()
-    except (OSError, pyarrow.ArrowException) as error:
-        reason = str(error).split("\n")[0]
-        raise DataError(f"{path} is not a parquet file ({reason}).") from None
-    return ((f"row {number}", row) for number, row in enumerate(rows))
+def label_numbers(labels: Sequence[str], names: Sequence[str]) -> Tensor:
+    """The class of each label (N,) int64, by the names of the classes."""
+    numbers = {name: number for number, name in enumerate(names)}
+    return torch.tensor([numbers[label] for label in labels])

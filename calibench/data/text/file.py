@@ -2,7 +2,6 @@
 
 import codecs
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from calibench.data.source import located
 from calibench.data.splits import check_fractions, check_labels, given_or_held_out
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpus import (
-    UTF8,
     Corpus,
     CorpusSplits,
     TextTable,
@@ -24,12 +22,12 @@ from calibench.ground.names import sets_named
 
 
 class TextFileDataModule(TextDataModule):
-    """Your own texts and labels from CSV, TSV, parquet or JSON-lines files (this package).
+    """Your own texts and labels from CSV, TSV, JSON, JSON lines or parquet files (this package).
 
-    The classes are the labels of the training file, sorted. A label that only another file has, a
-    broken row or a missing column is refused with its place; bytes that are not UTF-8 are replaced
-    and counted, texts without a known word are kept and counted. Evaluation sets: `newsgroups`,
-    `ag_news`, and `outside` where `ood_file` is given.
+    The classes are the labels of the training file, sorted. Rows with too many or too few cells, an empty label, or one
+    that only another file has are refused, all at once, unless `skip_bad` leaves them out; damaged bytes of UTF-8 are
+    replaced and counted, texts without a known word are kept and counted. Evaluation sets: `newsgroups`, `ag_news`,
+    and `outside` where `ood_file` is given.
 
     Args:
         train_file: The training texts. A relative path is looked for here, then below `root`.
@@ -39,8 +37,9 @@ class TextFileDataModule(TextDataModule):
         text_columns: The columns that make a text, joined by blanks.
         label_column: The column of the labels, any strings or numbers.
         column_names: Names of the columns of CSV and TSV files without a header; None where their first rows are one.
-        encoding: Of the files, as Python calls it; parquet files have none, and a mark of UTF-16 is seen.
+        encoding: Of the files, as Python calls it; None for the first that fits of UTF-8, UTF-16 and Latin-1.
         separator: Between the cells of CSV and TSV files; None for what their headers have most.
+        skip_bad: Leave out rows that cannot be used, which results then say; else such a row is an error.
         near_duplicates: Count the validation and test texts that nearly repeat a training text; results say how many.
         val_fraction: Share of the training file held out for validation, stratified.
         test_fraction: Share of the training file held out for testing, stratified.
@@ -64,8 +63,9 @@ class TextFileDataModule(TextDataModule):
         text_columns: Sequence[str] = ("text",),
         label_column: str = "label",
         column_names: Sequence[str] | None = None,
-        encoding: str = UTF8,
+        encoding: str | None = None,
         separator: str | None = None,
+        skip_bad: bool = False,
         near_duplicates: bool = True,
         val_fraction: float = 0.1,
         test_fraction: float = 0.2,
@@ -76,7 +76,7 @@ class TextFileDataModule(TextDataModule):
     ) -> None:
         check_fractions(val_fraction, test_fraction)
         try:
-            codecs.lookup(encoding)
+            codecs.lookup(encoding or "utf-8")
         except LookupError:
             raise ValueError(
                 f"`encoding` must be one that Python knows, such as utf-8 or latin-1, got `{encoding}`."
@@ -84,7 +84,7 @@ class TextFileDataModule(TextDataModule):
         sets_named(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
         self.text_columns, self.label_column = tuple(text_columns), label_column
         self.column_names, self.encoding, self._given_root = column_names, encoding, root
-        self.separator = separator
+        self.separator, self.skip_bad = separator, skip_bad
         self._train = self._table(train_file)
         names, numbers = np.unique(self._train.labels, return_inverse=True)
         check_labels(numbers, names.tolist(), train_file, label_column)
@@ -98,7 +98,7 @@ class TextFileDataModule(TextDataModule):
     def load_corpus(self, seed: int) -> CorpusSplits:
         """Read the given files; splits without one are held out of the training texts."""
         train, val, test = given_or_held_out(
-            self._corpus(self._train, self.train_file),
+            self._corpus(self._train),
             test=self._given(self.test_file, self.test_fraction),
             val=self._given(self.val_file, self.val_fraction),
             seed=seed,
@@ -115,20 +115,24 @@ class TextFileDataModule(TextDataModule):
             return self.unlabelled_set(name, self._table(self.ood_file, labelled=False).texts)
         return super().load_evaluation_set(name, test)
 
-    def _table(self, file: str, *, labelled: bool = True) -> TextTable:
-        label = self.label_column if labelled else None
-        return read_table(
+    def _table(
+        self, file: str, *, labelled: bool = True, classes: Sequence[str] | None = None
+    ) -> TextTable:
+        table = read_table(
             located(file, self._given_root),
             self.text_columns,
-            label,
+            self.label_column if labelled else None,
             columns=self.column_names,
             encoding=self.encoding,
             separator=self.separator,
         )
+        return table.usable(file, skip=self.skip_bad, classes=classes)
 
     def _given(self, file: str | None, fraction: float) -> Corpus | float:
-        return fraction if file is None else self._corpus(self._table(file), file)
+        if file is None:
+            return fraction
+        return self._corpus(self._table(file, classes=self.class_names))
 
-    def _corpus(self, table: TextTable, file: str) -> Corpus:
+    def _corpus(self, table: TextTable) -> Corpus:
         self.caveats += table.caveats
-        return Corpus(table.texts, label_numbers(table, self.class_names, Path(file)))
+        return Corpus(table.texts, label_numbers(table.labels, self.class_names))

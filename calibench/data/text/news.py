@@ -184,7 +184,9 @@ class FinSenDataModule(TextDataModule):
         folder, source = data_root(root), sources()["finsen"]
         source.require(folder, checksum="off")
         self._path = source.path(folder, FINSEN)
-        self._table = read_table(self._path, ["Content"], "Category")
+        self._table = read_table(self._path, ["Content"], "Category", encoding="utf-8").usable(
+            self._path
+        )
         super().__init__(
             class_names=sorted(set(self._table.labels)), split_seed=split_seed, ood=ood, max_length=max_length,
             root=root, **common,
@@ -196,7 +198,7 @@ class FinSenDataModule(TextDataModule):
         """Cut the file as the public loader does."""
         from sklearn.model_selection import train_test_split
 
-        target = label_numbers(self._table, self.class_names, self._path)
+        target = label_numbers(self._table.labels, self.class_names)
         corpus = Corpus(self._table.texts, target)
         train, rest = train_test_split(torch.arange(len(target)), test_size=0.3, random_state=seed)
         val, test = train_test_split(rest, test_size=0.5, random_state=seed)

@@ -159,7 +159,7 @@ def test_what_is_refused_names_its_place(
 def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     fake = write_chest_xrays(tmp_path, incomplete=True)
     (tmp_path / FOLDER / "images" / fake.names[0]).write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"00000001_000\.png is not a readable image"):
+    with pytest.raises(DataError, match=r"00000001_000\.png \(.*, line 1\): not a readable image"):
         images(tmp_path)
 
 

@@ -112,7 +112,7 @@ def test_bad_folders_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="dog holds no images"):
         images(tmp_path)
     (tmp_path / "dog" / "broken.jpg").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"broken\.jpg is not a readable image"):
+    with pytest.raises(DataError, match=r"dog.broken\.jpg: not a readable image"):
         images(tmp_path)
 
 

@@ -145,4 +145,4 @@ def test_an_incomplete_archive_is_named(fake: Path, tmp_path: Path) -> None:
     file = tmp_path / "Tiny-ImageNet-C" / "fog" / "4" / "n00000007" / "val_7.JPEG"
     file.write_bytes(file.read_bytes()[:100])
     data = tiny(tmp_path, ood=["fog-4"])
-    assert "val_7.JPEG is not a readable image" in data.unavailable["fog-4"]
+    assert "val_7.JPEG: not a readable image" in data.unavailable["fog-4"]

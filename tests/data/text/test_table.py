@@ -32,49 +32,54 @@ def write(path: Path) -> Path:
 def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"table.{suffix}")
     table = read_table(path, ("text",), "label")
-    assert table == ([text for text, _ in ROWS], [label for _, label in ROWS], [])
-    assert label_numbers(table, ["a", "b"], path).tolist() == [1, 0, 1, 0]
+    assert table[:2] == ([text for text, _ in ROWS], [label for _, label in ROWS])
+    assert (table.rows.tolist(), table.problems, table.caveats) == ([1, 2, 3, 4], {}, [])
+    assert label_numbers(table.labels, ["a", "b"]).tolist() == [1, 0, 1, 0]
 
 
 def test_columns_are_joined_and_labels_may_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("title,body,n\nA,b,1\n,c,2\n")
-    assert read_table(path, ("title", "body"), None) == (["A b", "c"], [], [])
+    assert read_table(path, ("title", "body"), None)[:2] == (["A b", "c"], [])
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"text,label\na,1\nb\n", r"line 3: 1 cells, 2 were expected"),
-        (b"text,label\na,1,extra\n", r"line 2: 3 cells, 2 were expected"),
-        (b'text,label\n"open,1\n', r"line 2: unexpected end of data"),
-        (b"text,label\na,\n", r"line 2: the label is empty"),
+        (b"text,label\na,1\nb\n", r"table\.csv, row 2: 1 cells, 2 were expected"),
+        (b"text,label\na,1,extra\n", r"row 1: 3 cells, 2 were expected"),
+        (b'text,label\n"open,1\n', r"row 1: a quote opens and never closes"),
+        (b"text,label\na,\n", r"row 1: the label is empty \(1 of 1 rows"),
         (b"words,label\na,1\n", r"no column `text` \(there are: words, label\)"),
         (b"text,label\n", r"has no rows"),
-        (b"", r"has no rows"),
+        (b"", r"cannot be read: it is empty"),
+        (
+            b"text,label\na,\nb,1\nc\nd,\n",
+            r"row 1: the label is empty; row 3: 1 cells, .*; row 4: .* \(3 of 4 rows; `--data.skip_bad true`",
+        ),
     ],
 )
 def test_a_broken_table_is_refused_with_its_place(tmp_path: Path, content, message) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message) as refused:
-        read_table(path, ("text",), "label")
+        read_table(path, ("text",), "label").usable(path)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("t.jsonl", b'{"text": "a", "label": 1}\n{"text": ', r"line 2: not JSON"),
-        ("t.jsonl", b"[1]\n", r"line 1: an object is expected"),
-        ("t.parquet", b"nonsense", r"is not a parquet file"),
+        ("t.jsonl", b'{"text": "a", "label": 1}\n{"text": ', r"row 2: it is not JSON"),
+        ("t.jsonl", b"[1]\n", r"row 1: an object such as"),
+        ("t.parquet", b"nonsense", r"it is not a parquet file"),
         ("t.xlsx", b"", r"must end in one of \.csv"),
     ],
 )
 def test_broken_files_of_other_formats(tmp_path: Path, name, content, message) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
-        read_table(tmp_path / name, ("text",), "label")
+        read_table(tmp_path / name, ("text",), "label").usable(name)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -100,5 +105,5 @@ def test_an_unknown_label_is_refused_with_near_matches(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("text,label\na,sport\nb,sprot\n")
     table = read_table(path, ("text",), "label")
-    with pytest.raises(DataError, match=r"text 2: the label `sprot` is none .* did you mean sport"):
-        label_numbers(table, ["sport", "world"], path)
+    with pytest.raises(DataError, match=r"row 2: the label `sprot` is none .* did you mean sport"):
+        table.usable(path, classes=["sport", "world"])

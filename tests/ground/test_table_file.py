@@ -11,7 +11,7 @@ from calibench.data.images.labelled import ImageLabelsDataModule
 from calibench.data.source import DataError
 from calibench.data.tabular.columns import read_columns
 from calibench.data.text.corpus import read_table
-from calibench.ground.delimited import checked_cells
+from calibench.ground.table_file import open_table
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun
 
@@ -35,7 +35,10 @@ GOOD = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_good_files(name: str, tmp_path: Path) -> None:
-    assert checked_cells(write(tmp_path, GOOD[name])) == 3
+    table = open_table(write(tmp_path, GOOD[name]))
+    frame = table.frame(text=["label"])
+    assert frame.shape == (1 if name == "with a quoted header" else 2, 3)
+    assert (len(frame), table.problems) == (len(table.rows), {})
 
 
 @pytest.mark.parametrize("cell", ["x", '"x"'])
@@ -43,33 +46,33 @@ def test_good_files(name: str, tmp_path: Path) -> None:
 def test_the_row_is_named(bad: str, cell: str, tmp_path: Path) -> None:
     for end in ("", "\n", "\n8,9,x\n"):
         path = write(tmp_path, f"a,b,label\n1,2,{cell}\n\n3,4,y\n{bad}{end}")
-        cells = bad.count(",") + 1
-        with pytest.raises(ValueError, match=f"^row 3 has {cells} cells, its header 3"):
-            checked_cells(path)
+        table = open_table(path)
+        assert list(table.problems) == [3]
+        assert table.problems[3].startswith(f"{bad.count(',') + 1} cells, 3 were expected")
+        assert table.rows.tolist() == [1, 2, 4] if "8" in end else [1, 2]
+        assert table.frame()["a"].tolist() == [1, 3, 8][: len(table.rows)]
 
 
 @pytest.mark.parametrize("cell", ["x", '"x"'])
 def test_rows_are_counted_across_blocks(cell: str, tmp_path: Path) -> None:
     many = "1,2,x\r\n" * 100_000  # 700 kB, in blocks that end with a whole line
-    assert checked_cells(write(tmp_path, f"a,b,label\r\n{many}")) == 3
-    with pytest.raises(ValueError, match=r"^row 100001 has 2 cells, its header 3"):
-        checked_cells(write(tmp_path, f"a,b,label\r\n{many}5,6\r\n{many}1,2,{cell}\r\n"))
+    assert len(open_table(write(tmp_path, f"a,b,label\r\n{many}")).rows) == 100_000
+    two = write(tmp_path, f"a,b,label\r\n{many}5,6\r\n{many}1,2,{cell}\r\n")
+    assert list(open_table(two).problems) == [100_001]
     nine = "1,2,x\n" * 9
-    with pytest.raises(ValueError, match=r"^row 10 has 2 cells, its header 3"):
-        checked_cells(
-            write(tmp_path, f"a,b,label\n{nine}1,2\n1,2,3,x\n")
-        )  # as many commas as it should have
+    as_many_commas_as_it_should_have = f"a,b,label\n{nine}1,2\n1,2,3,x\n"
+    assert list(open_table(write(tmp_path, as_many_commas_as_it_should_have)).problems) == [10, 11]
 
 
 def test_every_reader_names_the_file_and_the_row(tmp_path: Path) -> None:
     shifted = write(tmp_path, "a,b,label\n1,2,x,9\n3,4,y,9\n")  # pandas takes `a` for row names
-    with pytest.raises(DataError, match=r"table.csv cannot be read: row 1 has 4 cells"):
+    with pytest.raises(DataError, match=r"table.csv, row 1, row 2: 4 cells, 3 were expected"):
         read_columns(shifted, None, "label")
     labels = write(tmp_path, "path,Edema,Mass\na.png,1,0\nb.png,0\n")
-    with pytest.raises(DataError, match=r"table.csv cannot be read: row 2 has 2 cells"):
+    with pytest.raises(DataError, match=r"table.csv, row 2: 2 cells, 3 were expected"):
         ImageLabelsDataModule(file=str(labels))
     logits = write(tmp_path, "a,b,label\n0.5,1.5,0,7\n2.5,0.5,1,7\n")
-    with pytest.raises(CorruptRun, match=r"table.csv.*row 1 has 4 cells"):
+    with pytest.raises(CorruptRun, match=r"table.csv: row 1, row 2: 4 cells"):
         Reader()(str(logits))
 
 

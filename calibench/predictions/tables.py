@@ -1,0 +1,234 @@
+"""Predictions in a table: which of its columns are scores of classes, labels, or pairs of a confidence and a hit."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from calibench.ground.any_arrays import check_distinct
+from calibench.ground.arrays import Array
+from calibench.ground.features import counts_rows
+from calibench.ground.problems import in_one_line, of_rows
+from calibench.ground.table_file import NAMELESS, TableFile
+from calibench.predictions.arrays import (
+    CLASS_NAMES,
+    HARD,
+    LOGITS,
+    NAMES,
+    PROBS,
+    SCORES_OF_ANY_KIND,
+    SUM_TOLERANCE,
+    TARGET,
+)
+from calibench.predictions.pairs import CONFIDENCE, CORRECT, PAIR_NAMES
+
+LABELS = ("label", "labels", "target", "targets")  # a class may be called y
+LABEL_COLUMN = "label:"
+_OF_ALL = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
+
+
+def arrays_of_table(
+    table: TableFile, told: Mapping[str, Sequence[str]]
+) -> tuple[dict[str, Array], str]:
+    """Named arrays in a table, and one line on the columns that are left out, if any are.
+
+    Args:
+        table: The table: of lists, one a row; of a column a class, with labels or without; of the columns `NAME` and
+            `label:NAME` of several labels; or of pairs.
+        told: The columns of a role, where the user says it.
+
+    Raises:
+        ValueError: If it is none of these, or rows of it are wrong; the message names the first, and says how many.
+    """
+    columns = _Columns(table)
+    if told:
+        return columns.told(told), ""
+    if columns.lists:
+        return {name: columns.array(at) for at, name in enumerate(columns.names)}, ""
+    if (pair := columns.pair()) is not None:
+        return pair, ""
+    if any(name.startswith(LABEL_COLUMN) for name in columns.names):
+        return columns.of_labels(), ""
+    return columns.of_classes()
+
+
+class _Columns:
+    """The columns of a table by their position, as two may have one name.
+
+    Attributes:
+        names: Their names as written.
+        lists: Those whose cells hold lists.
+    """
+
+    def __init__(self, table: TableFile) -> None:
+        self._table, self.names = table, table.written
+        self._frame = table.frame()
+        _refuse(table.problems, table.total)
+        self.lists = [at for at in range(len(self.names)) if self._holds_lists(at)]
+
+    def _column(self, at: int) -> Any:
+        return self._frame.iloc[:, at]
+
+    def _holds_lists(self, at: int) -> bool:
+        return len(self._frame) > 0 and np.ndim(self._column(at).iloc[0]) == 1
+
+    def _named(self, wanted: Collection[str]) -> list[int]:
+        return [at for at, name in enumerate(self.names) if name.lower() in wanted]
+
+    def array(self, at: int) -> Array:
+        """The cells of a column; (N, K) where they are lists, which must all be as long."""
+        column = self._column(at)
+        if at not in self.lists:
+            return np.asarray(column.to_numpy())
+        lengths = column.map(np.size).to_numpy()
+        said = f"`{self.names[at]}` has {{}} numbers, the first row {lengths[0]}"
+        other = np.flatnonzero(lengths != lengths[0])
+        _refuse({int(self._table.rows[i]): said.format(lengths[i]) for i in other}, len(lengths))
+        return np.array(column.tolist())
+
+    def numbers(self, chosen: Sequence[int]) -> Array:
+        """Columns of numbers (N, columns)."""
+        import pandas
+
+        wrong, values = dict[int, str](), np.empty((len(self._frame), len(chosen)))
+        for place, at in enumerate(chosen):
+            column = self._column(at)
+            plain = column if column.dtype.kind in "biuf" else column.astype(object)
+            found = pandas.to_numeric(plain, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+            values[:, place] = found
+            for row in np.flatnonzero(np.isnan(found)):
+                cell = (
+                    "is empty or NaN"
+                    if pandas.isna(column.iloc[row])
+                    else f"holds `{column.iloc[row]}`"
+                )
+                wrong[int(self._table.rows[row])] = f"the column `{self.names[at]}` {cell}"
+        _refuse(wrong, len(values))
+        return values
+
+    def labels(self, at: int) -> Array:
+        """A column of labels: numbers or truth values where all are, else names."""
+        import pandas
+
+        name = self._table.names[at]
+        cells = self._table.frame([name], [name])[name].to_numpy(str)
+        _refuse(
+            dict.fromkeys(self._table.rows[cells == ""].tolist(), "the label is empty"), len(cells)
+        )
+        if np.isin(cells, ("True", "False", "true", "false")).all():
+            return np.isin(cells, ("True", "true"))
+        try:
+            numbers: Array = np.asarray(pandas.to_numeric(pandas.Series(cells)))
+            return numbers
+        except ValueError:
+            names: Array = cells.astype(object)
+            return names
+
+    def told(self, roles: Mapping[str, Sequence[str]]) -> dict[str, Array]:
+        """The columns that the user names, and one of labels by its name."""
+        place = {name: at for at, name in enumerate(self.names)}
+        found = {}
+        for role, names in roles.items():
+            at = [place[name] for name in names]
+            if role == TARGET:
+                found[role] = self.labels(at[0])
+            elif at[0] in self.lists or len(at) == 1:
+                found[role] = self.array(at[0])
+            else:
+                found |= {role: self.numbers(at), CLASS_NAMES: np.array(names)}
+        usual = self._named(NAMES[TARGET])
+        if TARGET not in found and len(usual) == 1:
+            found[TARGET] = self.labels(usual[0])
+        return found
+
+    def of_classes(self) -> tuple[dict[str, Array], str]:
+        """The columns of classes as one array of probabilities, and the column of labels."""
+        labels = self._named(LABELS) or self._named(("y", "y_true")) or self._named(NAMES[TARGET])
+        if len(labels) > 1:
+            several = ", ".join(self.names[at] for at in labels)
+            raise ValueError(f"more than one column of labels: {several}.")
+        nameless = [at for at, name in enumerate(self._table.names) if name.startswith(NAMELESS)]
+        others = [at for at in range(len(self.names)) if at not in (*labels, *nameless)]
+        chosen = [at for at in others if not self._is_no_score(at)]
+        left_out = ", ".join(f"`{self.names[at]}`" for at in others if at not in chosen)
+        known = {TARGET: self.labels(labels[0])} if labels else {}
+        whole = [at for at in chosen if self.names[at].lower() in _OF_ALL]
+        if labels and (len(chosen) == 1 or (len(whole) == 1 and not self._sum_to_1(chosen))):
+            scores = (whole or chosen)[0]
+            said = ", ".join(f"`{self.names[at]}`" for at in others if at != scores)
+            return {self.names[scores]: self.array(scores), **known}, _left_out(said)
+        if len(chosen) < 2:
+            raise ValueError(
+                f"columns of numbers for each class are expected, and one of labels called label, target or y; "
+                f"it holds {', '.join(self.names)}."
+            )
+        names, values = [self.names[at] for at in chosen], self.numbers(chosen)
+        _check_labels_are_named(values, names, named=bool(labels))
+        check_distinct(names)
+        return {PROBS: values, CLASS_NAMES: np.array(names), **known}, _left_out(left_out)
+
+    def _is_no_score(self, at: int) -> bool:
+        """Whether a column holds no number, only counts the rows, or has the class that was predicted."""
+        import pandas
+
+        column, name = self._column(at), self.names[at].lower()
+        numbers = (
+            column
+            if column.dtype.kind in "biuf"
+            else pandas.to_numeric(column.astype(object), errors="coerce")
+        )
+        if not numbers.notna().any():
+            return len(numbers) > 0
+        return counts_rows(column, name) or (name in HARD and bool((numbers % 1 == 0).all()))
+
+    def _sum_to_1(self, chosen: Sequence[int]) -> bool:
+        excess = self.numbers(chosen).sum(axis=1) - 1
+        return bool((np.abs(excess) < SUM_TOLERANCE).all())
+
+    def pair(self) -> dict[str, Array] | None:
+        """The columns `confidence` and `correct`; None in a table of classes."""
+        confidence, correct = (self._named(PAIR_NAMES[role]) for role in (CONFIDENCE, CORRECT))
+        if not (confidence and correct):
+            return None
+        if len(confidence) + len(correct) > 2:
+            both = ", ".join(self.names[at] for at in (*confidence, *correct))
+            raise ValueError(f"one confidence and one column of hits are expected, got {both}.")
+        return {CONFIDENCE: self.array(confidence[0]), CORRECT: self.array(correct[0])}
+
+    def of_labels(self) -> dict[str, Array]:
+        """Of several labels an example: the columns `NAME` as probabilities, those `label:NAME` as labels."""
+        check_distinct(self.names)
+        place = {name: number for number, name in enumerate(self.names)}
+        labels = [name for name in self.names if name.startswith(LABEL_COLUMN)]
+        wanted = [name.removeprefix(LABEL_COLUMN).strip() for name in labels]
+        if lost := [name for name in wanted if name not in place]:
+            known = f"there is a column `{LABEL_COLUMN}{lost[0]}`"
+            raise ValueError(f"{known} and none of probabilities called `{lost[0]}`.")
+        columns = {role: [place[n] for n in of] for role, of in ((PROBS, wanted), (TARGET, labels))}
+        found = {role: self._frame.iloc[:, at].to_numpy(np.float64) for role, at in columns.items()}
+        return {**found, CLASS_NAMES: np.array(wanted)}
+
+
+def _refuse(problems: Mapping[int, str], total: int) -> None:
+    if problems:
+        raise ValueError(f"{in_one_line(of_rows(problems), total, 'rows')}.")
+
+
+def _left_out(names: str) -> str:
+    return (
+        f"left out: {names} (`--keys probs=A,B,C` names the columns of the classes)"
+        if names
+        else ""
+    )
+
+
+def _check_labels_are_named(scores: Array, names: list[str], *, named: bool) -> None:
+    """Raise a ValueError if without one of its columns a table without labels were one of probabilities."""
+    if named:
+        return
+    excess = scores.sum(axis=1) - 1
+    for values, name in zip(scores.T, names, strict=True):
+        rest_is_1 = np.abs(excess - values).max(initial=0.0) < SUM_TOLERANCE
+        if rest_is_1 and values.max(initial=0.0) >= 1:
+            said = f"`{name}` looks like the labels: rename it, or say `--keys target={name}`."
+            raise ValueError(f"no column is called label, target or y; {said}")
