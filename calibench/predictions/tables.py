@@ -24,6 +24,10 @@ from calibench.predictions.pairs import CONFIDENCE, CORRECT, PAIR_NAMES
 
 LABELS = ("label", "labels", "target", "targets")  # a class may be called y
 LABEL_COLUMN = "label:"
+# How columns of all classes begin that say what they hold, as in `logit_0`.
+_BEGINNINGS = {
+    "logit_": LOGITS, "logits_": LOGITS, "prob_": PROBS, "probs_": PROBS, "proba_": PROBS, "probability_": PROBS,
+}  # fmt: skip
 _OF_ALL = (*NAMES[LOGITS], *NAMES[PROBS], *SCORES_OF_ANY_KIND)
 
 
@@ -165,7 +169,11 @@ class _Columns:
         names, values = [self.names[at] for at in chosen], self.numbers(chosen)
         _check_labels_are_named(values, names, named=bool(labels))
         check_distinct(names)
-        return {PROBS: values, CLASS_NAMES: np.array(names), **known}, _left_out(left_out)
+        role, names = _role_and_classes(names)
+        numbered = [str(number) for number in range(len(names))]
+        if sorted(names) == sorted(numbered):  # the labels are these numbers, not places of columns
+            values, names = values[:, [names.index(number) for number in numbered]], numbered
+        return {role: values, CLASS_NAMES: np.array(names), **known}, _left_out(left_out)
 
     def _is_no_score(self, at: int) -> bool:
         """Whether a column holds no number, only counts the rows, or has the class that was predicted."""
@@ -207,6 +215,14 @@ class _Columns:
         columns = {role: [place[n] for n in of] for role, of in ((PROBS, wanted), (TARGET, labels))}
         found = {role: self._frame.iloc[:, at].to_numpy(np.float64) for role, at in columns.items()}
         return {**found, CLASS_NAMES: np.array(wanted)}
+
+
+def _role_and_classes(names: list[str]) -> tuple[str, list[str]]:
+    """What columns hold and the names of their classes: `logit_cat`, `logit_dog` are logits of cat and dog."""
+    for beginning, role in _BEGINNINGS.items():
+        if all(name.lower().startswith(beginning) for name in names):
+            return role, [name[len(beginning) :] for name in names]
+    return PROBS, names
 
 
 def _refuse(problems: Mapping[int, str], total: int) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
+import calibench
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun
 
@@ -134,6 +135,24 @@ def test_pairs_of_tensors(tmp_path: Path) -> None:
         assert (read.logits == MADE.logits).all()
         assert (read.target == MADE.target).all()
     assert (Reader()(str(tmp_path / "z.pt")).target == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("header", "scores"),
+    [("logit_0,logit_1,logit_2", "logits"), ("prob_2,prob_0,prob_1", "probs"), ("2,0,1", "probs")],
+)
+def test_columns_are_of_the_classes_that_they_name(
+    tmp_path: Path, header: str, scores: str
+) -> None:
+    rows = [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]]
+    order = [int(name.rpartition("_")[2]) for name in header.split(",")]
+    lines = [",".join(str(row[column]) for column in order) for row in rows]
+    text = f"{header},label\n{lines[0]},0\n{lines[1]},1\n"
+    (tmp_path / "p.csv").write_text(text)
+    found = calibench.load(tmp_path / "p.csv")
+    expected = rows if scores == "logits" else np.log(rows)
+    np.testing.assert_allclose(found.logits, expected, rtol=1e-6)
+    assert found.target.tolist() == [0, 1]
 
 
 def test_tables_with_names_as_labels_and_a_column_of_row_numbers(tmp_path: Path) -> None:
