@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
+from calibench.ground.errors import in_one_line
 
 
 class CIFARDenseNet121(Backbone):
@@ -52,14 +53,11 @@ class DenseNet121(Backbone):
         from torchvision.models import DenseNet121_Weights, densenet121
 
         super().__init__()
-        try:
+        what = (
+            "no weights of DenseNet-121 (`--model.backbone.pretrained false` goes on without them)"
+        )
+        with in_one_line(what, OSError, RuntimeError, kind=ValueError):
             self.network = densenet121(weights=DenseNet121_Weights.DEFAULT if pretrained else None)
-        except (OSError, RuntimeError) as error:
-            reason = " ".join(str(error).split())[:120]
-            raise ValueError(
-                f"the weights of DenseNet-121 cannot be had ({reason}): "
-                "`--model.backbone.pretrained false` goes on without them."
-            ) from error
         self.network.classifier = nn.Linear(self.network.classifier.in_features, num_classes)
         self.num_classes = num_classes
 

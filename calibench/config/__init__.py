@@ -7,7 +7,9 @@ from calibench.ground.lazily import lazy
 if TYPE_CHECKING:
     from calibench.config.configuration import SUITE_KEYS as SUITE_KEYS
     from calibench.config.configuration import Options as Options
+    from calibench.config.configuration import Seed as Seed
     from calibench.config.configuration import configuration as configuration
+    from calibench.config.configuration import long_tail_seed as long_tail_seed
     from calibench.config.configuration import merge_files as merge_files
     from calibench.config.configuration import with_options as with_options
     from calibench.config.files import available as available
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from calibench.config.merging import same_class as same_class
     from calibench.config.merging import short_name as short_name
     from calibench.config.merging import title as title
-    from calibench.config.seeds import LONG_TAIL_SEED as LONG_TAIL_SEED
-    from calibench.config.seeds import Seed as Seed
-    from calibench.config.seeds import long_tail_seed as long_tail_seed
 
 
 lazy(__name__)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from calibench.config.files import load
 from calibench.config.merging import (
@@ -120,3 +120,22 @@ def _in_place_of(old: Any, value: Any) -> Any:
     if isinstance(value, str) and isinstance(old, dict) and "class_path" in old:
         return {**old, "class_path": value} if same_class(old["class_path"], value) else value
     return value
+
+
+Seed = int | Literal["run"]
+"""A number, or "run" for the run's own seed."""
+
+
+def long_tail_seed(tail_seed: Seed | None, split_seed: Seed) -> Seed:
+    """Seed that chooses the images of a long tail; by default the split's seed if that is a number, else 1.
+
+    So the tail is one for all runs, as in the papers, and what the seed of the split drew before tails had a seed of
+    their own stays as it was.
+
+    Args:
+        tail_seed: The seed of the tail, "run" for the run's, or None.
+        split_seed: The seed of the split, or "run" for the run's.
+    """
+    if tail_seed is not None:
+        return tail_seed
+    return 1 if split_seed == "run" else split_seed

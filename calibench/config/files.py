@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -81,14 +81,9 @@ def find(name: str, *, folders: Sequence[str] = _FOLDERS) -> Path:
             return found
     if path.is_dir():
         raise UsageError(f"`{name}` is a folder; a YAML file is expected.")
-    near = near_matches(short, _spellings(available()))
+    spellings = (part for known in available() for part in (known, known.rsplit("/", 1)[-1]))
+    near = near_matches(short, spellings)
     raise UsageError(f"no configuration file or short name `{name}`{near}")
-
-
-def _spellings(names: Iterable[str]) -> Iterator[str]:
-    for name in names:
-        yield name
-        yield name.rsplit("/", 1)[-1]
 
 
 def load(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:

@@ -26,7 +26,7 @@ from calibench.data.source import DataError
 from calibench.data.splits import fingerprint, stratified_fraction
 from calibench.data.task import Task
 from calibench.ground.arguments import integer_from, positive_integer
-from calibench.ground.errors import UsageError
+from calibench.ground.errors import UsageError, in_one_line
 from calibench.ground.names import sets_named
 from calibench.ground.tensors import TokenInputs
 
@@ -163,10 +163,8 @@ class ClassificationDataModule(LightningDataModule, ABC):
             raise UsageError(
                 f"`data.mixing`: {name} mixes examples of one class each, not of several labels."
             )
-        try:
+        with in_one_line("`data.mixing`", ValueError):
             mixing.check(self.first_inputs(1))
-        except ValueError as error:
-            raise UsageError(f"`data.mixing`: {error}") from error
 
     @property
     def evaluated_transform(self) -> Transform:
@@ -179,12 +177,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
 
     def first_inputs(self, rows: int) -> Tensor:
         """The first validation inputs, as the network takes them; nothing is drawn for it. `setup` must have run."""
-        index = torch.arange(min(rows, len(self.splits.val.target)))
-        return (
-            self._ordered(self.splits.val.take(index), decode=self.decode)
-            .slice_of(index, index)
-            .inputs
-        )
+        return self.evaluated_transform(self.first_stored(rows))
 
     def first_stored(self, rows: int) -> Tensor:
         """The same before `transform`."""

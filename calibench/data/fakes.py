@@ -75,9 +75,10 @@ def _write_tables(
     visits: list[int],
     target: npt.NDArray[np.int8],
 ) -> None:
+    found = ["|".join(FINDINGS[i] for i in np.flatnonzero(one)) or NONE for one in target]
     rows = [
-        f"{name},{_text(findings)},{visit},{one},{40 + one % 50},{'FM'[one % 2]},PA,{SIDE},{SIDE},0.143,0.143,"
-        for name, findings, visit, one in zip(names, target, visits, patient, strict=True)
+        f"{name},{findings},{visit},{one},{40 + one % 50},{'FM'[one % 2]},PA,{SIDE},{SIDE},0.143,0.143,"
+        for name, findings, visit, one in zip(names, found, visits, patient, strict=True)
     ]
     (folder / TABLES[0]).write_text("\n".join([f"{','.join(COLUMNS)},{_LATER}", *rows]) + "\n")
     first_test = patient.max() - TEST_PATIENTS + 1
@@ -88,10 +89,6 @@ def _write_tables(
     for name, own in splits.items():
         lines = [f"{names[i]} {' '.join(map(str, target[i]))}\n" for i in np.flatnonzero(own)]
         (folder / "labels" / f"{name}_list.txt").write_text("".join(lines))
-
-
-def _text(findings: npt.NDArray[np.int8]) -> str:
-    return "|".join(FINDINGS[i] for i in np.flatnonzero(findings)) or NONE
 
 
 TOPICS = {

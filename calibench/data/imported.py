@@ -21,8 +21,6 @@ from calibench.ground.distributed import world
 from calibench.ground.errors import UsageError
 from calibench.ground.imports import check_arguments, imported, parameters_of
 
-Pair = tuple[Tensor, Tensor]
-
 
 class StreamedLoader(ResumableLoader):
     """This process's slices of the batches of another loader, which are taken for global batches.
@@ -61,7 +59,7 @@ class StreamedLoader(ResumableLoader):
                 inputs, labels = (part[mine].to(self.device) for part in (inputs, target))
                 yield Batch(inputs, labels, index, len(target))
 
-    def pairs(self) -> Iterator[Pair]:
+    def pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
         """The whole batches of an epoch: inputs (n, ...) and class numbers (n,) int64."""
         with _seeded(self.seed, self.epoch):
             batches = iter(self.source)
@@ -73,7 +71,7 @@ class StreamedLoader(ResumableLoader):
             yield _pair(batch, self.what)
 
 
-def _pair(batch: Any, what: str) -> Pair:
+def _pair(batch: Any, what: str) -> tuple[Tensor, Tensor]:
     parts = batch if isinstance(batch, list | tuple) else ()
     if len(parts) != 2 or not all(isinstance(part, Tensor) for part in parts):
         kinds = f"({', '.join(type(part).__name__ for part in parts)})" if parts else ""

@@ -10,8 +10,6 @@ from calibench.ground.names import CLASSES, MULTICLASS, MULTILABEL
 from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss, two_class_rows
 
-Rows = tuple[Tensor, Tensor]
-
 
 class Task:
     """One class an example: outputs are logits (N, K), targets class indices (N,).
@@ -36,7 +34,7 @@ class Task:
         self.names = list(names)
         self.class_names, self.outputs = self.names, len(self.names)
 
-    def rows(self, logits: Tensor, target: Tensor) -> Rows:
+    def rows(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """What metrics see of outputs and targets: logits (M, K) and class indices (M,)."""
         return logits, target
 
@@ -77,7 +75,7 @@ class Multilabel(Task):
         super().__init__(names)
         self.class_names = list(CLASSES)
 
-    def rows(self, logits: Tensor, target: Tensor) -> Rows:
+    def rows(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """The known labels as two-class logits (M, 2) and targets (M,)."""
         return two_class_rows(logits, target)
 

@@ -23,8 +23,8 @@ def in_one_line(
     except (UsageError, ExpectedFailure):
         raise
     except errors as error:
-        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise kind(f"{what}: {reason[:300]}.") from error
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise kind(f"{what}: {reason}") from error
 
 
 def near_matches(name: str, names: Iterable[str]) -> str:

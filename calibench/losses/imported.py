@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from calibench.ground.errors import UsageError
+from calibench.ground.errors import UsageError, in_one_line
 from calibench.ground.imports import check_arguments, imported, parameters_of
 from calibench.ground.tensors import at_least_float32, check_class_indices
 from calibench.losses.base import CalibrationLoss
@@ -56,13 +56,10 @@ class ImportedLoss(CalibrationLoss):
                 check_class_indices(
                     target, logits.shape[1]
                 )  # torch's losses leave -100 out silently
-        try:
+        batch = f"logits {tuple(logits.shape)} and classes {tuple(target.shape)}"
+        what = f"`{self.name}` cannot take {batch} (--debug shows where)"
+        with in_one_line(what, ValueError, TypeError, IndexError, RuntimeError):
             value = self.loss(at_least_float32(logits), target)
-        except (ValueError, TypeError, IndexError, RuntimeError) as error:
-            batch = f"logits {tuple(logits.shape)} and classes {tuple(target.shape)}"
-            raise UsageError(
-                f"`{self.name}` cannot take {batch}: {error} (--debug shows where)"
-            ) from error
         if not isinstance(value, Tensor) or value.shape not in ((), target.shape):
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise UsageError(

@@ -27,7 +27,7 @@ from calibench.runs.files import Json
 from calibench.statistics.number import RAW, TEST, VAL
 from calibench.tables.titles import METRICS
 
-Pair = list[Sequence[float | str | None]]
+Coordinates = list[Sequence[float | str | None]]
 
 EPOCHS = 80  # points of a training curve
 IMPORTS = (
@@ -155,7 +155,7 @@ def _drawn(
 
 def _curves(records: Sequence[Record]) -> tuple[str, list[str]]:
     """Training curves of each logged number, one a seed, as [epochs, values]; what files are left out, and why."""
-    found: dict[str, list[Pair]] = {}
+    found: dict[str, list[Coordinates]] = {}
     problems: list[str] = []
     for record in records:
         try:
@@ -166,7 +166,10 @@ def _curves(records: Sequence[Record]) -> tuple[str, list[str]]:
             problems.append(str(error))
             continue
         for name, points in run.items():
-            pair: Pair = [[int(x) for x, _ in points], [float(f"{y:.5g}") for _, y in points]]
+            pair: Coordinates = [
+                [int(x) for x, _ in points],
+                [float(f"{y:.5g}") for _, y in points],
+            ]
             found.setdefault(name, []).append(pair)
     return embedded(found), problems
 

@@ -26,14 +26,13 @@ class Owner:
     Attributes:
         pid: Its number.
         host: The name of its machine, for people.
-        machine: The boot of the machine and the namespace in which the number is valid (a container has its own);
-            None in files of older versions.
+        machine: The boot of the machine and the namespace in which the number is valid (a container has its own).
         birth: Its start time in ticks since boot; None without /proc.
     """
 
     pid: int
     host: str
-    machine: str | None = None
+    machine: str
     birth: str | None = None
 
     @classmethod
@@ -47,7 +46,7 @@ class Owner:
         """The process that a text names, or None if it names none."""
         try:
             told = json.loads(text)
-            return cls(int(told["pid"]), str(told["host"]), told.get("machine"), told.get("birth"))
+            return cls(int(told["pid"]), str(told["host"]), str(told["machine"]), told.get("birth"))
         except (ValueError, KeyError, TypeError):
             return None
 
@@ -61,8 +60,6 @@ class Owner:
     @property
     def here(self) -> bool:
         """Whether the number is valid on this machine, in this namespace."""
-        if self.machine is None:
-            return self.host == socket.gethostname()
         return self.machine == this_machine()
 
     @property
@@ -225,9 +222,7 @@ class NumberedClaim(Claim):
         """Raise Busy if a machine on which the file system does lock holds the folder by `flock`."""
         with suppress(FileNotFoundError):
             owner = Owner.parse(content_of(self.path))
-            if owner is not None and owner.machine is None:  # an older version, with a heartbeat
-                refuse_if_alive(self.path)
-            elif owner is not None and (owner.lives if owner.here else True):
+            if owner is not None and (owner.lives if owner.here else True):
                 raise Busy(self.path.parent, owner)
 
     def _file(self, number: int) -> Path:
@@ -319,9 +314,6 @@ class KernelLock(Claim):
         """Lock the file and write its owner into it; raises Busy if another process holds it."""
         from filelock import FileLock, Timeout  # imported here, as readers need no lock
 
-        earlier = self._named()
-        if earlier is not None and earlier.machine is None:  # written by a version without `flock`
-            refuse_if_alive(self.path)
         self._lock = FileLock(self.path, on_acquired=self._sign, thread_local=False)
         try:
             # the time allows for a file that its owner is just removing

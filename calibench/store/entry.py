@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast
 
+from calibench.ground.errors import in_one_line
 from calibench.ground.regular_files import opened
 from calibench.runs import Cell, CorruptRun, Predictions, Run, check_format, read_json
 from calibench.runs.digests import check_content, described_file
@@ -113,10 +114,8 @@ def entry_digest(status: Mapping[str, Any]) -> str:
 
 def parse_status(content: bytes, called: str) -> EntryStatus:
     """The checked content of an entry's status.json; raises CorruptRun."""
-    try:
+    with in_one_line(f"{called}/{STATUS} cannot be read", ValueError, kind=CorruptRun):
         status = parse_json(content)
-    except ValueError as error:
-        raise CorruptRun(f"{called}/{STATUS} cannot be read: {error}") from error
     if not isinstance(status, dict) or "digest" not in status:
         raise CorruptRun(f"{called}/{STATUS} is not that of an entry")
     return checked_status(status, called)
@@ -124,24 +123,18 @@ def parse_status(content: bytes, called: str) -> EntryStatus:
 
 def checked_status(status: Mapping[str, Any], called: str) -> EntryStatus:
     """Check the content of an entry's status.json, which may be a stranger's; raises CorruptRun."""
-    try:
+    with in_one_line(f"{called}/{STATUS}", ValueError, kind=CorruptRun):
         check_schema(status, Status)
         check_format(status, f"{called}/{STATUS}")
         check_schema(status, EntryStatus)
-    except CorruptRun:
-        raise
-    except ValueError as error:
-        raise CorruptRun(f"{called}/{STATUS}: {error}") from error
     if entry_digest(status) != status["digest"]:
         raise CorruptRun(f"{called}/{STATUS} does not match its digest: damaged, or edited")
-    try:
+    with in_one_line(f"{called}/{STATUS} is not that of an entry", ValueError, kind=CorruptRun):
         for file in status["files"]:
             if not _FILES.fullmatch(file):
                 raise ValueError(f"{file!r} is no file of an entry")
         for digest in status["labels"]:
             labels_name(digest)
-    except ValueError as error:
-        raise CorruptRun(f"{called}/{STATUS} is not that of an entry: {error}") from error
     return cast(EntryStatus, status)
 
 

@@ -19,7 +19,9 @@ from calibench.ground.output import next_commands, say
 from calibench.ground.processes import cores, unwinding
 from calibench.ground.verb import Count, Option, VerbParser, documented
 from calibench.leaderboard import leaderboard
-from calibench.sweep.launchers import Slurm, local_pool, slurm_options
+from calibench.sweep.launchers.local import local_pool
+from calibench.sweep.launchers.sbatch import slurm_options
+from calibench.sweep.launchers.slurm import Slurm
 from calibench.sweep.plan import listing
 from calibench.sweep.pool import FINAL, Job, Pool
 from calibench.sweep.selection import check_primary, primary_grid, record_selection

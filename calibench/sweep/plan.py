@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from glob import escape
 from pathlib import Path
@@ -53,7 +54,9 @@ def expected_seconds(count: int, runs: Mapping[int, Run]) -> list[float | None]:
     done = {position for position, run in runs.items() if run.done}
     took: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for position in done:
-        took[_like(runs, position)] += _seconds(runs[position])
+        with suppress(CorruptRun, KeyError, TypeError, ValueError):
+            environment = read_json(runs[position].folder / "environment.json")
+            took[_like(runs, position)].append(float(environment["wall_seconds"]))
 
     def expected(position: int) -> float | None:
         if position in done:
@@ -67,13 +70,6 @@ def expected_seconds(count: int, runs: Mapping[int, Run]) -> list[float | None]:
 def _like(runs: Mapping[int, Run], position: int) -> tuple[str, ...]:
     """The benchmark and the network of a job, which similar runs share."""
     return runs[position].folder.parts[-5:-3] if position in runs else ()
-
-
-def _seconds(run: Run) -> Iterator[float]:
-    try:
-        yield float(read_json(run.folder / "environment.json")["wall_seconds"])
-    except (CorruptRun, KeyError, TypeError, ValueError):
-        return
 
 
 def listing(jobs: Sequence[Job], root: Path, at_a_time: int, how: str) -> Iterator[str]:

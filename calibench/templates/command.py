@@ -15,7 +15,8 @@ from calibench.templates.own_files import image_folder, number_columns, text_col
 _SOURCE = Path(__file__).parent
 _NAMED = "benchmark.yaml"  # written under the folder's name
 _EXAMPLE = "example_data.py"
-Facts = Mapping[str, str]
+Words = Mapping[str, str]
+"""What takes the place of `$name` in a template."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Kind:
 
     then: str
     data: str = ""
-    look: Callable[[Path], tuple[Facts, str]] | None = None
+    look: Callable[[Path], tuple[Words, str]] | None = None
 
 
 _OVERLAY = "calibench fit --config digits_lt --config"
@@ -44,7 +45,7 @@ KINDS = {
     "metric": Kind(f"{_OVERLAY} my_metric.yaml"),
 }
 # What the example scripts write, as `look` would say of it.
-_EXAMPLES: Mapping[str, Facts] = {
+_EXAMPLES: Mapping[str, Words] = {
     "images": {},
     "texts": {"text": '"text"', "label": '"label"'},
     "table": {"label": '"label"', "features": "null", "count": "30"},
@@ -108,7 +109,7 @@ def _check_folder(folder: Path) -> None:
         raise UsageError(f"`{folder}` is not empty: name a new folder.")
 
 
-def _facts(name: str, kind: Kind, data: Path | None) -> tuple[Facts, str]:
+def _facts(name: str, kind: Kind, data: Path | None) -> tuple[Words, str]:
     """What the template needs to know of the data, and a line about what was seen in them."""
     if data is None:
         return {"data": json.dumps(kind.data), **_EXAMPLES.get(name, {})}, ""
@@ -119,7 +120,7 @@ def _facts(name: str, kind: Kind, data: Path | None) -> tuple[Facts, str]:
     return {"data": json.dumps(str(path)), **facts}, seen
 
 
-def _write(kind: str, folder: Path, facts: Facts, *, makes_data: bool) -> dict[str, str]:
+def _write(kind: str, folder: Path, facts: Words, *, makes_data: bool) -> dict[str, str]:
     """Write the files of a kind; their names, each with its first line."""
     folder.mkdir(parents=True, exist_ok=True)
     written = {}

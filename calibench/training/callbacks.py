@@ -57,11 +57,8 @@ class TrainingCurve(Checkpoint):
         rate = float(trainer.optimizers[0].param_groups[0]["lr"])
         place = {"epoch": trainer.current_epoch, "step": trainer.global_step, "lr": rate}
         self.rows.append({**place, **values, **self.extra})
-        if trainer.is_global_zero:
-            self.write()
-
-    def write(self) -> None:
-        """Write all rows."""
+        if not trainer.is_global_zero:
+            return
         names = list(dict.fromkeys(name for row in self.rows for name in row))
         text = io.StringIO()
         writer = csv.DictWriter(text, names, lineterminator="\n")

@@ -37,8 +37,8 @@ _LINES = tuple(
 
 
 @dataclass
-class _Facts:
-    """What a message says.
+class _Message:
+    """A message, read.
 
     Attributes:
         keys: Keys of the configuration, each within the one before.
@@ -66,9 +66,9 @@ def one_line(message: str) -> str:
     return _sentence(facts) or " ".join(message.split())
 
 
-def _facts(message: str) -> _Facts:
+def _facts(message: str) -> _Message:
     """The facts of a message; of the members of a union, those of the first that has a key of its own."""
-    facts, depth = _Facts(), 0
+    facts, depth = _Message(), 0
     for indent, text in _lines(message):
         if len(facts.keys) > 1 and indent <= depth:
             break
@@ -96,7 +96,7 @@ def _lines(message: str) -> Iterator[tuple[int, str]]:
             yield indent + 1, rest
 
 
-def _sentence(facts: _Facts) -> str:
+def _sentence(facts: _Message) -> str:
     """A sentence about the facts; nothing if some are not understood."""
     key, path, others = facts.key, facts.first("path"), facts.found.get("other", [])
     if not others and facts.first("type") and facts.first("value"):

@@ -43,7 +43,8 @@ def check(config: Config, others: Sequence[str] = ()) -> None:
     for key in config:
         if key not in (*KEYS, SEED, "data", *GROUPS):
             raise UsageError(unknown_option(key, [*options(config), *others]))
-    _check_seed(config.get(SEED, 0))
+    if not str(seed := config.get(SEED, 0)).isdecimal():
+        raise UsageError(f"`{SEED}` must be an integer >= 0, by which a run is known, got {seed}.")
     _check_required(config)
     _check_class("data", config["data"])
     for group in [name for name in GROUPS if isinstance(config.get(name), Mapping)]:
@@ -105,11 +106,6 @@ def given_checkpoint(path: str) -> str:
 def _arguments_of(group: str) -> Arguments:
     known = arguments(GROUPS[group]) or {}
     return {name: known[name] for name in known if name not in LINKED}
-
-
-def _check_seed(value: Any) -> None:
-    if not str(value).isdecimal():
-        raise UsageError(f"`{SEED}` must be an integer >= 0, by which a run is known, got {value}.")
 
 
 def _check_required(config: Config) -> None:

@@ -74,7 +74,9 @@ class TestMetrics(Callback):
         # a copy, as what a loss remembers of a batch must not be of the test set
         loss, sums = copy.deepcopy(pl_module.loss), torch.zeros(2, device=pl_module.device)
         with evaluating(pl_module), torch.no_grad():
-            for batch in islice(self._loader, _steps(trainer.limit_test_batches, self._loader)):
+            limit = trainer.limit_test_batches  # a number, or a share
+            batches = limit if isinstance(limit, int) else int(limit * len(self._loader))
+            for batch in islice(self._loader, batches):
                 inputs = trainer.precision_plugin.convert_input(batch.inputs)
                 outputs = pl_module.scored(batch._replace(inputs=inputs))
                 if len(batch.target):  # a process may have no rows of the last batch
@@ -85,11 +87,6 @@ class TestMetrics(Callback):
         self.values.update({name: float(value) for name, value in metrics.compute().items()})
         total, rows = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
         self.values[f"{PREFIX}/loss"] = total / rows if rows else math.nan
-
-
-def _steps(limit: float, loader: ResidentLoader) -> int:
-    """Number of batches that `test` would take: Lightning's limits are numbers or shares."""
-    return limit if isinstance(limit, int) else int(limit * len(loader))
 
 
 class NamedCheckpoints(Checkpoint):

@@ -1,37 +1,26 @@
 """Networks, losses and data that fulfil no contract of ours: named by import path, and put into a class that does."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
-from calibench import backbones, data, losses
 from calibench.backbones import Backbone, ImportedBackbone
 from calibench.config import Config
+from calibench.config.merging import as_block
 from calibench.data import ClassificationDataModule, ImportedDataModule
 from calibench.ground.errors import UsageError
-from calibench.ground.imports import imported, parameters_of
+from calibench.ground.imports import imported, loaded_class, parameters_of
 from calibench.losses import CalibrationLoss, ImportedLoss
 from calibench.training.keys import spelled_out
 
-
-class _Contract(NamedTuple):
-    """Where a class stands in a configuration, whose names are short, what it must be, and what stands for others."""
-
-    keys: tuple[str, ...]
-    room: ModuleType
-    base: type
-    stand_in: type
-
-
-_CONTRACTS = (
-    _Contract(("data",), data, ClassificationDataModule, ImportedDataModule),
-    _Contract(("model", "backbone"), backbones, Backbone, ImportedBackbone),
-    _Contract(("model", "loss"), losses, CalibrationLoss, ImportedLoss),
-)
-
-STAND_INS = tuple(contract.stand_in for contract in _CONTRACTS)
+# What must stand at a key, and what stands there for anything else.
+_CONTRACTS: dict[str, tuple[type, type]] = {
+    "data": (ClassificationDataModule, ImportedDataModule),
+    "model.backbone": (Backbone, ImportedBackbone),
+    "model.loss": (CalibrationLoss, ImportedLoss),
+}
+STAND_INS = tuple(stand_in for _, stand_in in _CONTRACTS.values())
 
 
 def wrapped(config: Config) -> Config:
@@ -42,12 +31,12 @@ def wrapped(config: Config) -> Config:
     So do the parts of a loss that is made of others, such as `WeightedSum`. What cannot be imported stays, for the
     parser to refuse.
     """
-    for contract in _CONTRACTS:
-        config = _changed(config, contract.keys, partial(_stood_in_for, contract=contract))
+    for key in _CONTRACTS:
+        config = _changed(config, key.split("."), partial(_stood_in_for, key=key))
     return config
 
 
-def _changed(config: Any, keys: tuple[str, ...], change: Callable[[Any], Any]) -> Any:
+def _changed(config: Any, keys: Sequence[str], change: Callable[[Any], Any]) -> Any:
     """A configuration with another value at the keys, if there is one."""
     if not keys:
         return change(config)
@@ -56,15 +45,15 @@ def _changed(config: Any, keys: tuple[str, ...], change: Callable[[Any], Any]) -
     return {**config, keys[0]: _changed(config[keys[0]], keys[1:], change)}
 
 
-def _stood_in_for(given: Any, contract: _Contract) -> Any:
-    key = ".".join(contract.keys)
+def _stood_in_for(given: Any, key: str) -> Any:
     given = spelled_out(key, given)
-    block: Any = {"class_path": given} if isinstance(given, str) else given
+    block = as_block(given)
     path = block.get("class_path") if isinstance(block, Mapping) else None
     if not isinstance(path, str):
         return given
+    base, stand_in = _CONTRACTS[key]
     if "." not in path:
-        return _with_parts(given, getattr(contract.room, path, None), contract)
+        return _with_parts(given, loaded_class(base, path), key)
     try:
         found = imported(path)
     except ImportError:
@@ -72,31 +61,31 @@ def _stood_in_for(given: Any, contract: _Contract) -> Any:
     except UsageError as error:
         raise UsageError(f"`{key}`: {error}") from error
     arguments = dict(block.get("init_args") or {})
-    if isinstance(found, type) and issubclass(found, contract.base):
-        if not issubclass(found, contract.stand_in):
-            return _with_parts(given, found, contract)
+    if isinstance(found, type) and issubclass(found, base):
+        if not issubclass(found, stand_in):
+            return _with_parts(given, found, key)
     else:
         arguments["name"] = path
-    own = inspect.signature(contract.stand_in).parameters
-    of_it = {key: value for key, value in arguments.items() if key not in own}
-    init = {key: value for key, value in arguments.items() if key in own}
+    own = inspect.signature(stand_in).parameters
+    of_it = {name: value for name, value in arguments.items() if name not in own}
+    init = {name: value for name, value in arguments.items() if name in own}
     if of_it:
         init["arguments"] = {**(init.get("arguments") or {}), **of_it}
-    return {"class_path": contract.stand_in.__name__, "init_args": init}
+    return {"class_path": stand_in.__name__, "init_args": init}
 
 
-def _with_parts(given: Any, cls: type | None, contract: _Contract) -> Any:
+def _with_parts(given: Any, cls: type | None, key: str) -> Any:
     """A block in which arguments that are of the contract, too, or lists of such, are stood in for."""
     arguments = given.get("init_args") if isinstance(given, Mapping) else None
     if cls is None or not isinstance(arguments, Mapping):
         return given
-    asked = parameters_of(cls)
+    asked, base = parameters_of(cls), _CONTRACTS[key][0].__name__
 
     def part(name: str, value: Any) -> Any:
-        if name not in asked or contract.base.__name__ not in str(asked[name].annotation):
+        if name not in asked or base not in str(asked[name].annotation):
             return value
         if isinstance(value, list):
-            return [_stood_in_for(one, contract) for one in value]
-        return _stood_in_for(value, contract)
+            return [_stood_in_for(one, key) for one in value]
+        return _stood_in_for(value, key)
 
     return {**given, "init_args": {name: part(name, value) for name, value in arguments.items()}}

@@ -14,7 +14,7 @@ import torch
 
 from calibench.analyses.posthoc import cells, command
 from calibench.analyses.posthoc.cells import CalibratorFit, ResultsFile
-from calibench.analyses.posthoc.sources import Asked, sources
+from calibench.analyses.posthoc.sources import PosthocSettings, sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, summarised
 from calibench.calibrators import HistogramBinning, TemperatureScaling
 from calibench.cli import main
@@ -246,7 +246,7 @@ def test_sizes_give_learning_curves(tmp_path: Path, capsys: pytest.CaptureFixtur
     with pytest.raises(ValueError, match="the largest has 200"):
         command.benchmark(
             [str(tmp_path / "pairs")],
-            Asked(Reader(), metrics=METRICS, sizes=(500,)),
+            PosthocSettings(Reader(), metrics=METRICS, sizes=(500,)),
             [],
             tmp_path / "out",
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import multiprocessing
 import os
 import random
@@ -275,23 +274,6 @@ def test_an_owner_shows_life(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         file = path.parent / "run.lock.1"
         os.utime(file, (0, 0))
         wait_for(lambda: time.time() - file.stat().st_mtime < 60)
-
-
-@both
-def test_a_lock_of_an_older_version_counts(kind: type[Claim], path: Path) -> None:
-    """They made the file, removed it at the end, and touched it meanwhile."""
-    path.write_text(json.dumps({"pid": os.getppid(), "host": socket.gethostname(), "birth": None}))
-    with pytest.raises(Busy, match=f"process {os.getppid()}"):
-        kind(path).take()
-    path.write_text(json.dumps({"pid": DEAD.pid, "host": DEAD.host}))
-    with taken(kind(path)):
-        pass
-    path.write_text(json.dumps({"pid": 1, "host": "elsewhere"}))
-    with pytest.raises(Busy, match="process 1 on elsewhere"):
-        kind(path).take()
-    os.utime(path, (0, 0))
-    with taken(kind(path)):
-        pass
 
 
 # --- a lock that is lost ---

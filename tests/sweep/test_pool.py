@@ -25,7 +25,7 @@ from calibench.runs import Busy
 from calibench.runs.lock import Owner
 from calibench.sweep import command, pool
 from calibench.sweep.command import run_jobs
-from calibench.sweep.launchers import local_pool
+from calibench.sweep.launchers.local import local_pool
 from calibench.sweep.pool import Job, Pool
 from calibench.training import fit as training
 

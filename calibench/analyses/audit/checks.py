@@ -24,7 +24,7 @@ from calibench.training.messages import Parser
 from calibench.training.wrapping import wrapped
 
 K = 5
-Verdict = tuple[bool | None, str]
+CheckAnswer = tuple[bool | None, str]
 """Whether something holds, None if that is undecided, and one line on what was seen."""
 
 CLASS_COUNTS = torch.tensor([500, 200, 90, 40, 15])
@@ -131,7 +131,7 @@ def moved(subject: Subject) -> str:
     return _movement(start, end) if float((end - start).abs().max()) >= VISIBLE else ""
 
 
-def keeps_order(subject: Subject) -> Verdict:
+def keeps_order(subject: Subject) -> CheckAnswer:
     """Whether the most frequent class gets the largest probability (Bartlett et al. 2006)."""
     for posterior, found in resting_places(subject):
         if found.argmax() != posterior.argmax():
@@ -147,7 +147,7 @@ def _movement(posterior: Tensor, found: Tensor) -> str:
     return f"({start}) ends at ({end})"
 
 
-def finite_when_saturated(subject: Subject) -> Verdict:
+def finite_when_saturated(subject: Subject) -> CheckAnswer:
     """Whether value and gradient are finite at logits of 1e4 in float32."""
     logits, target = batch(24)
     perfect = F.one_hot(target, K).double()
@@ -157,7 +157,7 @@ def finite_when_saturated(subject: Subject) -> Verdict:
     return True, ""
 
 
-def finite_when_masked(subject: Subject) -> Verdict:
+def finite_when_masked(subject: Subject) -> CheckAnswer:
     """Whether value and gradient are finite where a class that no target has is masked by -inf."""
     logits, target = batch(24)
     logits[:, -1] = -torch.inf
@@ -169,7 +169,7 @@ def _is_finite(subject: Subject, logits: Tensor, target: Tensor) -> bool:
     return bool(value.isfinite() and gradient.isfinite().all())
 
 
-def shift_invariant(subject: Subject) -> Verdict:
+def shift_invariant(subject: Subject) -> CheckAnswer:
     """Whether a constant added to a row of logits changes nothing, as it does not change their softmax."""
     logits, target = batch(24)
     loss = subject.live()
@@ -177,7 +177,7 @@ def shift_invariant(subject: Subject) -> Verdict:
     return _same(loss(shifted, target), loss(logits, target))
 
 
-def permutes_with_the_classes(subject: Subject) -> Verdict:
+def permutes_with_the_classes(subject: Subject) -> CheckAnswer:
     """Whether another order of the classes changes the gradient's order and nothing else."""
     logits, target = batch(24)
     order = torch.tensor([2, 0, 4, 1, 3])
@@ -187,7 +187,7 @@ def permutes_with_the_classes(subject: Subject) -> Verdict:
                  torch.cat([value.view(1), gradient.flatten()]))  # fmt: skip
 
 
-def permutes_with_the_batch(subject: Subject) -> Verdict:
+def permutes_with_the_batch(subject: Subject) -> CheckAnswer:
     """Whether another order of the examples changes the gradient's order and nothing else."""
     logits, target = batch(24)
     order = torch.arange(23, -1, -1)
@@ -196,7 +196,7 @@ def permutes_with_the_batch(subject: Subject) -> Verdict:
     return _same(value_and_gradient(loss, logits[order], target[order])[1], gradient[order])
 
 
-def separable(subject: Subject) -> Verdict:
+def separable(subject: Subject) -> CheckAnswer:
     """Whether a batch's loss is the mean of its examples' losses; otherwise the loss is batch-coupled."""
     logits, target = batch(24)
     loss = subject.live()
@@ -204,7 +204,7 @@ def separable(subject: Subject) -> Verdict:
     return _same(torch.stack(alone).mean(), loss(logits, target))
 
 
-def gradient_is_the_slope(subject: Subject) -> Verdict:
+def gradient_is_the_slope(subject: Subject) -> CheckAnswer:
     """Whether the gradient is the value's slope; a loss that holds a factor constant gives another one on purpose."""
     logits, target = batch(7)
     loss = subject.live()
@@ -215,7 +215,7 @@ def gradient_is_the_slope(subject: Subject) -> Verdict:
     return _same((gradient * along).sum(), slope, tolerance=1e-5)
 
 
-def transforms(subject: Subject) -> Verdict:
+def transforms(subject: Subject) -> CheckAnswer:
     """Whether `torch.func`'s grad, vmap and jacrev and a double backward give what autograd gives."""
     logits, target = batch(7)
     loss = subject.live()
@@ -237,7 +237,7 @@ def transforms(subject: Subject) -> Verdict:
     return bool(second.isfinite().all()), ""
 
 
-def half_precision(subject: Subject) -> Verdict:
+def half_precision(subject: Subject) -> CheckAnswer:
     """Whether logits in bfloat16 give the value of the same logits in float32, within 1 %."""
     logits, target = batch(24)
     half = logits.bfloat16()
@@ -248,7 +248,7 @@ def half_precision(subject: Subject) -> Verdict:
     return _same(value.double(), expected.double(), tolerance=0.01)
 
 
-def resumable(subject: Subject) -> Verdict:
+def resumable(subject: Subject) -> CheckAnswer:
     """Whether a new instance with the state of another one gives the same value, bit for bit."""
     loss = subject.live()
     logits, target = batch(24)
@@ -263,7 +263,7 @@ def resumable(subject: Subject) -> Verdict:
     return torch.equal(restored(logits, target), expected), ""
 
 
-def _same(found: Tensor, expected: Tensor, *, tolerance: float = 1e-8) -> Verdict:
+def _same(found: Tensor, expected: Tensor, *, tolerance: float = 1e-8) -> CheckAnswer:
     gap = float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
     return gap <= tolerance, f"relative difference {gap:.1e}"
 
@@ -288,7 +288,7 @@ def shards(processes: int) -> list[list[int]]:
     return [[1] * (processes - 1) + [EXAMPLES - processes + 1], [0] * (processes - 1) + [EXAMPLES]]
 
 
-def in_processes(subject: Subject, *, processes: int) -> Verdict:
+def in_processes(subject: Subject, *, processes: int) -> CheckAnswer:
     """Whether gloo processes with unequal and empty shards of 13 examples give one process's loss and gradient."""
     value, gradient = value_and_gradient(subject.live(), *batch(EXAMPLES))
     expected = value.item(), gradient.tolist()
@@ -299,7 +299,7 @@ def in_processes(subject: Subject, *, processes: int) -> Verdict:
     return next((answer for answer in answers if not answer[0]), (True, ""))
 
 
-def _one_rank(task: _Rank) -> Verdict:
+def _one_rank(task: _Rank) -> CheckAnswer:
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo", init_method=f"file://{task.file}", rank=task.rank, world_size=task.processes,
@@ -311,7 +311,7 @@ def _one_rank(task: _Rank) -> Verdict:
         dist.destroy_process_group()
 
 
-def _answer(task: _Rank) -> Verdict:
+def _answer(task: _Rank) -> CheckAnswer:
     """This process's answer; every process gathers before its loss can fail, so that none waits for another."""
     logits, target = batch(EXAMPLES)
     gradient = torch.tensor(task.gradient, dtype=torch.float64)

@@ -11,8 +11,8 @@ import torch
 
 from calibench.analyses.audit import checks
 from calibench.analyses.audit.checks import (
+    CheckAnswer,
     Subject,
-    Verdict,
     batch,
     in_processes,
     value_and_gradient,
@@ -31,7 +31,7 @@ class Check:
 
     name: str
     question: str
-    answer: Callable[[Subject], Verdict]
+    answer: Callable[[Subject], CheckAnswer]
     wanted: bool = True
 
 
@@ -58,7 +58,7 @@ CHECKS = (
 )  # fmt: skip
 
 
-def answer(check: Check, subject: Subject) -> Verdict:
+def answer(check: Check, subject: Subject) -> CheckAnswer:
     """The answer to a question about a loss; whatever the loss raises is a no."""
     try:
         return check.answer(subject)
@@ -92,7 +92,7 @@ class Audit:
     """What was found about one loss: the answers, with what was seen, and its time in multiples of cross-entropy's."""
 
     name: str
-    answers: Mapping[Check, Verdict]
+    answers: Mapping[Check, CheckAnswer]
     cost: float
 
     @property

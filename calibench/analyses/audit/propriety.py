@@ -9,8 +9,8 @@ from torch import Tensor
 from calibench.analyses.audit import checks
 from calibench.analyses.audit.checks import (
     ROWS,
+    CheckAnswer,
     Subject,
-    Verdict,
     resting_places,
     value_and_gradient,
 )
@@ -38,7 +38,7 @@ class _Truth(NamedTuple):
     value: Callable[[Tensor], float]
 
 
-def proper(subject: Subject) -> Verdict:
+def proper(subject: Subject) -> CheckAnswer:
     """Whether training ends at the true probabilities (Gneiting and Raftery 2007).
 
     At the truth the expected gradient, relative to the sizes of its parts, must be below 1e-6: the parts are the

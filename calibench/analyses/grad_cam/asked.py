@@ -8,7 +8,7 @@ from calibench.analyses.arguments import Trust, whole_numbers
 
 
 @dataclass(frozen=True)
-class Maps:
+class MapChoice:
     """Which maps are drawn.
 
     Attributes:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from calibench.analyses.arguments import labels_of
-from calibench.analyses.grad_cam.asked import Maps
+from calibench.analyses.grad_cam.asked import MapChoice
 from calibench.analyses.grad_cam.maps import (
     Box,
     ImageColumn,
@@ -45,7 +45,7 @@ Places = Mapping[tuple[int, int], Floats]
 """Boxes (M, 4) in pixels of the stored image, by the number of the test image and the class."""
 
 
-class Asked(NamedTuple):
+class ChosenImages(NamedTuple):
     """What is drawn and measured, the same for every run: images as stored, the class of each, boxes."""
 
     examples: list[int]
@@ -54,13 +54,13 @@ class Asked(NamedTuple):
     places: Places
 
 
-def draw(runs: Sequence[Run], maps: Maps, output: Path) -> None:
+def draw(runs: Sequence[Run], maps: MapChoice, output: Path) -> None:
     """Draw the maps of all runs into a file, and print a table if there are boxes.
 
     Raises:
         UsageError: An option does not fit the data, or the runs have other test images.
     """
-    asked: Asked | None = None
+    asked: ChosenImages | None = None
     rows, lines = [], []
     numbers: list[FileRow] = []
     for run, label in zip(runs, labels_of(runs), strict=True):
@@ -115,7 +115,7 @@ def _maximum(heat: npt.NDArray[np.float32]) -> dict[str, int]:
     return {"x": x, "y": y}
 
 
-def _asked(maps: Maps, data: ClassificationDataModule) -> Asked:
+def _asked(maps: MapChoice, data: ClassificationDataModule) -> ChosenImages:
     names, total = data.task.names, len(data.splits.test.target)
     if maps.class_ is not None and maps.class_ not in names:
         near = near_matches(maps.class_, names)
@@ -140,7 +140,7 @@ def _asked(maps: Maps, data: ClassificationDataModule) -> Asked:
         raise UsageError(f"`--examples {max(examples)}`: the test images are 0 to {total - 1}.")
     one = None if maps.class_ is None else names.index(maps.class_)
     classes = [of_boxes.get(n, PREDICTED) if one is None else one for n in examples]
-    return Asked(examples, classes, data.stored_of_test(torch.tensor(examples)), places)
+    return ChosenImages(examples, classes, data.stored_of_test(torch.tensor(examples)), places)
 
 
 def _places(boxes: Sequence[Box], data: ClassificationDataModule, size: Sequence[int]) -> Places:

@@ -1,12 +1,12 @@
 """`calibench plot grad-cam`, and the checks of what it names, for which torch is not imported."""
 
 from calibench.analyses.arguments import RunFolders, finished_runs
-from calibench.analyses.grad_cam.asked import Maps
+from calibench.analyses.grad_cam.asked import MapChoice
 from calibench.ground.output import loading
 from calibench.plots.output import PictureFile, check_kept
 
 
-def plot_grad_cam(runs: RunFolders, *, output: PictureFile, maps: Maps) -> int:
+def plot_grad_cam(runs: RunFolders, *, output: PictureFile, maps: MapChoice) -> int:
     """Draw where in test images trained networks find evidence for a class (Grad-CAM, Selvaraju et al. 2017).
 
     A row for each run, a column for each image. The runs need their checkpoints and their data. The pixel of the

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from calibench.analyses.posthoc import cells
 from calibench.analyses.posthoc.cells import Block, CalibratorFit, ResultsFile
-from calibench.analyses.posthoc.sources import Asked, sources
+from calibench.analyses.posthoc.sources import PosthocSettings, sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, pictures, summarised
 from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.settings import calibrator_of
@@ -26,7 +26,10 @@ from calibench.tables.titles import direction
 
 
 def benchmark(
-    source_names: Sequence[str], asked: Asked, calibrators: Sequence[str | Block], output: Path
+    source_names: Sequence[str],
+    asked: PosthocSettings,
+    calibrators: Sequence[str | Block],
+    output: Path,
 ) -> None:
     """Compute what is missing, print the tables, write tables and pictures.
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from calibench.analyses.posthoc.sources import Asked, check_sources
+from calibench.analyses.posthoc.sources import PosthocSettings, check_sources
 from calibench.calibrators import CALIBRATORS
 from calibench.config import read_yaml
 from calibench.evaluation.calibrator_names import listed_calibrators
@@ -20,7 +20,7 @@ from calibench.tables.titles import TEST_METRICS, metric_named
 def posthoc(
     sources: Annotated[tuple[str, ...], "STORE"],
     *,
-    asked: Asked,
+    asked: PosthocSettings,
     output: Annotated[Path, Option("DIR", ("-o",))] = Path("posthoc"),
 ) -> int:
     """Fit every calibrator on the validation predictions of every model and score it on the test predictions.

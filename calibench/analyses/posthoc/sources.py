@@ -26,7 +26,7 @@ _WHOLE = "whole"  # the name of the only split of a single file
 
 @documented(metrics=", ".join(TEST_METRICS))
 @dataclass(frozen=True)
-class Asked:
+class PosthocSettings:
     """What is computed of predictions.
 
     Attributes:

@@ -15,10 +15,9 @@ from calibench.plots.style import GREY, PALETTE, Axes, inches, panel, tidied
 from calibench.statistics import LEVEL
 from calibench.statistics.data_sets import cliques
 from calibench.statistics.number import RAW
-from calibench.statistics.pairs import FEWEST_RUNS, Interval, beats, interquartile_mean
-from calibench.statistics.pairs import Runs as PairedRuns
+from calibench.statistics.pairs import FEWEST_RUNS, Interval, Runs, beats, interquartile_mean
 
-Runs = Mapping[str, Sequence[Floats]]
+ScoresOfRuns = Mapping[str, Sequence[Floats]]
 """The values of each loss's runs on each table, (S,) each."""
 
 ROW = 0.22  # inches of a loss
@@ -49,7 +48,7 @@ def improvement(request: Request) -> Picture:
     runs = _runs(request, column)
     baseline = _baseline(request, runs)
     sign = -column.info.direction or 1
-    signed = {loss: [PairedRuns(sign * of) for of in values] for loss, values in runs.items()}
+    signed = {loss: [Runs(sign * of) for of in values] for loss, values in runs.items()}
     found = {
         loss: Interval(of.probability, of.low, of.high)
         for loss, values in signed.items()
@@ -69,7 +68,7 @@ def improvement(request: Request) -> Picture:
     return picture
 
 
-def _baseline(request: Request, runs: Runs) -> str:
+def _baseline(request: Request, runs: ScoresOfRuns) -> str:
     """The label of the loss that `--baseline` names, else of cross-entropy."""
     named = request.baseline or "CrossEntropyLoss"
     rows = [row for table in request.tables for row in table.rows]
@@ -90,7 +89,7 @@ def _title(request: Request, column: Column) -> str:
     return f"{with_bins(column.after(RAW), request.tables)}{after(column.calibrator).replace(chr(10), ' ')}"
 
 
-def _runs(request: Request, column: Column) -> Runs:
+def _runs(request: Request, column: Column) -> ScoresOfRuns:
     """The runs of the losses, each of which every table must have.
 
     Raises:
@@ -121,7 +120,7 @@ def _runs(request: Request, column: Column) -> Runs:
     }
 
 
-def _relative(runs: Runs) -> Runs:
+def _relative(runs: ScoresOfRuns) -> ScoresOfRuns:
     """Values divided by the mean over losses of their table, so that tables share a scale."""
     means = [np.mean([of.mean() for of in table]) for table in zip(*runs.values(), strict=True)]
     return {

@@ -71,11 +71,11 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
     name = suite_of(paper, table)
     suite = load_suite(name) if name else Suite([])
     settings = suite.settings()
-    found: dict[int, _Runs] = {}
+    found: dict[int, _RunsOfSetting] = {}
 
-    def runs(setting: Setting) -> _Runs:
+    def runs(setting: Setting) -> _RunsOfSetting:
         if id(setting) not in found:
-            found[id(setting)] = _Runs.of(setting, folder)
+            found[id(setting)] = _RunsOfSetting.of(setting, folder)
         return found[id(setting)]
 
     def ours(number: Published, metric: str) -> Ours:
@@ -113,7 +113,7 @@ def suite_of(paper: str, table: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Runs:
+class _RunsOfSetting:
     """The results of a setting's finished runs, and why other runs do not count."""
 
     setting: Setting
@@ -121,7 +121,7 @@ class _Runs:
     reasons: Sequence[str]
 
     @classmethod
-    def of(cls, setting: Setting, results: Path) -> _Runs:
+    def of(cls, setting: Setting, results: Path) -> _RunsOfSetting:
         contents, reasons = [], []
         jobs = [setting.job(seed) for seed in setting.seeds]
         for run in runs_of(jobs, results).values():
@@ -165,7 +165,9 @@ def _same_calibrator(block: Mapping[str, Any], done: Mapping[str, Any]) -> bool:
     return same_class and all(arguments.get(key) == value for key, value in asked)
 
 
-def _measured(number: Published, of: str, runs: _Runs, split: str, differs: Sequence[str]) -> Ours:
+def _measured(
+    number: Published, of: str, runs: _RunsOfSetting, split: str, differs: Sequence[str]
+) -> Ours:
     said = [caveat for content in runs.contents for caveat in content.get("caveats") or ()]
     ours = Ours(len(runs.setting.seeds), differs=list(dict.fromkeys([*differs, *said])))
     metric = as_coded(of)

@@ -10,9 +10,8 @@ import pytest
 
 from calibench.cli import main, read_arguments
 from calibench.ground.errors import ExpectedFailure, UsageError
-from calibench.sweep.launchers import Slurm, slurm_options
-from calibench.sweep.launchers.sbatch import JobArray, gpus_asked_for, minutes_of
-from calibench.sweep.launchers.slurm import ArrayTask, ended, record, recorded
+from calibench.sweep.launchers.sbatch import JobArray, gpus_asked_for, minutes_of, slurm_options
+from calibench.sweep.launchers.slurm import ArrayTask, Slurm, ended, record, recorded
 from calibench.sweep.pool import Job
 
 Pretend = Callable[[str, str], None]
