@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
-from calibench.ground.errors import UsageError, in_one_line, near_matches, pip_install
+from calibench.ground.errors import UsageError, near_matches, pip_install
 from calibench.ground.tensors import TokenInputs
 
 _OFFLINE = ("CALIBENCH_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -71,8 +71,10 @@ def one_line_of(what: str, *errors: type[Exception]) -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.ERROR)
     try:
-        with in_one_line(what, *errors, kind=ValueError):
-            yield
+        yield
+    except errors as error:
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise ValueError(f"{what}: {reason}") from error
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
