@@ -44,7 +44,8 @@ class ClassificationDataModule(LightningDataModule, ABC):
         split_seed: What chooses the splits; "run" follows the run's seed.
         train_fraction: Share of the training split that is used, stratified, in (0, 1].
         ood: Names of the evaluation sets beside the test set.
-        mixing: Mixes the examples of training batches (`Mixup`, `CutMix`, `RegMixup`); null for none.
+        mixing: Mixes the examples of training batches (`Mixup`, `CutMix`, `RegMixup`), or smooths their targets
+            (`LabelSmoothing`); null for none.
 
     Attributes:
         task_type: One class an example, or several labels.

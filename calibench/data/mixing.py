@@ -1,4 +1,4 @@
-"""Mixed training examples: mixup, CutMix and RegMixup, on the side of the data, for every loss of soft targets."""
+"""Other targets of training examples: mixup, CutMix, RegMixup and smoothing, for every loss of soft targets."""
 
 from abc import ABC, abstractmethod
 
@@ -8,15 +8,51 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.data.batch import Batch
-from calibench.ground.arguments import positive
+from calibench.ground.arguments import positive, unit_interval
 
 
 class Mixing(ABC):
-    """Mixes each example of a training batch with another one, inputs and targets alike (this package).
+    """Gives each example of a training batch a distribution over classes as its target, and other inputs if it mixes.
 
-    The other one is the example before it in the global batch, whose order is random; the first one's is the last. The
-    draws are of (seed, epoch, step), neither of the process nor of the global generator, which torchvision's `MixUp`
-    and `CutMix` use: so several processes give one process's batches, and a resumed run those of the whole one.
+    The draws are of (seed, epoch, step), neither of the process nor of the global generator, which torchvision's
+    `MixUp` and `CutMix` use: so several processes give one process's batches, and a resumed run those of the whole one.
+    """
+
+    @abstractmethod
+    def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
+        """The batch of n examples with targets (n, K) float32.
+
+        Args:
+            batch: n + 1 examples: the one before the first, and the process's own; or none.
+            num_classes: K.
+            draws: The same in every process.
+        """
+
+    def check(self, inputs: Tensor) -> None:  # noqa: B027 - the targets alone change
+        """Raise a ValueError unless inputs like these (n, ...) can be mixed."""
+
+
+class LabelSmoothing(Mixing):
+    """(1 - epsilon) of the example's class and epsilon of the uniform distribution (Szegedy et al. 2016), for any loss.
+
+    Args:
+        epsilon: In [0, 1).
+    """
+
+    def __init__(self, *, epsilon: float = 0.05) -> None:
+        self.epsilon = unit_interval("epsilon", epsilon)
+
+    def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
+        """The examples as they are, with smoothed targets."""
+        target = F.one_hot(batch.target[1:], num_classes).float()
+        smoothed = target.lerp(torch.full_like(target, 1 / num_classes), self.epsilon)
+        return Batch(batch.inputs[1:], smoothed, batch.index[1:], batch.size)
+
+
+class PairMixing(Mixing):
+    """Mixes each example with another one, inputs and targets alike (this package).
+
+    The other one is the example before it in the global batch, whose order is random; the first one's is the last.
 
     Args:
         alpha: The share of an example is drawn from Beta(alpha, alpha), once a batch; above 0.
@@ -32,27 +68,21 @@ class Mixing(ABC):
         """Mixed inputs (n, ...) of two sets of inputs (n, ...), and the share of the first ones in [0, 1]."""
 
     def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
-        """The mixed batch of n examples, with targets (n, K) float32.
-
-        Args:
-            batch: n + 1 examples: the one before the first, and the process's own; or none.
-            num_classes: K.
-            draws: The same in every process.
-        """
+        """The mixed examples."""
         target = F.one_hot(batch.target, num_classes).float()
         inputs, share = self.mix(batch.inputs[1:], batch.inputs[:-1], draws)
         mixed = target[:-1].lerp(target[1:], share)
         return Batch(inputs, mixed, batch.index[1:], batch.size)
 
     def check(self, inputs: Tensor) -> None:
-        """Raise a ValueError unless inputs like these (n, ...) can be mixed."""
+        """Raise a ValueError unless the inputs are numbers."""
         if not inputs.is_floating_point():
             raise ValueError(
                 f"{type(self).__name__} mixes numbers, and these inputs are numbers of tokens."
             )
 
 
-class Mixup(Mixing):
+class Mixup(PairMixing):
     """lambda x + (1 - lambda) x', and the targets alike (Zhang et al. 2018)."""
 
     def mix(
@@ -63,7 +93,7 @@ class Mixup(Mixing):
         return others.lerp(inputs, share), share
 
 
-class CutMix(Mixing):
+class CutMix(PairMixing):
     """A rectangle of the other image, whose area is the other's share of the target (Yun et al. 2019)."""
 
     def mix(

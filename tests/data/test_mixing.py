@@ -13,10 +13,11 @@ from torchvision.transforms import v2
 import calibench.data.resident as resident
 from calibench.cli import main
 from calibench.data.batch import Batch, Examples
-from calibench.data.mixing import CutMix, Mixing, Mixup, RegMixup
+from calibench.data.mixing import CutMix, LabelSmoothing, Mixing, Mixup, RegMixup
 from calibench.data.resident import ShuffledLoader
+from calibench.losses import CrossEntropyLoss, LabelSmoothingLoss
 
-MIXINGS = [Mixup(alpha=0.4), CutMix(), RegMixup()]
+MIXINGS = [Mixup(alpha=0.4), CutMix(), RegMixup(), LabelSmoothing()]
 named = pytest.mark.parametrize("mixing", MIXINGS, ids=lambda mixing: type(mixing).__name__)
 
 
@@ -98,7 +99,16 @@ def test_a_resumed_epoch_mixes_the_same(mixing: Mixing) -> None:
     assert not torch.equal(whole[0].target, next(iter(loader(mixing, epoch=3))).target)
 
 
-@named
+def test_smoothed_targets_are_label_smoothing() -> None:
+    smoothed = next(iter(loader(LabelSmoothing(epsilon=0.2))))
+    plain = next(iter(ShuffledLoader(loader(LabelSmoothing()).examples, seed=1, batch_size=5)))
+    assert torch.equal(smoothed.inputs, plain.inputs)
+    logits = torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
+    ours, theirs = CrossEntropyLoss(), LabelSmoothingLoss(smoothing=0.2)
+    torch.testing.assert_close(ours(logits, smoothed.target), theirs(logits, plain.target))
+
+
+@pytest.mark.parametrize("mixing", MIXINGS[:3], ids=lambda mixing: type(mixing).__name__)
 def test_targets_are_distributions_with_the_shares_of_the_inputs(mixing: Mixing) -> None:
     """Of images that show their class as a number, the mean over the pixels is the mean of the target."""
     target = torch.arange(40) % 4
