@@ -328,3 +328,21 @@ def test_what_is_said_of_single_sets(pages: ModuleType) -> None:
     assert all(low < 0.5 < high for low, high in (ends(gce[pages.SETS[data]]) for data in others))
     together = pages.against_base("GenerativeCrossEntropy", pages.CVC, others)
     agree(together, "0.58 [0.41, 0.73]")
+
+
+def test_what_is_said_of_methods(pages: ModuleType) -> None:
+    _, *rows = pages.TABLES["changes"]()
+    after = {(of, name): ends(cells[-1]) for of, name, _, *cells in rows}
+    losses = [interval for (of, _), interval in after.items() if of == "cross-entropy"]
+    assert len(losses) == 3
+    assert all(low > 0 for low, _ in losses)  # in place of cross-entropy none lowers the NLL
+    better = {name for (_, name), (_, high) in after.items() if high < 0}
+    assert better == {"LabelSmoothing", "ensemble of 3"}
+    raw = {name for of, name, _, *cells in rows if ends(cells[0])[1] < 0}
+    assert raw == {"ensemble of 3"}
+    _, *scores = pages.TABLES["methods"]()
+    by_method = {
+        name: [float(cell.rpartition(" / ")[2]) for cell in cells] for name, *cells in scores
+    }
+    for name in better:
+        assert all(np.less(by_method[name], by_method["plain"]))  # with any loss

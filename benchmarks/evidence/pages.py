@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import rates
 import speedrun
+import training_methods
 import tuned
 import validated
 import yaml
@@ -50,6 +51,7 @@ PAGES = (
     "docs/concepts/do-losses-matter.md",
     "benchmarks/results/evidence.md",
     "benchmarks/results/label_shift.md",
+    "benchmarks/results/methods.md",
     "benchmarks/results/posthoc_real.md",
     "benchmarks/results/learning_curves.md",
     "benchmarks/results/speedrun.md",
@@ -338,6 +340,8 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "speedrun": lambda: speedrun.losses(full_runs()),
     "speedrun shifts": lambda: speedrun.shifts(full_runs()),
     "speedrun orders": lambda: speedrun.orders(full_runs(), small_runs()),
+    "methods": lambda: training_methods.scores(pd.read_csv(RESULTS / "methods.csv")),
+    "changes": lambda: training_methods.changes(pd.read_csv(RESULTS / "methods.csv")),
     "tuned": lambda: tuned.table(pd.read_csv(RESULTS / "tuned.csv")),
     "label shift digits_lt": lambda: shifted("digits_lt"),
     "label shift cifar10_lt": lambda: shifted("cifar10_lt"),

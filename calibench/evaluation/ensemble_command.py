@@ -16,6 +16,7 @@ from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError
 from calibench.ground.output import next_commands, say
 from calibench.ground.regular_files import text_of
+from calibench.ground.threads import one_thread
 from calibench.ground.verb import Option
 from calibench.runs import (
     Cell,
@@ -68,7 +69,8 @@ def ensemble(
             f"{results} holds no {least} finished runs that differ in their seed alone."
         )
     for runs in with_progress(iter(groups), len(groups), "making ensembles"):
-        folder = pooled(runs, calibrate_members)
+        with one_thread():
+            folder = pooled(runs, calibrate_members)
         say(f"{folder}: {', '.join(run.folder.name for run in runs)}")
     next_commands(f"calibench leaderboard {results}")
     return 0

@@ -144,7 +144,7 @@ def test_pairs_of_tensors(tmp_path: Path) -> None:
 def test_columns_are_of_the_classes_that_they_name(
     tmp_path: Path, header: str, scores: str
 ) -> None:
-    rows = [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]]
+    rows = [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]] if scores == "probs" else [[2, 0, 1], [-1, 3, 0]]
     order = [int(name.rpartition("_")[2]) for name in header.split(",")]
     lines = [",".join(str(row[column]) for column in order) for row in rows]
     text = f"{header},label\n{lines[0]},0\n{lines[1]},1\n"

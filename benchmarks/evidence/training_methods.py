@@ -1,0 +1,104 @@
+"""What a loss is worth beside label smoothing, mixup, sharpness-aware steps, an average and an ensemble.
+
+    python benchmarks/evidence/training_methods.py RESULTS > benchmarks/results/methods.csv
+
+A line for each finished run of `suites/methods_cpu` and each ensemble of three of its plain runs.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator, Sequence
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from scipy.stats import t as student
+
+from calibench.analyses.arguments import finished_runs
+from calibench.runs import Run, read_json
+
+BASE, PLAIN, ENSEMBLE = "CrossEntropyLoss", "plain", "ensemble of 3"
+CALIBRATED = {"": "raw", "_ts": "TemperatureScaling", "_cvc": "CrossValidatedCalibration"}
+COLUMNS = ["benchmark", "loss", "method", "seed", "error", *(f"nll{end}" for end in CALIBRATED)]
+MEMBERS = 3
+
+
+def method(settings: dict[str, Any]) -> str:
+    """What a run has on top of its loss, by its settings."""
+    parts = ("data.init_args.mixing.class_path", "model.sharpness.class_path")
+    paths = [settings[part] for part in parts if part in settings]
+    paths += [each["class_path"] for each in settings.get("trainer.callbacks") or ()]
+    if "ensemble" in settings:
+        paths.append(f"ensemble of {settings['ensemble']}")
+    return " + ".join(path.rpartition(".")[2] for path in paths) or PLAIN
+
+
+def row(run: Run) -> list[str]:
+    """The line of a run."""
+    content = read_json(run.folder / "metrics.json")
+    test = {
+        (row["metric"], row["calibrator"]): row["value"]
+        for row in content["rows"]
+        if row["split"] == "test"
+    }
+    scores = [test["error", "raw"], *(test["nll", name] for name in CALIBRATED.values())]
+    place = [content["benchmark"], content["loss"], method(content["settings"]), content["seed"]]
+    return [*map(str, place), *(f"{score:.6g}" for score in scores)]
+
+
+def scores(found: pd.DataFrame) -> Iterator[list[str]]:
+    """Mean NLL of each method with each loss, raw and after CVC; the losses in the order of the plain ones after it."""
+    plain = found[found["method"] == PLAIN].groupby("loss")["nll_cvc"].mean().sort_values()
+    yield ["method", *(f"{loss}, NLL raw / +CVC" for loss in plain.index)]
+    means = found.groupby(["method", "loss"])[["nll", "nll_cvc"]].mean()
+    order = found.groupby("method")["nll_cvc"].mean().sort_values().index
+    for name in order:
+        pairs = (means.loc[(name, loss)] for loss in plain.index if (name, loss) in means.index)
+        yield [name, *(f"{raw:.3f} / {after:.3f}" for raw, after in pairs)]
+
+
+def changes(found: pd.DataFrame) -> Iterator[list[str]]:
+    """What another loss, or a method, changes of NLL: the mean over paired runs, with Student's interval over them."""
+    columns = [f"nll{end}" for end in CALIBRATED]
+    yield ["in place of", "", "pairs", "NLL", "NLL +TS", "NLL +CVC"]
+    runs = found.set_index(["method", "loss", "seed"])[columns].sort_index()
+    plain = runs.loc[PLAIN]
+    for loss in plain.index.unique("loss").drop(BASE):
+        yield ["cross-entropy", loss, *_worth(plain.loc[loss] - plain.loc[BASE])]
+    for name in runs.index.unique("method"):
+        if name != PLAIN and ENSEMBLE not in name:
+            yield ["plain runs", name, *_worth((runs.loc[name] - plain).groupby("seed").mean())]
+    if ENSEMBLE in runs.index:
+        first = plain.index.get_level_values("seed")
+        of_members = plain.groupby(["loss", first - (first - 1) % MEMBERS]).mean()
+        difference = (runs.loc[ENSEMBLE] - of_members).groupby("seed").mean()
+        yield ["its three members", ENSEMBLE, *_worth(difference)]
+
+
+def _worth(differences: pd.DataFrame) -> list[str]:
+    """The number of pairs, and the mean and the interval of each column."""
+    differences = differences.dropna()
+    count = len(differences)
+    half = student.ppf(0.975, count - 1) * differences.std() / sqrt(count)
+    mean = differences.mean()
+    return [
+        str(count),
+        *(
+            f"{mean[of]:+.4f} [{mean[of] - half[of]:+.4f}, {mean[of] + half[of]:+.4f}]"
+            for of in mean.index
+        ),
+    ]
+
+
+def main(folders: Sequence[str]) -> None:
+    """Print the lines of all finished runs below the folders as CSV."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(sorted(row(run) for run in finished_runs([*map(Path, folders)])))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
