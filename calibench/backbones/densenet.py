@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
-from calibench.ground.errors import in_one_line
+from calibench.ground.errors import errors_as
 
 
 class CIFARDenseNet121(Backbone):
@@ -56,7 +56,7 @@ class DenseNet121(Backbone):
         what = (
             "no weights of DenseNet-121 (`--model.backbone.pretrained false` goes on without them)"
         )
-        with in_one_line(what, OSError, RuntimeError, kind=ValueError):
+        with errors_as(what, OSError, RuntimeError, kind=ValueError):
             self.network = densenet121(weights=DenseNet121_Weights.DEFAULT if pretrained else None)
         self.network.classifier = nn.Linear(self.network.classifier.in_features, num_classes)
         self.num_classes = num_classes

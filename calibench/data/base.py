@@ -26,7 +26,7 @@ from calibench.data.source import DataError
 from calibench.data.splits import fingerprint, stratified_fraction
 from calibench.data.task import Task
 from calibench.ground.arguments import integer_from, positive_integer
-from calibench.ground.errors import UsageError, in_one_line
+from calibench.ground.errors import UsageError, errors_as
 from calibench.ground.names import sets_named
 from calibench.ground.tensors import TokenInputs
 
@@ -164,7 +164,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
             raise UsageError(
                 f"`data.mixing`: {name} mixes examples of one class each, not of several labels."
             )
-        with in_one_line("`data.mixing`", ValueError):
+        with errors_as("`data.mixing`", ValueError):
             mixing.check(self.first_inputs(1))
 
     @property

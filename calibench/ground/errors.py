@@ -14,7 +14,7 @@ class ExpectedFailure(Exception):
 
 
 @contextmanager
-def in_one_line(
+def errors_as(
     what: str, *errors: type[Exception], kind: type[Exception] = UsageError
 ) -> Iterator[None]:
     """Raise an error of a kind, `WHAT: REASON` in one line, in place of others; those that are one line stay."""

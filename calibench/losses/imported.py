@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from calibench.ground.errors import UsageError, in_one_line
+from calibench.ground.errors import UsageError, errors_as
 from calibench.ground.imports import check_arguments, imported, parameters_of
 from calibench.ground.tensors import at_least_float32, check_class_indices
 from calibench.losses.base import CalibrationLoss
@@ -58,7 +58,7 @@ class ImportedLoss(CalibrationLoss):
                 )  # torch's losses leave -100 out silently
         batch = f"logits {tuple(logits.shape)} and classes {tuple(target.shape)}"
         what = f"`{self.name}` cannot take {batch} (--debug shows where)"
-        with in_one_line(what, ValueError, TypeError, IndexError, RuntimeError):
+        with errors_as(what, ValueError, TypeError, IndexError, RuntimeError):
             value = self.loss(at_least_float32(logits), target)
         if not isinstance(value, Tensor) or value.shape not in ((), target.shape):
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__

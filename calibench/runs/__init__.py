@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
+    from calibench.ground.atomic_files import atomic_file as atomic_file
+    from calibench.ground.atomic_files import write_atomically as write_atomically
     from calibench.runs.files import FORMAT as FORMAT
     from calibench.runs.files import CorruptRun as CorruptRun
-    from calibench.runs.files import atomic_file as atomic_file
     from calibench.runs.files import check_archive as check_archive
     from calibench.runs.files import check_format as check_format
     from calibench.runs.files import corrupt_if_it_fails as corrupt_if_it_fails
     from calibench.runs.files import json_bytes as json_bytes
     from calibench.runs.files import json_or_nothing as json_or_nothing
     from calibench.runs.files import read_json as read_json
-    from calibench.runs.files import write_atomically as write_atomically
     from calibench.runs.files import write_json as write_json
     from calibench.runs.files import write_output as write_output
     from calibench.runs.folder import Cell as Cell

@@ -1,24 +1,19 @@
-"""Atomic files and JSON: what a run folder holds is written whole or not at all."""
+"""JSON and archives of a run folder: written whole or not at all, checked when they are read."""
 
-import glob
 import hashlib
 import json
 import math
 import os
-import secrets
-import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from calibench.ground.atomic_files import write_atomically
 from calibench.ground.errors import ExpectedFailure
 from calibench.ground.regular_files import content_of
-from calibench.runs.lock import process_lives, this_machine
 from calibench.runs.schemas import SCHEMAS, check_schema
-
-_ABANDONED_AFTER = 86400.0  # seconds after which nobody still writes a file
 
 Json = dict[str, Any]
 """A JSON object, as it is read or written."""
@@ -69,54 +64,6 @@ def check_archive(path: Path | BinaryIO) -> None:
         damaged = archive.testzip()
     if damaged is not None:
         raise zipfile.BadZipFile(f"the checksum of its part {damaged!r} is wrong")
-
-
-@contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Atomic write: open a file to write, of which a reader sees the old content or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(path.parent, path.name)
-    temporary = path.with_name(
-        f".{path.name}.{_machine_id()}-{os.getpid()}.{secrets.token_hex(4)}.tmp"
-    )
-    try:
-        with temporary.open("xb") as file:  # a new file, so never one behind a symbolic link
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def remove_abandoned(folder: Path, name: str) -> None:
-    """Remove temporary files of `name` whose writers died: of this machine's at once, of others' after a day."""
-    for path in folder.glob(f".{glob.escape(name)}.*.tmp"):
-        with suppress(OSError):
-            if _abandoned(path):
-                path.unlink()
-
-
-def _abandoned(temporary: Path) -> bool:
-    machine, _, pid = temporary.name.split(".")[-3].partition("-")
-    if machine == _machine_id() and pid.isdecimal():
-        return not process_lives(int(pid))
-    return time.time() - temporary.stat().st_mtime > _ABANDONED_AFTER
-
-
-def _machine_id() -> str:
-    """A short name of this machine and its namespace of process numbers."""
-    return hashlib.sha256(this_machine().encode()).hexdigest()[:8]
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write the content of a file as `atomic_file` does."""
-    with atomic_file(path) as file:
-        file.write(content)
 
 
 def write_output(path: Path, content: bytes) -> None:

@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Self
 
+from calibench.ground.atomic_files import process_lives, this_machine
 from calibench.ground.errors import ExpectedFailure
 from calibench.ground.regular_files import NotRegular, content_of
 
@@ -113,27 +113,6 @@ class Claim(ABC):
             raise LostClaim(
                 f"{self.path.parent} was taken over by another process; this one writes nothing more there."
             )
-
-
-@cache
-def this_machine() -> str:
-    """The boot of this machine, and this process's namespace of process numbers."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
-    except OSError:  # not Linux
-        return socket.gethostname()
-
-
-def process_lives(pid: int) -> bool:
-    """Whether a process on this machine has this number."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _birth(pid: int) -> str | None:

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.ground.arrays import Array, Floats, Integers
+from calibench.ground.atomic_files import atomic_file
 from calibench.ground.names import MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.runs.files import (
     FORMAT,
-    atomic_file,
     check_format,
     corrupt_if_it_fails,
     parse_json,

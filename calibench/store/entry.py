@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast
 
-from calibench.ground.errors import in_one_line
+from calibench.ground.errors import errors_as
 from calibench.ground.regular_files import opened
 from calibench.runs import Cell, CorruptRun, Predictions, Run, check_format, read_json
 from calibench.runs.digests import check_content, described_file
@@ -114,7 +114,7 @@ def entry_digest(status: Mapping[str, Any]) -> str:
 
 def parse_status(content: bytes, called: str) -> EntryStatus:
     """The checked content of an entry's status.json; raises CorruptRun."""
-    with in_one_line(f"{called}/{STATUS} cannot be read", ValueError, kind=CorruptRun):
+    with errors_as(f"{called}/{STATUS} cannot be read", ValueError, kind=CorruptRun):
         status = parse_json(content)
     if not isinstance(status, dict) or "digest" not in status:
         raise CorruptRun(f"{called}/{STATUS} is not that of an entry")
@@ -123,13 +123,13 @@ def parse_status(content: bytes, called: str) -> EntryStatus:
 
 def checked_status(status: Mapping[str, Any], called: str) -> EntryStatus:
     """Check the content of an entry's status.json, which may be a stranger's; raises CorruptRun."""
-    with in_one_line(f"{called}/{STATUS}", ValueError, kind=CorruptRun):
+    with errors_as(f"{called}/{STATUS}", ValueError, kind=CorruptRun):
         check_schema(status, Status)
         check_format(status, f"{called}/{STATUS}")
         check_schema(status, EntryStatus)
     if entry_digest(status) != status["digest"]:
         raise CorruptRun(f"{called}/{STATUS} does not match its digest: damaged, or edited")
-    with in_one_line(f"{called}/{STATUS} is not that of an entry", ValueError, kind=CorruptRun):
+    with errors_as(f"{called}/{STATUS} is not that of an entry", ValueError, kind=CorruptRun):
         for file in status["files"]:
             if not _FILES.fullmatch(file):
                 raise ValueError(f"{file!r} is no file of an entry")

@@ -30,7 +30,7 @@ from calibench.config import (
 )
 from calibench.config.merging import as_block
 from calibench.data.source import is_here
-from calibench.ground.errors import UsageError, in_one_line, near_matches
+from calibench.ground.errors import UsageError, errors_as, near_matches
 from calibench.leaderboard.comparison import Primary
 from calibench.sweep.pool import Job
 from calibench.training.keys import spelled_out
@@ -363,7 +363,7 @@ def load_suite(name: str) -> Suite:
         raise UsageError(
             f"suite {name}: `select` must be a validation metric (val/nll), got {select!r}."
         )
-    with in_one_line(f"suite {name}", TypeError, AttributeError):
+    with errors_as(f"suite {name}", TypeError, AttributeError):
         names = ("select", "missing", "note", "draw")
         own = {key: content[key] for key in names if content.get(key)}
         if "primary" in content:

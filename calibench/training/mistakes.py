@@ -46,7 +46,7 @@ def check(config: Config, others: Sequence[str] = ()) -> None:
     if not str(seed := config.get(SEED, 0)).isdecimal():
         raise UsageError(f"`{SEED}` must be an integer >= 0, by which a run is known, got {seed}.")
     _check_required(config)
-    _check_class("data", config["data"])
+    check_class("data", config["data"])
     for group in [name for name in GROUPS if isinstance(config.get(name), Mapping)]:
         known = _arguments_of(group)
         for name, value in config[group].items():
@@ -54,7 +54,7 @@ def check(config: Config, others: Sequence[str] = ()) -> None:
                 raise UsageError(f"`{group}.{name}` comes from the data: leave it out.")
             if known and name.rstrip("+") not in known:
                 raise UsageError(unknown_option(name, options(config), group))
-            _check_class(f"{group}.{name}", value)
+            check_class(f"{group}.{name}", value)
     for metric in (config.get("evaluation") or {}).get("metrics") or ():
         METRIC_CLASSES.check(_class_path(metric) or ".")
     checkpoint = config.get("ckpt_path")
@@ -127,11 +127,11 @@ def _class_path(value: Any) -> str:
     return path if isinstance(path, str) and path.replace(".", "").isidentifier() else ""
 
 
-def _check_class(key: str, value: Any) -> None:
+def check_class(key: str, value: Any) -> None:
     """Check the names of the classes at a key, and of their arguments."""
     if isinstance(value, list):
         for one in value:
-            _check_class(key, one)
+            check_class(key, one)
         return
     is_block = isinstance(value, Mapping) and "class_path" in value
     place = place_of(key) if is_block else place_of(key.rpartition(".")[2])
@@ -147,7 +147,7 @@ def _check_class(key: str, value: Any) -> None:
         return
     _check_arguments(key, short_name(path), given, known)
     for name, argument in given.items():
-        _check_class(f"{key}.{name}", argument)
+        check_class(f"{key}.{name}", argument)
 
 
 def _arguments(key: str, path: str, place: ClassPlace) -> Arguments | None:

@@ -22,7 +22,7 @@ from calibench.evaluation import log_probabilities
 from calibench.evaluation.crossfit import cross_fitted_nll
 from calibench.ground.arguments import numbers_of_bins, positive_integer
 from calibench.ground.distributed import gather_batch, gather_rows, slice_sizes, world
-from calibench.ground.errors import ExpectedFailure, UsageError, in_one_line
+from calibench.ground.errors import ExpectedFailure, UsageError, errors_as
 from calibench.ground.tensors import at_least_float32
 from calibench.losses import CalibrationLoss
 from calibench.metrics import calibration_metrics
@@ -74,7 +74,7 @@ class _WeightedMean:
 def _named(key: str) -> AbstractContextManager[None]:
     """Name the key of the arguments that torch refuses: it says neither whose they are nor, often, which."""
     what = f"`{key}` does not take its arguments"
-    return in_one_line(what, ValueError, TypeError, ArithmeticError)
+    return errors_as(what, ValueError, TypeError, ArithmeticError)
 
 
 def _sgd(parameters: Any) -> torch.optim.Optimizer:

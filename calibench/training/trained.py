@@ -16,7 +16,7 @@ from calibench.data import ClassificationDataModule
 from calibench.data.resident import identity
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.fitting import PER_LABEL, PerLabel, Shared
-from calibench.ground.errors import ExpectedFailure, UsageError, in_one_line
+from calibench.ground.errors import ExpectedFailure, UsageError, errors_as
 from calibench.ground.output import say
 from calibench.losses import CalibrationLoss
 from calibench.losses.base import LabelLoss
@@ -193,7 +193,7 @@ def exported(model: nn.Module, inputs: Tensor, notes: dict[str, object]) -> byte
     two = inputs[[0, 0]].contiguous()  # torch takes a dimension of size 1 for a constant
     rows = torch.export.Dim("rows")
     what = f"{type(model).__name__} cannot be exported"
-    with in_one_line(what, RuntimeError, kind=ExpectedFailure), torch.no_grad():
+    with errors_as(what, RuntimeError, kind=ExpectedFailure), torch.no_grad():
         program = torch.export.export(model, (two,), dynamic_shapes=({0: rows},))
         for batch in (inputs, inputs[:1]):
             difference = float((program.module()(batch) - model(batch)).abs().mean())

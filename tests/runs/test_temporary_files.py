@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from calibench.data import cache
+from calibench.ground.atomic_files import _machine_id
 from calibench.runs import Run, atomic_file, write_atomically
-from calibench.runs.files import _machine_id
 
 DEAD = 2**22 + 1  # a number that no process gets
 A_DAY_AGO = time.time() - 90_000
@@ -79,19 +76,6 @@ def test_a_link_in_the_place_of_a_temporary_file_is_refused(
     with pytest.raises(FileExistsError):
         write_atomically(tmp_path / "x", b"content")
     assert precious.read_text() == "a part"
-
-
-def test_the_same_for_a_cache_of_data(tmp_path: Path) -> None:
-    precious = leave(tmp_path / "precious")
-    abandoned = leave(tmp_path / "c.npz.4711-1.tmp", old=True)
-    theirs = leave(tmp_path / "c.npz.4712-1.tmp")
-    link = tmp_path / f"c.npz.{os.getpid()}-{threading.get_ident()}.tmp"
-    link.symlink_to(precious)
-    cache._write(tmp_path / "c.npz", "key", {"a": np.zeros(1)})
-    assert precious.read_text() == "a part"
-    assert cache._read(tmp_path / "c.npz", "key") is not None
-    assert theirs.exists()
-    assert not abandoned.exists()
 
 
 def test_on_a_full_disk_a_status_is_not_written_through_a_link(

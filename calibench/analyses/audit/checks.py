@@ -21,6 +21,7 @@ from calibench.ground.lazily import load
 from calibench.ground.processes import spread
 from calibench.losses import CalibrationLoss
 from calibench.training.messages import Parser
+from calibench.training.mistakes import check_class
 from calibench.training.wrapping import wrapped
 
 K = 5
@@ -40,6 +41,7 @@ class Subject:
     def new(self) -> CalibrationLoss:
         """The loss as constructed."""
         _reach_own_classes(Path.cwd())
+        check_class("model.loss", self.block)
         block = wrapped({"model": {"loss": self.block}})["model"]["loss"]
         parser = Parser(parser_mode="yaml")
         parser.add_subclass_arguments(CalibrationLoss, "loss", required=True)
