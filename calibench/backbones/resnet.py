@@ -6,9 +6,10 @@ globally, so 32x32 is a choice of the benchmark, not of the network.
 """
 
 from abc import ABC
+from itertools import product
 from typing import ClassVar
 
-import torch.nn.functional as F
+import torch
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
@@ -61,8 +62,8 @@ class _ResNet(Backbone, ABC):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (N, num_classes) of images (N, in_channels, H, W)."""
-        pooled = F.adaptive_avg_pool2d(self.features(inputs), self.pool)
-        logits: Tensor = self.fc(pooled.flatten(1))
+        pooled = average_pool(self.features(inputs), self.pool)
+        logits: Tensor = self.fc(pooled)
         return logits
 
 
@@ -137,6 +138,19 @@ class CIFARResNet8(_ResNet):
     depths = (1, 1, 1)
     stem, planes = 16, (16, 32, 64)
     bottlenecks, padded, he = False, True, True
+
+
+def average_pool(maps: Tensor, side: int) -> Tensor:
+    """Adaptive average pooling of maps (N, C, H, W) to `side` x `side`, flat (N, C * side * side).
+
+    `torch.nn.functional.adaptive_avg_pool2d` has no backward pass that is deterministic on a GPU.
+    """
+    windows = [
+        [slice(size * i // side, -(-size * (i + 1) // side)) for i in range(side)]
+        for size in maps.shape[2:]
+    ]
+    means = [maps[:, :, rows, columns].mean((2, 3)) for rows, columns in product(*windows)]
+    return torch.stack(means, dim=2).flatten(1)
 
 
 def _initialise_he(network: nn.Module) -> None:

@@ -25,6 +25,14 @@ def at_least_float32(scores: Tensor) -> Tensor:
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
+def running_sums(values: Tensor) -> Tensor:
+    """Running sums along the last dimension, made on the CPU.
+
+    A GPU that is to be deterministic makes n floating ones of n^2 values.
+    """
+    return values.cpu().cumsum(-1).to(values.device)
+
+
 def check_scores(scores: Tensor, *, name: str = "logits", classes: int = 2) -> None:
     """Raise unless `scores` is a floating (N, K) tensor with K >= `classes`."""
     if not isinstance(scores, Tensor):

@@ -73,8 +73,8 @@ class Cells:
         return Sums(self.count, self.total, self.hits(hit))
 
     def _summed(self, values: Tensor) -> Tensor:
-        sums = torch.bincount(self.index.flatten(), values.flatten(), minlength=self.size)
-        return sums.view(self.shape)
+        sums = torch.zeros(self.size, dtype=torch.float64, device=values.device)
+        return sums.index_add_(0, self.index.flatten(), values.flatten()).view(self.shape)
 
 
 def columns_of_cells(value: Tensor, index: Tensor, cells: int) -> Cells:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from calibench.ground.arguments import unit_interval
+from calibench.ground.tensors import running_sums
 from calibench.metrics.probabilities import true_class
 
 
@@ -19,7 +20,7 @@ def _adaptive(probs: Tensor, penalty: float = 0.0) -> Tensor:
     """Up to which total each class is reached; ranks above the fifth pay a penalty each."""
     ordered, order = probs.sort(dim=1, descending=True)
     rank = torch.arange(1, probs.shape[1] + 1, device=probs.device)
-    totals = ordered.cumsum(1) + penalty * (rank - 5).clamp(min=0)
+    totals = running_sums(ordered) + penalty * (rank - 5).clamp(min=0)
     return torch.zeros_like(probs).scatter_(1, order, totals)
 
 

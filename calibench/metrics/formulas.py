@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from calibench.ground.binning import equal_mass_cuts, equal_width_bin, reference_mass_cuts
+from calibench.ground.tensors import running_sums
 from calibench.metrics.cells import (
     Cells,
     ErrorOfCells,
@@ -120,7 +121,7 @@ class ClasswiseError(ErrorOfCells):
         """Mean of errors (..., K) over classes; in the reference code over those up to the last that has examples."""
         if not self.reference:
             return per_class.mean(-1)
-        known = counts.flip(-1).cumsum(-1).flip(-1) > 0
+        known = (counts > 0).flip(-1).cumsum(-1).flip(-1) > 0
         return torch.where(known, per_class, 0).sum(-1) / known.sum(-1)
 
 
@@ -137,7 +138,7 @@ class KuiperError(DistinctCells):
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The largest less the smallest of the cumulative gaps, 0 among them."""
-        gaps = (total - hits).cumsum(-1) / count.sum()
+        gaps = running_sums(total - hits) / count.sum()
         return gaps.amax(-1).clamp(min=0) - gaps.amin(-1).clamp(max=0)
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from calibench.ground.arguments import one_of
+from calibench.ground.tensors import running_sums
 from calibench.metrics.base import PerExampleMetric, function_of
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.labelled import sort_rows, unpack
@@ -92,7 +93,7 @@ def expected_errors(packed: Tensor) -> Tensor:
     wrong = torch.zeros(len(length), dtype=torch.float64, device=packed.device)
     wrong.index_add_(0, run, correct.logical_not().double())
     per_example: Tensor = (wrong / length)[run]
-    return per_example.cumsum(0)
+    return running_sums(per_example)
 
 
 def risk_coverage_rates(packed: Tensor, risk: float) -> dict[str, Tensor]:

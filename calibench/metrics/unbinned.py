@@ -9,6 +9,7 @@ from torch import Tensor
 
 from calibench.ground.arguments import one_of
 from calibench.ground.binning import equal_mass_cuts
+from calibench.ground.tensors import running_sums
 from calibench.metrics.base import function_of
 from calibench.metrics.formulas import KuiperError
 from calibench.metrics.smoothing import KERNELS, SmoothError, error_and_width
@@ -28,7 +29,7 @@ class KolmogorovSmirnovCalibrationError(UnbinnedError):
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The largest cumulative |total - hits| over N; see `ErrorOfCells.of_cells`."""
-        return (total - hits).cumsum(-1).abs().amax(-1) / count.sum()
+        return running_sums(total - hits).abs().amax(-1) / count.sum()
 
 
 kolmogorov_smirnov_calibration_error = function_of(KolmogorovSmirnovCalibrationError)

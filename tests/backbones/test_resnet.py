@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from calibench.backbones import (
@@ -13,6 +14,7 @@ from calibench.backbones import (
     TinyImageNetResNet110,
     WideResNet26x10,
 )
+from calibench.backbones.resnet import average_pool
 
 # Counted on the instantiated networks of focal_calibration (Net/, 475422a); ResNet-20 is the
 # "0.27M" of He et al. with parameter-free shortcuts.
@@ -76,3 +78,23 @@ def test_one_residual_block_by_hand() -> None:
     branch = block.bn2(block.conv2(torch.relu(block.bn1(block.conv1(inputs)))))
     shortcut = torch.cat([inputs[:, :, ::2, ::2], torch.zeros(2, 16, 4, 4)], dim=1)
     torch.testing.assert_close(block(inputs), torch.relu(branch + shortcut))
+
+
+@pytest.mark.parametrize(("size", "side"), [((8, 8), 2), ((7, 9), 2), ((5, 3), 1), ((2, 7), 3)])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_average_pooling_is_torchs(
+    size: tuple[int, int], side: int, layout: torch.memory_format
+) -> None:
+    maps = torch.randn(3, 4, *size, dtype=torch.float64).contiguous(memory_format=layout)
+    maps.requires_grad_()
+    ours, theirs = average_pool(maps, side), F.adaptive_avg_pool2d(maps, side).flatten(1)
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
+    weight = torch.randn_like(ours)
+    grads = [torch.autograd.grad((of * weight).sum(), maps)[0] for of in (ours, theirs)]
+    torch.testing.assert_close(*grads, rtol=1e-12, atol=1e-14)
+
+
+def test_networks_of_one_pool_give_the_bits_of_torchs() -> None:
+    maps = torch.randn(3, 16, 8, 8)
+    for of in (maps, maps.contiguous(memory_format=torch.channels_last)):
+        assert torch.equal(average_pool(of, 1), F.adaptive_avg_pool2d(of, 1).flatten(1))

@@ -18,6 +18,7 @@ from calibench import metrics as M
 from calibench.metrics.base import CalibrationMetric, PerExampleMetric
 from calibench.metrics.top_label import KINDS, PackedColumnsMetric
 from calibench.tables.titles import METRICS
+from tests.deterministic import AsOnADeterministicGpu
 from tests.examples import Contract
 from tests.metrics.cases import (
     K,
@@ -47,6 +48,13 @@ def batches_in_any_order_give_the_function_of_the_whole(name: str) -> None:
     assert flat(expected).isfinite().all()
     assert_same(computed(build(), (preds, target)), expected)
     assert_same(computed(build(), (preds[:0], target[:0]), *parts), expected)
+
+
+@CONTRACT.rule()
+def deterministic_on_a_gpu(name: str) -> None:
+    build, _ = CASES[name]
+    with AsOnADeterministicGpu():
+        assert flat(computed(build(), batch(1000))).isfinite().all()
 
 
 @CONTRACT.rule()
