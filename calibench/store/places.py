@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from calibench.ground.errors import ExpectedFailure
+from calibench.ground.errors import ExpectedFailure, errors_as
 from calibench.ground.regular_files import TEXT_LIMIT, content_of
 from calibench.runs import Busy, run_folders, write_atomically
 from calibench.runs.digests import described
@@ -153,10 +153,8 @@ class Remote(Place):
         self.limits = limits or Limits()
         # as a stream: what a web server says of sizes and ranges is not relied on
         self._opening = {"block_size": 0, "size": 1} if self.url.startswith("http") else {}
-        try:
+        with errors_as(f"{self.url} cannot be opened", ImportError, ValueError, kind=StoreError):
             self._files, self._root = url_to_fs(self.url, **_patience(self.url))
-        except (ImportError, ValueError) as error:
-            raise StoreError(f"{self.url} cannot be opened: {_line(error)}") from error
 
     def __str__(self) -> str:
         return self.url

@@ -227,7 +227,9 @@ def sweep(
     suites = _suites(compared)
     jobs = [job for suite in suites.values() for job in suite.jobs(keys)]
     remarks = [remark for suite in suites.values() for remark in suite.remarks]
-    _check_jobs(jobs)
+    # before any job starts
+    for config in {(job.benchmark, job.loss, job.variant): job.config for job in jobs}.values():
+        check(config)
     whole = compared.losses is None and compared.datasets is None
     for suite in suites.values():
         if suite.primary is not None and whole:
@@ -275,13 +277,6 @@ def _check(where: Where, slurm: Mapping[str, object], keys: Options) -> None:
             raise UsageError(
                 f"`--{key}`: a sweep runs each cell in one process on one device; use `calibench fit` for several."
             )
-
-
-def _check_jobs(jobs: Sequence[Job]) -> None:
-    """Raise a UsageError for a mistake in one of the configurations, before any job starts."""
-    rows = {(job.benchmark, job.loss, job.variant): job.config for job in jobs}
-    for config in rows.values():
-        check(config)
 
 
 def _launcher(

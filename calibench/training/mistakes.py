@@ -11,6 +11,7 @@ from typing import Any
 from zipfile import is_zipfile
 
 from calibench.config import Config, short_name
+from calibench.config.merging import as_block
 from calibench.ground.errors import UsageError, did_you_mean, near_matches
 from calibench.metrics import METRIC_CLASSES
 from calibench.training.keys import GROUPS, KEYS, LINKED, SEED, ClassPlace, place_of, spelled_out
@@ -80,12 +81,10 @@ def options(config: Config | None = None) -> list[str]:
 
 
 def _options_of_classes(config: Config) -> Iterator[str]:
-    model = config.get("model")
-    of_model = model.items() if isinstance(model, Mapping) else ()
-    for key, value in [
-        ("data", config.get("data")),
-        *((f"model.{name}", v) for name, v in of_model),
-    ]:
+    values = {"data": config.get("data")}
+    if isinstance(model := config.get("model"), Mapping):
+        values |= {f"model.{name}": value for name, value in model.items()}
+    for key, value in values.items():
         place, path = place_of(key), _class_path(spelled_out(key, value))
         if place is not None and path:
             with suppress(Absent):
@@ -137,12 +136,10 @@ def check_class(key: str, value: Any) -> None:
     place = place_of(key) if is_block else place_of(key.rpartition(".")[2])
     if place is None:
         return
-    value = spelled_out(key, value)
-    is_block, path = isinstance(value, Mapping) and "class_path" in value, _class_path(value)
-    if not path:
-        return
-    known = _arguments(key, path, place)
-    given = (value.get("init_args") or {}) if is_block else {}
+    block = as_block(spelled_out(key, value))
+    path = _class_path(block)
+    known = _arguments(key, path, place) if path else None
+    given = (block.get("init_args") or {}) if path else {}
     if known is None or not isinstance(given, Mapping):
         return
     _check_arguments(key, short_name(path), given, known)

@@ -166,9 +166,12 @@ def check_shapes(
     if tuple(logits.shape) != (len(inputs), data.num_outputs):
         shape = tuple(logits.shape[1:])
         given = str(shape[0]) if len(shape) == 1 else f"an array {shape} of"
+        remedy = "it must give `num_classes` logits"
+        if "replace_head" in inspect.signature(type(backbone)).parameters:
+            remedy = "`--model.backbone.replace_head true` replaces its last linear layer"
         raise UsageError(
             f"{backbone.title()} gives {given} logits for an example, {data.title()} has "
-            f"{data.num_outputs} {data.task.what}: {_remedy_of_outputs(backbone)}."
+            f"{data.num_outputs} {data.task.what}: {remedy}."
         )
     if are_probabilities(logits):
         raise UsageError(
@@ -213,9 +216,3 @@ def _said(
     if "side" in inspect.signature(type(data)).parameters:
         remedy += ", see `--data.side`"
     return f"takes others: its layer `{unfit.path}` takes {wanted} {size.unit} and gets {got}; {remedy}."
-
-
-def _remedy_of_outputs(backbone: Backbone) -> str:
-    if "replace_head" in inspect.signature(type(backbone)).parameters:
-        return "`--model.backbone.replace_head true` replaces its last linear layer"
-    return "it must give `num_classes` logits"
