@@ -12,9 +12,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
-from calibench.config import data_root
+from calibench.config import data_root, read_yaml
 from calibench.ground.errors import ExpectedFailure
 from calibench.ground.problems import in_one_line
 
@@ -220,9 +218,7 @@ def loaded_from_hub(name: str, *config: str | None, **options: str | None) -> An
 @cache
 def read_table() -> Mapping[str, Any]:
     """`sources.yaml`: the official files of each data set and, under `modules`, the data modules."""
-    text = Path(__file__).with_name("sources.yaml").read_text(encoding="utf-8")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    content: Mapping[str, Any] = yaml.load(text, loader)
+    content: Mapping[str, Any] = read_yaml(Path(__file__).with_name("sources.yaml").read_text())
     return content
 
 

@@ -16,7 +16,7 @@ from calibench import metrics
 from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import key_of, unsynchronised, update_metrics
 from calibench.evaluation.whole_set import WholeSetMetric
-from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.errors import UsageError, errors_as, near_matches
 from calibench.ground.imports import loaded_class
 from calibench.ground.lazily import load
 from calibench.metrics import METRIC_CLASSES, TABLE
@@ -245,10 +245,8 @@ def _built(block: MetricBlock, known: Mapping[str, Any]) -> Metric | WholeSetMet
     cls = metric_class(block["class_path"])
     accepted = inspect.signature(cls).parameters
     arguments = {name: value for name, value in known.items() if name in accepted}
-    try:
+    with errors_as(cls.__name__, TypeError, ValueError):
         metric = cls(**(arguments | dict(block.get("init_args") or {})))
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{cls.__name__}: {error}") from error
     if isinstance(metric, WholeSetMetric):
         return metric
     if not getattr(metric, "of_labelled_sets", True):

@@ -18,7 +18,7 @@ from calibench.calibrators import Calibrator
 from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.evaluation import Evaluation, default_calibrators
 from calibench.evaluation.further_metrics import blocks_of
-from calibench.ground.errors import UsageError
+from calibench.ground.errors import UsageError, errors_as
 from calibench.ground.imports import import_path, loaded_class
 from calibench.ground.lazily import load
 from calibench.runs import Predictions, evaluated_calibrators, read_json, with_present_calibrators
@@ -89,11 +89,9 @@ def calibrator_of(block: Mapping[str, Any]) -> Calibrator:
             f"`{path}` is not among the calibrators that are loaded, and results import none: "
             "a configuration that names it does, and so does a plug-in."
         )
-    try:
+    with errors_as(cls.__name__, TypeError, ValueError):
         made: Calibrator = cls(**copy.deepcopy(arguments))
-        return made
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{cls.__name__}: {error}") from error
+    return made
 
 
 def _spelled_out_block(block: Any) -> Json:
