@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.ground.arguments import finite, one_of, unit_interval
@@ -12,16 +13,19 @@ from calibench.losses.cross_entropy import log_probabilities, surprisal
 from calibench.losses.validation_steered import AdaFocalLoss, signed_focal_factor
 
 
-def generative_surprisals(log_probs: Tensor) -> Tensor:
-    """Batch-coupled: -log(p_ik / S_k) with S_k = sum_j p_jk: (N, K) -> (N, K).
+def within_classes(log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Batch-coupled: log p_ik and log sum_j p_jk, both less max_j log p_jk, so that nothing underflows or is rounded.
 
-    It is a log-softmax over the rows, so that nothing underflows. For a class that is masked in the whole batch, its
-    logits being -inf, it is inf, without gradient.
+    Their difference is log p(x_i | k) within the batch. A class that is masked in the whole batch, its logits being
+    -inf, has the sum 0, without gradient.
+
+    Returns:
+        The log-probabilities (N, K), the logarithms of their sums (K,), and which classes are masked (K,).
     """
-    masked = log_probs.detach().amax(dim=0) == -torch.inf
-    # log(0 / 0) would have a NaN gradient even where nobody uses its value
-    filled = torch.where(masked, 0.0, log_probs)
-    return torch.where(masked, torch.inf, -filled.log_softmax(dim=0))
+    largest = log_probs.detach().amax(dim=0)
+    masked = largest == -torch.inf
+    relative = log_probs - torch.where(masked, 0.0, largest)
+    return relative, torch.where(masked, 1.0, relative.exp().sum(dim=0)).log(), masked
 
 
 def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
@@ -29,14 +33,13 @@ def generative_cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float
 
     Of targets that are distributions over the classes, (N, K), the mean of sum_k q_ik times class k's term.
     """
-    surprisals = generative_surprisals(log_probabilities(logits))
+    relative, totals, masked = within_classes(log_probabilities(logits))
     if target.is_floating_point():
-        loss = torch.where(target > 0, target * surprisals, 0.0).sum(1).mean()
+        loss = torch.where(target > 0, target * (totals - relative), 0.0).sum(1).mean()
     else:
-        loss = surprisals.gather(1, target.unsqueeze(1)).mean()
+        loss = F.nll_loss(relative, target) + totals[target].mean()
     if smoothing:
-        masked = surprisals.detach().amin(dim=0) == torch.inf
-        uniform = torch.where(masked, 0.0, surprisals.mean(dim=0)).sum() / (~masked).sum()
+        uniform = torch.where(masked, 0.0, totals - relative.mean(dim=0)).sum() / (~masked).sum()
         loss = loss.lerp(uniform, smoothing)
     return loss
 
@@ -135,7 +138,8 @@ def generative_focal_loss(
     """
     log_probs = log_probabilities(logits)
     ce = surprisal(log_probs, target)
-    generative = generative_surprisals(log_probs).gather(1, target.unsqueeze(1)).squeeze(1)
+    relative, totals, _ = within_classes(log_probs)
+    generative = surprisal(relative, target) + totals[target]
     return modulation(ce, generative, focus(torch.exp(-ce))).mean()
 
 
