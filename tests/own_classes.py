@@ -7,7 +7,13 @@ from typing import Any
 import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, TensorDataset, random_split
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    TensorDataset,
+    random_split,
+)
 
 
 class PlainNetwork(nn.Module):
@@ -88,3 +94,30 @@ class HookedDataModule(BlobsDataModule):
 
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         return batch
+
+
+READ: list[int] = []
+"""Positions of the examples that `Counting` was asked for."""
+
+
+class Counting(Noisy):
+    """Examples that note when they are read."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        READ.append(index)
+        return super().__getitem__(index)
+
+
+class CountingDataModule(BlobsDataModule):
+    """The same, whose training examples note when they are read."""
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        return DataLoader(Counting(self.parts[0]), self.batch_size, shuffle=True)
+
+
+class SharedDataModule(BlobsDataModule):
+    """The same with a sampler that gives each of several processes other examples, as under Lightning alone."""
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        sampler: Any = DistributedSampler(self.parts[0], num_replicas=2, rank=0)
+        return DataLoader(self.parts[0], self.batch_size, sampler=sampler)

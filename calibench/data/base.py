@@ -15,6 +15,7 @@ from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
 from calibench.data.mixing import Mixing
 from calibench.data.resident import (
     Augmentation,
+    Decode,
     ResidentLoader,
     ShuffledLoader,
     Transform,
@@ -78,7 +79,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
     evaluation_transform: Transform | None = None
     test_transform: Transform | None = None
     augmentation: Augmentation | None = None
-    decode: Transform | None = None
+    decode: Decode | None = None
     loader: Callable[..., ResidentLoader] = ResidentLoader
     shuffled_loader: Callable[..., ShuffledLoader] = ShuffledLoader
     known_sets: ClassVar[Sequence[str] | None] = None
@@ -183,7 +184,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
     def first_stored(self, rows: int) -> Tensor:
         """The same before `transform`."""
         index = torch.arange(min(rows, len(self.splits.val.target)))
-        return self._ordered(self.splits.val.take(index), decode=self.decode).stored(index)
+        return self._ordered(self.splits.val.take(index), self.decode).stored(index)
 
     def stored_of_test(self, index: Tensor) -> Tensor:
         """The test inputs at the given positions before `transform`; `setup` must have run."""
@@ -218,7 +219,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
 
     def plain_batches(self, split: str) -> ResidentLoader:
         """Batches of the split `train`, `val` or `test` in dataset order, one view of each example, not augmented."""
-        return self._ordered(getattr(self.splits, split), self.transform, self.decode)
+        return self._ordered(getattr(self.splits, split), self.decode, self.transform)
 
     @property
     def training_batches(self) -> int:
@@ -230,17 +231,20 @@ class ClassificationDataModule(LightningDataModule, ABC):
         loader = self.plain_batches("train")
         generator = torch.Generator().manual_seed(0)
         order = torch.randperm(len(self.splits.train.target), generator=generator)
-        for rows in torch.split(order.to(loader.device), self.batch_size):
+        for rows in torch.split(order.to(loader.home), self.batch_size):
             yield loader.slice_of(rows, rows).inputs
 
     def val_dataloader(self) -> ResidentLoader:
         """Batches of the validation split in dataset order."""
-        return self._ordered(self.splits.val, decode=self.decode)
+        return self._ordered(self.splits.val, self.decode)
 
     def test_dataloader(self) -> list[ResidentLoader]:
         """One loader per name of `test_names`."""
-        test = self._ordered(self.splits.test, self.test_transform, self.decode)
-        return [test, *(self._ordered(part.examples) for part in self.evaluation_sets.values())]
+        test = self._ordered(self.splits.test, self.decode, self.test_transform)
+        others = [part.examples for part in self.evaluation_sets.values()]
+        # file numbers, where they are not images in memory
+        decoders = [self.decode if part.inputs.dim() == 1 else None for part in others]
+        return [test, *(self._ordered(*one) for one in zip(others, decoders, strict=True))]
 
     def predict_dataloader(self) -> list[ResidentLoader]:
         """The validation loader, then the test loaders."""
@@ -257,8 +261,8 @@ class ClassificationDataModule(LightningDataModule, ABC):
     def _ordered(
         self,
         examples: Examples,
+        decode: Decode | None,
         transform: Transform | None = None,
-        decode: Transform | None = None,
     ) -> ResidentLoader:
         return self.loader(
             examples,

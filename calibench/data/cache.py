@@ -30,17 +30,23 @@ def cached_by_key(cache: Path, key: str, make: Callable[[], Arrays]) -> Arrays:
     several processes may start at once, and remade when its key, a digest of what the arrays are made from, is another
     or it is damaged. A folder that cannot be written to is no error.
     """
-    found = _read(cache, key)
+    found = kept(cache, key)
     if found is not None:
         return found
     arrays = make()
-    named: dict[str, Any] = dict(arrays)
-    with contextlib.suppress(OSError), atomic_file(cache) as file:
-        np.savez(file, key=np.array(key), **named)
+    keep(cache, key, arrays)
     return arrays
 
 
-def _read(cache: Path, key: str) -> Arrays | None:
+def keep(cache: Path, key: str, arrays: Arrays) -> None:
+    """Write a cache file, if its folder can be written to."""
+    named: dict[str, Any] = dict(arrays)
+    with contextlib.suppress(OSError), atomic_file(cache) as file:
+        np.savez(file, key=np.array(key), **named)
+
+
+def kept(cache: Path, key: str) -> Arrays | None:
+    """The arrays of a cache file; None if it is missing, damaged, or has another key."""
     try:
         with cache.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             if str(file["key"]) != key:

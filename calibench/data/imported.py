@@ -1,103 +1,35 @@
 """Any LightningDataModule by import path."""
 
 import hashlib
-import random
-from collections.abc import Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
-from typing import Any
+import inspect
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
-import numpy as np
 import torch
+import torch.distributed as dist
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities.seed import isolate_rng
 from torch import Tensor
+from torch.utils.data import Subset, TensorDataset
 
-from calibench.config import Seed
+from calibench.config import Seed, data_root
 from calibench.data.base import ClassificationDataModule
-from calibench.data.batch import Batch, Examples, Splits
-from calibench.data.resident import ResumableLoader, mixed, run_seed
+from calibench.data.batch import Examples, Splits
+from calibench.data.cache import keep, kept
+from calibench.data.resident import run_seed
 from calibench.data.source import DataError
+from calibench.data.streamed import StreamedLoader
+from calibench.ground.arguments import one_of
 from calibench.ground.distributed import world
 from calibench.ground.errors import UsageError
 from calibench.ground.imports import check_arguments, imported, parameters_of
 
-
-class StreamedLoader(ResumableLoader):
-    """This process's slices of the batches of another loader, which are taken for global batches.
-
-    Whatever the other loader draws (its order, random changes of an example) is drawn from (seed, epoch, step), and
-    the random state of the run is as before: so a run repeats, a resumed run goes on with the same batches, and each
-    process of several reads the same ones. A resume within an epoch reads the batches before it once more.
-
-    Args:
-        source: Gives pairs of inputs and class numbers: a `torch.utils.data.DataLoader`, or anything with a length.
-        what: What messages call it.
-        seed: The run's seed.
-        device: Where the batches go.
-    """
-
-    def __init__(self, source: Any, what: str, *, seed: int, device: torch.device | str) -> None:
-        if not isinstance(source, Sized):
-            raise DataError(f"{what} has no length: give its dataset a `__len__`.")
-        self.source: Any = source
-        self.what, self.seed = what, seed
-        self.device = torch.device(device)
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def __iter__(self) -> Iterator[Batch]:
-        start, self._first_step = self._first_step, 0
-        processes, rank = world()
-        first_row = 0
-        for step, (inputs, target) in enumerate(self.pairs()):
-            mine = torch.tensor_split(torch.arange(len(target)), processes)[rank]
-            index = (first_row + mine).to(self.device)
-            first_row += len(target)
-            if step >= start:
-                self._step = step + 1
-                inputs, labels = (part[mine].to(self.device) for part in (inputs, target))
-                yield Batch(inputs, labels, index, len(target))
-
-    def pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """The whole batches of an epoch: inputs (n, ...) and class numbers (n,) int64."""
-        with _seeded(self.seed, self.epoch):
-            batches = iter(self.source)
-        for step in range(len(self)):
-            with _seeded(self.seed, self.epoch, step):
-                batch = next(batches, None)
-            if batch is None:  # it promised more
-                return
-            yield _pair(batch, self.what)
-
-
-def _pair(batch: Any, what: str) -> tuple[Tensor, Tensor]:
-    parts = batch if isinstance(batch, list | tuple) else ()
-    if len(parts) != 2 or not all(isinstance(part, Tensor) for part in parts):
-        kinds = f"({', '.join(type(part).__name__ for part in parts)})" if parts else ""
-        raise DataError(
-            f"{what} must give pairs of tensors (inputs, class numbers), got {type(batch).__name__}{kinds}."
-        )
-    inputs, target = batch
-    if target.is_floating_point() or target.shape != inputs.shape[:1]:
-        raise DataError(
-            f"{what} must give one class number per example ({len(inputs)},), "
-            f"got {str(target.dtype).removeprefix('torch.')} of shape {tuple(target.shape)}."
-        )
-    return inputs, target.long()
-
-
-@contextmanager
-def _seeded(*numbers: int) -> Iterator[None]:
-    """Seed the generators of Python, numpy and torch while inside, and put their states back."""
-    seed = mixed(*numbers)
-    with isolate_rng(include_cuda=False):
-        random.seed(seed)
-        np.random.seed(seed)  # noqa: NPY002  # the state that a dataset's own augmentation draws from
-        torch.default_generator.manual_seed(seed)
-        yield
-
-
+WORTH_KEEPING = 1.0
+"""Seconds of reading from which on what was read is kept."""
+COMPARED = 32
+"""Examples of a split that must be the same for what is kept of it to hold."""
 _HOOKS = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 
 
@@ -105,9 +37,10 @@ class ImportedDataModule(ClassificationDataModule):
     """Any LightningDataModule whose batches are pairs of inputs and class numbers (this package).
 
     `--data mydata.MyDataModule` stands for this class with that `name`; other options below `--data` are then arguments
-    of the data module. Its loaders, samplers and augmentations are used as they are, and their batches are global ones;
-    what they draw follows from the seeds, so that a run repeats and resumes exactly. Before training, all
-    examples are read once: for the class counts and the fingerprint of the data.
+    of the data module. Its loaders, samplers and augmentations are used as they are, and their batches are global ones,
+    of which each process reads its slice (`StreamedLoader`); what they draw follows from the seeds, so that a run
+    repeats and resumes exactly. Before training, all examples are read once, by the processes together: for the class
+    counts and the fingerprint of the data.
 
     Args:
         name: Import path of the class, or of a function that returns a data module.
@@ -115,6 +48,10 @@ class ImportedDataModule(ClassificationDataModule):
         num_classes: K; by default its attribute `num_classes`, or the number of its `class_names` or `classes`.
         class_names: One name per class; by default its `class_names` or `classes`, else the numbers.
         split_seed: What its `setup` draws from; "run" follows the run's seed.
+        digest: What is read before training: "once", all examples, of which classes and digests are kept below the
+            data root where that takes long, for later runs with the same class, arguments and sizes, and the same 32
+            examples of each split; "always", all examples; "off", nothing where the datasets have their classes as
+            `targets` (torchvision's have): the fingerprint then covers the classes alone, and results say so.
 
     Raises:
         UsageError: It cannot be imported, refuses its arguments, or does not say how many classes there are.
@@ -130,7 +67,9 @@ class ImportedDataModule(ClassificationDataModule):
         num_classes: int | None = None,
         class_names: Sequence[str] | None = None,
         split_seed: Seed = 1,
+        digest: Literal["once", "always", "off"] = "once",
     ) -> None:
+        self.digest = one_of("digest", digest, {kind: kind for kind in ("once", "always", "off")})
         make, given = imported(name), dict(arguments or {})
         if num_classes is not None and "num_classes" in parameters_of(make):
             given["num_classes"] = num_classes
@@ -141,6 +80,7 @@ class ImportedDataModule(ClassificationDataModule):
             class_names=_class_names(module, name, num_classes, class_names), split_seed=split_seed
         )
         self.name, self.module = name, module
+        self._made_of = repr((name, given, _text_of(make)))
         self._sources: dict[str, Any] = {}
 
     def prepare_data(self) -> None:
@@ -148,7 +88,7 @@ class ImportedDataModule(ClassificationDataModule):
         self.module.prepare_data()
 
     def load_splits(self, seed: int) -> Splits:
-        """Read each of the module's loaders once; what is stored of an example is a digest of it.
+        """Read each of the module's loaders once, or not at all; what is stored of an example is a digest of it.
 
         Raises:
             DataError: A loader gives something else than inputs and class numbers.
@@ -159,7 +99,8 @@ class ImportedDataModule(ClassificationDataModule):
                 self.module.setup(stage)
             for split in ("train", "val", "test"):
                 self._sources[split] = getattr(self.module, f"{split}_dataloader")()
-        return Splits(*map(self._examples, self._sources))
+        made = self._labels_alone() if self.digest == "off" else None
+        return Splits(*(made or self._digested(seed)).values())
 
     def train_dataloader(self) -> StreamedLoader:  # type: ignore[override]
         """The module's batches, shuffled and changed as it says."""
@@ -193,38 +134,92 @@ class ImportedDataModule(ClassificationDataModule):
 
     def first_inputs(self, rows: int) -> Tensor:
         """The first validation inputs, as the network takes them."""
-        inputs, _ = next(self._loader("val").pairs())
-        return inputs[:rows].to(self._device())
+        index = torch.arange(min(rows, len(self.splits.val.target)))
+        return self._loader("val").take(index).to(self._device())
 
     def first_stored(self, rows: int) -> Tensor:
         """The same: what is done to inputs is the module's own."""
         return self.first_inputs(rows)
 
     def stored_of_test(self, index: Tensor) -> Tensor:
-        """The module's test inputs at the given positions, of which it gives all up to the last one."""
-        rows: dict[int, Tensor] = {}
-        wanted, first = set(index.tolist()), 0
-        for inputs, _ in self._loader("test").pairs():
-            rows |= {n: inputs[n - first] for n in wanted & set(range(first, first + len(inputs)))}
-            first += len(inputs)
-            if len(rows) == len(wanted):
-                break
-        return torch.stack([rows[n] for n in index.tolist()])
+        """The module's test inputs at the given positions."""
+        return self._loader("test").take(index)
 
     def _loader(self, split: str, seed: int = 0) -> StreamedLoader:
         what = f"`{split}_dataloader` of `{self.name}`"
         return StreamedLoader(self._sources[split], what, seed=seed, device=self._device())
 
-    def _examples(self, split: str) -> Examples:
-        loader = self._loader(split)
-        pairs = [(_digests(inputs), target) for inputs, target in loader.pairs()]
-        if not pairs:
+    def _labels_alone(self) -> dict[str, Examples] | None:
+        """The splits by their classes, without reading an example; None if a dataset does not say them."""
+        made = {}
+        for split in self._sources:
+            loader = self._loader(split)
+            labels = known_labels(getattr(loader.source, "dataset", None))
+            if labels is None or loader.positions is None:
+                return None
+            target = labels[torch.as_tensor(loader.positions)].long()
+            made[split] = self._checked(Examples(torch.arange(len(target)), target), loader.what)
+        self.caveats.append(f"{self.name}: the fingerprint covers the classes, not the inputs")
+        return made
+
+    def _digested(self, seed: int) -> dict[str, Examples]:
+        """The splits by digests of their examples: kept ones, or read by all processes together."""
+        key = hashlib.sha256(f"{self._made_of} {seed}".encode()).hexdigest()
+        cache = data_root() / ".calibench" / f"imported-{key[:16]}.npz"
+        keeps = self.digest == "once" and world()[1] == 0
+        if made := _of_all(self._kept(cache, key) if keeps else None)[0]:
+            return made
+        began = time.monotonic()
+        made = {split: self._read(self._loader(split)) for split in self._sources}
+        if keeps and time.monotonic() - began >= WORTH_KEEPING:
+            arrays = {
+                f"{split} {field}": part.numpy()
+                for split, examples in made.items()
+                for field, part in examples._asdict().items()
+            }
+            keep(cache, key, arrays)
+        return made
+
+    def _kept(self, cache: Path, key: str) -> dict[str, Examples] | None:
+        """The splits that an earlier run read, if some of their examples are still the same."""
+        arrays = kept(cache, key)
+        if arrays is None:
+            return None
+        made = {}
+        for split in self._sources:
+            loader = self._loader(split)
+            digests, target = (
+                torch.from_numpy(arrays[f"{split} {field}"]) for field in Examples._fields
+            )
+            if loader.positions is None or len(loader.positions) != len(target):
+                return None
+            some = torch.linspace(0, len(target) - 1, COMPARED).long().unique()
+            if not torch.equal(_digests(loader.take(some)), digests[some]):
+                return None
+            made[split] = Examples(digests, target)
+        return made
+
+    def _read(self, loader: StreamedLoader) -> Examples:
+        """Digests and classes of an epoch's examples, of which each process reads its part."""
+        mine, wrong = list[tuple[Tensor, ...]](), ""
+        try:
+            mine = [(_digests(rows.inputs), rows.target, rows.index) for rows in loader.slices()]
+        except DataError as error:  # the other processes wait for this one's part
+            wrong = str(error)
+        parts = _of_all((mine, wrong))
+        if said := [said for _, said in parts if said]:
+            raise DataError(said[0])
+        if not (rows := [row for part, _ in parts for row in part]):
             raise DataError(f"{loader.what} is empty.")
-        examples = Examples(*(torch.cat(parts) for parts in zip(*pairs, strict=True)))
+        digests, target, index = (torch.cat(one) for one in zip(*rows, strict=True))
+        order = index.argsort()
+        return self._checked(Examples(digests[order], target[order]), loader.what)
+
+    def _checked(self, examples: Examples, what: str) -> Examples:
         lowest, highest = int(examples.target.min()), int(examples.target.max())
         if lowest < 0 or highest >= self.num_classes:
             raise DataError(
-                f"{loader.what} has the classes {lowest} to {highest}; 0 to {self.num_classes - 1} are expected "
+                f"{what} has the classes {lowest} to {highest}; 0 to {self.num_classes - 1} are expected "
                 "(`--data.num_classes`)."
             )
         return examples
@@ -263,3 +258,31 @@ def _digests(inputs: Tensor) -> Tensor:
     rows = inputs.contiguous().cpu().view(len(inputs), -1).view(torch.uint8).numpy()
     digests = (hashlib.blake2b(row.data, digest_size=8).digest() for row in rows)
     return torch.tensor([int.from_bytes(digest, "big", signed=True) for digest in digests])
+
+
+def _of_all(value: Any) -> list[Any]:
+    """A value of every process, by rank."""
+    values = [value] * world()[0]
+    if len(values) > 1:
+        dist.all_gather_object(values, value)
+    return values
+
+
+def _text_of(make: Any) -> str:
+    """The text of the file in which a class or function is, where there is one."""
+    try:
+        return inspect.getsource(inspect.getmodule(make) or make)
+    except (OSError, TypeError):
+        return ""
+
+
+def known_labels(dataset: Any) -> Tensor | None:
+    """The classes of a dataset's examples (N,) as it says them itself; None if it does not, or changes them."""
+    if isinstance(dataset, Subset):
+        whole = known_labels(dataset.dataset)
+        return None if whole is None else whole[torch.as_tensor(list(dataset.indices))]
+    if isinstance(dataset, TensorDataset):
+        return dataset.tensors[-1]
+    labels = getattr(dataset, "targets", None)
+    changed = getattr(dataset, "target_transform", None) is not None
+    return None if labels is None or changed else torch.as_tensor(labels)

@@ -9,9 +9,12 @@ launches.
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Self
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +24,9 @@ from calibench.config import Seed
 from calibench.data.batch import Batch, Examples
 from calibench.data.mixing import Mixing
 from calibench.ground.distributed import world
+
+T = TypeVar("T")
+_AHEAD, _MAKERS = 3, 2  # batches that are read ahead of the one in use, and at a time
 
 
 def run_seed() -> int:
@@ -76,6 +82,13 @@ def _own_part(rows: Tensor) -> Tensor:
     return torch.tensor_split(rows, processes)[rank]
 
 
+def moved(part: Tensor, device: torch.device) -> Tensor:
+    """A tensor on a device; a GPU takes it from pinned memory, and nobody waits for it."""
+    if device.type != "cuda" or part.device.type != "cpu":
+        return part.to(device)
+    return part.pin_memory().to(device, non_blocking=True)
+
+
 Transform = Callable[[Tensor], Tensor]
 
 
@@ -95,6 +108,22 @@ class Augmentation(ABC):
         """Changed inputs (B, ...) of the rows `index` of prepared inputs, by their draws (B, d)."""
 
 
+Crop = Callable[[Any], Any]
+"""An image of Pillow's to the part of it that a network is given, a square of Pillow's."""
+
+
+Decode = Callable[..., Tensor]
+"""File numbers (n,), and perhaps what is read of each image, to inputs (n, ...)."""
+
+
+class OfFiles(Augmentation, ABC):
+    """An augmentation that changes an image as it is read from its file."""
+
+    @abstractmethod
+    def crops(self, draws: Tensor) -> Sequence[Crop]:
+        """What is read of each image, by its draws (n, d)."""
+
+
 def identity(inputs: Tensor) -> Tensor:
     """The inputs unchanged: they are stored as the backbone takes them."""
     return inputs
@@ -108,8 +137,8 @@ class ResidentLoader:
         batch_size: Rows of a global batch; at least 1.
         device: Where the split is kept and batches are made.
         transform: From stored inputs (n, ...) to network inputs.
-        decode: Reads the inputs of a split too large for memory, whose stored inputs are file numbers (n,). The next
-            batch is then read while the last one is used.
+        decode: Reads the inputs of a split too large for memory, whose stored inputs are file numbers (n,), which then
+            stay on the CPU. The next batches are read while one is used.
     """
 
     def __init__(
@@ -119,40 +148,52 @@ class ResidentLoader:
         batch_size: int,
         device: torch.device | str = "cpu",
         transform: Transform = identity,
-        decode: Transform | None = None,
+        decode: Decode | None = None,
     ) -> None:
-        self.examples = Examples(*(part.to(device) for part in examples))
-        self.batch_size = batch_size
-        self.device = torch.device(device)
+        self.batch_size, self.device = batch_size, torch.device(device)
         self.transform, self.decode = transform, decode
+        # file numbers are for the CPU
+        self.home = self.device if decode is None else torch.device("cpu")
+        self.examples = Examples(*(part.to(self.home) for part in examples))
 
     def __len__(self) -> int:
         return math.ceil(len(self.examples.target) / self.batch_size)
 
     def __iter__(self) -> Iterator[Batch]:
-        order = torch.arange(len(self.examples.target), device=self.device)
+        order = torch.arange(len(self.examples.target), device=self.home)
         yield from self._batches(order, range(len(self)))
 
     def _batches(self, order: Tensor, steps: range) -> Iterator[Batch]:
-        def make(step: int) -> Batch:
-            rows = order[step * self.batch_size : (step + 1) * self.batch_size]
-            return self.batch_of(rows, step)
+        batches = torch.split(order, self.batch_size)
+        if self.decode is None:
+            yield from (self.batch_of(batches[step], step) for step in steps)
+            return
+        with prefetched(lambda step: self.read(self.rows_of(batches[step])), steps) as images:
+            for step, read in zip(steps, images, strict=True):
+                yield self.batch_of(batches[step], step, read)
 
-        return map(make, steps) if self.decode is None else prefetched(make, steps)
+    def rows_of(self, rows: Tensor) -> Tensor:
+        """The positions that this process needs of the global batch of `rows`."""
+        return _own_part(rows)
 
-    def batch_of(self, rows: Tensor, step: int) -> Batch:
-        """This process's part of the global batch of `rows`."""
-        return self.slice_of(rows, _own_part(rows))
+    def batch_of(self, rows: Tensor, step: int, read: Tensor | None = None) -> Batch:
+        """This process's part of the global batch of `rows`, whose images may have been `read` already."""
+        return self.slice_of(rows, self.rows_of(rows), read)
 
-    def slice_of(self, rows: Tensor, mine: Tensor) -> Batch:
+    def slice_of(self, rows: Tensor, mine: Tensor, read: Tensor | None = None) -> Batch:
         """The part at the positions `mine` of the global batch of `rows`."""
-        inputs = self.transform(self.stored(mine))
-        return Batch(inputs, self.examples.target[mine], mine, len(rows))
+        inputs = self.transform(self.stored(mine, read))
+        target, index = (moved(part, self.device) for part in (self.examples.target[mine], mine))
+        return Batch(inputs, target, index, len(rows))
 
-    def stored(self, index: Tensor) -> Tensor:
-        """The stored inputs at the given positions, decoded: what `transform` takes."""
+    def read(self, index: Tensor) -> Tensor:
+        """The inputs at the given positions: as they are stored, or decoded."""
         stored = self.examples.inputs[index]
-        return stored if self.decode is None else self.decode(stored.cpu()).to(self.device)
+        return stored if self.decode is None else self.decode(stored)
+
+    def stored(self, index: Tensor, read: Tensor | None = None) -> Tensor:
+        """The same on the device: what `transform` takes."""
+        return moved(self.read(index) if read is None else read, self.device)
 
 
 class ShuffledLoader(ResumableLoader, ResidentLoader):
@@ -201,12 +242,16 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
             self._step = handed_out
             yield batch
 
-    def batch_of(self, rows: Tensor, step: int) -> Batch:
+    def rows_of(self, rows: Tensor) -> Tensor:
+        """The positions that this process needs: where examples are mixed, also the one before its first."""
+        own = _own_part(rows)
+        return own if self.mixing is None else torch.cat([_own_part(rows.roll(1))[:1], own])
+
+    def batch_of(self, rows: Tensor, step: int, read: Tensor | None = None) -> Batch:
         """This process's part of the global batch of `rows`, mixed."""
+        batch = super().batch_of(rows, step, read)
         if self.mixing is None:
-            return super().batch_of(rows, step)
-        before = _own_part(rows.roll(1))[:1]
-        batch = self.slice_of(rows, torch.cat([before, _own_part(rows)]))
+            return batch
         draws = np.random.default_rng(mixed(self.seed, self.epoch, step))
         return self.mixing(batch, self.num_classes, draws)
 
@@ -216,8 +261,8 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         if self.augmentation is not None:
             self._draws = self.augmentation.draw(
                 len(order), generator, seed=self.seed, epoch=self.epoch
-            ).to(self.device)
-        return order.to(self.device)
+            ).to(self.home)
+        return order.to(self.home)
 
     def _order(self, generator: torch.Generator) -> Tensor:
         """The examples of an epoch, shuffled."""
@@ -227,22 +272,43 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         weights = torch.bincount(target).double().reciprocal()[target]
         return weights.multinomial(len(target), replacement=True, generator=generator)
 
-    def stored(self, index: Tensor) -> Tensor:
-        """The stored inputs at the given positions, decoded and augmented."""
+    def read(self, index: Tensor) -> Tensor:
+        """The inputs at the given positions; of an augmentation of files they come changed."""
+        if self.decode is None or self._draws is None or not isinstance(self.augmentation, OfFiles):
+            return super().read(index)
+        stored = self.examples.inputs[index]
+        return self.decode(stored, self.augmentation.crops(self._draws[index]))
+
+    def stored(self, index: Tensor, read: Tensor | None = None) -> Tensor:
+        """The inputs at the given positions on the device, augmented."""
         if self.augmentation is None or self._draws is None:
-            return super().stored(index)
+            return super().stored(index, read)
         if self.decode is None:
             return self.augmentation(self.examples.inputs, index, self._draws[index])
-        images = self.augmentation.prepare(super().stored(index))
+        images = super().stored(index, read)
+        if isinstance(self.augmentation, OfFiles):
+            return images
         every = torch.arange(len(index), device=self.device)
-        return self.augmentation(images, every, self._draws[index])
+        draws = moved(self._draws[index], self.device)
+        return self.augmentation(self.augmentation.prepare(images), every, draws)
 
 
-def prefetched(make: Callable[[int], Batch], steps: range) -> Iterator[Batch]:
-    """Batches made one step ahead: while the caller uses one, a thread makes the next."""
-    with ThreadPoolExecutor(1) as pool:
-        ready: Future[Batch] | None = None
-        for step in steps:
-            current = ready or pool.submit(make, step)
-            ready = pool.submit(make, step + 1) if step + 1 in steps else None
-            yield current.result()
+@contextmanager
+def prefetched(
+    make: Callable[[int], T], steps: range, *, ahead: int = _AHEAD
+) -> Iterator[Iterator[T]]:
+    """What a function makes of numbers, in their order: while the caller uses one, threads make the next."""
+    with ThreadPoolExecutor(_MAKERS) as pool:
+        left = iter(steps)
+
+        def results() -> Iterator[T]:
+            ready = deque(pool.submit(make, step) for step in islice(left, ahead))
+            while ready:
+                made = ready.popleft().result()
+                ready.extend(pool.submit(make, step) for step in islice(left, 1))
+                yield made
+
+        try:
+            yield results()
+        finally:
+            pool.shutdown(cancel_futures=True)

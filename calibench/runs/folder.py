@@ -27,6 +27,7 @@ WITHOUT_EFFECT = (
     "trace", "logger",
     "data.init_args.root", "data.init_args.checksum", "data.init_args.download", "data.init_args.memory_limit",
     "data.init_args.num_workers", "data.init_args.pin_memory", "data.init_args.near_duplicates",
+    "data.init_args.digest",
     "trainer.default_root_dir", "trainer.logger", "trainer.profiler",
     "trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy",
     "trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.enable_checkpointing",

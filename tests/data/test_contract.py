@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from calibench import data
-from calibench.data import Batch, ClassificationDataModule, DataError, imported, resident
+from calibench.data import Batch, ClassificationDataModule, DataError, resident, streamed
 from calibench.data.task import Multilabel
 from calibench.ground.errors import UsageError
 from calibench.ground.tensors import TokenInputs
@@ -250,7 +250,7 @@ def processes_share_each_batch(name: str) -> None:
         whole, parts = next(iter(make())), []
         for rank in range(3):
             with pytest.MonkeyPatch.context() as patch:
-                for room in (resident, imported):
+                for room in (resident, streamed):
                     patch.setattr(room, "world", lambda rank=rank: (3, rank))
                 parts.append(next(iter(make())))
         assert torch.equal(of_all(parts, "index"), whole.index)

@@ -33,7 +33,7 @@ class TextLoader(ResidentLoader):
     def __iter__(self) -> Iterator[Batch]:
         yield from self._batches(self.lengths.argsort(stable=True), range(len(self)))
 
-    def slice_of(self, rows: Tensor, mine: Tensor) -> Batch:
+    def slice_of(self, rows: Tensor, mine: Tensor, read: Tensor | None = None) -> Batch:
         """The part at the positions `mine` of the global batch of `rows`, as wide as this one's texts."""
         # The order stays on the host: a batch's width is then known without waiting for a GPU.
         mine = mine.to(self.device)
