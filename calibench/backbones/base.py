@@ -47,6 +47,11 @@ class Backbone(nn.Module, ABC):
         """
         return any(rate > 0 for module in self.modules() for rate in _drop_rates(module))
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether its weights, last layer included, are those of a training on so many classes that is over."""
+        return False
+
     def title(self) -> str:
         """What messages call the network."""
         return type(self).__name__

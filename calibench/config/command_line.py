@@ -31,6 +31,8 @@ _ALIASES = {"seed": "seed_everything"}
 def read_arguments(arguments: Sequence[str]) -> Given:
     """Read `--config FILE`, `--KEY VALUE` and `--KEY=VALUE`; `--seed` is `--seed_everything`, a hyphen an underscore.
 
+    `--data imagenet`, the name of a benchmark, is its file before all others.
+
     Raises:
         UsageError: If there is something else, or a value is missing.
     """
@@ -55,6 +57,8 @@ def read_arguments(arguments: Sequence[str]) -> Given:
         value = text if equals else left.popleft()
         if name in _CONFIG:
             given.files.append(value)
+        elif name == "--data" and value in available():
+            given.files.insert(0, value)
         else:
             key = name.removeprefix("--")
             given.options.append((_ALIASES.get(key, key), _value(value)))

@@ -62,9 +62,11 @@ class EvaluationSet:
             is scored like a test set and serves as out-of-distribution data as well).
         examples: Stored like the splits, so the data module's own transform applies.
         caveats: Lines about the set that every result repeats.
+        classes: Which classes the set has (K,) bool, where it lacks some: the others are not scored. None for all.
     """
 
     name: str
     kind: Literal["ood", "shift"]
     examples: Examples
     caveats: tuple[str, ...] = ()
+    classes: Tensor | None = None

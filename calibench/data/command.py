@@ -64,6 +64,7 @@ _FAKES = {
     "av1451": "calibench.data.fakes.write_scans",
     "chestxray14": "calibench.data.fakes.write_chest_xrays",
     "finsen": "calibench.data.fakes.write_finsen",
+    "imagenet": "calibench.data.fakes.write_imagenet",
 }
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from calibench.data.images.chest_xray14 import COLUMNS, FINDINGS, FOLDER, LISTS, NONE, TABLES
+from calibench.data.images.imagenet import imagenet_classes
 from calibench.data.text.news import FINSEN
 
 SIDE = 64
@@ -136,6 +137,37 @@ def _content(category: str, random: np.random.Generator) -> str:
         words[place] = random.choice(TOPICS[category])
     middle = len(words) // 2
     return f'{" ".join(words[:middle])}.\n"{words[middle]}", {" ".join(words[middle:])}'
+
+
+def write_imagenet(root: Path, *, subset: bool = False, each: int = 2) -> None:
+    """Write `imagenet/{train,val}` below a folder, and a few images of each of its evaluation sets.
+
+    A class is a colour; an image has noise, and 48 x 40 pixels. ImageNet-C is of Gaussian noise alone.
+
+    Args:
+        root: The folder.
+        subset: Write the classes of ImageNet-R alone.
+        each: Training images of a class, and validation images.
+    """
+    random = np.random.default_rng(0)
+
+    def write(path: Path, number: int, noise: int = 20) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        colour = np.array([(number * step) % 180 + 30 for step in (7, 61, 113)])
+        pixels = colour + random.integers(-noise, noise, size=(40, 48, 1))
+        Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(path, quality=80)
+
+    for number, (wnid, _, sets) in enumerate(imagenet_classes()):
+        if subset and "r" not in sets:
+            continue
+        for image in range(each):
+            write(root / "imagenet" / "train" / wnid / f"{wnid}_{image}.JPEG", number)
+            name = f"{wnid}/ILSVRC2012_val_{number * each + image + 1:08d}.JPEG"
+            write(root / "imagenet" / "val" / name, number)
+            write(root / "imagenet-c" / "gaussian_noise" / "5" / name, number, noise=80)
+        write(root / "imagenetv2-matched-frequency-format-val" / str(number) / "0.jpeg", number)
+        for letter in sets.strip("-"):
+            write(root / f"imagenet-{letter}" / wnid / "0.jpg", number)
 
 
 SCANS_FILE = "av1451/av1451.csv"

@@ -108,8 +108,8 @@ class Augmentation(ABC):
         """Changed inputs (B, ...) of the rows `index` of prepared inputs, by their draws (B, d)."""
 
 
-Crop = Callable[[Any], Any]
-"""An image of Pillow's to the part of it that a network is given, a square of Pillow's."""
+Crop = Callable[[Any, int], Any]
+"""An image of Pillow's to the part of it that a network is given, a square of so many pixels."""
 
 
 Decode = Callable[..., Tensor]

@@ -15,7 +15,13 @@ UNKNOWN: Final = -1
 
 
 OUT_OF_DISTRIBUTION = ("svhn", "cifar10", "cifar100", "mnist", "tiny_imagenet", "noise")
-CORRUPTED = ("cifar10", "cifar100", "tiny_imagenet")  # image sets that have a `-C` archive
+CORRUPTED = (
+    "cifar10",
+    "cifar100",
+    "tiny_imagenet",
+    "imagenet",
+)  # image sets that have a `-C` archive
+OF_IMAGENET = ("imagenet_v2", "imagenet_r", "imagenet_a")
 CORRUPTIONS = (
     "gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise",
     "defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur",
@@ -29,6 +35,8 @@ _SHOWN = 8  # names in a message
 def of_images(dataset: str) -> list[str]:
     """What an image set can be evaluated on: all sets but itself, and its corruptions where it has them."""
     names = [name for name in OUT_OF_DISTRIBUTION if name != dataset]
+    if dataset == "imagenet":
+        names += OF_IMAGENET
     if dataset in CORRUPTED:
         names += [f"{kind}-{severity}" for kind in CORRUPTIONS for severity in SEVERITIES]
     return names

@@ -221,7 +221,9 @@ def _train(
             )
         with refusals(beginning, start):
             trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
-        trial = bool(config.trainer.fast_dev_run) or trainer.global_step == 0
+        evaluated_alone = config.trainer.max_epochs == 0 and module.backbone.is_trained
+        untrained = trainer.global_step == 0 and not evaluated_alone
+        trial = bool(config.trainer.fast_dev_run) or untrained
         # Before the best checkpoint is loaded, which brings its callbacks' states with it.
         earlier, seconds = sum(timing.earlier), [*timing.earlier, *timing.seconds]
         path = best[0].best_model_path if best and not trial else None

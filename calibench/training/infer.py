@@ -110,8 +110,8 @@ def _run(config: Config, verb: str, **options: Any) -> tuple[L.Trainer, Values]:
         return experiment.trainer, values or [] if first else []
 
 
-def _checkpoint(experiment: Experiment) -> str:
-    """The given checkpoint; without one, or with `last`, that of the run folder.
+def _checkpoint(experiment: Experiment) -> str | None:
+    """The given checkpoint; without one, or with `last`, that of the run folder, or none for a trained network.
 
     Raises:
         UsageError: If it does not exist.
@@ -122,11 +122,15 @@ def _checkpoint(experiment: Experiment) -> str:
     # The number of processes that evaluate a network need not be that of those which trained it.
     own = [run.checkpoints / "last.ckpt" for run in (experiment.run, experiment.run_of_one_process)]
     found = [path for path in own if path.is_file()]
-    if not found:
-        raise UsageError(
-            f"`--ckpt_path FILE` is needed: this configuration has no checkpoint of its own at {own[0]}."
-        )
-    return str(found[0])
+    if found:
+        return str(found[0])
+    experiment.build()
+    if experiment.model.backbone.is_trained:
+        return None
+    hint = "; a network is evaluated without one where all of its weights are pretrained"
+    raise UsageError(
+        f"`--ckpt_path FILE` is needed: this configuration has no checkpoint of its own at {own[0]}{hint}."
+    )
 
 
 def _print(values: Values, console: Terminal) -> None:

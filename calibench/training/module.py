@@ -361,6 +361,9 @@ class ClassificationModule(L.LightningModule):
 
     def _keep(self, name: str, batch: Batch) -> Tensor:
         logits = self.scored(batch)
+        part = self.trainer.datamodule.evaluation_sets.get(name)  # type: ignore[attr-defined]
+        if part is not None and part.classes is not None:
+            logits = logits.masked_fill(~part.classes.to(logits.device), -torch.inf)
         self._chunks.setdefault(name, []).append((logits, batch.target, batch.index))
         return logits
 

@@ -4,15 +4,18 @@ What happens to an example is a function of (seed, epoch, index) and of nothing 
 of the process that holds it: an augmentation draws its random numbers for a whole epoch at once.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.data.resident import Augmentation, mixed
+from calibench.data.resident import Augmentation, Crop, OfFiles, mixed
 from calibench.ground.arguments import integer_from, one_of
 
 
@@ -80,6 +83,112 @@ class RandomCropFlip(Augmentation):
         pixels = (rows[:, :, None] * wide + columns[:, None, :]).flatten()
         cropped = stored.permute(0, 2, 3, 1).reshape(-1, channels).index_select(0, pixels)
         return cropped.view(len(index), height, width, channels).permute(0, 3, 1, 2)
+
+
+class RandomResizedCrop(OfFiles):
+    """A random part of an image, resized to a square, and a horizontal flip of half of them (Szegedy et al. 2015).
+
+    Equal in distribution to torchvision's `RandomResizedCrop` with bilinear resizing and `RandomHorizontalFlip(0.5)`.
+    Images in folders are then read from their files in every epoch, so that the part is one of the whole image.
+
+    Args:
+        scale: The least and the largest share of the image's area.
+        ratio: The least and the largest width over height, before the resizing.
+        flip: Whether to flip half of the images.
+    """
+
+    def __init__(
+        self,
+        *,
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        flip: bool = True,
+    ) -> None:
+        for name, (least, largest) in (("scale", scale), ("ratio", ratio)):
+            if not 0 < least <= largest:
+                raise ValueError(
+                    f"`{name}` must be positive and rising, got {least} and {largest}."
+                )
+        self.scale, self.ratio, self.flip = tuple(scale), tuple(ratio), flip
+
+    def draw(self, n: int, generator: torch.Generator, *, seed: int = 0, epoch: int = 0) -> Tensor:
+        """A seed for each image: (n, 1) int64."""
+        return torch.randint(2**32, (n, 1), generator=generator)
+
+    def prepare(self, inputs: Tensor) -> Tensor:
+        """The images as they are."""
+        return inputs
+
+    def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
+        """The same of images in memory (N, C, H, W) uint8, to their own size; channels_last in memory."""
+        from torchvision.transforms.functional import resized_crop
+
+        height, width = stored.shape[2:]
+        parts = []
+        for image, draw in zip(stored[index], draws[:, 0].tolist(), strict=True):
+            (top, left, tall, wide), flipped = self.part(width, height, draw)
+            part = resized_crop(image, top, left, tall, wide, [height, width])
+            parts.append(part.flip(2) if flipped else part)
+        if not parts:
+            return stored[index]
+        return torch.stack(parts).contiguous(memory_format=torch.channels_last)
+
+    def crops(self, draws: Tensor) -> list[Crop]:
+        """What is read of each image."""
+        return [partial(self._read, draw=draw) for draw in draws[:, 0].tolist()]
+
+    def _read(self, image: Any, side: int, *, draw: int) -> Any:
+        from torchvision.transforms.functional import hflip, resized_crop
+
+        box, flipped = self.part(*image.size, draw)
+        part = resized_crop(image, *box, [side, side])
+        return hflip(part) if flipped else part
+
+    def part(self, width: int, height: int, seed: int) -> tuple[tuple[int, int, int, int], bool]:
+        """Top, left, height and width of the part of an image, and whether it is flipped.
+
+        As in torchvision: of ten shapes the first that fits, else the largest one in the middle.
+        """
+        draws = np.random.default_rng(seed)
+        flipped = self.flip and bool(draws.random() < 0.5)
+        for _ in range(10):
+            area = height * width * draws.uniform(*self.scale)
+            ratio = math.exp(draws.uniform(*np.log(self.ratio)))
+            wide, tall = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < wide <= width and 0 < tall <= height:
+                top, left = draws.integers(height - tall + 1), draws.integers(width - wide + 1)
+                return (int(top), int(left), tall, wide), flipped
+        least, largest = self.ratio
+        wide = min(width, round(height * largest))
+        tall = min(height, round(width / least))
+        return ((height - tall) // 2, (width - wide) // 2, tall, wide), flipped
+
+
+@dataclass(frozen=True)
+class CentreCrop:
+    """The middle of an image of Pillow's, resized so that its shorter side is `resize`.
+
+    As torchvision's `Resize(resize)` and `CenterCrop(side)`.
+    """
+
+    resize: int
+
+    def __call__(self, image: Any, side: int) -> Any:
+        """The square."""
+        from torchvision.transforms.functional import center_crop, resize
+
+        return center_crop(resize(image, [self.resize]), [side])
+
+
+def centre_crop(resize: int | None, side: int) -> CentreCrop | None:
+    """The crop of `side` pixels of images resized to `resize`; None where they are the same.
+
+    Raises:
+        ValueError: `resize` is below `side`.
+    """
+    if resize is not None and integer_from("resize", resize, 1) < side:
+        raise ValueError(f"`resize` must be at least `side` {side}, got {resize}.")
+    return None if resize is None else CentreCrop(resize)
 
 
 class Normalize:

@@ -1,7 +1,9 @@
 """Decoding of image files to arrays."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,35 +12,63 @@ import torch
 from torch import Tensor
 
 from calibench.data.cache import cached
+from calibench.data.resident import Crop
 from calibench.data.source import DataError
+from calibench.ground.distributed import world
 from calibench.ground.problems import in_one_line
+from calibench.ground.processes import cores
 
 Mode = Literal["RGB", "L"]
 MODES = {"RGB": ("red", "green", "blue"), "L": ("grey",)}
 
 
+Opener = Path | Callable[[], Any]
+"""Where an image is: its file, or what opens it as an image of Pillow's."""
+
+
 class UnreadableImages(DataError):
     """Image files that cannot be read: what is wrong with each, by its position (`wrong`)."""
 
-    def __init__(self, files: Sequence[Path], wrong: Mapping[int, str]) -> None:
+    def __init__(self, files: Sequence[Opener], wrong: Mapping[int, str]) -> None:
         places = {str(files[number]): wrong[number] for number in sorted(wrong)}
         super().__init__(f"{in_one_line(places, len(files), 'images')}.")
         self.wrong = wrong
 
 
+_SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
+
+
+def images_in(folder: Path) -> list[Path]:
+    """The images in a folder and in those below it, in order; raises a DataError if there are none."""
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
+    if not found:
+        raise DataError(f"{folder} holds no images ({', '.join(sorted(_SUFFIXES))}).")
+    return found
+
+
+def files_of_classes(folder: Path, classes: Sequence[str]) -> dict[Path, int]:
+    """The images in a folder of each class, class by class, with their class; raises a DataError if one has none."""
+    return {path: label for label, name in enumerate(classes) for path in images_in(folder / name)}
+
+
+def threads() -> int:
+    """How many images a process decodes at once (Pillow decodes outside Python's lock): one a core that it may use."""
+    if "SLURM_STEP_ID" in os.environ:  # srun says which cores are whose
+        return cores()
+    return max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", world()[0])))
+
+
 def decode_images(
-    files: Sequence[Path], *, side: int, mode: Mode = "RGB", threads: int = 4
+    files: Sequence[Opener], *, side: int, mode: Mode = "RGB", crops: Sequence[Crop | None] = ()
 ) -> np.ndarray:
     """Decode images to squares in colour, or grey.
-
-    An image of another size is resized so that its shorter side fits (bilinear), and cropped in the
-    middle.
 
     Args:
         files: Image files that Pillow can read.
         side: Height and width of the result.
         mode: `RGB`, or `L` for grey.
-        threads: Files decoded at once (Pillow decodes outside Python's lock).
+        crops: What is taken of each image; without it, or where it is None, the image is resized so that its shorter
+            side fits (bilinear), and cropped in the middle.
 
     Returns:
         Pixels (N, side, side, 3) uint8, or (N, side, side, 1).
@@ -50,15 +80,15 @@ def decode_images(
 
     def fill(number: int) -> str:
         try:
-            pixels[number] = decode_image(files[number], side, mode)
+            crop = crops[number] if crops else None
+            pixels[number] = decode_image(files[number], side, mode, crop)
         except DataError as error:
             return str(error)
         return ""
 
-    with ThreadPoolExecutor(threads) as pool:
-        wrong = {
-            number: said for number, said in enumerate(pool.map(fill, range(len(files)))) if said
-        }
+    with ThreadPoolExecutor(threads()) as pool:
+        said = enumerate(pool.map(fill, range(len(files))))
+        wrong = {number: why for number, why in said if why}
     if wrong:
         raise UnreadableImages(files, wrong)
     return pixels
@@ -74,17 +104,20 @@ class StreamedImages:
 
     def __init__(self, mode: Mode = "RGB") -> None:
         self.mode = mode
-        self._files: list[tuple[Path, int]] = []
+        self._files: list[tuple[Opener, int, Crop | None]] = []
 
-    def add(self, files: Sequence[Path], side: int) -> Tensor:
-        """The numbers of files that are to be squares of so many pixels."""
-        self._files += [(file, side) for file in files]
+    def add(self, files: Sequence[Opener], side: int, crop: Crop | None = None) -> Tensor:
+        """The numbers of files that are to be squares of so many pixels, by a crop of each."""
+        self._files += [(file, side, crop) for file in files]
         return torch.arange(len(self._files) - len(files), len(self._files))
 
-    def __call__(self, numbers: Tensor) -> Tensor:
-        """The images (n, 3 or 1, side, side) uint8 of some numbers, all of one side."""
-        files, sides = zip(*(self._files[number] for number in numbers.tolist()), strict=True)
-        pixels = decode_images(files, side=sides[0], mode=self.mode)
+    def __call__(self, numbers: Tensor, crops: Sequence[Crop] = ()) -> Tensor:
+        """The images (n, 3 or 1, side, side) uint8 of some numbers, all of one side, by other crops if given."""
+        if not len(numbers):
+            side = self._files[0][1]
+            return torch.empty(0, len(MODES[self.mode]), side, side, dtype=torch.uint8)
+        files, sides, own = zip(*(self._files[number] for number in numbers.tolist()), strict=True)
+        pixels = decode_images(files, side=sides[0], mode=self.mode, crops=crops or own)
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
 
@@ -95,7 +128,13 @@ def cached_images(cache: Path, files: Sequence[Path], *, side: int, mode: Mode =
 
 
 def readable_images(
-    cache: Path, files: Sequence[Path], *, side: int, mode: Mode, stream: StreamedImages | None
+    cache: Path,
+    files: Sequence[Path],
+    *,
+    side: int,
+    mode: Mode,
+    stream: StreamedImages | None,
+    crop: Crop | None = None,
 ) -> tuple[Tensor, dict[int, str]]:
     """A user's images as stored inputs (N, ...), and what is wrong with those that cannot be read, by position.
 
@@ -105,6 +144,7 @@ def readable_images(
         side: Height and width in pixels.
         mode: `RGB` or `L`.
         stream: Where the images are decoded as they are used: only the beginnings of the files are read here.
+        crop: What is taken of each image; None for its middle.
     """
 
     def found() -> dict[str, np.ndarray]:
@@ -113,11 +153,11 @@ def readable_images(
             wrong = _without_header(files)
         else:
             try:
-                pixels = decode_images(files, side=side, mode=mode)
+                pixels = decode_images(files, side=side, mode=mode, crops=[crop] * len(files))
             except UnreadableImages as error:
                 wrong = dict(error.wrong)
                 good = [file for number, file in enumerate(files) if number not in wrong]
-                pixels = decode_images(good, side=side, mode=mode)
+                pixels = decode_images(good, side=side, mode=mode, crops=[crop] * len(good))
         return {
             "pixels": pixels,
             "bad": np.array([*wrong], np.int64),
@@ -125,29 +165,24 @@ def readable_images(
         }
 
     arrays = cached(cache, files, found)
-    wrong = (
-        dict(zip(arrays["bad"].tolist(), arrays["why"].tolist(), strict=True))
-        if "bad" in arrays
-        else {}
-    )
+    wrong = {}
+    if "bad" in arrays:
+        wrong = dict(zip(arrays["bad"].tolist(), arrays["why"].tolist(), strict=True))
     if stream is None:
         return torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2), wrong
-    return stream.add(
-        [file for number, file in enumerate(files) if number not in wrong], side
-    ), wrong
+    good = [file for number, file in enumerate(files) if number not in wrong]
+    return stream.add(good, side, crop), wrong
 
 
 def _without_header(files: Sequence[Path]) -> dict[int, str]:
-    from PIL import Image
-
     def why(file: Path) -> str:
         try:
-            with Image.open(file):
+            with _readable(file), _opened(file):
                 return ""
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            return _not_readable(file, error)
+        except DataError as error:
+            return str(error)
 
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(threads()) as pool:
         return {number: said for number, said in enumerate(pool.map(why, files)) if said}
 
 
@@ -158,27 +193,39 @@ def fitted(corners: np.ndarray, size: tuple[int, int], side: int) -> np.ndarray:
     return np.clip(corners * scale - np.tile(margins, 2), 0, side)
 
 
-def squared(image: Any, side: int, mode: Mode = "RGB") -> np.ndarray:
+def squared(image: Any, side: int, mode: Mode = "RGB", crop: Crop | None = None) -> np.ndarray:
     """An image of Pillow's as a square, (side, side, 3) uint8, or (side, side, 1)."""
     from PIL import Image, ImageOps
 
     colour = image.convert(mode)
-    if colour.size != (side, side):
+    if crop is not None:
+        colour = crop(colour, side)
+    elif colour.size != (side, side):
         colour = ImageOps.fit(colour, (side, side), Image.Resampling.BILINEAR)
     return np.asarray(colour).reshape(side, side, -1)
 
 
-def decode_image(file: Path, side: int, mode: Mode = "RGB") -> np.ndarray:
+def decode_image(
+    file: Opener, side: int, mode: Mode = "RGB", crop: Crop | None = None
+) -> np.ndarray:
     """One image, (side, side, 3) uint8, or (side, side, 1); raises a DataError that says why the file is none."""
+    with _readable(file), _opened(file) as image:
+        return squared(image, side, mode, crop)
+
+
+def _opened(file: Opener) -> Any:
+    from PIL import Image
+
+    return Image.open(file) if isinstance(file, Path) else file()
+
+
+@contextmanager
+def _readable(file: Opener) -> Iterator[None]:
+    """Raise a DataError in place of what Pillow raises of a file that is no image."""
     from PIL import Image
 
     try:
-        with Image.open(file) as image:
-            return squared(image, side, mode)
+        yield
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(_not_readable(file, error)) from None
-
-
-def _not_readable(file: Path, error: Exception) -> str:
-    why = str(error).replace(f" {str(file)!r}", "")
-    return f"not a readable image ({why})"
+        why = str(error).replace(f" {str(file)!r}", "")
+        raise DataError(f"not a readable image ({why})") from None

@@ -1,8 +1,10 @@
 """Images of a data set of the Hugging Face hub, decoded by the `datasets` library, with the revision they are of."""
 
+import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,15 @@ class HubImages:
         pixels = torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
         return Examples(pixels, torch.from_numpy(arrays["target"]))
 
+    def unread(self, split: str) -> Iterator[tuple[Callable[[], Any], int]]:
+        """What opens each image of a split, with its class."""
+        from datasets import Image
+
+        target = self._target(split).tolist()  # before the images are touched
+        rows = self._splits[split].cast_column(self.source.image, Image(decode=False))
+        for number, label in enumerate(target):
+            yield partial(_opened, rows, number, self.source.image), label
+
     def _pixels(self, split: str, side: int) -> np.ndarray:
         rows = self._splits[split]
         pixels = np.empty((len(rows), side, side, 3), dtype=np.uint8)
@@ -132,3 +143,11 @@ class HubImages:
                 f"`{self.source.name}`: {unlabelled} rows of {split} have no label; name another split."
             )
         return np.array(numbers, dtype=np.int64)
+
+
+def _opened(rows: Any, number: int, column: str) -> Any:
+    """An image of a row: of its bytes, or of the file that it names."""
+    from PIL import Image
+
+    cell = rows[number][column]
+    return Image.open(io.BytesIO(cell["bytes"]) if cell["bytes"] else cell["path"])

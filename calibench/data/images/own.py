@@ -8,14 +8,21 @@ from typing import Any
 import torch
 
 from calibench.data.batch import Examples, Splits
+from calibench.data.images.augment import centre_crop
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels, ImageDataModule
-from calibench.data.images.decode import StreamedImages, readable_images, too_large
+from calibench.data.images.decode import (
+    StreamedImages,
+    files_of_classes,
+    images_in,
+    readable_images,
+    too_large,
+)
 from calibench.data.images.hub_files import HubImages, HubName
+from calibench.data.resident import OfFiles
 from calibench.data.source import DataError, left_out
 from calibench.data.splits import check_fractions, given_or_held_out
 from calibench.ground.arguments import positive_integer
 
-_SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
 _VALIDATION = ("validation", "valid", "val")
 
 
@@ -61,7 +68,10 @@ class ImageFolderDataModule(_OwnImageDataModule):
 
     Args:
         folder: The folder.
-        memory_limit: Gibibytes that the decoded images may take; beyond, they stream.
+        resize: Pixels of the shorter side of images of which the middle `side` are taken: 256 for 224 in the usual
+            evaluation; None for `side` itself.
+        memory_limit: Gibibytes that the decoded images may take; beyond, or with `augment: RandomResizedCrop`, they
+            stream.
         skip_bad: Leave out images that cannot be read, which results then say; else such an image is an error.
         common: Those of all image sets but `download`; `root` and `checksum` are for the evaluation sets.
 
@@ -72,17 +82,23 @@ class ImageFolderDataModule(_OwnImageDataModule):
     dataset = "your images"
 
     def __init__(
-        self, *, folder: str, memory_limit: float = 8.0, skip_bad: bool = False, **common: Any
+        self,
+        *,
+        folder: str,
+        resize: int | None = None,
+        memory_limit: float = 8.0,
+        skip_bad: bool = False,
+        **common: Any,
     ) -> None:
         self.folder, self.skip_bad = Path(folder).expanduser(), skip_bad
         there = [name for name in ("train", "val", "test") if (self.folder / name).is_dir()]
         # without a folder for training its absence is said of it
         self._parts = ["train", *(part for part in there if part != "train")] if there else [""]
         super().__init__(names=_classes(self.folder / self._parts[0]), **common)
-        count = sum(
-            len(_images(self.folder / part / k)) for part in self._parts for k in self.names
-        )
-        if too_large(count * self.side**2, memory_limit):
+        self.crop = centre_crop(resize, self.side)
+        files = [images_in(self.folder / part / k) for part in self._parts for k in self.names]
+        pixels = sum(map(len, files)) * self.side**2
+        if isinstance(self.augmentation, OfFiles) or too_large(pixels, memory_limit):
             self.decode = StreamedImages()
 
     def prepare_data(self) -> None:
@@ -99,17 +115,15 @@ class ImageFolderDataModule(_OwnImageDataModule):
         return Splits(*given_or_held_out(whole, test=test, val=val, seed=seed, what=what))
 
     def _read(self, part: str) -> Examples:
-        files = {
-            path: label
-            for label, name in enumerate(self.class_names)
-            for path in _images(self.folder / part / name)
-        }
-        name = f"{part or 'all'}-{self.side}.npz"
+        files = files_of_classes(self.folder / part, self.class_names)
+        name = f"{part or 'all'}-{self.side}{f'-of-{self.crop.resize}' if self.crop else ''}.npz"
         stream = self.decode if isinstance(self.decode, StreamedImages) else None
         if stream is not None:
             name = f"streamed-{name}"
         cache = self.folder / ".calibench" / name
-        inputs, wrong = readable_images(cache, [*files], side=self.side, mode="RGB", stream=stream)
+        inputs, wrong = readable_images(
+            cache, [*files], side=self.side, mode="RGB", stream=stream, crop=self.crop
+        )
         places = [str(file.relative_to(self.folder)) for file in files]
         bad = {places[number]: why for number, why in wrong.items()}
         for line in left_out(self.folder, bad, len(files), skip=self.skip_bad, what="images"):
@@ -130,13 +144,6 @@ def _classes(folder: Path) -> list[str]:
     if len(names) < 2:
         raise DataError(f"{folder} holds {len(names)} class folders; at least 2 are expected.")
     return names
-
-
-def _images(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
-    if not found:
-        raise DataError(f"{folder} holds no images ({', '.join(sorted(_SUFFIXES))}).")
-    return found
 
 
 class HubDataModule(_OwnImageDataModule):

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.data.batch import EvaluationSet, Examples
-from calibench.data.images.decode import cached_images
+from calibench.data.images.decode import cached_images, files_of_classes
 from calibench.data.images.generated_corruptions import defocus_blur, fog, jpeg_compression, noisy
 from calibench.data.images.official import read_batches, read_svhn
 from calibench.data.source import Checksum, DataError, sources
@@ -84,11 +84,7 @@ def _of_arrays(images: Path, labels: Path, severity: int, target: Tensor) -> Exa
 
 def _of_folders(folder: Path, context: EvaluationContext, cache: Path) -> Examples:
     """The images of every class, class by class, decoded once; as many as the test set has."""
-    files = {
-        file: label
-        for label, name in enumerate(context.classes)
-        for file in sorted((folder / name).glob("*.JPEG"))
-    }
+    files = files_of_classes(folder, context.classes)
     if len(files) != len(context.test.target):
         expected = len(context.test.target)
         raise DataError(

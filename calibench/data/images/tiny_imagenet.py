@@ -9,7 +9,7 @@ import torch
 from calibench.data.batch import Examples, Splits
 from calibench.data.cache import Arrays, cached
 from calibench.data.images.base import ImageDataModule
-from calibench.data.images.decode import decode_images
+from calibench.data.images.decode import decode_images, files_of_classes
 from calibench.data.source import DataError
 from calibench.data.splits import choose_per_class, complement
 
@@ -71,7 +71,8 @@ class TinyImageNetDataModule(ImageDataModule):
         if len(set(names)) != self.num_classes:
             n = len(set(names))
             raise DataError(f"{folder / 'wnids.txt'} names {n} classes, not {self.num_classes}.")
-        halves = {"train": _training_files(folder, names), "val": _validation_files(folder, names)}
+        train = files_of_classes(folder / "train", names)
+        halves = {"train": train, "val": _validation_files(folder, names)}
 
         def decode() -> Arrays:
             return {f"{half}_pixels": decode_images([*halves[half]], side=_SIDE) for half in halves}
@@ -86,18 +87,6 @@ class TinyImageNetDataModule(ImageDataModule):
             for half, files in halves.items()
         )
         return names, train, test
-
-
-def _training_files(folder: Path, names: Sequence[str]) -> dict[Path, int]:
-    """The training images, each with its class."""
-    files: dict[Path, int] = {}
-    for label, name in enumerate(names):
-        images = folder / "train" / name / "images"
-        own = sorted(images.glob("*.JPEG"))
-        if not own:
-            raise DataError(f"{images} holds no images.")
-        files |= dict.fromkeys(own, label)
-    return files
 
 
 def _validation_files(folder: Path, names: Sequence[str]) -> dict[Path, int]:

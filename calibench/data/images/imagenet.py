@@ -1,0 +1,191 @@
+"""ImageNet's 1,000 classes, or 200 of them, read as they are used, and the sets that it is evaluated on beside."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+from calibench.data.batch import EvaluationSet, Examples, Splits
+from calibench.data.images.augment import RandomResizedCrop, centre_crop
+from calibench.data.images.base import ImageDataModule
+from calibench.data.images.decode import Opener, StreamedImages, files_of_classes, images_in
+from calibench.data.images.hub_files import HubImages, HubName
+from calibench.data.resident import Crop, ShuffledLoader
+from calibench.data.source import DataError, sources
+from calibench.data.splits import choose_per_class, complement
+from calibench.ground.arguments import positive_integer
+from calibench.ground.names import CORRUPTIONS
+
+Labelled = tuple[Opener, int]
+"""An image and its class."""
+
+OWN_SETS = {"imagenet_v2": "", "imagenet_r": "r", "imagenet_a": "a"}
+"""The sets whose images are others than ImageNet's, each with the letter of its classes; all of them without."""
+
+
+class ImageNetClass(NamedTuple):
+    """A class: its WordNet number, by which classes are ordered, its name, and the letters of the sets that have it."""
+
+    wnid: str
+    name: str
+    sets: str
+
+
+@cache
+def imagenet_classes() -> tuple[ImageNetClass, ...]:
+    """The 1,000 classes in order; `sets` has r for ImageNet-R and a for ImageNet-A."""
+    lines = Path(__file__).with_name("imagenet_classes.txt").read_text().splitlines()
+    parts = (line.split(" ", 2) for line in lines)
+    return tuple(ImageNetClass(wnid, name, sets) for wnid, sets, name in parts)
+
+
+class ImageNetDataModule(ImageDataModule):
+    """ImageNet: 1,281,167 + 50,000 images of 1,000 classes (Deng et al. 2009; Russakovsky et al. 2015).
+
+    `imagenet/train/<class>/<image>.JPEG` and `imagenet/val/...`, as torchvision lays them out, or the hub's copy; to
+    evaluate a network that is trained already, `val` is enough. Images are read as they are used. Half of the official
+    validation images, stratified, validate here and fit calibrators; the others are the test set, as the official one
+    has no labels. Training takes a random part of an image and mirrors half of them, evaluation the middle 224 pixels
+    of 256. The fingerprint covers splits and labels, not pixels.
+
+    Args:
+        classes: "all", or "imagenet200" for the 200 classes that ImageNet-R has (Zhang et al. 2023, OpenOOD 1.5).
+        corpus: "files" below `root`; "hub", `ILSVRC/imagenet-1k` of the Hugging Face hub by `datasets`, whose parquet
+            files a user may have in its cache; every result then names the revision.
+        val_per_class: Images of each class that validate, of the official 50.
+        side: Height and width in pixels of the network's images.
+        resize: Pixels of the shorter side of evaluation images, of which the middle `side` are taken; of ImageNet-C,
+            which is cut out already, all is taken.
+        ood: Names or patterns of evaluation sets: `imagenet_v2`, `imagenet_r`, `imagenet_a`, ImageNet-C such as
+            `gaussian_noise-5`, `*-5`, `fog-*` (of the test images alone); svhn, cifar10, cifar100, mnist,
+            tiny_imagenet, noise, resized in memory. Of -R and -A only the classes that they have are scored.
+        common: Those of all image sets; `checksum` is for the evaluation sets.
+    """
+
+    dataset = "imagenet"
+    side = 224
+    hub = HubName("ILSVRC/imagenet-1k")
+    augmentation = RandomResizedCrop()
+
+    def __init__(
+        self,
+        *,
+        classes: Literal["all", "imagenet200"] = "all",
+        corpus: Literal["files", "hub"] = "files",
+        val_per_class: int = 25,
+        side: int = 224,
+        resize: int | None = 256,
+        ood: Sequence[str] = (),
+        **common: Any,
+    ) -> None:
+        known = imagenet_classes()
+        self.classes = [one for one in known if classes == "all" or "r" in one.sets]
+        self.numbers = [number for number, one in enumerate(known) if one in self.classes]
+        self.names = [one.name for one in self.classes]
+        self.side, self.crop = positive_integer("side", side), centre_crop(resize, side)
+        super().__init__(ood=ood, **common)
+        self.corpus = corpus
+        self.val_per_class = positive_integer("val_per_class", val_per_class)
+        self.decode = self.images = StreamedImages()
+        self._tested: list[Labelled] = []
+
+    def load_splits(self, seed: int) -> Splits:
+        """List the images and cut the official validation images in two."""
+        train, held = self._of_hub() if self.corpus == "hub" else self._of_folders()
+        target = torch.tensor([label for _, label in held])
+        try:
+            val = choose_per_class(target, [self.val_per_class] * self.num_classes, seed)
+        except ValueError as error:
+            raise DataError(f"`val_per_class` of {self.source.name}: {error}") from None
+        test = complement(val, len(target))
+        if not len(test):
+            raise DataError("`val_per_class` leaves no official validation images to test on.")
+        self._tested = [held[place] for place in test.tolist()]
+        self.test_files = [image for image, _ in self._tested if isinstance(image, Path)]
+        whole = self._examples(held, self.crop)
+        return Splits(self._examples(train, None), whole.take(val), whole.take(test))
+
+    def load_evaluation_set(self, name: str, test: Examples) -> EvaluationSet:
+        """A set of ImageNet's own as files, or one of `calibench.data.images.sets` in memory."""
+        corruption, _, severity = name.rpartition("-")
+        if corruption in CORRUPTIONS:
+            return self._shift(name, self._corrupted(corruption, severity), None)
+        if name in OWN_SETS:
+            return self._shift(name, self._of_own_set(name), self.crop)
+        return super().load_evaluation_set(name, test)
+
+    def train_dataloader(self) -> ShuffledLoader:
+        """Shuffled, augmented batches; raises a DataError if there are no training images."""
+        if not len(self.splits.train.target):
+            self.source.require(self.root, checksum="off")
+        return super().train_dataloader()
+
+    def _of_folders(self) -> tuple[list[Labelled], list[Labelled]]:
+        self.source.require(self.root, checksum="off", files=["val"])
+        wnids = [one.wnid for one in self.classes]
+        train, val = (self.source.path(self.root, part) for part in ("train", "val"))
+        there = [*files_of_classes(train, wnids).items()] if train.is_dir() else []
+        if not there:
+            self.caveats.append("imagenet: there are no training images, so no class counts either")
+        return there, [*files_of_classes(val, wnids).items()]
+
+    def _of_hub(self) -> tuple[list[Labelled], list[Labelled]]:
+        images = HubImages(self.hub)
+        if len(images.classes) != len(imagenet_classes()):
+            raise DataError(
+                f"`{self.hub.name}` has {len(images.classes)} classes, 1,000 are expected."
+            )
+        self.caveats.append(images.described)
+        place = {number: place for place, number in enumerate(self.numbers)}
+        train, val = (
+            [(image, place[label]) for image, label in images.unread(split) if label in place]
+            for split in ("train", "validation")
+        )
+        return train, val
+
+    def _of_own_set(self, name: str) -> list[Labelled]:
+        """The images of a set whose folders are classes: by their WordNet numbers, of ImageNetV2 by their places."""
+        source, letter = sources()[name], OWN_SETS[name]
+        source.require(self.root, checksum=self.checksum)
+        folder = source.path(self.root, "")
+        known = {
+            one.wnid if letter else str(number): number
+            for number, one in enumerate(imagenet_classes())
+            if letter in one.sets
+        }
+        if strange := {path.name for path in folder.iterdir() if path.is_dir()} - known.keys():
+            raise DataError(f"{folder / min(strange)} is no class of {name}.")
+        mine = [key for key, number in known.items() if number in self.numbers]
+        return [
+            (path, self.numbers.index(known[key]))
+            for key in mine
+            for path in images_in(folder / key)
+        ]
+
+    def _corrupted(self, corruption: str, severity: str) -> list[Labelled]:
+        """The test images under a corruption, by their names: none that validates is among them."""
+        if not self.test_files:
+            raise DataError("ImageNet-C goes with ImageNet's files, by whose names it is chosen.")
+        source = sources()["imagenet_c"]
+        folder = source.path(self.root, corruption) / severity
+        files = [folder / image.parent.name / image.name for image in self.test_files]
+        if missing := [file for file in files if not file.is_file()]:
+            raise DataError(
+                f"{missing[0]} is missing ({len(missing)} of {len(files)} images): get ImageNet-C from {source.url}."
+            )
+        return [(file, label) for file, (_, label) in zip(files, self._tested, strict=True)]
+
+    def _shift(self, name: str, images: Sequence[Labelled], crop: Crop | None) -> EvaluationSet:
+        examples = self._examples(images, crop)
+        there = torch.bincount(examples.target, minlength=self.num_classes) > 0
+        if there.all():
+            return EvaluationSet(name, "shift", examples)
+        among = f"{name}: scored among its {int(there.sum())} of {self.num_classes} classes alone"
+        caveat = f"{among}, so its OOD AUROC says nothing"
+        return EvaluationSet(name, "shift", examples, (caveat,), there)
+
+    def _examples(self, images: Sequence[Labelled], crop: Crop | None) -> Examples:
+        numbers = self.images.add([image for image, _ in images], self.side, crop)
+        return Examples(numbers, torch.tensor([label for _, label in images], dtype=torch.int64))
