@@ -231,7 +231,7 @@ writes DIR/NAME/<name>.npz, the probabilities after a calibrator that is fitted 
 DIR/NAME/calibrator.pt, the calibrator (a NAME of `calibench list calibrators`).
 
 Without a checkpoint it takes a network whose weights, last layer included, are pretrained on so many classes, as in
-the second line; `calibench fit --trainer.max_epochs 0` with the same options makes a run of it, a row of the leaderboard.
+the second line; `calibench fit --trainer.max_epochs 0` with the same options makes it a row of the leaderboard.
 """,
 }
 

@@ -139,7 +139,7 @@ def _content(category: str, random: np.random.Generator) -> str:
     return f'{" ".join(words[:middle])}.\n"{words[middle]}", {" ".join(words[middle:])}'
 
 
-def write_imagenet(root: Path, *, subset: bool = False, each: int = 2) -> None:
+def write_imagenet(root: Path, *, subset: bool = False, train: int = 2) -> None:
     """Write `imagenet/{train,val}` below a folder, and a few images of each of its evaluation sets.
 
     A class is a colour; an image has noise, and 48 x 40 pixels. ImageNet-C is of Gaussian noise alone.
@@ -147,7 +147,7 @@ def write_imagenet(root: Path, *, subset: bool = False, each: int = 2) -> None:
     Args:
         root: The folder.
         subset: Write the classes of ImageNet-R alone.
-        each: Training images of a class, and validation images.
+        train: Training images of a class; there are two validation images.
     """
     random = np.random.default_rng(0)
 
@@ -160,9 +160,10 @@ def write_imagenet(root: Path, *, subset: bool = False, each: int = 2) -> None:
     for number, (wnid, _, sets) in enumerate(imagenet_classes()):
         if subset and "r" not in sets:
             continue
-        for image in range(each):
+        for image in range(train):
             write(root / "imagenet" / "train" / wnid / f"{wnid}_{image}.JPEG", number)
-            name = f"{wnid}/ILSVRC2012_val_{number * each + image + 1:08d}.JPEG"
+        for image in range(2 * number, 2 * number + 2):
+            name = f"{wnid}/ILSVRC2012_val_{image + 1:08d}.JPEG"
             write(root / "imagenet" / "val" / name, number)
             write(root / "imagenet-c" / "gaussian_noise" / "5" / name, number, noise=80)
         write(root / "imagenetv2-matched-frequency-format-val" / str(number) / "0.jpeg", number)

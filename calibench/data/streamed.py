@@ -1,7 +1,7 @@
 """Batches of another loader, of which each process reads its own slice."""
 
 import random
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sized
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ class StreamedLoader(ResumableLoader):
         self.source: Any = source
         self.what, self.seed = what, seed
         self.device = torch.device(device)
-        self._reader = _Reader(source) if _has_positions(source) else None
+        self._reader = _reader_of(source)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -202,7 +202,7 @@ class _Reader:
     """Reads given examples in batches, by a loader with the workers and the `collate_fn` of another one."""
 
     def __init__(self, source: "DataLoader[Any]") -> None:
-        self._batches: list[list[_Row]] = []
+        self._batches: list[list[Any]] = []
         same = (
             "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context",
             "prefetch_factor", "persistent_workers",
@@ -210,7 +210,7 @@ class _Reader:
         options = {name: getattr(source, name) for name in same}
         self._loader = DataLoader(_Seeded(source.dataset), batch_sampler=self, **options)
 
-    def __iter__(self) -> Iterator[Sequence[_Row]]:
+    def __iter__(self) -> Iterator[list[Any]]:
         return iter(self._batches)
 
     def __len__(self) -> int:
@@ -227,14 +227,15 @@ class _Reader:
             yield batch
 
 
-def _has_positions(source: Any) -> bool:
-    """Whether a loader batches the examples of a dataset by their positions, in torch's own way."""
-    return (
+def _reader_of(source: Any) -> _Reader | None:
+    """A reader of single examples, where a loader batches those of a dataset by positions in torch's own way."""
+    by_positions = (
         isinstance(source, DataLoader)
         and type(source).__iter__ is DataLoader.__iter__
         and source.batch_sampler is not None
         and not isinstance(source.dataset, IterableDataset)
     )
+    return _Reader(source) if by_positions else None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from calibench.training.experiment import Experiment
 from tests.examples import benchmarks_of, examples
 
 IMAGE_SETS = examples("data/images")
-OF_OTHER_DATA = {"protocols/fcl_text", "protocols/chexnet"}
+OF_OTHER_DATA = {"protocols/fcl_text", "protocols/chexnet", "protocols/imagenet"}
 OF_OTHER_NETWORKS = {
     "protocols/speedrun",
     "protocols/speedrun_small",

@@ -109,7 +109,7 @@ class RandomResizedCrop(OfFiles):
                 raise ValueError(
                     f"`{name}` must be positive and rising, got {least} and {largest}."
                 )
-        self.scale, self.ratio, self.flip = tuple(scale), tuple(ratio), flip
+        self.scale, self.ratio, self.flip = scale, ratio, flip
 
     def draw(self, n: int, generator: torch.Generator, *, seed: int = 0, epoch: int = 0) -> Tensor:
         """A seed for each image: (n, 1) int64."""
@@ -126,8 +126,8 @@ class RandomResizedCrop(OfFiles):
         height, width = stored.shape[2:]
         parts = []
         for image, draw in zip(stored[index], draws[:, 0].tolist(), strict=True):
-            (top, left, tall, wide), flipped = self.part(width, height, draw)
-            part = resized_crop(image, top, left, tall, wide, [height, width])
+            box, flipped = self.part(width, height, draw)
+            part = resized_crop(image, *box, [height, width])
             parts.append(part.flip(2) if flipped else part)
         if not parts:
             return stored[index]
@@ -140,7 +140,7 @@ class RandomResizedCrop(OfFiles):
     def _read(self, image: Any, side: int, *, draw: int) -> Any:
         from torchvision.transforms.functional import hflip, resized_crop
 
-        box, flipped = self.part(*image.size, draw)
+        box, flipped = self.part(image.width, image.height, draw)
         part = resized_crop(image, *box, [side, side])
         return hflip(part) if flipped else part
 
@@ -150,10 +150,11 @@ class RandomResizedCrop(OfFiles):
         As in torchvision: of ten shapes the first that fits, else the largest one in the middle.
         """
         draws = np.random.default_rng(seed)
+        narrow, broad = map(math.log, self.ratio)
         flipped = self.flip and bool(draws.random() < 0.5)
         for _ in range(10):
             area = height * width * draws.uniform(*self.scale)
-            ratio = math.exp(draws.uniform(*np.log(self.ratio)))
+            ratio = math.exp(draws.uniform(narrow, broad))
             wide, tall = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < wide <= width and 0 < tall <= height:
                 top, left = draws.integers(height - tall + 1), draws.integers(width - wide + 1)

@@ -42,7 +42,7 @@ def imagenet_classes() -> tuple[ImageNetClass, ...]:
 
 
 class ImageNetDataModule(ImageDataModule):
-    """ImageNet: 1,281,167 + 50,000 images of 1,000 classes (Deng et al. 2009; Russakovsky et al. 2015).
+    """ImageNet: 1,281,167 + 50,000 images of 1,000 classes (Russakovsky et al. 2015).
 
     `imagenet/train/<class>/<image>.JPEG` and `imagenet/val/...`, as torchvision lays them out, or the hub's copy; to
     evaluate a network that is trained already, `val` is enough. Images are read as they are used. Half of the official
@@ -126,7 +126,7 @@ class ImageNetDataModule(ImageDataModule):
         self.source.require(self.root, checksum="off", files=["val"])
         wnids = [one.wnid for one in self.classes]
         train, val = (self.source.path(self.root, part) for part in ("train", "val"))
-        there = [*files_of_classes(train, wnids).items()] if train.is_dir() else []
+        there: list[Labelled] = [*files_of_classes(train, wnids).items()] if train.is_dir() else []
         if not there:
             self.caveats.append("imagenet: there are no training images, so no class counts either")
         return there, [*files_of_classes(val, wnids).items()]
@@ -139,11 +139,11 @@ class ImageNetDataModule(ImageDataModule):
             )
         self.caveats.append(images.described)
         place = {number: place for place, number in enumerate(self.numbers)}
-        train, val = (
+        parts: list[list[Labelled]] = [
             [(image, place[label]) for image, label in images.unread(split) if label in place]
             for split in ("train", "validation")
-        )
-        return train, val
+        ]
+        return parts[0], parts[1]
 
     def _of_own_set(self, name: str) -> list[Labelled]:
         """The images of a set whose folders are classes: by their WordNet numbers, of ImageNetV2 by their places."""

@@ -71,8 +71,8 @@ class TinyImageNetDataModule(ImageDataModule):
         if len(set(names)) != self.num_classes:
             n = len(set(names))
             raise DataError(f"{folder / 'wnids.txt'} names {n} classes, not {self.num_classes}.")
-        train = files_of_classes(folder / "train", names)
-        halves = {"train": train, "val": _validation_files(folder, names)}
+        files = files_of_classes(folder / "train", names)
+        halves = {"train": files, "val": _validation_files(folder, names)}
 
         def decode() -> Arrays:
             return {f"{half}_pixels": decode_images([*halves[half]], side=_SIDE) for half in halves}

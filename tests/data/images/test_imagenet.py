@@ -19,7 +19,7 @@ from calibench.data.fakes import write_imagenet
 from calibench.data.images import augment
 from calibench.data.images.hub_files import HubName
 from calibench.data.images.imagenet import imagenet_classes
-from calibench.runs import Predictions, read_json, run_folders
+from calibench.runs import Predictions, Run, read_json, run_folders
 from tests.data import fakes
 from tests.data.images.test_hub import own_cache, written  # noqa: F401
 
@@ -165,7 +165,7 @@ def test_a_trained_network_is_a_row_without_training(
     assert main(["predict", *command(root)]) == 2
     assert "where all of its weights are pretrained" in capsys.readouterr().err
     assert main(["fit", *command(root, WEIGHTS), "--trainer.max_epochs=0"]) == 0
-    (run,) = run_folders([tmp_path / "results"])
+    run = Run(Path(*run_folders(tmp_path / "results")))
     assert run.done
     loaded = Predictions.load(run.predictions("imagenet_a"))
     assert np.array_equal(loaded.target, alone.target)
@@ -176,6 +176,18 @@ def test_a_trained_network_is_a_row_without_training(
     )
     assert error == pytest.approx((loaded.logits.argmax(1) != loaded.target).mean())
     assert any("86 of 200 classes" in line for line in loaded.metadata["caveats"])
+
+
+@pytest.mark.parametrize(
+    "names", [["imagenet"], ["imagenet200"], ["imagenet", "protocols/imagenet"]]
+)
+def test_the_recipe_is_torchvisions(names: list[str]) -> None:
+    merged = merge_files(names)
+    model, options = merged["model"], merged["data"]["init_args"]
+    assert model["optimizer"]["init_args"] == {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4}
+    assert model["lr_scheduler"]["init_args"] == {"step_size": 30, "gamma": 0.1}
+    assert (model["loss_scale"], merged["trainer"]["max_epochs"]) == ("mean", 90)
+    assert (options["batch_size"], options.get("side", 224)) == (256, 224)
 
 
 def photo(width: int = 61, height: int = 47) -> Image.Image:
