@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
-from calibench.config import data_root
-from calibench.data.source import DataError, Source, md5, sources
+from calibench.config import available, benchmarks_folder, data_root, load
+from calibench.data.source import MADE_UP, DataError, Source, made_up, md5, sources
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.output import say
 
@@ -20,18 +20,19 @@ def data(
 ) -> int:
     """List the datasets, fetch some, compare their files with the official checksums, or make up files.
 
-    What is made up are a few files in the official format of a dataset, for a first run.
+    What is made up are a few files in the official format of a benchmark's data and of its further test sets, by which
+    its real command can be tried without a network. Results of such files say what they are.
 
     Args:
         action: List all datasets; fetch missing files; compare files with the official checksums; make up files.
-        names: Names of datasets (default: all); of `fake`, one and the folder to write to.
+        names: Names of datasets (default: all); of `fake`, a benchmark and the folder to write to.
         root: Folder of the datasets (default: $CALIBENCH_DATA, else ~/.cache/calibench).
 
     Examples:
         calibench data list
         calibench data fetch cifar10
         calibench data verify cifar100 --root /data
-        calibench data fake chestxray14 fake        then CALIBENCH_DATA=fake calibench fit --config chestxray14 ...
+        calibench data fake cifar10 fake        then CALIBENCH_DATA=fake calibench fit --config cifar10 ...
     """
     if action == "fake":
         return _fake(names)
@@ -46,26 +47,75 @@ def data(
 
 
 def _fake(names: Sequence[str]) -> int:
-    """Make up the files of a dataset in a folder."""
-    if len(names) != 2 or names[0] not in _FAKES:
+    """Make up the files of a benchmark's data, and of its further test sets, in a folder that has none of them."""
+    free = [name for name, path in available().items() if path.parent == benchmarks_folder()]
+    known = {name: dataset for name in free if (dataset := _dataset_of(name)) in _FAKES}
+    if len(names) != 2 or names[0] not in known:
         found = f", got `{' '.join(names)}`" if names else ""
+        near = near_matches(names[0], known) if names else ""
         raise UsageError(
-            f"`calibench data fake` needs a NAME of {', '.join(_FAKES)} and a folder{found}."
+            f"`calibench data fake` needs a NAME of {', '.join(known)} and a folder{found}{near}"
         )
-    module, _, function = _FAKES[names[0]].rpartition(".")
-    root = Path(names[1])
-    getattr(import_module(module), function)(root)
-    say(f"{names[0]} is made up in {root}: give it as `--data.root {root}`, or as CALIBENCH_DATA.")
+    (name, folder), root = names, Path(names[1])
+    if root.is_file():
+        raise UsageError(f"`{folder}` is a file: name a folder to write to.")
+    source = sources()[known[name]]
+    if not made_up(source.path(root, "")) and source.path(root, "").exists():
+        raise UsageError(f"{source.path(root, '')} is there already: name a new folder.")
+    further = load(name)["data"].get("init_args", {}).get("ood", [])
+    beside = [_BESIDE.get(one, one) for one in further if _BESIDE.get(one, one) in _FAKES]
+    for dataset in (known[name], *beside):
+        if dataset == known[name] or not sources()[dataset].path(root, "").exists():
+            module, _, function = _FAKES[dataset].rpartition(".")
+            getattr(import_module(f"calibench.data.{module}"), function)(root)
+            sources()[dataset].path(root, MADE_UP).write_text("by `calibench data fake`\n")
+    sets = f", with {', '.join(beside)} beside it" if beside else ""
+    say(
+        f"{name} is made up in {root}{sets}; results say so. Give it as `--data.root {root}`, or as CALIBENCH_DATA:",
+        f"next: CALIBENCH_DATA={root} calibench fit --config {name} --trainer.fast_dev_run true"
+        + _FEWER.get(known[name], ""),
+    )
     return 0
 
 
+def _dataset_of(benchmark: str) -> str:
+    """The name in `sources.yaml` of the data of a benchmark; empty where it needs no files."""
+    data = load(benchmark).get("data", {})
+    file = Path(data.get("init_args", {}).get("train_file") or "")
+    of_file = (name for name, source in sources().items() if file.parts[:1] == (source.folder,))
+    return next(of_file, _DATASETS.get(data.get("class_path", ""), ""))
+
+
+_DATASETS = {
+    "AGNewsDataModule": "ag_news",
+    "CIFAR100DataModule": "cifar100",
+    "CIFAR10DataModule": "cifar10",
+    "ChestXray14DataModule": "chestxray14",
+    "FinSenDataModule": "finsen",
+    "ImageNetDataModule": "imagenet",
+    "NewsgroupsDataModule": "newsgroups",
+    "SVHNDataModule": "svhn",
+    "TinyImageNetDataModule": "tiny_imagenet",
+}
 # What writes a few files in the official format of a dataset below a folder.
 _FAKES = {
-    "av1451": "calibench.data.fakes.write_scans",
-    "chestxray14": "calibench.data.fakes.write_chest_xrays",
-    "finsen": "calibench.data.fakes.write_finsen",
-    "imagenet": "calibench.data.fakes.write_imagenet",
+    "ag_news": "fake_files.write_ag_news",
+    "av1451": "fakes.write_scans",
+    "chestxray14": "fakes.write_chest_xrays",
+    "cifar10": "fake_files.write_cifar10",
+    "cifar100": "fake_files.write_cifar100",
+    "financial_phrasebank": "fake_files.write_phrasebank",
+    "finsen": "fakes.write_finsen",
+    "imagenet": "fakes.write_imagenet",
+    "mnist": "fake_files.write_mnist",
+    "newsgroups": "fake_files.write_newsgroups",
+    "svhn": "fake_files.write_svhn",
+    "tiny_imagenet": "fake_files.write_tiny_imagenet",
+    "tiny_imagenet_32": "fake_files.write_tiny_imagenet_32",
 }
+_BESIDE = {"tiny_imagenet": "tiny_imagenet_32"}  # as a further test set
+# What the command needs where the files are fewer than the benchmark takes.
+_FEWER = {"imagenet": " --data.val_per_class 1 --data.batch_size 8"}
 
 
 def _list(source: Source, root: Path) -> int:

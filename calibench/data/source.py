@@ -26,6 +26,15 @@ class DataError(ExpectedFailure, ValueError):
     """Data that is missing or damaged; the text is one line that names the file and what to do."""
 
 
+MADE_UP = "MADE_UP"  # the file that `calibench data fake` leaves beside what it wrote
+
+
+def made_up(folder: Path) -> list[str]:
+    """What results say of a folder of files that `calibench data fake` wrote: one line, or none."""
+    is_there = (folder / MADE_UP).is_file()
+    return [f"{folder.name}: made up by `calibench data fake`, no real data"] if is_there else []
+
+
 def left_out(
     file: str | Path,
     problems: Mapping[str, str],
@@ -107,6 +116,8 @@ class Source:
         if missing:
             hint = f" (`calibench data fetch {self.name}` fetches it)" if self.fetchable else ""
             raise DataError(f"{self._where(missing[0])[:-1]}{hint}.")
+        if found := made_up(self.path(root, "")):
+            return found
         if checksum == "off":
             return []
         different = [

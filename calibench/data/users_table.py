@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from calibench.data.source import DataError, left_out
+from calibench.data.source import DataError, left_out, made_up
 from calibench.ground.problems import of_rows
 from calibench.ground.table_file import EXPECTED, KINDS, TableFile, kind_of, open_table
 
@@ -21,4 +21,5 @@ def opened(path: Path, expected: str, **options: Any) -> TableFile:
     if not len(table.rows):
         left_out(path, of_rows(table.problems), table.total, skip=False)
         raise DataError(f"{path} has no rows.")
+    table.caveats.extend(made_up(path.parent))
     return table

@@ -14,7 +14,7 @@ from calibench.data.images.labelled import (
     LabelledImageDataModule,
     check_apart,
 )
-from calibench.data.source import DataError
+from calibench.data.source import DataError, made_up
 from calibench.data.splits import hold_out_share_of_groups
 from calibench.ground.errors import near_matches
 
@@ -172,6 +172,7 @@ class ChestXray14DataModule(LabelledImageDataModule):
 
     def read(self, seed: int) -> dict[str, LabelledFiles]:
         """The official lists with patients held out, or the reproduction's lists."""
+        self.caveats += made_up(self.folder)
         entries, images = read_entries(self.folder), image_files(self.folder)
         if self.split == "chexnet":
             lists = {name: self.folder / "labels" / f"{name}_list.txt" for name in SPLITS}

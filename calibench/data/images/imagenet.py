@@ -119,11 +119,11 @@ class ImageNetDataModule(ImageDataModule):
     def train_dataloader(self) -> ShuffledLoader:
         """Shuffled, augmented batches; raises a DataError if there are no training images."""
         if not len(self.splits.train.target):
-            self.source.require(self.root, checksum="off")
+            self.caveats += self.source.require(self.root, checksum="off")
         return super().train_dataloader()
 
     def _of_folders(self) -> tuple[list[Labelled], list[Labelled]]:
-        self.source.require(self.root, checksum="off", files=["val"])
+        self.caveats += self.source.require(self.root, checksum="off", files=["val"])
         wnids = [one.wnid for one in self.classes]
         train, val = (self.source.path(self.root, part) for part in ("train", "val"))
         there: list[Labelled] = [*files_of_classes(train, wnids).items()] if train.is_dir() else []

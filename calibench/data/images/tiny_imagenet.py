@@ -65,7 +65,7 @@ class TinyImageNetDataModule(ImageDataModule):
 
     def _read(self) -> tuple[list[str], Examples, Examples]:
         """Names of the classes, and the training and test images."""
-        self.source.require(self.root, checksum=self.checksum)
+        self.caveats += self.source.require(self.root, checksum=self.checksum)
         folder = self.source.path(self.root, "")
         names = sorted((folder / "wnids.txt").read_text().split())
         if len(set(names)) != self.num_classes:

@@ -8,7 +8,7 @@ import torch
 
 from calibench.config import Seed, data_root
 from calibench.data.batch import EvaluationSet, Examples
-from calibench.data.source import sources
+from calibench.data.source import made_up, sources
 from calibench.data.splits import hold_out_positions
 from calibench.data.text.base import TextDataModule
 from calibench.data.text.corpora import (
@@ -122,6 +122,7 @@ class NewsgroupsDataModule(TextDataModule):
         """Read the posts and cut them as the split says."""
         train, test = map(self._numbered, read_newsgroups(self.root, self.corpus))
         self.caveats.append(f"20 newsgroups: {self.corpus} posts, {self.split} split")
+        self.caveats += made_up(self.root / "20news-bydate")
         whole = train + test
         self._held_out_texts = whole.take((whole.target < 0).nonzero().squeeze(1)).texts
         train, test = (part.take((part.target >= 0).nonzero().squeeze(1)) for part in (train, test))
