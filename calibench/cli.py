@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 from calibench.config import Config, configuration
 from calibench.config.command_line import read_arguments
 from calibench.ground.errors import ExpectedFailure, UsageError, near_matches
 from calibench.ground.output import loading, say
+from calibench.ground.signs_of_life import signs_of_life
 from calibench.ground.verb import VerbParser
 from calibench.ground.version import __version__
 from calibench.ground.wrapping import wrapped
@@ -321,7 +323,8 @@ def _dispatch(arguments: list[str]) -> int:
         raise UsageError(
             f"there is no verb `{verb}`{near_matches(verb, [*VERBS, '--help', '--version'])} (see `calibench --help`)"
         )
-    return _room(verb, rest) if VERBS[verb].place else _training(verb, rest)
+    with signs_of_life(verb):
+        return _room(verb, rest) if VERBS[verb].place else _training(verb, rest)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -367,6 +370,10 @@ def _verdict(error: BaseException) -> tuple[int, str | None]:
         return 128 + error.number, f"calibench: terminated{notes}"
     if isinstance(error, BrokenPipeError):
         return 1, "calibench: the output was closed"
+    if isinstance(error, NotADirectoryError) and isinstance(error.filename, str):
+        path = Path(error.filename)
+        file = next((one for one in path.parents if one.is_file()), path)
+        return 1, f"calibench: {file} is a file, and a folder is needed there: name another"
     if isinstance(error, (OSError, ExpectedFailure)):
         return 1, f"calibench: {text}"
     return 1, None

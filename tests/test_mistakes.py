@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
+from tests.strangers_files import write_everything
 
 DIGITS = "--config digits_lt --trainer.max_epochs 1 --trainer.enable_progress_bar false"
 WIDER = "--model.backbone.width 24"
@@ -118,14 +119,30 @@ def test_names_paths_and_options_are_refused_without_torch(tmp_path: Path) -> No
     assert wrong == {}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("section", ["values", "with torch"])
+STRANGERS = "of a stranger: "
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        f"{STRANGERS}predictions",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (f"{STRANGERS}training and results", "values", "with torch")
+        ),
+    ],
+)
 def test_what_only_torch_or_lightning_finds_is_one_line(
     section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CALIBENCH_DATA", raising=False)  # that data sets are not there is a mistake
-    named = files(tmp_path) | (more_files(tmp_path) if section == "with torch" else {})
+    named = {}
+    if section.startswith(STRANGERS):
+        write_everything(tmp_path)
+        monkeypatch.syspath_prepend(str(tmp_path))
+    else:
+        named = files(tmp_path) | (more_files(tmp_path) if section == "with torch" else {})
     wrong = {}
     for line, expected in table(section).items():
         with warnings.catch_warnings():

@@ -44,7 +44,7 @@ class ImportedBackbone(Backbone):
         check_arguments(name, make, given)
         self._argument_names = parameters_of(make)
         self._is_trained = given.get("weights") is not None and not replace_head
-        with one_line_of(f"`{name}` cannot be made", ValueError, TypeError, KeyError, OSError):
+        with one_line_of(f"`{name}` cannot be made", Exception):
             self.network = make(**given)
         if not isinstance(self.network, nn.Module):
             raise UsageError(

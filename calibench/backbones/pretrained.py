@@ -73,7 +73,11 @@ def one_line_of(what: str, *errors: type[Exception]) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        reason = str(error).strip().split("\n")[0]
+        if not reason or isinstance(
+            error, LookupError
+        ):  # which says no more than what was looked for
+            reason = f"{type(error).__name__} {reason}".strip()
         raise ValueError(f"{what}: {reason}") from error
     finally:
         for logger, level in zip(loggers, before, strict=True):

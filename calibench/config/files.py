@@ -33,6 +33,9 @@ _Loader.add_implicit_resolver(
 )
 
 
+_TABS = "a tab or another character that no word begins with: YAML is indented by spaces"
+
+
 def read_yaml(text: str) -> Any:
     """Parse YAML text; raises yaml.YAMLError."""
     return yaml.load(text, Loader=_Loader)
@@ -102,8 +105,9 @@ def load(name: str, *, folders: Sequence[str] = _FOLDERS) -> Config:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "not valid YAML"
         raise UsageError(
-            f"{path}{where}: {getattr(error, 'problem', None) or 'not valid YAML'}"
+            f"{path}{where}: {_TABS if 'cannot start any token' in problem else problem}"
         ) from error
     if config is None:
         config = {}

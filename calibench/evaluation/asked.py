@@ -87,6 +87,10 @@ class EvaluationOptions:
         if not sets.val and names:
             advice = "give it, or say `--calibrators none`"
             raise UsageError(f"calibrators are fitted on `--val FILE`: {advice}.")
+        if not sets.val and self.priors is not None:
+            raise UsageError(
+                "`--priors` corrects calibrators, which are fitted on `--val FILE`: give it."
+            )
         for name in self.metrics:
             if name != "all":
                 METRIC_CLASSES.check(name)

@@ -45,16 +45,23 @@ def is_integer(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+def _is_finite(name: str, value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except TypeError:
+        raise TypeError(f"`{name}` must be a number, got {value!r}.") from None
+
+
 def finite(name: str, value: float) -> float:
     """Return `value` as a float if it is finite."""
-    if not math.isfinite(value):
+    if not _is_finite(name, value):
         raise ValueError(f"`{name}` must be finite, got {value!r}.")
     return float(value)
 
 
 def positive(name: str, value: float) -> float:
     """Return `value` as a float if it is finite and > 0."""
-    if not (math.isfinite(value) and value > 0):
+    if not (_is_finite(name, value) and value > 0):
         raise ValueError(f"`{name}` must be a finite number > 0, got {value!r}.")
     return float(value)
 
@@ -66,13 +73,13 @@ def non_negative(name: str, value: float) -> float:
 
 def at_least(name: str, value: float, low: float) -> float:
     """Return `value` as a float if it is finite and >= `low`."""
-    if not (math.isfinite(value) and value >= low):
+    if not (_is_finite(name, value) and value >= low):
         raise ValueError(f"`{name}` must be a finite number >= {low:g}, got {value!r}.")
     return float(value)
 
 
 def unit_interval(name: str, value: float) -> float:
     """Return `value` as a float if it lies in [0, 1)."""
-    if not 0 <= value < 1:
+    if not (_is_finite(name, value) and 0 <= value < 1):
         raise ValueError(f"`{name}` must lie in [0, 1), got {value!r}.")
     return float(value)

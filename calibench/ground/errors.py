@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class UsageError(ValueError):
@@ -36,6 +37,13 @@ def near_matches(name: str, names: Iterable[str]) -> str:
     holding = [one for one in spelled if stem in one and len(stem) > 2]
     holding.sort(key=lambda one: (not one.startswith(stem), len(one)))
     return did_you_mean(spelled[match] for match in [*typos, *holding, *close])
+
+
+def no_file(path: Path) -> FileNotFoundError:
+    """The error of a file that is not there, with the names beside it that are close."""
+    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    close = difflib.get_close_matches(path.name, beside)
+    return FileNotFoundError(f"there is no file {path}{did_you_mean(close)}")
 
 
 def did_you_mean(names: Iterable[str]) -> str:

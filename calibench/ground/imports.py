@@ -36,7 +36,7 @@ def imported(path: str) -> Callable[..., Any]:
     found: Callable[..., Any] = getattr(module, name)
     if not callable(found):
         raise UsageError(
-            f"`{path}` is a {type(found).__name__}; a class or a function is expected."
+            f"`{path}` is of type {type(found).__name__}; a class or a function is expected."
         )
     return found
 

@@ -81,9 +81,19 @@ def predictions_of(
             f"`logits` or `probs` (N, K) are expected, and it holds {held} (`--keys logits=NAME` says which they are)."
         )
     values = as_array(found.pop(name))
-    of_labels = len(as_array(found.get(TARGET, ()))) == len(values)
+    told = as_array(found.get(TARGET, ()))
+    if values.ndim == 1 and told.ndim == 2 and told.shape[1] > 1:
+        raise ValueError(
+            f"`{name}` {values.shape} and the labels {told.shape} look swapped: scores are (N, K), labels (N,)."
+        )
+    of_labels = len(told) == len(values)
     if values.shape[1:] == (1,) or (values.ndim == 1 and (of_labels or (scores or name) == PROBS)):
         values = two_columns(values, scores or name)
+    if values.ndim == 2 and told.shape == values.shape[1:] != values.shape[:1]:
+        raise ValueError(
+            f"`{name}` {values.shape} have a row for each class, and one for each of {len(told)} examples is needed: "
+            f"`{name}.T`."
+        )
     if not (values.ndim == 2 and values.dtype.kind in REAL):
         raise ValueError(
             f"`{name}` must be numbers (N, K), got {values.dtype} of shape {values.shape}."
@@ -238,6 +248,11 @@ def are_labels(
     said = task or metadata.get("task")
     if said or labels.ndim != 2 or labels.shape != scores.shape:
         return said == MULTILABEL
+    if labels.dtype.kind == "f" and _are_probabilities(labels) and (labels % 1).any():
+        raise ValueError(
+            f"the labels {labels.shape} are class distributions: use `labels.argmax(1)` as the labels, and the "
+            "distributions as `posterior`."
+        )
     if (labels >= 0).all() and (labels.sum(axis=1) == 1).all():
         raise ValueError(
             f"every row of the labels {labels.shape} has one 1: use `labels.argmax(1)` if these are classes, or say "
@@ -313,13 +328,16 @@ def _are_probabilities(values: Floats) -> bool:
 def _log(values: Floats, clip: float) -> Floats:
     """Logarithms of probabilities (N, K); ValueError if they are none."""
     if not (values >= 0).all():
-        raise ValueError("probabilities must be a table of numbers >= 0 without NaN.")
+        raise ValueError(
+            "probabilities must be a table of numbers >= 0 without NaN (say `--scores logits` if these are logits)."
+        )
     sums = values.sum(axis=1, dtype=np.float64)
     worst = np.abs(sums - 1).max(initial=0.0)
     if worst > SUM_TOLERANCE:
+        percent = bool((np.abs(sums - 100) < 1).all())
+        hint = "divide percent by 100" if percent else "say `--scores logits` if these are logits"
         raise ValueError(
-            f"rows of probabilities must sum to 1, one is off by {worst:.3g} "
-            "(say `--scores logits` if these are logits)."
+            f"rows of probabilities must sum to 1, one is off by {worst:.3g} ({hint})."
         )
     with np.errstate(divide="ignore"):
         logarithms: Floats = np.log(np.maximum(values.astype(np.float64), clip))

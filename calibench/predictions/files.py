@@ -17,7 +17,7 @@ import numpy as np
 from calibench.ground.any_arrays import as_array
 from calibench.ground.arguments import unit_interval
 from calibench.ground.arrays import Array
-from calibench.ground.errors import UsageError, near_matches
+from calibench.ground.errors import UsageError, near_matches, no_file
 from calibench.ground.names import MULTICLASS, MULTILABEL
 from calibench.ground.output import say
 from calibench.ground.table_file import EXPECTED, KINDS, kind_of, open_table
@@ -165,7 +165,7 @@ def check_file(text: str) -> None:
                 f"{near_matches(path.suffix, (*_ARRAYS, *KINDS))}"
             )
         if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
+            raise no_file(path)
 
 
 def is_a_file(text: str) -> bool:
@@ -205,6 +205,9 @@ def _pt(path: Path) -> dict[str, Array]:
         content = dict(zip(("", TARGET), content, strict=True))
     if not isinstance(content, Mapping):
         raise ValueError(f"tensors are expected, and it holds a {type(content).__name__}.")
+    if "state_dict" in content or any(str(name).endswith("weight") for name in content):
+        saved = "`torch.save({'logits': logits, 'labels': labels}, 'x.pt')`"
+        raise ValueError(f"it holds the weights of a network; what it predicts is needed, {saved}.")
     return {name: as_array(value) for name, value in content.items()}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from calibench.ground.arrays import Array
-from calibench.ground.errors import UsageError, pip_install
+from calibench.ground.errors import UsageError, no_file, pip_install
 from calibench.predictions.arrays import NAMES, PROBS, predictions_of, two_columns
 from calibench.predictions.files import Reader
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
@@ -59,7 +59,7 @@ def _of_hdf5(path: Path, reader: Reader) -> Iterator[Imported]:
             f"{path} is an HDF5 file, for which h5py is needed: {pip_install('h5py')}"
         ) from None
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+        raise no_file(path)
     with corrupt_if_it_fails(f"{path} cannot be read"), h5py.File(path) as file:
         pairs = [
             (dataset, model)

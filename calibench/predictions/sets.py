@@ -10,7 +10,7 @@ from typing import Annotated
 
 import numpy as np
 
-from calibench.ground.errors import UsageError
+from calibench.ground.errors import UsageError, no_file
 from calibench.predictions.files import check_file
 from calibench.runs import Predictions, corrupt_if_it_fails
 
@@ -55,7 +55,7 @@ class Sets:
         for path in [*self.val, *self.test, *further]:
             check_file(path)
         if self.posterior and not Path(self.posterior).is_file():
-            raise FileNotFoundError(f"there is no file {self.posterior}")
+            raise no_file(Path(self.posterior))
 
     def read(self, reader: Callable[[str], Predictions]) -> dict[str, list[Predictions]]:
         """The predictions of each set, one a member of the ensemble.
@@ -87,8 +87,13 @@ def labelled_as(predictions: Predictions, split: str, kind: str, path: str) -> P
     if kind in ("val", "test") and predictions.kind not in ("", kind):
         said = f"the {predictions.kind} set `{predictions.split}`"
         raise ValueError(f"{path} says it is {said}: it cannot be `--{kind}`.")
-    if kind != "ood" and len(predictions.target) and predictions.target.min() < 0:
-        raise ValueError(f"{path} has examples without a label, which `--{kind}` needs.")
+    if len(predictions.target) == 0:
+        raise ValueError(f"{path} holds no examples.")
+    if kind != "ood" and predictions.target.min() < 0:
+        raise ValueError(
+            f"{path} has examples without a label, which `--{kind}` needs: an array or column `label`, "
+            "`--keys target=NAME` for another name, or `logits.npy:labels.npy`."
+        )
     return replace(predictions, metadata={**predictions.metadata, "split": split, "kind": kind})
 
 
@@ -100,7 +105,7 @@ def with_posterior(predictions: Predictions, path: str) -> Predictions:
         CorruptRun: If it holds something else than a distribution for each example.
     """
     if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+        raise no_file(Path(path))
     with corrupt_if_it_fails(f"`--posterior {path}`"):
         posterior = np.load(path, allow_pickle=False)
         metadata = {**predictions.metadata, "posterior": Path(path).name}

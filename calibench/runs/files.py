@@ -46,7 +46,19 @@ def corrupt_if_it_fails(text: str) -> Iterator[None]:
         raise
     except Exception as error:
         cause = " ".join(str(error).split())[:300] or type(error).__name__
-        raise CorruptRun(f"{text}: {cause}") from error
+        plain = next((_IN_WORDS[said] for said in _IN_WORDS if said in cause), cause)
+        raise CorruptRun(f"{text}: {plain}") from error
+
+
+# What other libraries say of files, and what a reader can do about it.
+_NOT_WHOLE = "it is not whole, or of another kind than its name says: copy or write it again"
+_IN_WORDS = {
+    "File is not a zip file": _NOT_WHOLE,
+    "Compressed file ended before the end-of-stream": _NOT_WHOLE,
+    "failed finding central directory": _NOT_WHOLE,
+    "file in archive is not in a subdirectory": "`torch.save` did not write it",
+    "Weights only load failed": "it holds Python objects, which could run code and are not read: save tensors alone",
+}
 
 
 def check_archive(path: Path | BinaryIO) -> None:

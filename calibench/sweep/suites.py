@@ -53,7 +53,9 @@ def parse_seeds(text: str) -> list[int]:
     except ValueError:
         raise UsageError(f"`--seeds` must look like 1..3 or 1,2,5, got {text!r}.") from None
     if not seeds or min(seeds) < 0:
-        raise UsageError(f"`--seeds` must name at least one seed, none negative, got {text!r}.")
+        raise UsageError(
+            f"`--seeds` must name at least one seed, none negative, as 1..3, got {text!r}."
+        )
     return list(dict.fromkeys(seeds))
 
 

@@ -22,7 +22,7 @@ def test_a_path_is_a_class_or_a_function() -> None:
     ("path", "message"),
     [
         ("tests.ground.test_imports.plian", "has no `plian`; did you mean plain"),
-        ("tests.ground.test_imports.__name__", "is a str; a class or a function is expected"),
+        ("tests.ground.test_imports.__name__", "is of type str; a class or a function is expected"),
     ],
 )
 def test_what_is_not_there_is_named(path: str, message: str) -> None:

@@ -119,7 +119,7 @@ class ImageNetDataModule(ImageDataModule):
     def train_dataloader(self) -> ShuffledLoader:
         """Shuffled, augmented batches; raises a DataError if there are no training images."""
         if not len(self.splits.train.target):
-            self.caveats += self.source.require(self.root, checksum="off")
+            self.source.require(self.root, checksum="off")
         return super().train_dataloader()
 
     def _of_folders(self) -> tuple[list[Labelled], list[Labelled]]:
