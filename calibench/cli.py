@@ -225,12 +225,15 @@ Prints the metrics of a checkpoint on the test set and on the out-of-distributio
 """,
     "predict": """\
 usage: calibench predict --config RUN/config.yaml [--ckpt_path FILE] [--output DIR] [--calibrator NAME]
+                         [--passes N | --laplace kron|diag|full] [--row true]
        calibench predict --data BENCHMARK --model.backbone timm:NAME --model.backbone.pretrained true [...]
 
 Writes the logits of a checkpoint (default: the run folder's last.ckpt) on the validation set, the test set and every
 out-of-distribution (OOD) and shift set as DIR/<name>.npz (default of DIR: predictions). With --calibrator it also
 writes DIR/NAME/<name>.npz, the probabilities after a calibrator that is fitted on the validation set, and
 DIR/NAME/calibrator.pt, the calibrator (a NAME of `calibench list calibrators`).
+With --passes the probabilities are means of N passes with dropout (MC dropout), with --laplace those of a Gaussian over
+the last layer's weights (extra `laplace`); --row true makes either a run beside the trained one, with a row of its own.
 
 Without a checkpoint it takes a network whose weights, last layer included, are pretrained on so many classes, as in
 the second line; `calibench fit --trainer.max_epochs 0` with the same options makes it a row of the leaderboard.
@@ -248,7 +251,7 @@ def configuration_of(arguments: Sequence[str]) -> Config:
     return configuration(given.files, given.options)
 
 
-_OF_PREDICT = ("output", "calibrator")
+_OF_PREDICT = ("output", "calibrator", "passes", "laplace", "row")
 
 
 def _training(verb: str, arguments: list[str]) -> int:

@@ -11,10 +11,11 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from calibench.config import Seed
+from calibench.data.augmentation import Augmentation
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
-from calibench.data.mixing import Mixing
+from calibench.data.label_noise import LabelNoise
+from calibench.data.mixing import Mixing, check_together
 from calibench.data.resident import (
-    Augmentation,
     Decode,
     ResidentLoader,
     ShuffledLoader,
@@ -45,8 +46,8 @@ class ClassificationDataModule(LightningDataModule, ABC):
         split_seed: What chooses the splits; "run" follows the run's seed.
         train_fraction: Share of the training split that is used, stratified, in (0, 1].
         ood: Names of the evaluation sets beside the test set.
-        mixing: Mixes the examples of training batches (`Mixup`, `CutMix`, `RegMixup`), or smooths their targets
-            (`LabelSmoothing`); null for none.
+        mixing: What changes training batches, their targets or both, a class of `calibench.data.mixing` or several.
+        label_noise: What changes training labels once, a class of `calibench.data.label_noise`; null for nothing.
 
     Attributes:
         task_type: One class an example, or several labels.
@@ -97,7 +98,8 @@ class ClassificationDataModule(LightningDataModule, ABC):
         split_seed: Seed = 1,
         train_fraction: float = 1.0,
         ood: Sequence[str] = (),
-        mixing: Mixing | None = None,
+        mixing: Mixing | list[Mixing] | None = None,
+        label_noise: LabelNoise | None = None,
     ) -> None:
         super().__init__()
         positive_integer("batch_size", batch_size)
@@ -111,7 +113,9 @@ class ClassificationDataModule(LightningDataModule, ABC):
         self.class_names = self.task.class_names
         self.num_classes, self.num_outputs = len(self.class_names), self.task.outputs
         self.batch_size, self.split_seed = batch_size, split_seed
-        self.train_fraction, self.mixing = train_fraction, mixing
+        self.train_fraction, self.label_noise = train_fraction, label_noise
+        self.mixing = [mixing] if isinstance(mixing, Mixing) else mixing or []
+        check_together(self.mixing)
         self.ood = tuple(sets_named(ood, self.known_sets))
         self.evaluation_sets: dict[str, EvaluationSet] = {}
         self.unavailable: dict[str, str] = {}
@@ -144,6 +148,8 @@ class ClassificationDataModule(LightningDataModule, ABC):
         splits = self.load_splits(seed)
         strata = self.task.strata(splits.train.target)
         train = stratified_fraction(splits.train, self.train_fraction, seed, strata=strata)
+        if self.label_noise is not None:
+            train = self._relabelled(train, self.label_noise, seed)
         splits = splits._replace(train=train)
         self.class_counts = self.task.counts(train.target)
         self.fingerprint = fingerprint(splits)
@@ -156,17 +162,40 @@ class ClassificationDataModule(LightningDataModule, ABC):
                 self.unavailable[name] = str(reason)
         self.test_posterior = self.load_posterior(splits.test)
         self._splits = splits
-        if self.mixing is not None:
-            self._check_mixing(self.mixing)
+        for part in self.mixing:
+            self._check_one_class("data.mixing", part)
+            with errors_as("`data.mixing`", ValueError):
+                part.check(self.first_inputs(1), self.first_stored(1))
+                part.around(self.augmentation)
 
-    def _check_mixing(self, mixing: Mixing) -> None:
-        name = type(mixing).__name__
+    def _check_one_class(self, key: str, part: object) -> None:
         if self.task_type is not Task:
+            name = type(part).__name__
             raise UsageError(
-                f"`data.mixing`: {name} mixes examples of one class each, not of several labels."
+                f"`{key}`: {name} changes examples of one class each, not of several labels."
             )
-        with errors_as("`data.mixing`", ValueError):
-            mixing.check(self.first_inputs(1))
+
+    def _relabelled(self, train: Examples, noise: LabelNoise, seed: int) -> Examples:
+        self._check_one_class("data.label_noise", noise)
+        name = type(noise).__name__
+        if train.distributions is not None:
+            raise UsageError(f"`data.label_noise`: {name} changes classes, not distributions.")
+        with errors_as("`data.label_noise`", ValueError):
+            target = noise(train.target, self.class_names, seed)
+        wrong = (target != train.target).double().mean()
+        self.caveats.append(f"{name}: {wrong:.1%} of the training labels are others")
+        return train._replace(target=target)
+
+    @property
+    def soft_targets(self) -> str:
+        """What gives training examples distributions over classes as targets; empty if nothing does."""
+        given = [type(part).__name__ for part in self.mixing if part.gives_distributions]
+        own = ["its labels"] if self.splits.train.distributions is not None else []
+        return " and ".join(given + own)
+
+    def views_term(self, views: Tensor) -> Tensor | float:
+        """What training adds to the loss, of the logits (N, views, K) of several views of the examples of a batch."""
+        return sum(part.term(views) for part in self.mixing)
 
     @property
     def evaluated_transform(self) -> Transform:

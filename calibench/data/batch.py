@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
+import torch
 from torch import Tensor
 
 
@@ -17,6 +18,7 @@ class Batch(NamedTuple):
         index: Positions of the rows in their split (n_r,) int64.
         size: Examples of the global batch; process r of W holds `slice_sizes(size, W)[r]` of them.
         copies: Rows of `inputs` and `target` that training has for each example, those of a copy after one another.
+        views: Rows of `inputs` that training has for each of `target`, those of a row after one another.
     """
 
     inputs: Tensor
@@ -24,17 +26,34 @@ class Batch(NamedTuple):
     index: Tensor  # type: ignore[assignment]  # shadows tuple.index, which no batch needs
     size: int
     copies: int = 1
+    views: int = 1
 
 
 class Examples(NamedTuple):
-    """The examples of a split: `inputs` (N, ...) as stored, such as uint8 images, and `target` (N,) int64."""
+    """The examples of a split.
+
+    Attributes:
+        inputs: As stored (N, ...), such as uint8 images.
+        target: Class indices (N,) int64.
+        distributions: Distributions over classes (N, K) float32, on which training goes in place of `target`; or None.
+    """
 
     inputs: Tensor
     target: Tensor
+    distributions: Tensor | None = None
 
     def take(self, index: Tensor) -> Self:
         """The examples at the given positions."""
-        return type(self)(self.inputs[index], self.target[index])
+        known = self.distributions
+        return type(self)(
+            self.inputs[index], self.target[index], None if known is None else known[index]
+        )
+
+    def to(self, device: torch.device | str) -> Self:
+        """The examples on a device."""
+        known = self.distributions
+        moved = None if known is None else known.to(device)
+        return type(self)(self.inputs.to(device), self.target.to(device), moved)
 
 
 class Splits(NamedTuple):

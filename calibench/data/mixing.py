@@ -1,35 +1,69 @@
-"""Other targets of training examples: mixup, CutMix, RegMixup and smoothing, for every loss of soft targets."""
+"""What is done to training batches: mixup, CutMix, RegMixup and smoothing, for every loss of soft targets."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from calibench.data.augmentation import Augmentation
 from calibench.data.batch import Batch
 from calibench.ground.arguments import positive, unit_interval
 
 
 class Mixing(ABC):
-    """Gives each example of a training batch a distribution over classes as its target, and other inputs if it mixes.
+    """Changes each training batch: its targets, its inputs, or both (this package).
 
     The draws are of (seed, epoch, step), neither of the process nor of the global generator, which torchvision's
     `MixUp` and `CutMix` use: so several processes give one process's batches, and a resumed run those of the whole one.
+
+    Attributes:
+        gives_distributions: Whether targets are distributions over classes, (n, K) float32.
+        changes_inputs: Whether inputs change; one such part is all that a batch can have.
+        rows_before: Examples before the process's own ones that it is given.
     """
+
+    gives_distributions: ClassVar[bool] = True
+    changes_inputs: ClassVar[bool] = True
+    rows_before: ClassVar[int] = 0
 
     @abstractmethod
     def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
-        """The batch of n examples with targets (n, K) float32.
+        """The batch of n examples, changed.
 
         Args:
-            batch: n + 1 examples: the one before the first, and the process's own; or none.
+            batch: `rows_before` + n examples, or none.
             num_classes: K.
             draws: The same in every process.
         """
 
-    def check(self, inputs: Tensor) -> None:  # noqa: B027 - the targets alone change
-        """Raise a ValueError unless inputs like these (n, ...) can be mixed."""
+    def check(self, inputs: Tensor, stored: Tensor) -> None:  # noqa: B027 - the targets alone change
+        """Raise a ValueError unless inputs like these (n, ...), and as they are stored, can be changed."""
+
+    def around(self, augmentation: Augmentation | None) -> Augmentation | None:
+        """The augmentation of the data, or another one in its place that gives several views of an example."""
+        return augmentation
+
+    def term(self, views: Tensor) -> Tensor | float:
+        """What is added to the loss, of the logits (N, views, K) of the global batch; the loss has the first view's."""
+        return 0.0
+
+
+def check_together(parts: Sequence[Mixing]) -> None:
+    """Raise a ValueError if two of the parts change the inputs."""
+    names = [type(part).__name__ for part in parts if part.changes_inputs]
+    if len(names) > 1:
+        raise ValueError(
+            f"`mixing`: {' and '.join(names)} change the inputs of a batch: choose one of them."
+        )
+
+
+def distributions(target: Tensor, num_classes: int) -> Tensor:
+    """Targets as distributions over classes (n, K) float32, of class indices (n,) or of distributions."""
+    return target if target.is_floating_point() else F.one_hot(target, num_classes).float()
 
 
 class LabelSmoothing(Mixing):
@@ -39,14 +73,16 @@ class LabelSmoothing(Mixing):
         epsilon: In [0, 1).
     """
 
+    changes_inputs = False
+
     def __init__(self, *, epsilon: float = 0.05) -> None:
         self.epsilon = unit_interval("epsilon", epsilon)
 
     def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
         """The examples as they are, with smoothed targets."""
-        target = F.one_hot(batch.target[1:], num_classes).float()
+        target = distributions(batch.target, num_classes)
         smoothed = target.lerp(torch.full_like(target, 1 / num_classes), self.epsilon)
-        return Batch(batch.inputs[1:], smoothed, batch.index[1:], batch.size)
+        return batch._replace(target=smoothed)
 
 
 class PairMixing(Mixing):
@@ -57,6 +93,8 @@ class PairMixing(Mixing):
     Args:
         alpha: The share of an example is drawn from Beta(alpha, alpha), once a batch; above 0.
     """
+
+    rows_before = 1
 
     def __init__(self, *, alpha: float = 1.0) -> None:
         self.alpha = positive("alpha", alpha)
@@ -69,12 +107,12 @@ class PairMixing(Mixing):
 
     def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
         """The mixed examples."""
-        target = F.one_hot(batch.target, num_classes).float()
+        target = distributions(batch.target, num_classes)
         inputs, share = self.mix(batch.inputs[1:], batch.inputs[:-1], draws)
         mixed = target[:-1].lerp(target[1:], share)
         return Batch(inputs, mixed, batch.index[1:], batch.size)
 
-    def check(self, inputs: Tensor) -> None:
+    def check(self, inputs: Tensor, stored: Tensor) -> None:
         """Raise a ValueError unless the inputs are numbers."""
         if not inputs.is_floating_point():
             raise ValueError(
@@ -110,9 +148,9 @@ class CutMix(PairMixing):
         share = 1 - len(range(height)[rows]) * len(range(width)[columns]) / (height * width)
         return torch.where(inside, others, inputs), share
 
-    def check(self, inputs: Tensor) -> None:
+    def check(self, inputs: Tensor, stored: Tensor) -> None:
         """Raise a ValueError unless the inputs are images."""
-        super().check(inputs)
+        super().check(inputs, stored)
         if inputs.dim() != 4:
             raise ValueError(
                 f"CutMix mixes images (n, C, H, W), got inputs of shape {tuple(inputs.shape)}."
@@ -134,6 +172,6 @@ class RegMixup(Mixup):
     def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
         """Both halves, (2 n, ...)."""
         mixed = super().__call__(batch, num_classes, draws)
-        clean = F.one_hot(batch.target[1:], num_classes).float()
+        clean = distributions(batch.target[1:], num_classes)
         inputs = torch.cat([batch.inputs[1:], mixed.inputs])
         return mixed._replace(inputs=inputs, target=torch.cat([clean, mixed.target]), copies=2)

@@ -8,7 +8,6 @@ launches.
 
 import math
 import os
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor
 
 from calibench.config import Seed
+from calibench.data.augmentation import Augmentation, OfFiles
 from calibench.data.batch import Batch, Examples
 from calibench.data.mixing import Mixing
 from calibench.ground.distributed import world
@@ -92,36 +92,8 @@ def moved(part: Tensor, device: torch.device) -> Tensor:
 Transform = Callable[[Tensor], Tensor]
 
 
-class Augmentation(ABC):
-    """A random change of training inputs."""
-
-    @abstractmethod
-    def draw(self, n: int, generator: torch.Generator, *, seed: int = 0, epoch: int = 0) -> Tensor:
-        """Random numbers for `n` examples, one row each, on the CPU; the generator is seeded by `seed` and `epoch`."""
-
-    @abstractmethod
-    def prepare(self, inputs: Tensor) -> Tensor:
-        """The inputs of a split (N, ...) as `__call__` reads them, made once."""
-
-    @abstractmethod
-    def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
-        """Changed inputs (B, ...) of the rows `index` of prepared inputs, by their draws (B, d)."""
-
-
-Crop = Callable[[Any, int], Any]
-"""An image of Pillow's to the part of it that a network is given, a square of so many pixels."""
-
-
 Decode = Callable[..., Tensor]
 """File numbers (n,), and perhaps what is read of each image, to inputs (n, ...)."""
-
-
-class OfFiles(Augmentation, ABC):
-    """An augmentation that changes an image as it is read from its file."""
-
-    @abstractmethod
-    def crops(self, draws: Tensor) -> Sequence[Crop]:
-        """What is read of each image, by its draws (n, d)."""
 
 
 def identity(inputs: Tensor) -> Tensor:
@@ -154,7 +126,7 @@ class ResidentLoader:
         self.transform, self.decode = transform, decode
         # file numbers are for the CPU
         self.home = self.device if decode is None else torch.device("cpu")
-        self.examples = Examples(*(part.to(self.home) for part in examples))
+        self.examples = examples.to(self.home)
 
     def __len__(self) -> int:
         return math.ceil(len(self.examples.target) / self.batch_size)
@@ -209,8 +181,8 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         seed: The run's seed.
         augmentation: Random change of the stored inputs, before they are transformed; None for none.
         balanced: Draw the examples of an epoch with replacement, each class as often as the others.
-        mixing: Mixes the examples of a batch, which then has class distributions as targets; None for none.
-        num_classes: K, where there is mixing.
+        mixing: What changes batches, first the part that takes further rows.
+        num_classes: K, where there is any.
         options: Those of `ResidentLoader`.
     """
 
@@ -221,13 +193,16 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         seed: int,
         augmentation: Augmentation | None = None,
         balanced: bool = False,
-        mixing: Mixing | None = None,
+        mixing: Sequence[Mixing] = (),
         num_classes: int = 0,
         **options: Any,
     ) -> None:
         super().__init__(examples, **options)
+        self.mixing = sorted(mixing, key=lambda part: -part.rows_before)
+        for part in self.mixing:
+            augmentation = part.around(augmentation)
         self.seed, self.augmentation, self.balanced = seed, augmentation, balanced
-        self.mixing, self.num_classes = mixing, num_classes
+        self.num_classes = num_classes
         if augmentation is not None and self.decode is None:
             prepared = augmentation.prepare(self.examples.inputs)
             self.examples = self.examples._replace(inputs=prepared)
@@ -244,16 +219,22 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
 
     def rows_of(self, rows: Tensor) -> Tensor:
         """The positions that this process needs: where examples are mixed, also the one before its first."""
-        own = _own_part(rows)
-        return own if self.mixing is None else torch.cat([_own_part(rows.roll(1))[:1], own])
+        before = [_own_part(rows.roll(1))[: part.rows_before] for part in self.mixing]
+        return torch.cat([*before, _own_part(rows)])
 
     def batch_of(self, rows: Tensor, step: int, read: Tensor | None = None) -> Batch:
-        """This process's part of the global batch of `rows`, mixed."""
+        """This process's part of the global batch of `rows`, as `mixing` changes it."""
         batch = super().batch_of(rows, step, read)
-        if self.mixing is None:
-            return batch
-        draws = np.random.default_rng(mixed(self.seed, self.epoch, step))
-        return self.mixing(batch, self.num_classes, draws)
+        if self.augmentation is not None:
+            batch = batch._replace(views=self.augmentation.views)
+        if self.examples.distributions is not None:
+            known = self.examples.distributions[self.rows_of(rows)]
+            batch = batch._replace(target=moved(known, self.device))
+        if self.mixing:
+            draws = np.random.default_rng(mixed(self.seed, self.epoch, step))
+            for part in self.mixing:
+                batch = part(batch, self.num_classes, draws)
+        return batch
 
     def _start_epoch(self) -> Tensor:
         generator = torch.Generator().manual_seed(mixed(self.seed, self.epoch))

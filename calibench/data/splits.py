@@ -250,7 +250,7 @@ def stratified_fraction(
 def fingerprint(parts: Sequence[Examples]) -> str:
     """A fingerprint of splits: 16 digits of the SHA-256 over their shapes, types and bytes."""
     digest = hashlib.sha256()
-    for tensor in (tensor for part in parts for tensor in part):
+    for tensor in (tensor for part in parts for tensor in part if tensor is not None):
         array = tensor.contiguous().numpy()
         digest.update(f"{array.shape}{array.dtype}".encode())
         digest.update(array.data)

@@ -107,9 +107,26 @@ def pooled(runs: Sequence[Run], calibrate_members: str | None = None) -> Path:
     first = runs[0].folder
     members = [{n: Predictions.load(path) for n, path in run.sets().items()} for run in runs]
     sets = _pooled_sets(members, calibrate_members, first)
-    content = with_present_calibrators(read_json(first / "metrics.json"))
     how = f"{len(runs)} after {calibrate_members}" if calibrate_members else str(len(runs))
-    of_all = settings({**content["settings"], ENSEMBLE: how})
+    return write_derived(runs, sets, {ENSEMBLE: how})
+
+
+def write_derived(
+    runs: Sequence[Run], sets: Mapping[str, Predictions], added: Mapping[str, Any]
+) -> Path:
+    """Write predictions that were made of finished runs as another one beside them, evaluated as they are.
+
+    Args:
+        runs: Runs of one key; the other one has the seed of the first.
+        sets: The predictions of each set.
+        added: Settings that the other run has besides.
+
+    Returns:
+        Its folder.
+    """
+    first = runs[0].folder
+    content = with_present_calibrators(read_json(first / "metrics.json"))
+    of_all = settings({**content["settings"], **added})
     cell = Cell.at(str(first))._replace(key=cell_key(of_all))
     run = Run(cell.folder(first.parents[4]))
     with run.claimed():

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
+from lightning.pytorch.callbacks import Callback
 
 from calibench.config import Config
 from calibench.data import ClassificationDataModule
 from calibench.evaluation.calibrate import save_calibrated
 from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.evaluation.ensemble_command import write_derived
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
 from calibench.runs import Predictions
@@ -17,6 +19,7 @@ from calibench.training.checkpoints import of_this_network
 from calibench.training.experiment import Experiment
 from calibench.training.mistakes import given_checkpoint
 from calibench.training.module import ClassificationModule
+from calibench.training.predictive import DropoutPasses, LastLayerLaplace, Predictive
 from calibench.training.processes import interruptible
 
 
@@ -72,18 +75,25 @@ def predict(
     *,
     output: str | Path = "predictions",
     calibrator: str | None = None,
+    passes: str | int | None = None,
+    laplace: str | None = None,
+    row: str | bool = False,
 ) -> None:
     """Write the logits of a checkpoint on every split and set as .npz files into the folder `output`.
 
     Calibrated probabilities, and the calibrator itself, fitted on the validation logits, are written into a subfolder
-    of its name.
+    of its name. With `passes` or `laplace` another network predicts in the trained one's place (`calibench.training.
+    predictive`); `row` makes these predictions a run beside the one whose they are.
     """
+    other = _in_place(passes, laplace)
+    if str(row).lower() not in ("true", "false") or (str(row).lower() == "true" and not other):
+        raise UsageError("`--row true` makes predictions of `--passes` or `--laplace` a run.")
     output = Path(output)
     if output.exists() and not output.is_dir():
         raise UsageError(f"`--output {output}` is a file; a folder is expected.")
     fitted = calibrator_named(calibrator) if calibrator else None
-    trainer, _ = _run(config, "predict", return_predictions=False)
-    saved = save_collected(trainer, output)
+    experiment, _ = _run(config, "predict", other, return_predictions=False)
+    saved = save_collected(experiment.trainer, output)
     for name, predictions in saved.items():
         rows, classes = predictions.logits.shape
         console.print(f"{output / name}.npz  {rows} x {classes}")
@@ -91,14 +101,31 @@ def predict(
         folder = output / calibrator
         save_calibrated(fitted, saved, folder)
         console.print(f"{folder}  the calibrated probabilities")
+    if str(row).lower() == "true" and saved:
+        run = experiment.run
+        if not run.done:
+            raise UsageError(f"`--row`: {run.folder} is not a finished run.")
+        made = write_derived([run], saved, {"predictive": other[0].title})
+        console.print(f"{made}  a run of the leaderboard", soft_wrap=True)
 
 
-def _run(config: Config, verb: str, **options: Any) -> tuple[L.Trainer, Values]:
-    """Call a verb of a trainer on the checkpoint. Returns the trainer, and its values in the first process."""
+def _in_place(passes: str | int | None, laplace: str | None) -> list[Predictive]:
+    """The network that predicts in place of the trained one, if one is asked for."""
+    if passes is not None and laplace is not None:
+        raise UsageError("`--passes` and `--laplace` exclude each other: choose one.")
+    if passes is not None:
+        return [DropoutPasses(int(passes) if str(passes).isdecimal() else 0)]
+    return [] if laplace is None else [LastLayerLaplace(laplace)]
+
+
+def _run(
+    config: Config, verb: str, others: Sequence[Callback] = (), **options: Any
+) -> tuple[Experiment, Values]:
+    """Call a verb of a trainer on the checkpoint. Returns the experiment, and its values in the first process."""
     with interruptible() as interruption:
         experiment = Experiment(config)
         path = _checkpoint(experiment)
-        experiment.build([interruption])
+        experiment.build([interruption, *others])
         run = getattr(experiment.trainer, verb)
         other = (
             "is of another network than this configuration: give the config.yaml of its own run."
@@ -107,7 +134,7 @@ def _run(config: Config, verb: str, **options: Any) -> tuple[L.Trainer, Values]:
             options |= {"datamodule": experiment.datamodule, "ckpt_path": path}
             values = run(experiment.model, weights_only=True, **options)
         first = experiment.trainer.is_global_zero
-        return experiment.trainer, values or [] if first else []
+        return experiment, values or [] if first else []
 
 
 def _checkpoint(experiment: Experiment) -> str | None:

@@ -206,10 +206,10 @@ class ClassificationModule(L.LightningModule):
         This is done for every stage, and before a checkpoint is loaded, as the shape of buffers may depend on them.
         """
         data: ClassificationDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        if stage == "fit" and data.mixing is not None and not self.loss.accepts_soft_targets:
+        if stage == "fit" and data.soft_targets and not self.loss.accepts_soft_targets:
             raise UsageError(
-                f"{type(self.loss).__name__} takes one class an example, and `data.mixing` gives it distributions over "
-                f"classes: choose another loss, or leave `data.mixing` out."
+                f"{type(self.loss).__name__} takes one class an example, and the data ({data.soft_targets}) give it "
+                "distributions over classes: choose another loss, or other data."
             )
         self.loss.on_fit_start(data.class_counts)
         if data.tokens is not None:
@@ -245,10 +245,14 @@ class ClassificationModule(L.LightningModule):
         """The loss of the global batch."""
         sizes = [batch.copies * size for size in slice_sizes(batch.size, world()[0])]
         mine = at_least_float32(self(batch.inputs))
+        if batch.views > 1:  # the loss has the first view of each example
+            mine = mine.view(len(batch.target), batch.views, mine.shape[1])
         logits, target = gather_batch(mine, batch.target, sizes=sizes)
         try:
             with without_autocast(logits):
-                loss: Tensor = self.loss(logits, target)
+                loss: Tensor = self.loss(logits if batch.views == 1 else logits[:, 0], target)
+                if batch.views > 1:
+                    loss = loss + self.trainer.datamodule.views_term(logits)  # type: ignore[attr-defined]
         except ValueError as error:  # a loss checks its input where that costs nothing
             if not logits.isnan().any():
                 raise

@@ -5,9 +5,9 @@ import math
 import lightning.pytorch as L
 from torch import Tensor
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, SequentialLR
 
-from calibench.ground.arguments import non_negative, positive_integer
+from calibench.ground.arguments import non_negative, positive, positive_integer, unit_interval
 from calibench.ground.errors import UsageError
 
 
@@ -71,3 +71,25 @@ class TriangularLR(LRScheduler):
     def get_lr(self) -> list[float | Tensor]:
         """The learning rate of each group at this step."""
         return [rate * self.factor(self.last_epoch) for rate in self.base_lrs]
+
+
+class WarmupCosineLR(SequentialLR):
+    """Linear from a small factor up to 1, then a cosine down to 0: torch's `LinearLR` and `CosineAnnealingLR`.
+
+    Args:
+        optimizer: Its learning rates are those at the peak.
+        total_steps: Steps of the whole training.
+        warmup: Share of the steps before the peak, in [0, 1); at least one step rises.
+        start: Factor of the first step, above 0, at most 1.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, total_steps: int, *, warmup: float = 0.05, start: float = 0.01
+    ) -> None:
+        steps = positive_integer("total_steps", total_steps)
+        rising = max(1, int(unit_interval("warmup", warmup) * steps))
+        parts = [
+            LinearLR(optimizer, positive("start", start), total_iters=rising),
+            CosineAnnealingLR(optimizer, max(1, steps - rising)),
+        ]
+        super().__init__(optimizer, parts, milestones=[rising])

@@ -26,7 +26,7 @@ def loader(mixing: Mixing, *, epoch: int = 0) -> ShuffledLoader:
     images = torch.randn(23, 3, 8, 6, generator=torch.Generator().manual_seed(0))
     target = torch.arange(23) % 4
     made = ShuffledLoader(
-        Examples(images, target), seed=1, batch_size=5, mixing=mixing, num_classes=4
+        Examples(images, target), seed=1, batch_size=5, mixing=[mixing], num_classes=4
     )
     made.set_epoch(epoch)
     return made
@@ -114,7 +114,7 @@ def test_targets_are_distributions_with_the_shares_of_the_inputs(mixing: Mixing)
     target = torch.arange(40) % 4
     images = target.float().view(-1, 1, 1, 1).expand(-1, 1, 16, 16)
     made = ShuffledLoader(
-        Examples(images, target), seed=3, batch_size=20, mixing=mixing, num_classes=4
+        Examples(images, target), seed=3, batch_size=20, mixing=[mixing], num_classes=4
     )
     targets = []
     for batch in made:
@@ -144,7 +144,7 @@ def test_what_cannot_be_combined_is_said_in_a_line(
 
 def test_tokens_and_tables_are_not_cut() -> None:
     with pytest.raises(ValueError, match="numbers of tokens"):
-        Mixup().check(torch.zeros(1, 7, dtype=torch.int64))
+        Mixup().check(*[torch.zeros(1, 7, dtype=torch.int64)] * 2)
     with pytest.raises(ValueError, match="CutMix mixes images"):
-        CutMix().check(torch.zeros(1, 7))
-    Mixup().check(torch.zeros(1, 7))
+        CutMix().check(*[torch.zeros(1, 7)] * 2)
+    Mixup().check(*[torch.zeros(1, 7)] * 2)

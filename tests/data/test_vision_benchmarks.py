@@ -20,10 +20,16 @@ OF_OTHER_NETWORKS = {
     "protocols/speedrun",
     "protocols/speedrun_small",
 }  # tests/training/test_speedrun.py
+OF_OTHER_LABELS = {
+    "protocols/cifar10h",
+    "protocols/cifar10n",
+    "protocols/cifar100n",
+}  # tests/data/images/test_cifar.py
 PROTOCOLS = sorted(
     {name for name in available() if name.startswith("protocols/")}
     - OF_OTHER_DATA
     - OF_OTHER_NETWORKS
+    - OF_OTHER_LABELS
 )
 PAPERS = ["protocols/bsce_gra", "protocols/fcl", "protocols/gce"]
 

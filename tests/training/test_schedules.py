@@ -15,7 +15,7 @@ from calibench.backbones import MLP
 from calibench.data import DigitsDataModule
 from calibench.losses import CrossEntropyLoss
 from calibench.training.module import ClassificationModule
-from calibench.training.schedules import TriangularLR, steps_of_training
+from calibench.training.schedules import TriangularLR, WarmupCosineLR, steps_of_training
 
 
 def rates(steps: int, **arguments: float) -> list[list[float]]:
@@ -36,6 +36,21 @@ def test_the_triangle_is_numpys_interpolation() -> None:
     seen = np.array(rates(400))
     expected = np.interp(np.arange(401), [0, 92, 400], [0.2, 1.0, 0.07])
     np.testing.assert_allclose(seen, expected[:, None] * [2.0, 64.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("steps", "warmup", "rising"), [(40, 0.2, 8), (3, 0.05, 1), (1, 0.0, 1)])
+def test_warm_up_is_linear_and_then_a_cosine(steps: int, warmup: float, rising: int) -> None:
+    layer = nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=2.0)
+    scheduler = WarmupCosineLR(optimizer, steps, warmup=warmup, start=0.1)
+    for step in range(steps + 1):
+        fall = max(steps - rising, 1)
+        factor = 0.1 + 0.9 * step / rising
+        if step >= rising:
+            factor = 0.5 + 0.5 * np.cos(np.pi * (step - rising) / fall)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(2.0 * factor, abs=1e-12)
+        optimizer.step()
+        scheduler.step()
 
 
 def test_after_the_end_the_rate_stays() -> None:

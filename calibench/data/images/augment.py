@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.data.resident import Augmentation, Crop, OfFiles, mixed
+from calibench.data.augmentation import Augmentation, Crop, OfFiles
+from calibench.data.resident import mixed
 from calibench.ground.arguments import integer_from, one_of
 
 

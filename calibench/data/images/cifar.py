@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from calibench.config import Seed
-from calibench.data.batch import Examples, Posterior
+from calibench.data.batch import Examples, Posterior, Splits
 from calibench.data.images.augment import Normalize
 from calibench.data.images.base import (
     CIFAR_MEAN,
@@ -29,11 +29,19 @@ from calibench.data.splits import LongTail, Rounding, complement, hold_out, hold
 _NOISY = {
     ("cifar10", "aggregate"): ("cifar10n", "aggre_label"),
     ("cifar10", "random1"): ("cifar10n", "random_label1"),
+    ("cifar10", "random2"): ("cifar10n", "random_label2"),
+    ("cifar10", "random3"): ("cifar10n", "random_label3"),
     ("cifar10", "worst"): ("cifar10n", "worse_label"),
     ("cifar100", "noisy"): ("cifar100n", "noisy_label"),
 }
 CIFAR10H = "CIFAR-10H, the labels of about 50 people an image (Peterson et al. 2019)"
 _OFFICIAL_NAMES = {"cifar10n": "CIFAR-10_human.pt", "cifar100n": "CIFAR-100_human.pt"}
+
+
+_OF_TEST_IMAGES = {
+    "distributions": "their label distributions of CIFAR-10H",
+    "same_images": "their official labels",
+}
 
 
 def load_noisy_labels(root: Path, dataset: str, labels: str, clean: Tensor) -> Tensor:
@@ -203,7 +211,10 @@ class CIFAR10DataModule(_CIFARDataModule):
 
     Args:
         labels: Labels of the training split: clean, or the human ones of CIFAR-10N (majority of
-            three, the first annotator's, the worst of three).
+            three, one of three, the worst of three). `distributions` are those of CIFAR-10H, which are of
+            test images: nine tenths of these train, with their distributions as targets, the others test, as in
+            the ten folds of Peterson et al. (2019), drawn by `split_seed`; the validation images are the usual
+            ones. `same_images` are the official labels of these, to compare with.
         common: Those of both CIFAR sets, see `calibench fit --data.help CIFAR10DataModule`.
     """
 
@@ -216,13 +227,48 @@ class CIFAR10DataModule(_CIFARDataModule):
     )  # fmt: skip
 
     def __init__(
-        self, *, labels: Literal["clean", "aggregate", "random1", "worst"] = "clean", **common: Any
+        self,
+        *,
+        labels: Literal[
+            "clean",
+            "aggregate",
+            "random1",
+            "random2",
+            "random3",
+            "worst",
+            "distributions",
+            "same_images",
+        ] = "clean",
+        **common: Any,
     ) -> None:
         super().__init__(labels=labels, **common)
+        if labels in _OF_TEST_IMAGES and self.long_tail.imbalance_factor != 1:
+            raise ValueError(f"`labels: {labels}` has no long tail: `imbalance_factor` must be 1.")
+
+    def cut(self, train: Examples, test: Examples, seed: int) -> Splits:
+        """The splits; with CIFAR-10H's labels, training images are test images."""
+        if self.labels not in _OF_TEST_IMAGES:
+            return super().cut(train, test, seed)
+        known = load_human_probabilities(self.root, len(test.target))
+        if known is None:
+            source = sources()["cifar10h"]
+            raise DataError(
+                f"{source.path(self.root, 'cifar10h-probs.npy')} is missing: get it from {source.url}."
+            )
+        ours, tested = hold_out_reference(
+            test._replace(distributions=known), len(test.target) // 10, seed
+        )
+        if self.labels == "same_images":
+            ours = ours._replace(distributions=None)
+        what = f"{len(ours.target)} of the test images, with {_OF_TEST_IMAGES[self.labels]}"
+        self.caveats.append(f"cifar10: trained on {what}; the other {len(tested.target)} test")
+        return Splits(ours, hold_out_reference(train, self.val_size, seed)[1], tested)
 
     def load_posterior(self, test: Examples) -> Posterior | None:
         """CIFAR-10H's label distributions, where their file is present."""
-        found = load_human_probabilities(self.root, len(test.target))
+        found = test.distributions
+        if found is None:
+            found = load_human_probabilities(self.root, len(test.target))
         return None if found is None else Posterior(found, CIFAR10H)
 
 

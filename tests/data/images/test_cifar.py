@@ -10,7 +10,11 @@ import torch
 from calibench.cli import configuration_of
 from calibench.data import CIFAR10DataModule, CIFAR100DataModule, DataError, Examples, Splits
 from calibench.data.images.cifar import load_human_probabilities
+from calibench.data.label_noise import SymmetricNoise
+from calibench.data.mixing import LabelSmoothing
 from calibench.data.splits import reference_split
+from calibench.ground.errors import UsageError
+from calibench.training.experiment import Experiment
 from tests.data import fakes
 
 # By data module: what makes its files, and the arguments that fit so few of them.
@@ -180,6 +184,35 @@ def test_the_authors_own_label_file(tmp_path: Path) -> None:
     assert torch.equal(noisy.splits.train.target, (clean.splits.train.target + 3) % 10)
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "overlay", "said"),
+    [
+        ("cifar10", "cifar10n", "cifar10: trained on worst human labels"),
+        ("cifar100", "cifar100n", "cifar100: trained on noisy human labels"),
+        ("cifar10", "cifar10h", "18 of the test images, with their label distributions"),
+    ],
+)
+def test_the_overlay_reads_the_published_files(
+    benchmark: str, overlay: str, said: str, root: Path, tmp_path: Path
+) -> None:
+    fakes.cifar10n(tmp_path, [i % 40 % 10 for i in range(200)])
+    fine = np.arange(600) % 100
+    torch.save(
+        {"clean_label": fine, "noisy_label": fine[::-1].copy()},
+        tmp_path / "cifar-n" / "CIFAR-100_human.pt",
+    )
+    (tmp_path / "cifar-10h").mkdir()
+    np.save(tmp_path / "cifar-10h" / "cifar10h-probs.npy", np.full((20, 10), 0.1))
+    for folder in ("cifar-10-batches-py", "cifar-100-python"):
+        (tmp_path / folder).symlink_to(root / folder)
+    files = ["--config", benchmark, "--config", f"protocols/{overlay}", "--data.ood=[]"]
+    fake = [f"--data.root={tmp_path}", "--data.checksum=off", "--data.val_size=50"]
+    experiment = Experiment(configuration_of([*files, *fake, "--trainer.accelerator=cpu"]))
+    experiment.build()
+    experiment.datamodule.setup()
+    assert any(said in line for line in experiment.datamodule.caveats)
+
+
 def test_human_labels_that_do_not_fit(tmp_path: Path) -> None:
     fakes.cifar10(tmp_path)
     with pytest.raises(DataError, match=r"CIFAR-10_human\.pt is missing: .* get it from https"):
@@ -301,6 +334,41 @@ def test_human_distributions_are_the_posterior_of_the_test_set(tmp_path: Path) -
     np.save(path, 51 * people)  # the counts are no distributions
     with pytest.raises(DataError, match=r"cifar10h-probs\.npy does not hold probabilities"):
         cifar10(tmp_path)
+
+
+def test_people_train_on_nine_tenths_of_the_test_images_and_the_others_test(tmp_path: Path) -> None:
+    fakes.cifar10(tmp_path)
+    with pytest.raises(DataError, match=r"cifar10h-probs\.npy is missing: get it from https"):
+        cifar10(tmp_path, labels="distributions")
+    people = np.random.default_rng(0).dirichlet(np.ones(10), size=20).astype(np.float32)
+    (tmp_path / "cifar-10h").mkdir()
+    np.save(tmp_path / "cifar-10h" / "cifar10h-probs.npy", people)
+    plain, data = cifar10(tmp_path), cifar10(tmp_path, labels="distributions")
+    train, val, test = data.splits
+    assert (len(train.target), len(test.target)) == (18, 2)
+    place = {image.numpy().tobytes(): n for n, image in enumerate(plain.splits.test.inputs)}
+    of_train, of_test = ([place[one.numpy().tobytes()] for one in p.inputs] for p in (train, test))
+    assert sorted(of_train + of_test) == list(range(20))
+    assert torch.equal(train.distributions, torch.from_numpy(people[of_train]))
+    assert torch.equal(train.target, plain.splits.test.target[of_train])
+    assert torch.equal(data.test_posterior.probs, torch.from_numpy(people[of_test]))
+    assert torch.equal(val.inputs, plain.splits.val.inputs)
+    assert data.soft_targets == "its labels"
+    assert "18 of the test images" in data.caveats[-1]
+    assert "the other 2 test" in data.caveats[-1]
+    batch = next(iter(data.train_dataloader()))
+    assert torch.equal(batch.target, train.distributions[batch.index])
+    mixed = cifar10(tmp_path, labels="distributions", mixing=LabelSmoothing(epsilon=0.5))
+    smoothed = next(iter(mixed.train_dataloader())).target
+    torch.testing.assert_close(smoothed, batch.target / 2 + 0.05)
+    same = cifar10(tmp_path, labels="same_images")
+    assert torch.equal(same.splits.train.inputs, train.inputs)
+    assert torch.equal(next(iter(same.train_dataloader())).target, train.target[batch.index])
+    assert same.soft_targets == ""
+    with pytest.raises(ValueError, match="has no long tail"):
+        cifar10(tmp_path, labels="distributions", imbalance_factor=10)
+    with pytest.raises(UsageError, match="SymmetricNoise changes classes, not distributions"):
+        cifar10(tmp_path, labels="distributions", label_noise=SymmetricNoise())
 
 
 def test_a_run_is_scored_against_people(tmp_path: Path) -> None:

@@ -1,0 +1,124 @@
+"""AugMix: training images beside two mixtures of chains of changes, on which a network is to agree."""
+
+import math
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibench.data.augmentation import Augmentation, OfFiles
+from calibench.data.batch import Batch
+from calibench.data.images.image_changes import changed
+from calibench.data.mixing import Mixing
+from calibench.ground.arguments import positive
+
+# Chains of a mixture, and the longest chain, as in the paper.
+WIDTH = DEPTH = 3
+
+
+def jensen_shannon(views: Tensor) -> Tensor:
+    """Jensen-Shannon divergence of the probabilities of several views, from logits (N, V, K), in nats (N,)."""
+    log_probs = views.log_softmax(2)
+    log_mean = log_probs.logsumexp(1, keepdim=True) - math.log(views.shape[1])
+    return (log_probs.exp() * (log_probs - log_mean)).sum(2).mean(1)
+
+
+class AugMix(Mixing):
+    """AugMix (Hendrycks et al. 2020): loss + weight * JS of the probabilities of an image and of two mixtures of it.
+
+    A mixture is (1 - m) x + m sum_i w_i chain_i(x), m uniform, w from Dirichlet(1, 1, 1), of three chains of one to
+    three changes each, of the nine that are no corruption of CIFAR-10-C, after the augmentation that the data have. The
+    loss is that of the image, so any loss goes; a step takes three times as long, and `train/loss` has the term. As
+    in the authors' code the network sees the three views as one batch, so batch normalisation does too.
+
+    Args:
+        weight: Of the divergence, above 0.
+        severity: Strength of the changes, in [1, 10].
+    """
+
+    gives_distributions = False
+
+    def __init__(self, *, weight: float = 12.0, severity: float = 3.0) -> None:
+        self.weight, self.severity = positive("weight", weight), severity
+        if not 1 <= severity <= 10:
+            raise ValueError(f"`severity` must lie in [1, 10], got {severity}.")
+
+    def __call__(self, batch: Batch, num_classes: int, draws: np.random.Generator) -> Batch:
+        """The batch as it is: its views were made by the augmentation."""
+        return batch
+
+    def check(self, inputs: Tensor, stored: Tensor) -> None:
+        """Raise a ValueError unless these are images of bytes or of numbers in [0, 1]."""
+        whole = stored.dtype == torch.uint8
+        if stored.dim() != 4 or not (whole or (stored.min() >= 0 and stored.max() <= 1)):
+            raise ValueError(
+                "AugMix changes images (n, C, H, W) of bytes or of numbers in [0, 1], "
+                f"got {stored.dtype} of shape {tuple(stored.shape)}."
+            )
+
+    def around(self, augmentation: Augmentation | None) -> Augmentation:
+        """The augmentation, and then the two mixtures; raises a ValueError for one of images as they are read."""
+        if isinstance(augmentation, OfFiles):
+            name = type(augmentation).__name__
+            raise ValueError(f"AugMix comes after crops of images in memory, not after {name}.")
+        return ThreeViews(augmentation, self.severity)
+
+    def term(self, views: Tensor) -> Tensor:
+        """The weighted divergence, the mean over the batch."""
+        return self.weight * jensen_shannon(views).mean()
+
+
+class ThreeViews(Augmentation):
+    """Each image as another augmentation leaves it, and two mixtures of it (this package).
+
+    Args:
+        first: The other augmentation; None for none.
+        severity: As of `AugMix`.
+    """
+
+    views: ClassVar[int] = 3
+    numbers = 1 + WIDTH * (2 + 3 * DEPTH)  # of a mixture
+
+    def __init__(self, first: Augmentation | None, severity: float) -> None:
+        self.first, self.severity = first, severity
+
+    def draw(self, n: int, generator: torch.Generator, *, seed: int = 0, epoch: int = 0) -> Tensor:
+        """Numbers in [0, 1) of both mixtures, after those of the other augmentation, which are small integers."""
+        before = (
+            [self.first.draw(n, generator, seed=seed, epoch=epoch).float()] if self.first else []
+        )
+        return torch.cat([*before, torch.rand(n, 2 * self.numbers, generator=generator)], dim=1)
+
+    def prepare(self, inputs: Tensor) -> Tensor:
+        """As the other augmentation does."""
+        return self.first.prepare(inputs) if self.first else inputs
+
+    def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
+        """Three images for each, (3 B, C, H, W), in float32 on the scale of what is stored."""
+        before, *ours = draws.tensor_split([-2 * self.numbers, -self.numbers], dim=1)
+        images = self.first(stored, index, before.long()) if self.first else stored[index]
+        white = 255.0 if images.dtype == torch.uint8 else 1.0
+        eight_bit = images.float().mul(255 / white).round()
+        mixtures = [mixture(eight_bit, numbers, self.severity) * (white / 255) for numbers in ours]
+        return torch.stack([images.float(), *mixtures], dim=1).flatten(0, 1)
+
+
+def mixture(images: Tensor, numbers: Tensor, severity: float) -> Tensor:
+    """One mixture of images (n, C, H, W) of whole numbers to 255, by its numbers (n, 1 + 3 * 11) in [0, 1)."""
+    share, chains = numbers[:, 0], numbers[:, 1:].reshape(len(numbers), WIDTH, 2 + 3 * DEPTH)
+    waiting = -torch.log1p(
+        -chains[:, :, 0]
+    )  # divided by their sum, these are from Dirichlet(1, 1, 1)
+    weights = waiting / waiting.sum(1, keepdim=True)
+    total = torch.zeros_like(images)
+    for weight, chain in zip(weights.T, chains.unbind(1), strict=True):
+        image, steps = images, 1 + (chain[:, 1] * DEPTH).long()
+        for step, (which, level, sign) in enumerate(
+            part.T for part in chain[:, 2:].reshape(len(chain), DEPTH, 3).unbind(1)
+        ):
+            level = 0.1 + level * (severity - 0.1)
+            next_image = changed(image, which, level, torch.where(sign < 0.5, -1.0, 1.0))
+            image = torch.where((step < steps)[:, None, None, None], next_image, image)
+        total += weight[:, None, None, None] * image
+    return images + share[:, None, None, None] * (total - images)
