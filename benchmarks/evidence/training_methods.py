@@ -29,8 +29,9 @@ MEMBERS = 3
 def method(settings: dict[str, Any]) -> str:
     """What a run has on top of its loss, by its settings."""
     parts = ("data.init_args.mixing.class_path", "model.sharpness.class_path")
+    lists = ("data.init_args.mixing", "trainer.callbacks")
     paths = [settings[part] for part in parts if part in settings]
-    paths += [each["class_path"] for each in settings.get("trainer.callbacks") or ()]
+    paths += [each["class_path"] for part in lists for each in settings.get(part) or ()]
     if "ensemble" in settings:
         paths.append(f"ensemble of {settings['ensemble']}")
     return " + ".join(path.rpartition(".")[2] for path in paths) or PLAIN

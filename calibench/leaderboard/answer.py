@@ -33,7 +33,7 @@ class LossAndCalibrator:
     Attributes:
         loss: The label of its row.
         calibrator: The name of the calibrator, or `raw`.
-        name: Both as a sentence has them: `LabelSmoothing + TS`.
+        name: Both as a sentence has them: `BrierLoss + TS`.
         val: Cross-fitted NLL of validation, the mean over seeds.
         seeds: NLL of test of each seed.
         told: What the seeds can tell of it against the best on validation, by the NLL of test; empty if nothing.

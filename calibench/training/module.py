@@ -30,7 +30,7 @@ from calibench.metrics.labelled import check_finite_maximum
 from calibench.training.parameter_groups import ParameterGroups
 from calibench.training.schedules import steps_of_training
 from calibench.training.set_metrics import SetMetrics
-from calibench.training.sharpness import SAM
+from calibench.training.sharpness import SharpnessAware
 
 
 def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
@@ -45,7 +45,7 @@ def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
     return torch.autocast(kind, enabled=False)
 
 
-SharpnessCallable = Callable[[Optimizer], SAM]
+SharpnessCallable = Callable[[Optimizer], SharpnessAware]
 StepSchedulerCallable = Callable[[Optimizer, int], LRScheduler]
 
 
@@ -96,9 +96,9 @@ class ClassificationModule(L.LightningModule):
             5e-4, as in Mukhoti et al. 2020).
         lr_scheduler: Builds the learning-rate schedule, stepped once an epoch.
         step_scheduler: Builds one that is stepped once an optimiser step, in place of it, from the optimiser and the
-            number of steps of the whole training: `CosineAnnealingLR`, `TriangularLR`.
+            number of steps of the whole training: torch's `CosineAnnealingLR`, one of `calibench.training.schedules`.
         parameter_groups: Which parameters have a learning rate or weight decay of their own.
-        sharpness: Takes the optimiser's gradients at other weights: `SAM`, `ASAM`.
+        sharpness: Takes the optimiser's gradients at other weights, a class of `calibench.training.sharpness`.
         loss_scale: `sum` multiplies the loss by the global batch size, as the reference protocol does (there
             with `gradient_clip_val: 2.0`); `mean` is the mean over the batch.
         n_bins: Bin counts of the binned metrics that are logged.

@@ -121,7 +121,7 @@ class LastLayerLaplace(Predictive):
             torch.enable_grad(),
             errors_as(f"`--laplace` of {name}", ValueError, TypeError, RuntimeError),
         ):
-            fitted = Laplace(
+            fitted: Any = Laplace(
                 module.backbone,
                 "classification",
                 subset_of_weights="last_layer",
@@ -136,7 +136,7 @@ class LastLayerLaplace(Predictive):
                 )
             with warnings.catch_warnings():  # of a call that we make as it wants
                 warnings.filterwarnings("ignore", "By default `link_approx`")
-                fitted.optimize_prior_precision(method="marglik")
+                fitted.optimize_prior_precision("glm", method="marglik")
         return _Probabilities(fitted)
 
 

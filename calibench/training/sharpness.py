@@ -1,5 +1,6 @@
 """Sharpness-aware minimisation around any optimiser: its gradient is taken where the loss nearby is highest."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,8 @@ from calibench.ground.arguments import positive
 from calibench.ground.errors import UsageError
 
 
-class SAM(Optimizer):
-    """Sharpness-aware minimisation (Foret et al. 2021): w moves by the gradient at w + rho g / ||g||.
+class SharpnessAware(Optimizer, ABC):
+    """Takes an optimiser's step by the gradient at w + rho t^2 g / ||t g||, with a scale t of each weight.
 
     Each step computes the loss twice, so it takes twice as long, and `train/loss` is the mean over both. Under several
     processes both gradients are those of the global batch, so N processes train what one trains (the paper's code
@@ -23,7 +24,7 @@ class SAM(Optimizer):
         rho: Radius, above 0.
     """
 
-    def __init__(self, optimizer: Optimizer, rho: float = 0.05) -> None:
+    def __init__(self, optimizer: Optimizer, rho: float) -> None:
         self.base, self.rho = optimizer, positive("rho", rho)
         super().__init__(optimizer.param_groups, optimizer.defaults)
         self._share()
@@ -31,9 +32,9 @@ class SAM(Optimizer):
     def _share(self) -> None:
         self.param_groups, self.state = self.base.param_groups, self.base.state
 
+    @abstractmethod
     def scales(self, weight: Tensor) -> Tensor | float:
-        """By how much a step of each weight counts, 1 here."""
-        return 1.0
+        """t, by how much a step of each weight counts."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
@@ -74,11 +75,27 @@ class SAM(Optimizer):
         self._share()
 
 
-class ASAM(SAM):
+class SAM(SharpnessAware):
+    """Sharpness-aware minimisation (Foret et al. 2021): the gradient at w + rho g / ||g||.
+
+    Args:
+        optimizer: As of `SharpnessAware`.
+        rho: Radius, above 0.
+    """
+
+    def __init__(self, optimizer: Optimizer, rho: float = 0.05) -> None:
+        super().__init__(optimizer, rho)
+
+    def scales(self, weight: Tensor) -> Tensor | float:
+        """1."""
+        return 1.0
+
+
+class ASAM(SharpnessAware):
     """Adaptive SAM (Kwon et al. 2021): w + rho T^2 g / ||T g|| with T = |w| + eta: the radius follows a weight's size.
 
     Args:
-        optimizer: As of `SAM`.
+        optimizer: As of `SharpnessAware`.
         rho: Radius, above 0.
         eta: Above 0.
     """

@@ -1,19 +1,15 @@
-"""SAM and ASAM: their formula by hand, under Lightning with schedules, clipping and a resume, and what they refuse."""
+"""SAM and ASAM: their formula by hand, and what they refuse (test_parts.py trains with them)."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from calibench.cli import configuration_of, main
+from calibench.cli import main
 from calibench.ground.errors import UsageError
-from calibench.training import fit as training
-from calibench.training.experiment import Experiment
 from calibench.training.sharpness import ASAM, SAM
-from tests.training.test_fit import Crash, CrashAt, adafocal, metrics
 
 
 def loss(weight: torch.Tensor) -> torch.Tensor:
@@ -45,33 +41,13 @@ def test_a_step_takes_the_gradient_at_the_perturbed_weights(cls: type[SAM]) -> N
 
 
 def arguments(root: Path, name: str) -> list[str]:
-    parts = (part for one in (name, "ema", "mixup") for part in ("--config", f"protocols/{one}"))
     return [
-        *adafocal(root),
-        *parts,
-        "--trainer.gradient_clip_val",
-        "2.0",
-        "--trainer.callbacks.decay",
-        "0.8",
+        "--config",
+        "digits_lt",
+        "--config",
+        f"protocols/{name}",
+        f"--trainer.default_root_dir={root}",
     ]
-
-
-@pytest.mark.parametrize("name", ["sam", pytest.param("asam", marks=pytest.mark.slow)])
-def test_a_run_with_an_average_and_mixup_that_was_cut_short_resumes_to_the_same_numbers(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = training.fit(configuration_of(arguments(tmp_path / "whole", name)))[1]
-    build = Experiment.build
-
-    def crashing(self: Experiment, callbacks: Any = (), **options: Any) -> None:
-        build(self, [*callbacks, CrashAt("on_train_batch_end", 9)], **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Experiment, "build", crashing)
-        with pytest.raises(Crash):
-            training.fit(configuration_of(arguments(tmp_path / "cut", name)))
-    resumed = training.fit(configuration_of(arguments(tmp_path / "cut", name)))[1]
-    assert metrics(resumed) == metrics(whole)
 
 
 def test_a_radius_of_zero_is_refused_in_a_line(
