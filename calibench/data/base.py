@@ -69,6 +69,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
         loader: Makes the loaders of evaluation.
         shuffled_loader: Makes the loader of training.
         known_sets: Names of the evaluation sets there are; None if only `load_evaluation_set` knows.
+        tells_examples: Whether `Batch.index` of a training batch says which examples it holds.
         near_ood: Names of the sets out of distribution whose content is of the training classes' kind; the others are
             far (Yang et al. 2022, OpenOOD).
         tokens: What the network's inputs are where they are token numbers, after `setup`; else None.
@@ -84,6 +85,7 @@ class ClassificationDataModule(LightningDataModule, ABC):
     loader: Callable[..., ResidentLoader] = ResidentLoader
     shuffled_loader: Callable[..., ShuffledLoader] = ShuffledLoader
     known_sets: ClassVar[Sequence[str] | None] = None
+    tells_examples: ClassVar[bool] = True
     near_ood: ClassVar[Sequence[str]] = ()
     tokens: TokenInputs | None = None
     test_files: Sequence[Path] = ()

@@ -15,7 +15,7 @@ class Batch(NamedTuple):
             device.
         target: Class indices (n_r,) int64; -1 where an out-of-distribution set has no label. In training also class
             distributions (n_r, K) float32.
-        index: Positions of the rows in their split (n_r,) int64.
+        index: Positions of the examples in their split (n_r,) int64; of an imported module's training, in its order.
         size: Examples of the global batch; process r of W holds `slice_sizes(size, W)[r]` of them.
         copies: Rows of `inputs` and `target` that training has for each example, those of a copy after one another.
         views: Rows of `inputs` that training has for each of `target`, those of a row after one another.

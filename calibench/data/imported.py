@@ -57,6 +57,7 @@ class ImportedDataModule(ClassificationDataModule):
         UsageError: It cannot be imported, refuses its arguments, or does not say how many classes there are.
     """
 
+    tells_examples = False  # its loaders may shuffle
     name: str
 
     def __init__(

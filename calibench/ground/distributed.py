@@ -80,9 +80,13 @@ def gather_batch(
     return gathered, _gather_rows(target, sizes)
 
 
-def gather_rows(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Gather tensors of equal length from all processes, without gradient (any dtype gloo and NCCL know)."""
+def gather_rows(*tensors: Tensor, sizes: Sequence[int] | None = None) -> tuple[Tensor, ...]:
+    """Gather tensors of equal length from all processes, without gradient (any dtype gloo and NCCL know).
+
+    `sizes` as for `gather_batch`.
+    """
     if world()[0] == 1:
         return tensors
-    sizes = _exchange_sizes(len(tensors[0]), tensors[0].device)
+    if sizes is None:
+        sizes = _exchange_sizes(len(tensors[0]), tensors[0].device)
     return tuple(_gather_rows(tensor.detach(), sizes) for tensor in tensors)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from calibench.losses.class_counts import LogitAdjustedLoss as LogitAdjustedLoss
     from calibench.losses.class_counts import ldam_loss as ldam_loss
     from calibench.losses.class_counts import logit_adjusted_loss as logit_adjusted_loss
+    from calibench.losses.correctness_ranking import (
+        CorrectnessRankingLoss as CorrectnessRankingLoss,
+    )
     from calibench.losses.cross_entropy import ACLSLoss as ACLSLoss
     from calibench.losses.cross_entropy import BrierLoss as BrierLoss
     from calibench.losses.cross_entropy import ConfidencePenaltyLoss as ConfidencePenaltyLoss
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from calibench.losses.gradient_reweighting import flsd_gra_loss as flsd_gra_loss
     from calibench.losses.gradient_reweighting import focal_gra_loss as focal_gra_loss
     from calibench.losses.imported import ImportedLoss as ImportedLoss
+    from calibench.losses.maximum_entropy import MaxEntLoss as MaxEntLoss
     from calibench.losses.soft_calibration import AURCLoss as AURCLoss
     from calibench.losses.soft_calibration import AvUCLoss as AvUCLoss
     from calibench.losses.soft_calibration import SoftAvUCLoss as SoftAvUCLoss
@@ -86,6 +90,8 @@ LOSSES = Family(
         BrierWeightedLoss="Brier-score-weighted cross-entropy, BSCE (Lin et al. 2025).",
         ClassBalancedLoss="Class-balanced cross-entropy, -w_y log p_y (Rajpurkar et al. 2017, CheXNet, section 2.1).",
         ConfidencePenaltyLoss="Confidence penalty, cross-entropy - weight * entropy (Pereyra et al. 2017).",
+        CorrectnessRankingLoss="Batch-coupled: cross-entropy + weight * correctness ranking, CRL (Moon et al. 2020, "
+        "eq. 2).",
         CrossEntropyLoss="Cross-entropy, -log p_y (torch.nn.functional.cross_entropy).",
         DCALoss="Batch-coupled: cross-entropy + weight * |mean confidence - accuracy| (Liang et al. 2020).",
         DualFocalGRALoss="DFL-GRA: dual focal loss with a constant factor (Lin et al. 2025).",
@@ -109,6 +115,7 @@ LOSSES = Family(
         MDCALoss="Batch-coupled: any loss + MDCA, class by class (Hebbalaguppe et al. 2022).",
         MMCELoss="Batch-coupled: cross-entropy + weight * MMCE squared (Kumar et al. 2018).",
         MarginLoss="Margin-based label smoothing, MbLS (Liu et al. 2022).",
+        MaxEntLoss="Focal loss + maximum-entropy constraints, MaxEnt loss (Neo, Winkler and Chen 2024).",
         PolyLoss="Poly-1, -log p_y + epsilon (1 - p_y) (Leng et al. 2022, eq. 5).",
         SoftAvUCLoss="Batch-coupled: cross-entropy + weight * S-AvUC, soft AvUC (Karandikar et al. 2021).",
         SoftBinnedECELoss="Batch-coupled: cross-entropy + weight * SB-ECE, soft-binned ECE (Karandikar et al. 2021).",

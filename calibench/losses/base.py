@@ -1,4 +1,4 @@
-"""The contracts of training losses: one obligation, three optional moments; losses made of others, and of labels."""
+"""The contracts of training losses: one obligation, four optional moments; losses made of others, and of labels."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ class CalibrationLoss(TakesSavedShapes, ABC):
     no other process, reads the number of classes from `logits.shape[1]`, and returns the **mean**
     over the batch; the module multiplies by the batch size where a protocol sums.
 
-    The three moments do nothing by default. Whatever a loss remembers between steps, and whatever
+    The four moments do nothing by default. Whatever a loss remembers between steps, and whatever
     it derives from the epoch, belongs in a registered buffer: then a resumed run is exact. Buffers
     follow the module's device but are never cast, so `bf16-true` training keeps them as they are; a
     buffer whose length is known only at run time takes the checkpoint's.
@@ -79,6 +79,21 @@ class CalibrationLoss(TakesSavedShapes, ABC):
 
         The sanity check before training does not call it.
         """
+
+    def on_train_batch(self, logits: Tensor, target: Tensor, index: Tensor) -> None:
+        """Called before the loss of each training batch, once, also where that is computed several times.
+
+        Args:
+            logits: Those of the global batch, without gradient, (N, K).
+            target: Its targets, as the loss will get them.
+            index: The positions of its examples in the training set, of which there are `class_counts.sum()`, (N,)
+                int64. Where the data cannot tell them, training is refused.
+        """
+
+    @property
+    def remembers_examples(self) -> bool:
+        """Whether it must be told which examples a batch holds, that is, whether it has an `on_train_batch`."""
+        return type(self).on_train_batch is not CalibrationLoss.on_train_batch
 
     def __call__(self, logits: Tensor, target: Tensor) -> Tensor:
         """Check the batch, compute the loss, and name a NaN in the logits.
@@ -148,7 +163,7 @@ def _is_readably_nan(loss: Tensor) -> bool:
 
 
 class CompositeLoss(CalibrationLoss, ABC):
-    """A loss that holds others and passes the three moments on to each (this package)."""
+    """A loss that holds others and passes the four moments on to each (this package)."""
 
     def __init__(self, parts: Sequence[CalibrationLoss]) -> None:
         super().__init__()
@@ -158,6 +173,11 @@ class CompositeLoss(CalibrationLoss, ABC):
     def per_label(self) -> bool:  # type: ignore[override]
         """Whether one of them sees each label alone."""
         return any(part.per_label for part in self._losses())
+
+    @property
+    def remembers_examples(self) -> bool:
+        """Whether one of them must be told which examples a batch holds."""
+        return any(part.remembers_examples for part in self._losses())
 
     def _losses(self) -> list[CalibrationLoss]:
         return [part for part in self.parts if isinstance(part, CalibrationLoss)]
@@ -176,6 +196,11 @@ class CompositeLoss(CalibrationLoss, ABC):
         """Pass on the validation set."""
         for part in self._losses():
             part.on_validation_epoch_end(logits, target)
+
+    def on_train_batch(self, logits: Tensor, target: Tensor, index: Tensor) -> None:
+        """Pass on the batch."""
+        for part in self._losses():
+            part.on_train_batch(logits, target, index)
 
 
 class WeightedSum(CompositeLoss):
@@ -227,10 +252,19 @@ class LabelLoss(nn.Module):
     Args:
         loss: The loss of two classes.
         label_names: Names of the L labels.
+
+    Raises:
+        ValueError: If the loss remembers examples: here each has several labels.
     """
+
+    remembers_examples = False
 
     def __init__(self, loss: CalibrationLoss, label_names: list[str]) -> None:
         super().__init__()
+        if loss.remembers_examples:
+            raise ValueError(
+                f"{type(loss).__name__} remembers each example's one class; these examples have several labels."
+            )
         self.label_names = label_names
         copies = [copy.deepcopy(loss) for _ in label_names] if loss.per_label else [loss]
         self.losses = nn.ModuleList(copies)

@@ -15,7 +15,7 @@ from calibench.losses.cross_entropy import cross_entropy_loss
 class ClassCountLoss(PerExampleLoss):
     """A loss that needs the training set's class counts, given by `on_fit_start` (this package).
 
-    It keeps one number for each class, derived from the counts, in the buffer `per_class`, (K,)
+    It keeps a number for each class, or several, derived from the counts, in the buffer `per_class`, (K,) or (K, M)
     float64. The buffer is empty until `on_fit_start` is called; a checkpoint restores it.
     """
 
@@ -29,7 +29,7 @@ class ClassCountLoss(PerExampleLoss):
 
     @abstractmethod
     def from_counts(self, counts: Tensor) -> Tensor:
-        """Return the number to keep for each class, from the class counts: (K,) float64 -> (K,)."""
+        """Return what to keep for each class, from the class counts: (K,) float64 -> (K,) or (K, M)."""
 
     def on_fit_start(self, class_counts: Tensor) -> None:
         """Take the class counts, (K,), each at least `fewest`."""
@@ -42,7 +42,7 @@ class ClassCountLoss(PerExampleLoss):
         self.per_class = self.from_counts(counts)
 
     def for_classes(self, logits: Tensor) -> Tensor:
-        """The buffer in the logits' type, (K,).
+        """The buffer in the logits' type.
 
         Raises:
             ValueError: If `on_fit_start` has not been called, or with another number of classes.

@@ -18,8 +18,8 @@ class ImportedLoss(CalibrationLoss):
 
     `--model.loss torch.nn.functional.cross_entropy` and `--model.loss mylosses.MyLoss` stand for this class with that
     `name`; other options below `--model.loss` are then arguments of the loss. It gives a scalar, which is taken for the
-    mean over the batch, or one value per example. A loss that wants class counts, the epoch or the validation set
-    is a subclass of `CalibrationLoss`.
+    mean over the batch, or one value per example. A loss that wants class counts, the epoch, the examples or the
+    validation set is a subclass of `CalibrationLoss`.
 
     Args:
         name: Import path of the function or class, `torch.nn.CrossEntropyLoss`.

@@ -174,7 +174,7 @@ class AURCLoss(CalibrationLoss):
     Each example's cross-entropy has the weight -log(1 - r / (N + 1)). This is the population's area under the
     risk-coverage curve with cross-entropy as the risk: the most confident example is part of every selection and
     weighs most, log(N + 1); the mean weight tends to 1. Ranks r = 1, ..., N go by confidence, ties share their mean.
-    They are constant almost everywhere, so no gradient flows through them (the authors' first version smooths them by
+    The ranks are constants of the gradient, as they are almost everywhere (the authors' first version smooths them by
     SoftRank, which is not done here).
     """
 

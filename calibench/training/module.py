@@ -151,6 +151,7 @@ class ClassificationModule(L.LightningModule):
         self.caveats: list[str] = []  # caveats of its training, which checkpoints keep
         self._chunks: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
         self._epoch_loss = _WeightedMean()
+        self._told = -1  # of which batch the loss was told
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits of a batch of inputs."""
@@ -211,6 +212,11 @@ class ClassificationModule(L.LightningModule):
                 f"{type(self.loss).__name__} takes one class an example, and the data ({data.soft_targets}) give it "
                 "distributions over classes: choose another loss, or other data."
             )
+        if stage == "fit" and self.loss.remembers_examples and not data.tells_examples:
+            raise UsageError(
+                f"{type(self.loss).__name__} remembers examples, and the batches of {type(data).__name__} do not tell "
+                "which they hold: choose another loss, or data of `calibench list data`."
+            )
         self.loss.on_fit_start(data.class_counts)
         if data.tokens is not None:
             self.backbone.on_tokens(data.tokens)
@@ -239,6 +245,7 @@ class ClassificationModule(L.LightningModule):
 
     def on_train_epoch_start(self) -> None:
         """Tell the loss the epoch."""
+        self._told = -1
         self.loss.on_train_epoch_start(self.current_epoch, self.trainer.max_epochs or 0)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -248,6 +255,10 @@ class ClassificationModule(L.LightningModule):
         if batch.views > 1:  # the loss has the first view of each example
             mine = mine.view(len(batch.target), batch.views, mine.shape[1])
         logits, target = gather_batch(mine, batch.target, sizes=sizes)
+        if self.loss.remembers_examples and batch_idx != self._told:  # `SAM` comes twice
+            self._told = batch_idx
+            (index,) = gather_rows(batch.index.repeat(batch.copies), sizes=sizes)
+            self.loss.on_train_batch(logits.detach(), target, index)
         try:
             with without_autocast(logits):
                 loss: Tensor = self.loss(logits if batch.views == 1 else logits[:, 0], target)

@@ -38,6 +38,9 @@ class Recorder(L.CalibrationLoss):
     def on_validation_epoch_end(self, logits: Tensor, target: Tensor) -> None:
         self.seen.append(f"validation {len(target)}")
 
+    def on_train_batch(self, logits: Tensor, target: Tensor, index: Tensor) -> None:
+        self.seen.append(f"batch {len(target)} to {int(index.max())}")
+
 
 @pytest.mark.parametrize(
     "wrap",
@@ -50,9 +53,17 @@ class Recorder(L.CalibrationLoss):
 )
 def test_moments_reach_the_parts(wrap: object) -> None:
     part = Recorder()
-    live(wrap(part))  # type: ignore[operator]
+    whole = live(wrap(part))  # type: ignore[operator]
     counts = "fit [500, 200, 90, 40, 15, 7]"
-    assert part.seen == [counts, "epoch 0/3", "validation 200", "epoch 1/3"]
+    assert part.seen == [
+        counts,
+        "epoch 0/3",
+        "validation 200",
+        "epoch 1/3",
+        *["batch 24 to 23"] * 2,
+    ]
+    assert whole.remembers_examples
+    assert not L.WeightedSum(losses=[L.BrierLoss()], weights=[1.0]).remembers_examples
 
 
 def test_sum_and_gradient() -> None:

@@ -55,8 +55,17 @@ def gradient(
     return torch.cat([parameter.grad.flatten() for parameter in module.parameters()]).tolist()
 
 
+def with_history() -> losses.CorrectnessRankingLoss:
+    """It remembers something of each example, in the second epoch."""
+    loss = losses.CorrectnessRankingLoss()
+    loss.on_fit_start(torch.tensor([4, 4, 4, 4]))
+    loss.hits += torch.arange(16) % 2
+    return loss
+
+
 LOSSES = {
     "ce": losses.CrossEntropyLoss,
+    "crl": with_history,
     "gce": losses.GenerativeCrossEntropy,
     "brier": losses.BrierLoss,
 }
@@ -80,6 +89,18 @@ def test_n_processes_give_one_processs_gradient(processes: int) -> None:
             [part[case] for part in parts], axis=0
         )  # what DistributedDataParallel does; no clipping
         np.testing.assert_allclose(averaged, expected, rtol=1e-12, atol=1e-14, err_msg=case)
+
+
+def test_a_loss_is_told_once_which_examples_a_batch_holds() -> None:
+    module, (inputs, target) = build(with_history(), "mean"), global_batch(5)
+    before = module.loss.hits.clone()
+    at = torch.tensor([3, 0, 7, 9, 4])
+    for _ in range(2):  # as SAM does
+        module.training_step(Batch(inputs, target, at, 5), 0)
+    right = (module(inputs).argmax(1) == target).long()
+    assert torch.equal(module.loss.hits, before.index_add(0, at, right))
+    module.training_step(Batch(inputs, target, at, 5), 1)
+    assert torch.equal(module.loss.hits, before.index_add(0, at, 2 * right))
 
 
 def _rows(rank: int, processes: int) -> dict[str, Any]:

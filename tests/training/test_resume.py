@@ -18,9 +18,11 @@ from calibench.training.experiment import Experiment
 from calibench.training.fit import fit
 from tests.runs.test_damage import damages
 
-# AdaFocal's state and the dropout tell a run that goes on from one that was never cut short, if it is not exact.
+# The states of AdaFocal and of correctness ranking and the dropout tell a run that goes on from one that was never cut
+# short, if it is not exact.
 SMALL = [
-    "--config", "digits_lt", "--trainer.max_epochs", "3", "--model.loss", "AdaFocalLoss", "--model.backbone.dropout", "0.3",
+    "--config", "digits_lt", "--trainer.max_epochs", "3", "--model.backbone.dropout", "0.3", "--model.loss", "WeightedSum",
+    "--model.loss.losses", "[{class_path: AdaFocalLoss}, {class_path: CorrectnessRankingLoss}]", "--model.loss.weights", "[1, 1]",
     "--data.ood", "[]", "--evaluation.calibrators", "[]",
     "--trainer.default_root_dir",
 ]  # fmt: skip

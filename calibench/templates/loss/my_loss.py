@@ -10,7 +10,7 @@ def poly_loss(logits: torch.Tensor, target: torch.Tensor, epsilon: float = 1.0) 
     return cross_entropy + epsilon * (1 - torch.exp(-cross_entropy))
 
 
-# A loss that wants to know more (class counts, the epoch, the validation logits) is a class:
+# A loss that wants to know more (class counts, the epoch, the examples, the validation logits) is a class:
 #
 #     class MyLoss(calibench.losses.CalibrationLoss):
 #         def on_train_epoch_start(self, epoch, total_epochs): ...
