@@ -7,13 +7,14 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator
-from calibench.calibrators.confidence import (
+from calibench.calibrators.temperature import (
     below_top,
     calibration_errors,
+    is_bound,
     is_correct,
+    prior_weight,
     top_confidence,
 )
-from calibench.calibrators.temperature import is_bound, prior_weight
 from calibench.ground.arguments import integer_from, one_of, positive, positive_integer
 
 # The gap from which a step has its full size, and the smallest share of it.

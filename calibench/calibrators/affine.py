@@ -9,8 +9,13 @@ from torch import Tensor
 
 from calibench.calibrators import likelihood
 from calibench.calibrators.base import Calibrator
-from calibench.calibrators.likelihood import Penalty
-from calibench.calibrators.optimum import Hessian, ValueAndGradient, lbfgs_minimum, newton_minimum
+from calibench.calibrators.likelihood import (
+    Hessian,
+    Penalty,
+    ValueAndGradient,
+    lbfgs_minimum,
+    newton_minimum,
+)
 from calibench.calibrators.temperature import TemperatureWithMixture, nll_temperature, prior_weight
 from calibench.ground.arguments import non_negative, one_of, positive_integer
 

@@ -62,6 +62,7 @@ class Calibrator(TakesSavedShapes, ABC):
         reported: Those of them that a report shows.
         uniform_share: c, a float64 scalar, where there is a mixture.
         published_with_mixture: Whether the published form has the mixture too.
+        takes_weights: Whether `fit` takes a `sample_weight`: what is fitted minimises a sum over examples.
         structured_form: The class for sets so small that this one's parameters outnumber the examples.
     """
 
@@ -69,8 +70,14 @@ class Calibrator(TakesSavedShapes, ABC):
     fitted_buffers: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()
     published_with_mixture: bool = False
+    takes_weights: bool = True
     structured_form: str = ""
     uniform_share: Tensor
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "_fit" in vars(cls) and "_fit_weighted" not in vars(cls):
+            cls.takes_weights = False
 
     def __init__(self, *, shrinkage: bool = True) -> None:
         super().__init__()
@@ -89,11 +96,6 @@ class Calibrator(TakesSavedShapes, ABC):
     def fitted(self) -> bool:
         """Whether `fit` has been called, or a fitted state been loaded."""
         return all(getattr(self, name) is not None for name in self.fitted_buffers)
-
-    @property
-    def takes_weights(self) -> bool:
-        """Whether `fit` takes a `sample_weight`: what is fitted minimises a sum over examples."""
-        return type(self)._fit_weighted is not Calibrator._fit_weighted
 
     @torch.no_grad()
     @taking_any_arrays
@@ -125,6 +127,10 @@ class Calibrator(TakesSavedShapes, ABC):
         self._warn_of_few(target, logits.shape[1])
         if sample_weight is None:
             self._fit(logits.double(), target)
+        elif not self.takes_weights:
+            raise TypeError(
+                f"{type(self).__name__} takes no `sample_weight`: what it fits is no sum over examples."
+            )
         else:
             weight = sample_weight.to(logits.device, torch.float64)
             self._fit_weighted(logits.double(), target, _with_mean_one(weight, target))
@@ -181,9 +187,7 @@ class Calibrator(TakesSavedShapes, ABC):
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         """As `_fit`, with weights (N,) whose mean is 1, in a calibrator that minimises a sum over examples."""
-        raise TypeError(
-            f"{type(self).__name__} takes no `sample_weight`: what it fits is no sum over examples."
-        )
+        raise NotImplementedError
 
     @property
     def at_bound(self) -> bool:

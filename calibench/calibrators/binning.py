@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.calibrators.one_vs_rest import OneVsRest, WeightedOneVsRest
+from calibench.calibrators.one_vs_rest import OneVsRest
 from calibench.ground.arguments import non_negative, one_of, positive_integer
 from calibench.ground.arrays import Floats, Integers
 from calibench.ground.binning import equal_mass_ends, equal_width_edges
@@ -28,7 +28,7 @@ EDGES: dict[str, Callable[[Tensor, int], Tensor]] = {
 }
 
 
-class HistogramBinning(WeightedOneVsRest):
+class HistogramBinning(OneVsRest):
     """Histogram binning of each class against the rest (Zadrozny & Elkan 2001).
 
     The calibrated p_k is the frequency of class k in the bin of p_k; rows are normalised. A bin
@@ -88,6 +88,8 @@ class BBQ(OneVsRest):
     Follows the authors' `build.m`, which also smooths a bin's estimate towards the mean score of
     its hits. netcal's BBQ differs: equal-width bins, BIC instead of BDeu, another elbow.
     """
+
+    takes_weights = False
 
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         order = score.argsort(stable=True)

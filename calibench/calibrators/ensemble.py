@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator, warn_unless_converged
-from calibench.calibrators.confidence import in_blocks
 from calibench.calibrators.temperature import (
     BOUNDS,
     Solver,
     brier_temperature,
+    in_blocks,
     is_bound,
     nll_temperature,
     prior_weight,

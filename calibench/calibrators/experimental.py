@@ -8,11 +8,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
 from calibench.calibrators.base import Calibrator
-from calibench.calibrators.confidence import below_top
-from calibench.calibrators.optimum import by_autograd, lbfgs_minimum
+from calibench.calibrators.likelihood import by_autograd, lbfgs_minimum
 from calibench.calibrators.temperature import (
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
+    below_top,
     nll_temperature,
     prior_weight,
 )

@@ -11,7 +11,6 @@ from torch import Tensor
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.one_vs_rest import (
     OneVsRest,
-    WeightedOneVsRest,
     interpolate,
     log_normalised,
     padded,
@@ -69,7 +68,7 @@ class Smoothed(Calibrator, ABC):
         self.smoothing = non_negative("smoothing", smoothing)
 
 
-class IsotonicCalibration(Smoothed, WeightedOneVsRest):
+class IsotonicCalibration(Smoothed, OneVsRest):
     """Isotonic regression of each class against the rest (Zadrozny & Elkan 2002).
 
     Isotonic regression on p_k, linear between its knots, constant outside; rows are
@@ -93,9 +92,6 @@ class IsotonicTopLabel(Smoothed, ConfidenceMap):
     Without `shrinkage` an exact 0 or 1 stays, unless `smoothing` is positive: with confidence 1 the other classes have
     probability 0.
     """
-
-    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        self._fit_map(logits, target, weight)
 
     def _fit_confidence(
         self, confidence: Tensor, correct: Tensor, share: Tensor
@@ -174,6 +170,8 @@ class VennAbers(OneVsRest):
 
     Public code that differs: the package `venn-abers` pairs the classes by default (`one_vs_one`).
     """
+
+    takes_weights = False
 
     def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         knots, of_score = score.unique(return_inverse=True)  # type: ignore[no-untyped-call]

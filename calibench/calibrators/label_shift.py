@@ -10,8 +10,7 @@ from torch import Tensor
 
 from calibench.calibrators.affine import VECTOR_ITERATIONS
 from calibench.calibrators.base import Calibrator, warn_unless_converged
-from calibench.calibrators.likelihood import diagonal_nll
-from calibench.calibrators.optimum import lbfgs_minimum
+from calibench.calibrators.likelihood import diagonal_nll, lbfgs_minimum
 from calibench.calibrators.temperature import nll_temperature, prior_weight
 from calibench.ground.any_arrays import taking_any_arrays
 from calibench.ground.arguments import one_of

@@ -1,6 +1,6 @@
 """One-vs-rest calibration: each class's probability has a map, then rows are normalised (Zadrozny & Elkan 2002)."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import torch
 import torch.nn.functional as F
@@ -93,10 +93,7 @@ class OneVsRest(Calibrator):
         maps = zip(scores, self.knots, self.values, strict=True)
         return torch.stack([self._evaluate(*one) for one in maps], dim=1)
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
-        self._fit_maps(logits, target, logits.new_ones(len(logits)))
-
-    def _fit_maps(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         scores = logits.softmax(dim=1).T.contiguous().cpu()
         target, share = target.cpu(), weight.cpu()
         maps = [self._fit_class(score, target == k, share) for k, score in enumerate(scores)]
@@ -105,10 +102,3 @@ class OneVsRest(Calibrator):
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         return log_normalised(self.classwise(logits))
-
-
-class WeightedOneVsRest(OneVsRest, ABC):
-    """A calibrator of K binary problems, each of which minimises a sum over examples that can have weights."""
-
-    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        self._fit_maps(logits, target, weight)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator
-from calibench.calibrators.confidence import is_correct
 from calibench.calibrators.one_vs_rest import interpolate, smoothed, with_top
+from calibench.calibrators.temperature import is_correct
 from calibench.ground.arguments import integer_from, non_negative, one_of
 
 
@@ -38,10 +38,7 @@ class ConfidenceMap(Calibrator):
     def calibrated(self, confidence: Tensor) -> Tensor:
         """The map at confidences of any shape, in [0, 1]."""
 
-    def _fit(self, logits: Tensor, target: Tensor) -> None:
-        self._fit_map(logits, target, logits.new_ones(len(logits)))
-
-    def _fit_map(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
+    def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         confidence = logits.softmax(dim=1).amax(dim=1)
         knots, values = self._fit_confidence(confidence, is_correct(logits, target), weight)
         self.knots, self.values = knots.to(logits.device), values.to(logits.device)
@@ -90,6 +87,8 @@ class SplineCalibration(ConfidenceMap):
             the NLL is finite; 0 is the method as published.
         shrinkage: As for `Calibrator`.
     """
+
+    takes_weights = False
 
     def __init__(
         self,

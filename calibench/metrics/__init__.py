@@ -42,12 +42,6 @@ if TYPE_CHECKING:
     )
     from calibench.metrics.collection import CalibrationMetrics as CalibrationMetrics
     from calibench.metrics.collection import calibration_metrics as calibration_metrics
-    from calibench.metrics.kernel import (
-        SquaredKernelCalibrationError as SquaredKernelCalibrationError,
-    )
-    from calibench.metrics.kernel import (
-        squared_kernel_calibration_error as squared_kernel_calibration_error,
-    )
     from calibench.metrics.probabilities import log_softmax as log_softmax
     from calibench.metrics.probabilities import probabilities as probabilities
     from calibench.metrics.probabilities import softmax as softmax
@@ -73,6 +67,9 @@ if TYPE_CHECKING:
     from calibench.metrics.unbinned import KuiperCalibrationError as KuiperCalibrationError
     from calibench.metrics.unbinned import LipschitzCalibrationError as LipschitzCalibrationError
     from calibench.metrics.unbinned import SmoothCalibrationError as SmoothCalibrationError
+    from calibench.metrics.unbinned import (
+        SquaredKernelCalibrationError as SquaredKernelCalibrationError,
+    )
     from calibench.metrics.unbinned import SweepCalibrationError as SweepCalibrationError
     from calibench.metrics.unbinned import (
         kolmogorov_smirnov_calibration_error as kolmogorov_smirnov_calibration_error,
@@ -82,6 +79,9 @@ if TYPE_CHECKING:
         lipschitz_calibration_error as lipschitz_calibration_error,
     )
     from calibench.metrics.unbinned import smooth_calibration_error as smooth_calibration_error
+    from calibench.metrics.unbinned import (
+        squared_kernel_calibration_error as squared_kernel_calibration_error,
+    )
     from calibench.metrics.unbinned import sweep_calibration_error as sweep_calibration_error
 
 

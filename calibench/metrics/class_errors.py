@@ -50,9 +50,9 @@ class ConfusionMetric(CalibrationMetric, ABC):
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         check_columns(preds, self.num_classes)
-        pairs, counts = (
-            target * self.num_classes + preds.argmax(1),
+        counts, pairs = (
             torch.zeros_like(self.confusion),
+            target * self.num_classes + preds.argmax(1),
         )
         counts.view(-1).index_add_(0, pairs, torch.ones_like(pairs))
         self.accumulate("confusion", counts)

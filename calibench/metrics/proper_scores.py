@@ -1,4 +1,4 @@
-"""Means over examples: the error, proper scores, Spiegelhalter's test, and decompositions of the Brier score."""
+"""Means over examples: the error, proper scores, Spiegelhalter's test, decompositions of the Brier score."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +11,7 @@ from calibench.ground.arguments import positive_integer
 from calibench.ground.binning import equal_width_bin
 from calibench.metrics.base import CalibrationMetric, MeanMetric, function_of
 from calibench.metrics.labelled import check_columns, check_logits_and_target
+from calibench.metrics.posterior import VALUES, posterior_values
 from calibench.metrics.probabilities import brier_sum, log_softmax, true_class
 from calibench.metrics.top_label import PackedColumnsMetric, PairMetric
 
@@ -126,17 +127,6 @@ class SpiegelhalterZ(PairMetric):
 spiegelhalter_z = function_of(SpiegelhalterZ)
 
 
-def group_sums(preds: Tensor, target: Tensor, n_bins: int) -> Tensor:
-    """Summed p and class counts in each top-label bin: (N, K), (N,) -> (2, n_bins, K) float64."""
-    num_classes = preds.shape[1]
-    group = equal_width_bin(preds.amax(1), n_bins)
-    sums = torch.zeros(2, n_bins, num_classes, dtype=torch.float64, device=preds.device)
-    sums[0].index_add_(0, group, preds.double())
-    ones = torch.ones_like(target, dtype=torch.float64)
-    sums[1].view(-1).index_add_(0, group * num_classes + target, ones)
-    return sums
-
-
 class BrierDecomposition(CalibrationMetric):
     """Brier score = calibration + refinement + within-bin remainder (Murphy 1973).
 
@@ -167,7 +157,12 @@ class BrierDecomposition(CalibrationMetric):
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         preds, target = self.receive(preds, target)
         check_columns(preds, self.num_classes)
-        self.accumulate("sums", group_sums(preds, target, self.n_bins))
+        group = equal_width_bin(preds.amax(1), self.n_bins)
+        sums = torch.zeros_like(self.sums)  # of p and of the classes, (n_bins, K) each
+        sums[0].index_add_(0, group, preds.double())
+        ones = torch.ones_like(target, dtype=torch.float64)
+        sums[1].view(-1).index_add_(0, group * self.num_classes + target, ones)
+        self.accumulate("sums", sums)
         self.accumulate("brier", brier_sum(preds, target))
 
     def compute(self) -> dict[str, Tensor]:
@@ -219,3 +214,29 @@ def _parts(confidence: Tensor, hit: Tensor) -> list[np.floating]:
 
 
 corp_decomposition = function_of(CorpDecomposition)
+
+
+class PosteriorScores(CalibrationMetric):
+    """Means of `posterior_values` over all examples.
+
+    Range: [0, inf) for `posterior_nll` and `posterior_kl`, [0, 1] for the others; NaN without examples. State: seven
+    numbers.
+    """
+
+    sums: Tensor
+    count: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_sum("sums", len(VALUES))
+        self.add_sum("count")
+
+    def update(self, log_probs: Tensor, posterior: Tensor) -> None:
+        """Add examples: log-probabilities and class distributions, both (N, K)."""
+        values = posterior_values(log_probs.detach().to(self.device), posterior.to(self.device))
+        self.accumulate("sums", torch.stack([of.sum() for of in values.values()]))
+        self.accumulate("count", len(log_probs))
+
+    def compute(self) -> dict[str, Tensor]:
+        """The means, by name."""
+        return dict(zip(VALUES, self.sums / self.count, strict=True))

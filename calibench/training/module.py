@@ -258,7 +258,7 @@ class ClassificationModule(L.LightningModule):
         if self.loss.remembers_examples and batch_idx != self._told:  # `SAM` comes twice
             self._told = batch_idx
             (index,) = gather_rows(batch.index.repeat(batch.copies), sizes=sizes)
-            self.loss.on_train_batch(logits.detach(), target, index)
+            cast(CalibrationLoss, self.loss).on_train_batch(logits.detach(), target, index)
         try:
             with without_autocast(logits):
                 loss: Tensor = self.loss(logits if batch.views == 1 else logits[:, 0], target)

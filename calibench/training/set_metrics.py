@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from calibench.evaluation import OOD_SCORES, update_metrics
 from calibench.ground.tensors import MovedNotCast
 from calibench.metrics import OutOfDistribution, calibration_metrics
-from calibench.metrics.posterior_scores import PosteriorScores
+from calibench.metrics.proper_scores import PosteriorScores
 
 
 class SetMetrics(MovedNotCast):

@@ -53,7 +53,7 @@ def awkward(k: int, dtype: torch.dtype) -> Tensor:
 def test_argmax_is_kept(case: tuple[type[Calibrator], float]) -> None:
     calibrator, truth = case
     # 13 classes: a vector register and a remainder, whose exp may differ in the last bit.
-    model = calibrator().fit(*drawn(400, 13, truth))
+    model = calibrator().fit(*drawn(150, 13, truth))
     for dtype in DTYPES:
         logits = awkward(13, dtype)
         expected, probs = logits.argmax(1), model(logits)

@@ -12,7 +12,7 @@ from torch.nn.functional import nll_loss
 
 from calibench.calibrators import AdaptiveTemperatureScaling
 from calibench.calibrators.adaptive_temperature import RULES
-from calibench.calibrators.confidence import calibration_errors
+from calibench.calibrators.temperature import calibration_errors
 
 from .conftest import drawn
 from .test_real_logits import load

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from calibench.calibrators import confidence
-from calibench.calibrators.confidence import (
+from calibench.calibrators import temperature as temperatures
+from calibench.calibrators.temperature import (
     below_top,
     calibration_errors,
     is_correct,
@@ -18,8 +18,8 @@ def test_top_confidence_is_the_softmax_maximum(monkeypatch: pytest.MonkeyPatch) 
     logits, _ = drawn(100, 7, 3.0)
     temperature = torch.linspace(0.05, 20, 100, dtype=torch.float64)
     expected = (logits / temperature.unsqueeze(1)).softmax(1).amax(1)
-    for block in (confidence.BLOCK, 7 * 8 * 13):  # blocks of 13 rows, the last one shorter
-        monkeypatch.setattr(confidence, "BLOCK", block)
+    for block in (temperatures.BLOCK, 7 * 8 * 13):  # blocks of 13 rows, the last one shorter
+        monkeypatch.setattr(temperatures, "BLOCK", block)
         found = top_confidence(below_top(logits), temperature.reciprocal())
         torch.testing.assert_close(found, expected)
 

@@ -18,12 +18,16 @@ from calibench.calibrators import (
     PlattScaling,
     TemperatureScaling,
     likelihood,
-    optimum,
     sigmoid,
 )
 from calibench.calibrators.base import ConvergenceWarning
-from calibench.calibrators.likelihood import PENALTIES, full_hessian, full_nll
-from calibench.calibrators.optimum import lbfgs_minimum, newton_minimum
+from calibench.calibrators.likelihood import (
+    PENALTIES,
+    full_hessian,
+    full_nll,
+    lbfgs_minimum,
+    newton_minimum,
+)
 from calibench.calibrators.temperature import _increasing_root
 
 from .conftest import drawn
@@ -158,7 +162,7 @@ def test_factors_of_each_class_lead_to_the_same_optimum_in_fewer_steps(
     found: list[float] = []
     products = [0, 0]
 
-    def counted(*given: Tensor) -> optimum.Hessian:
+    def counted(*given: Tensor) -> likelihood.Hessian:
         product = full_hessian(*given)
 
         def counted_product(direction: Tensor) -> Tensor:
@@ -183,7 +187,7 @@ def test_a_search_that_cannot_go_on_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.warns(ConvergenceWarning, match="largest entry of the gradient is 1.0e"):
         lbfgs_minimum(wrong_gradient, start, max_iter=50)
     assert lbfgs_minimum(wrong_gradient, start, max_iter=50, smooth=False).shape == (3,)
-    monkeypatch.setattr(optimum, "NEWTON_ITERATIONS", 1)
+    monkeypatch.setattr(likelihood, "NEWTON_ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match="norm of the gradient"):
         newton_minimum(
             lambda x: (float(x.pow(4).sum()), 4 * x**3),

@@ -12,7 +12,6 @@ from packaging import version
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_predict
@@ -33,7 +32,7 @@ TRAIN, TEST = slice(0, 400), slice(400, None)
 
 
 @pytest.mark.parametrize(
-    "estimator", [None, RandomForestClassifier(n_estimators=5, random_state=0)], ids=str
+    "estimator", [None, GaussianNB()], ids=["decision_function", "predict_proba"]
 )
 def test_scikit_learn_checks_it(estimator: Any) -> None:
     if version.parse(sklearn.__version__) < version.parse("1.6"):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
-from calibench.calibrators.confidence import calibration_errors
+from calibench.calibrators.temperature import calibration_errors
 
 Integers = npt.NDArray[np.int64]
 

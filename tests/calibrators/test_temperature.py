@@ -10,13 +10,15 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from calibench.calibrators import TemperatureScaling
-from calibench.calibrators.confidence import (
+from calibench.calibrators.temperature import (
+    GRID,
+    MAX_TEMPERATURE,
+    MIN_TEMPERATURE,
     below_top,
     calibration_errors,
     is_correct,
     top_confidence,
 )
-from calibench.calibrators.temperature import GRID, MAX_TEMPERATURE, MIN_TEMPERATURE
 
 from .conftest import drawn
 

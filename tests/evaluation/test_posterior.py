@@ -18,7 +18,7 @@ from calibench.cli import configuration_of, main
 from calibench.evaluation import deep_ensemble, evaluate, fit_calibrator
 from calibench.evaluation.bootstrap import posterior_replicates, summarised
 from calibench.metrics.posterior import posterior_values
-from calibench.metrics.posterior_scores import PosteriorScores
+from calibench.metrics.proper_scores import PosteriorScores
 from calibench.runs import CorruptRun, Predictions
 from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples

@@ -13,7 +13,6 @@ from calibench.losses import CalibrationLoss
 from tests.losses.examples import batch, live_losses
 
 ROWS = 13
-SCALES = {"mean": 1.0, "sum": float(ROWS)}
 WEIGHT = torch.randn(4, 6, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 
 
@@ -55,13 +54,10 @@ def one_rank(rank: int, processes: int) -> dict[str, tuple[float, np.ndarray]]:
         start = sum(sizes[:rank])
         mine = slice(start, start + sizes[rank])
         for name, loss in live_losses().items():
-            for scale, factor in SCALES.items():
-                weight = WEIGHT.clone().requires_grad_()
-                gathered = gather_batch(inputs()[mine] @ weight, target[mine], sizes=sizes)
-                value = factor * told(loss, *gathered)
-                value.backward()
-                assert weight.grad is not None
-                dist.all_reduce(weight.grad)
-                grad = weight.grad.numpy() / processes
-                results[f"{split} {scale} {name}"] = (value.item(), grad)
+            weight = WEIGHT.clone().requires_grad_()
+            value = told(loss, *gather_batch(inputs()[mine] @ weight, target[mine], sizes=sizes))
+            value.backward()
+            assert weight.grad is not None
+            dist.all_reduce(weight.grad)
+            results[f"{split} {name}"] = (value.item(), weight.grad.numpy() / processes)
     return results
