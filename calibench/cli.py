@@ -90,6 +90,10 @@ MORE = {
             "print the metrics of a checkpoint on the test, out-of-distribution (OOD) and shift sets"
         ),
         "predict": Verb("write a checkpoint's logits as .npz files"),
+        "features": Verb(
+            "write what goes into a network's last layer, once, as a benchmark of heads",
+            "analyses.frozen_features:features",
+        ),
     },
     "of many predictions": {
         "posthoc": Verb(
@@ -99,6 +103,10 @@ MORE = {
         "store": Verb(
             "list, add, pull, push and verify predictions that are kept by content",
             "evaluation.store_command:store",
+        ),
+        "verify": Verb(
+            "compute every number of a store again from its logits, and say how many hold",
+            "evaluation.store_command:verify",
         ),
     },
     "of results": {

@@ -16,6 +16,7 @@ from calibench.ground.output import loading, say
 from calibench.ground.verb import Option, ends_in
 from calibench.predictions import Predictions
 from calibench.predictions.files import Reader, check_file
+from calibench.predictions.hdf5 import is_hdf5, the_model
 from calibench.predictions.sets import labelled_as
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def doctor(
         calibench doctor test.npz                            one file: calibrators are cross-validated on it
         calibench doctor test.npz --val val.npz              chosen and fitted on val, measured on test
         calibench doctor answers.csv                         columns `confidence` and `correct` of any model
+        calibench doctor arena.h5:c10/densenet40             a model of CalArena's files, cal and test
         calibench doctor test.npz --val val.npz --export cal.pt --output findings.json
         calibench doctor results/digits_lt/SmallCNN/FocalLoss/seed=1      a run of calibench, or an entry of a store
         calibench calibrate --apply cal.pt --input new.npz --output probs.npz
@@ -68,12 +70,7 @@ def doctor(
     for name in calibrators:
         if name not in ("default", "all"):
             CALIBRATORS.check(name)
-    if not Path(file).suffix:
-        if val is not None:
-            own = "give either a RUN, which has its own validation set"
-            raise UsageError(f"{own}, or FILE --val FILE.")
-        sets = files_of_run(file, needed=("val", "test"))
-        file, val = str(sets["test"]), str(sets["val"])
+    file, val = _test_and_val(file, val)
     for path in (file, val):
         if path is not None:
             check_file(path)
@@ -89,6 +86,20 @@ def doctor(
     elif export:
         say(f"{export} is not written: no calibrator helps.")
     return 0
+
+
+def _test_and_val(file: str, val: str | None) -> tuple[str, str | None]:
+    """The files of the test and validation set; of a run, and of a model in an HDF5 file, both are its own."""
+    if is_hdf5(file):
+        model = the_model(file)
+        return f"{model}/test", val or f"{model}/cal"
+    if Path(file).suffix:
+        return file, val
+    if val is not None:
+        own = "give either a RUN, which has its own validation set"
+        raise UsageError(f"{own}, or FILE --val FILE.")
+    sets = files_of_run(file, needed=("val", "test"))
+    return str(sets["test"]), str(sets["val"])
 
 
 def _diagnosis(

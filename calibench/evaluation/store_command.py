@@ -6,7 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal, NamedTuple
 
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import ExpectedFailure, UsageError
@@ -15,7 +16,9 @@ from calibench.ground.version import __version__
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions, run_folders
 from calibench.store import (
+    CARD,
     Added,
+    Card,
     Entry,
     Folder,
     Kept,
@@ -23,10 +26,14 @@ from calibench.store import (
     Listed,
     add,
     add_imported,
+    card_text,
     mark_verified,
+    place_of,
     pull,
     push,
     results_folder,
+    write_card,
+    wrong_card,
 )
 from calibench.store.finding import listed_entries
 from calibench.store.moving import chosen
@@ -50,6 +57,9 @@ class Adding:
         name: Add: what a file is of (default: its folder and name).
         largest: Pull: the largest file that is fetched.
         least_rate: Pull: give up a server that sends fewer kB a second after the first minute.
+        about: Push: what the entries are, a line for the card.
+        by: Push: who made them, for the card.
+        licence: Push: under which licence, an SPDX name such as CC-BY-4.0, for the card.
         reader: How files are read.
     """
 
@@ -60,6 +70,9 @@ class Adding:
     name: Annotated[str | None, "DATASET/MODEL"] = None
     largest: Annotated[float, "MB"] = Limits.largest / 1e6
     least_rate: Annotated[float, "KB"] = Limits.least_rate / 1e3
+    about: Annotated[str | None, "TEXT", card_text] = None
+    by: Annotated[str | None, "NAME", card_text] = None
+    licence: Annotated[str | None, "SPDX", card_text] = None
 
     @property
     def limits(self) -> Limits:
@@ -89,11 +102,12 @@ def store(
         list [STORE]                  the entries, from the index alone
         add WHAT ...                  add runs, another store, or predictions of other programs (see imports)
         pull URL [ENTRY ...]          fetch what the store lacks
-        push URL [ENTRY ...]          send what the URL lacks
+        push URL [ENTRY ...]          send what the URL, or a folder, lacks; --by and --licence write its card
         verify [STORE] [ENTRY ...]    compute every claimed number again from the logits, and say which do not follow
 
     A STORE is a folder, a URL (https://..., hf://datasets/...), or `store`, the one that comes with calibench. An ENTRY
     is <benchmark>/<backbone>/<loss>/<key>/seed=<k>, or a folder above; for verify also any file of an entry.
+    `calibench verify` is the same for a URL as well. A card is README.md: what, whose, licence, a digest.
 
     Examples:
         calibench store list store
@@ -101,6 +115,7 @@ def store(
         calibench store add catboost.npz --name adult/catboost --to mine
         calibench store verify mine
         calibench store pull https://example.org/store --to mine
+        calibench store push hf://datasets/me/rows --to mine --by "A. Author" --licence CC-BY-4.0
         calibench leaderboard mine
 
     Imports:
@@ -163,7 +178,20 @@ def _pull(what: Sequence[str], adding: Adding) -> int:
 
 def _push(what: Sequence[str], adding: Adding) -> int:
     url, *names = what or [_no_url("push")]
-    return told(push(adding.to, url, names), url)
+    if bool(adding.by) != bool(adding.licence):
+        raise UsageError(
+            "a card says both whose the entries are and under which licence: --by, --licence."
+        )
+    code = told(push(adding.to, url, names), url)
+    if adding.by and adding.licence:
+        card = Card(
+            adding.about or "predictions of classifiers, with their numbers",
+            adding.by,
+            adding.licence,
+        )
+        write_card(place_of(url), card)
+        say(f"{url}/{CARD} says what they are; anyone checks them by: calibench verify {url}")
+    return code
 
 
 def _no_url(action: str) -> str:
@@ -184,28 +212,63 @@ def told(added: Added, store: object) -> int:
 _HEADLINE = ("error", "nll", "brier", "ece")
 
 
+def verify(
+    store: Annotated[str, "DIR|URL"],
+    entries: Annotated[tuple[str, ...], "ENTRY"] = (),
+) -> int:
+    """Compute every number of a store again from its logits, and say how many hold.
+
+    Args:
+        store: A store or a folder of results: a folder, a URL (what is not here yet is fetched), or `store`.
+        entries: Some of its entries, or folders of them (default: all).
+
+    Returns:
+        1 if a number does not follow from the logits, a file is damaged, or the card is of other entries; else 0.
+
+    Examples:
+        calibench verify store
+        calibench verify hf://datasets/me/rows
+        calibench verify mine digits_lt/SmallCNN/FocalLoss
+
+    How far a number may be from the one that float16 logits give is said by `calibench store --help`. What cannot be
+    said: that the logits come from the network and the data that an entry's config.yaml names.
+    """
+    return verify_entries(store, entries)
+
+
 def _verify(what: Sequence[str], adding: Adding) -> int:
     text, *names = what or ["store"]
+    return verify_entries(text, names)
+
+
+def verify_entries(text: str, names: Sequence[str]) -> int:
+    """Verify the entries of some names, all by default, of a store; 1 if something does not follow."""
+    if is_url(text):
+        with TemporaryDirectory() as folder:
+            fetched = pull(text, Path(folder), [_entry_of(name, text) for name in names])
+            problems = [*fetched.problems, *([] if names else wrong_card(place_of(text)))]
+            return _verify_folder(Folder(Path(folder)), fetched.new, problems)
     folder = results_folder(text).resolve()
     there = [Path(run).relative_to(folder).as_posix() for run in run_folders(folder)]
     wanted = [*dict.fromkeys(_entry_of(name, text) for name in names)]
     entries = chosen(there, wanted, text)
+    return _verify_folder(Folder(folder), entries, [] if names else wrong_card(Folder(folder)))
+
+
+def _verify_folder(store: Folder, entries: Sequence[str], problems: Sequence[str]) -> int:
     if not entries:
-        raise UsageError(f"{text} holds no entry.")
+        raise UsageError(problems[0] if problems else f"{store} holds no entry.")
     with loading():
         import calibench.evaluation.verify  # noqa: F401
-    lines, problems = [], []
-    verdicts: dict[str, str] = {}
-    for line, found, digest in with_progress(_verified(folder, entries), len(entries), "verifying"):
-        lines.append(line)
-        problems += found
-        verdicts |= {digest: "" if found or line[1] != "yes" else __version__} if digest else {}
-    show(_verdict_table(lines))
+    verdicts = [*with_progress(_verified(store.path, entries), len(entries), "verifying")]
+    show(_verdict_table(verdicts))
+    problems = [*problems, *(problem for one in verdicts for problem in one.problems)]
     for problem in problems:
         say(problem, to=sys.stderr)
-    if verdicts:
-        with suppress(PermissionError):  # an installed store, which somebody else may write
-            mark_verified(Folder(folder), verdicts)
+    with suppress(PermissionError):  # an installed store, which somebody else may write
+        known = {one.digest: __version__ if one.follows else "" for one in verdicts if one.digest}
+        if known:
+            mark_verified(store, known)
     return int(bool(problems))
 
 
@@ -215,10 +278,22 @@ def _entry_of(text: str, store: str) -> str:
     return "/".join(inside.split("/")[:5])
 
 
-def _verified(
-    folder: Path, names: Iterable[str]
-) -> Iterator[tuple[list[str | PrintedNumber], list[str], str]]:
-    """For each entry its line of the table, what does not follow, and its digest."""
+class _Verdict(NamedTuple):
+    """The line of an entry, what does not follow, its digest, and how many numbers hold, of how many."""
+
+    line: list[str | PrintedNumber]
+    problems: list[str]
+    digest: str
+    hold: int = 0
+    checked: int = 0
+
+    @property
+    def follows(self) -> bool:
+        """Whether there are numbers, and all follow."""
+        return self.line[1] == "yes" and not self.problems
+
+
+def _verified(folder: Path, names: Iterable[str]) -> Iterator[_Verdict]:
     from calibench.evaluation.verify import verify
 
     for name in names:
@@ -228,27 +303,28 @@ def _verified(
             digest = entry.digest
             found = verify(entry)
         except (ExpectedFailure, ValueError, OSError) as error:
-            yield [name, "NO", *[""] * (2 + len(_HEADLINE))], [f"{name}: {error}"], digest
+            line = [name, "NO", *[""] * (2 + len(_HEADLINE))]
+            yield _Verdict(line, [f"{name}: {error}"], digest)
             continue
         scores = Scores(found.numbers)
         numbers = [scores.entry(measure, "raw") for measure in measures("test", _HEADLINE)]
         says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
-        line: list[str | PrintedNumber] = [
-            name,
-            says,
-            str(found.checked),
-            str(found.claimed),
-            *numbers,
-        ]
-        yield line, [f"{name}: {difference}" for difference in found.wrong], digest
+        line = [name, says, str(found.checked), str(found.claimed), *numbers]
+        wrong = {difference.key for difference in found.wrong if difference.of_number}
+        problems = [f"{name}: {difference}" for difference in found.wrong]
+        yield _Verdict(line, problems, digest, found.checked - len(wrong), found.checked)
 
 
-def _verdict_table(lines: Iterable[list[str | PrintedNumber]]) -> Grid:
+def _verdict_table(verdicts: Sequence[_Verdict]) -> Grid:
     titles = (measure.label for measure in measures("test", _HEADLINE))
     columns = headings("entry", "verified", "numbers", "claimed", *titles)
-    rows = list(lines)
-    follow = f"{sum(row[1] == 'yes' for row in rows)} of {len(rows)} entries"
-    return Grid("", columns, rows, [f"{follow}: every number follows from the logits"])
+    whole = sum(one.line[1] == "yes" for one in verdicts)
+    hold, checked = sum(one.hold for one in verdicts), sum(one.checked for one in verdicts)
+    footer = [
+        f"{whole} of {len(verdicts)} entries: every number follows from the logits",
+        f"{hold:,} of {checked:,} numbers hold",
+    ]
+    return Grid("", columns, [one.line for one in verdicts], footer)
 
 
 _ACTIONS: dict[str, Callable[[Sequence[str], Adding], int]] = {

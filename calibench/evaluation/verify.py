@@ -35,6 +35,11 @@ class Difference:
     claimed: float
     found: float
 
+    @property
+    def of_number(self) -> bool:
+        """Whether it is a number of metrics.json that differs, not a fitted parameter."""
+        return self.key.metric != "calibrator"
+
     def __str__(self) -> str:
         bins = f" ({self.key.n_bins} bins)" if self.key.n_bins else ""
         of = "" if self.what == "value" else f" {self.what}"

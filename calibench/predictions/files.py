@@ -30,6 +30,7 @@ from calibench.predictions.arrays import (
     roles_told,
     with_roles,
 )
+from calibench.predictions.hdf5 import HDF5, address, arrays_of_split
 from calibench.predictions.pairs import ConfidencePairs, pairs_of
 from calibench.predictions.tables import arrays_of_table
 from calibench.runs import CorruptRun, Predictions, corrupt_if_it_fails
@@ -77,6 +78,7 @@ class Reader:
                                  semicolons or tabs; UTF-8, UTF-16 or Latin-1
         x.jsonl, x.json          a row {"probs": [...], "label": 3} each, or "logits"; also in .parquet
         logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, see --scores
+        x.h5:DATASET/MODEL/test  a group of an HDF5 file as CalArena has them, also /cal; needs h5py
         confidence, correct      two columns or arrays of these names in any of them: pairs of a model that gives no
                                  class probabilities (confidence in [0, 1], correct 0 or 1); other columns are left out
 
@@ -119,7 +121,11 @@ class Reader:
         """Read a file of predictions, or one of pairs of a confidence and whether it was right; raises as a call."""
         check_file(text)
         with _naming(text), corrupt_if_it_fails(text):
-            arrays, *said = self._arrays(*_paths(text))
+            place = address(text)
+            if place:
+                arrays, *said = arrays_of_split(*place), ""
+            else:
+                arrays, *said = self._arrays(*_paths(text))
             for line in filter(None, said):
                 say(f"{text}: {line}", to=sys.stderr)
             pairs = pairs_of(arrays)
@@ -157,6 +163,8 @@ def check_file(text: str) -> None:
         ValueError: If its format is unknown.
     """
     for path in _paths(text):
+        if path.suffix.lower() in HDF5 and not address(text):
+            raise ValueError(f"`{path}` holds models: name one, as `{path}:DATASET/MODEL/test`.")
         if path.suffix.lower() in _PICKLES:
             raise ValueError(f"`{path}` is a pickle, which can run code when it is read: {_SAFELY}")
         if not _is_read(path):
@@ -174,11 +182,13 @@ def is_a_file(text: str) -> bool:
 
 
 def _is_read(path: Path) -> bool:
-    return path.suffix.lower() in _ARRAYS or kind_of(path) in KINDS
+    return path.suffix.lower() in (*_ARRAYS, *HDF5) or kind_of(path) in KINDS
 
 
 def _paths(text: str) -> list[Path]:
     """The file, or the files of a pair: what stands before a colon ends in the suffix of an array."""
+    if place := address(text):
+        return [place[0]]
     pair = re.fullmatch(r"(.+\.(?:npy|pth?)):(.+)", text)
     return [Path(part) for part in (pair.groups() if pair else (text,))]
 

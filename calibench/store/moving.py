@@ -118,7 +118,13 @@ def _check_sent(target: Place, name: str, status: EntryStatus) -> None:
 
 
 def _read(source: Place, file: str, limit: int) -> bytes:
+    if isinstance(source, Folder) and not _inside(source.path, file):
+        raise CorruptRun(f"{source}/{file} leads out of the store: what is sent is in it")
     try:
         return source.read(file, limit)
     except FileNotFoundError:
         raise CorruptRun(f"{source}/{file} is missing") from None
+
+
+def _inside(folder: Path, file: str) -> bool:
+    return (folder / file).resolve().is_relative_to(folder.resolve())

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.analyses.posthoc.peers import peer
 from calibench.analyses.posthoc.sources import ModelPredictions, load
 from calibench.calibrators import Calibrator
 from calibench.calibrators.base import ConvergenceWarning
@@ -48,6 +49,7 @@ class CalibratorFit:
         metrics: Names of what is computed.
         block: The calibrator as `{class_path, init_args}`; None for its name.
         further: Metrics beyond the panel, as such blocks.
+        also: Names that are calibrators of other packages.
     """
 
     source: ModelPredictions
@@ -58,6 +60,7 @@ class CalibratorFit:
     reader: Reader
     block: Block | None = None
     further: tuple[Block, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 def alone() -> None:
@@ -69,22 +72,28 @@ def alone() -> None:
 def row(cell: CalibratorFit) -> Numbers:
     """The row of a cell: metrics and CPU seconds; of a fit that fails the reason in `note`."""
     val, test = _parts(cell)
+    wrong = (ArithmeticError, RuntimeError, ValueError)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ConvergenceWarning)
         try:
             numbers = _numbers(cell, val, test)
-        except (ArithmeticError, RuntimeError, ValueError) as error:
+        except Exception as error:
+            if not isinstance(error, wrong) and cell.calibrator not in cell.also:
+                raise
             numbers = {"note": f"failed: {' '.join(str(error).split())}"}
     said = {"note": str(told[0].message)} if told else {}
     return {"fitted_on": len(val.target), "tested_on": len(test.target), **said, **numbers}
 
 
 def _numbers(cell: CalibratorFit, val: Predictions, test: Predictions) -> Numbers:
-    start = time.process_time()
     calibrator = None
-    if cell.calibrator != RAW:
+    if cell.calibrator in cell.also:
+        calibrator = peer(cell.calibrator)
+    elif cell.calibrator != RAW:
         calibrator = calibrator_of(cell.block or {"class_path": cell.calibrator})
+    start = time.process_time()
+    if calibrator is not None:
         calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
     fitted = time.process_time()
     log_probs = log_probabilities(torch.from_numpy(test.logits), calibrator)
@@ -137,18 +146,19 @@ def planned(
     metrics: tuple[str, ...],
     reader: Reader,
     further: tuple[Block, ...] = (),
+    also: tuple[str, ...] = (),
 ) -> list[CalibratorFit]:
     """The cells, source by source: one split where val and test are given, else random halves.
 
     With sizes each one is drawn as often as there are repeats, where there are as many examples.
     """
     return [
-        CalibratorFit(source, name, repeat, size, metrics, reader, block, further)
+        CalibratorFit(source, name, repeat, size, metrics, reader, block, further, also)
         for source in found
         for size in (sizes or (0,))
         if size <= source.fitted_on
         for repeat in range(repeats if size or source.halved else 1)
-        for name, block in calibrators.items()
+        for name, block in (*calibrators.items(), *((peer, None) for peer in also))
     ]
 
 
@@ -191,7 +201,8 @@ class ResultsFile:
 
             def add(cell: CalibratorFit, numbers: Mapping[str, Any]) -> None:
                 arguments = (cell.block or {}).get("init_args") or {}
-                shrinkage = "" if cell.calibrator == RAW else arguments.get("shrinkage", True)
+                as_it_comes = cell.calibrator in (RAW, *cell.also)
+                shrinkage = "" if as_it_comes else arguments.get("shrinkage", True)
                 known = {"classes": cell.source.classes, "shrinkage": shrinkage}
                 row = {**identity(cell), **known, **numbers}
                 text = {name: csv_field(row.get(name, "")) for name in self.columns}

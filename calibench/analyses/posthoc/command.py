@@ -5,7 +5,9 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from calibench.analyses.posthoc import cells
+from calibench.analyses.posthoc.arena import write_arena
 from calibench.analyses.posthoc.cells import Block, CalibratorFit, ResultsFile
+from calibench.analyses.posthoc.peers import peer
 from calibench.analyses.posthoc.sources import PosthocSettings, sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, pictures, summarised
 from calibench.evaluation.calibrator_names import unique_names
@@ -38,11 +40,13 @@ def benchmark(
         ExpectedFailure: If there are no predictions, or a worker process died.
     """
     load_plugins("calibrators")
+    for name in asked.also:
+        peer(name)  # what is not there is said before anything is computed
     found = sources(source_names, asked.reader)
     metrics, further = _asked(asked.metrics)
     planned = cells.planned(
         found, _named([RAW, TS, *calibrators]), repeats=asked.repeats, sizes=asked.sizes,
-        metrics=metrics, reader=asked.reader, further=further,
+        metrics=metrics, reader=asked.reader, further=further, also=asked.also,
     )  # fmt: skip
     if not planned:
         most = max(source.fitted_on for source in found)
@@ -52,6 +56,8 @@ def benchmark(
         results = ResultsFile(output / "results.csv", metrics)
         _compute(results, planned, asked.jobs)
         _report(results, planned, metrics, output)
+        if asked.arena:
+            write_arena(results.of(planned), output / "arena")
 
 
 def _named(given: Sequence[str | Block]) -> dict[str, Block | None]:

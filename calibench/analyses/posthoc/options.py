@@ -36,11 +36,12 @@ def posthoc(
         calibench posthoc store                                  the runs that come with calibench
         calibench posthoc results --calibrators default
         calibench posthoc logits/ --repeats 10                   a folder of files, each split into random halves
+        calibench posthoc cv-multiclass.h5 --also probmetrics:sms --arena      a file of CalArena
         calibench posthoc store --sizes 100 300 1000 3000        learning curves
 
     A source is a store (`store`, a folder, a URL), a folder of runs, a folder of files `val` and `test` or of such
-    folders, a file, or a folder of files; a file `<data set>__<model>.npz` names both. A file alone is split into
-    random halves.
+    folders, a file, a folder of files, or an HDF5 file of CalArena, x.h5 or x.h5:DATASET/MODEL; a file
+    `<data set>__<model>.npz` names both. A file alone is split into random halves.
 
     The folder --output gets results.csv (a row a cell: model, calibrator, split; written at once, so that the same
     command goes on after an interruption and adds what is new), summary.md, phi.svg, critical_difference.svg,

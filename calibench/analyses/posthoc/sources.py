@@ -10,11 +10,13 @@ from typing import Annotated
 
 import numpy as np
 
+from calibench.analyses.posthoc.peers import known_peers
 from calibench.evaluation.calibrator_names import ONE_PER_CORE
 from calibench.ground.errors import ExpectedFailure
 from calibench.ground.regular_files import opened
 from calibench.ground.verb import Count, documented
 from calibench.predictions.files import Reader
+from calibench.predictions.hdf5 import dataset_and_model, is_hdf5, models_of
 from calibench.runs import CorruptRun, Predictions, Run, run_folders
 from calibench.store import Entry, results_folder
 from calibench.store.places import is_url
@@ -37,6 +39,9 @@ class PosthocSettings:
             classes; the first ranks.
         sizes: Fit on so many validation examples, drawn at random (default: on all).
         repeats: Random halves of a file that is alone, and draws of each size.
+        also: Calibrators of other packages as PACKAGE:NAME, probmetrics:sms, netcal:BBQ, sklearn:isotonic say, as
+            they come: timed alike, in the same process.
+        arena: Write results in CalArena's form as well, a CSV for each calibrator.
         jobs: Processes (default: one a core).
     """
 
@@ -45,6 +50,8 @@ class PosthocSettings:
     metrics: Annotated[tuple[str, ...], "NAME"] = ("nll", "brier", "ece", "error")
     sizes: tuple[Count, ...] = ()
     repeats: Count = 5
+    also: Annotated[tuple[str, ...], "PACKAGE:NAME", known_peers] = ()
+    arena: bool = False
     jobs: Count = ONE_PER_CORE
 
 
@@ -116,12 +123,15 @@ def sources(names: Sequence[str], reader: Reader) -> list[ModelPredictions]:
 def check_sources(names: Sequence[str]) -> None:
     """Raise a FileNotFoundError unless there is such a file, folder or store; a URL is looked at when it is read."""
     for name in names:
-        if not (is_url(name) or Path(name).exists()):
+        if not (is_url(name) or Path(name).exists() or is_hdf5(name)):
             results_folder(name)
 
 
 def _named(name: str) -> Iterator[ModelPredictions]:
     path = Path(name)
+    if is_hdf5(name):
+        yield from map(_of_arena, models_of(name))
+        return
     if path.is_file():
         yield _single(path)
         return
@@ -170,6 +180,13 @@ def _single(file: Path) -> ModelPredictions:
     return ModelPredictions(dataset, model, 1, ((_WHOLE, file),), entry=False)
 
 
+def _of_arena(model: str) -> ModelPredictions:
+    """A model of an HDF5 file, whose places stand for files: it is read when it is needed, one at a time."""
+    dataset, name = dataset_and_model(model)
+    places = (("val", Path(f"{model}/cal")), ("test", Path(f"{model}/test")))
+    return ModelPredictions(dataset, name, 1, places, entry=False)
+
+
 def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:
     """The source with its sizes and digest; raises a ValueError for what calibrators cannot use."""
     where = source.files[0][1]
@@ -187,7 +204,10 @@ def _known(source: ModelPredictions, reader: Reader) -> ModelPredictions:
     if any(part.logits.shape[1] != first.logits.shape[1] for part in sets.values()):
         raise ValueError(f"{where}: val and test have different numbers of classes.")
     content = hashlib.sha256()
-    for _, path in () if source.digest else source.files:
+    for name, path in () if source.digest else source.files:
+        if is_hdf5(str(path)):
+            content.update(sets[name].logits.tobytes() + sets[name].target.tobytes())
+            continue
         with opened(path) as file:
             content.update(file.read())
     digest = source.digest or content.hexdigest()

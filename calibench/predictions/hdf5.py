@@ -1,0 +1,147 @@
+"""HDF5 files of CalArena (Berta et al. 2026), `{dataset}/{model}/{probas_cal, labels_cal, ...}`, a group at a time.
+
+An index of the same name, `x-experiments.csv` of `x.h5`, says what the file must hold.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibench.ground.arrays import Array
+from calibench.ground.errors import UsageError, near_matches, no_file, pip_install
+from calibench.predictions.arrays import NAMES, PROBS, two_columns
+from calibench.runs import CorruptRun, corrupt_if_it_fails
+
+HDF5 = (".h5", ".hdf5")
+SPLITS = {"cal": "val", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+EXPECTED = "probas_cal, labels_cal, probas_test and labels_test are expected"
+_ADDRESS = re.compile(r"(.+\.(?:h5|hdf5)):([^/]+/[^/]+)(?:/(cal|test))?", re.IGNORECASE)
+
+
+def is_hdf5(text: str) -> bool:
+    """Whether a text names an HDF5 file, or a model in one: `x.h5`, `x.h5:dataset/model`."""
+    return Path(text).suffix.lower() in HDF5 or bool(_ADDRESS.fullmatch(text))
+
+
+def address(text: str) -> tuple[Path, str, str] | None:
+    """File, `dataset/model` and split of `x.h5:dataset/model/test`; None for another text. Without a split: test."""
+    found = _ADDRESS.fullmatch(text)
+    return (Path(found[1]), found[2], found[3] or "test") if found else None
+
+
+def dataset_and_model(place: str) -> tuple[str, str]:
+    """The two parts of `dataset/model` in an address."""
+    found = address(place)
+    assert found is not None, place
+    dataset, _, model = found[1].partition("/")
+    return dataset, model
+
+
+def models_of(text: str) -> list[str]:
+    """The models that a file, or an address in it, stands for, by address: `x.h5:dataset/model`."""
+    place = address(text)
+    if place:
+        return [f"{place[0]}:{place[1]}"]
+    return [f"{text}:{dataset}/{model}" for dataset, model in groups(Path(text))]
+
+
+def the_model(text: str) -> str:
+    """The only model that a text stands for; raises a UsageError if there are several."""
+    first, *others = models_of(text)
+    if others:
+        raise UsageError(f"{text} holds {1 + len(others)} models: name one, as `{first}`.")
+    return first
+
+
+def groups(path: Path) -> list[tuple[str, str]]:
+    """Dataset and model of each group of a file.
+
+    Raises:
+        CorruptRun: If the file is no whole one, or lacks what its index lists.
+    """
+    with _opened(path) as file:
+        import h5py
+
+        pairs = [
+            (dataset, model)
+            for dataset, models in file.items()
+            for model in (models if isinstance(models, h5py.Group) else ())
+        ]
+        if not pairs:
+            raise ValueError("no group {dataset}/{model}")
+    index = path.with_name(f"{path.stem}-experiments.csv")
+    if index.is_file():
+        _check_index(index, path, pairs)
+    return pairs
+
+
+def _check_index(index: Path, path: Path, pairs: list[tuple[str, str]]) -> None:
+    import pandas
+
+    with corrupt_if_it_fails(f"{index} cannot be read"):
+        table = pandas.read_csv(index, dtype=str)
+        listed = list(zip(table["dataset"], table["model"], strict=True))
+    if lost := [pair for pair in listed if pair not in set(pairs)]:
+        raise CorruptRun(
+            f"{path} lacks {len(lost)} of the {len(listed)} models that {index.name} lists, {'/'.join(lost[0])} first"
+        )
+
+
+def arrays_of_group(path: Path, group: str) -> dict[str, Array]:
+    """The arrays of a group, `dataset/model`, by name; raises a CorruptRun."""
+    with _opened(path) as file:
+        import h5py
+
+        if group not in file:
+            known = [f"{d}/{m}" for d, of in file.items() if isinstance(of, h5py.Group) for m in of]
+            raise ValueError(f"there is no `{group}`{near_matches(group, known)}")
+        with corrupt_if_it_fails(f"{path}, `{group}`"):
+            if not isinstance(file[group], h5py.Group):
+                raise ValueError(f"it is an array, and a group is needed: {EXPECTED}")
+            return {name: np.asarray(values) for name, values in file[group].items()}
+
+
+def arrays_of_split(path: Path, group: str, split: str) -> dict[str, Array]:
+    """Scores and labels of a split, `cal` or `test`, of a group by their roles; raises a CorruptRun."""
+    arrays = by_split(arrays_of_group(path, group)).get(SPLITS[split], {})
+    if len(arrays) < 2:
+        raise CorruptRun(f"{path}, `{group}` lacks scores or labels of {split}: {EXPECTED}")
+    return arrays
+
+
+def by_split(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
+    """Arrays by split and role, by their names; the others are left out."""
+    found: dict[str, dict[str, Array]] = {}
+    for name, values in arrays.items():
+        if place := place_of(name):
+            split, role = place
+            found.setdefault(split, {})[role] = two_columns(values) if role == PROBS else values
+    return found
+
+
+def place_of(name: str) -> tuple[str, str] | None:
+    """Split and role of an array by its name: `probas_cal`, `val_logits`; None if it is no such name."""
+    roles = {other: role for role, others in NAMES.items() for other in others}
+    first, _, last = name.lower().partition("_")
+    if first in SPLITS and last in roles:
+        return SPLITS[first], roles[last]
+    head, _, tail = name.lower().rpartition("_")
+    return (SPLITS[tail], roles[head]) if tail in SPLITS and head in roles else None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        import h5py
+    except ImportError:
+        raise UsageError(
+            f"{path} is an HDF5 file, for which h5py is needed: {pip_install('h5py')}"
+        ) from None
+    if not path.is_file():
+        raise no_file(path)
+    with corrupt_if_it_fails(f"{path} cannot be read"), h5py.File(path) as file:
+        yield file

@@ -1,0 +1,101 @@
+"""Frozen features: the run's own last layer on them gives the run's logits; heads are ordinary runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from calibench.cli import configuration_of, main
+from calibench.runs import Predictions, Run
+from calibench.training import fit as training
+from calibench.training.checkpoints import read_checkpoint
+
+
+@pytest.fixture(scope="module")
+def run(results: Path) -> Path:
+    return next(results.glob("digits_lt/SmallCNN/CrossEntropyLoss/*/seed=1"))
+
+
+@pytest.fixture(scope="module")
+def probes(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("features") / "probes"
+    assert main(["features", str(run), "-o", str(folder)]) == 0
+    return folder
+
+
+def test_the_last_layer_of_the_run_gives_its_logits(run: Path, probes: Path) -> None:
+    state = read_checkpoint(Run(run).checkpoints / "last.ckpt")["state_dict"]
+    weight, bias = state["backbone.fc.weight"], state["backbone.fc.bias"]
+    for name in ("val", "test", "noise", "photos"):
+        saved = Predictions.load(Run(run).predictions(name))
+        logits = torch.from_numpy(np.load(probes / f"{name}.npy")) @ weight.T + bias
+        np.testing.assert_allclose(logits, saved.logits, atol=1e-4)
+        with np.load(probes / f"{name}.npz") as file:
+            assert file["target"].tolist() == saved.target.tolist()
+    assert not list(probes.parent.glob(".probes-*"))
+
+
+def test_a_head_is_an_ordinary_run(probes: Path, tmp_path: Path) -> None:
+    training.fit(
+        configuration_of(
+            [
+                f"--config={probes}/probes.yaml", "--trainer.max_epochs=5", f"--trainer.default_root_dir={tmp_path}",
+                "--evaluation.calibrators=[]", "--trainer.enable_progress_bar=false",
+            ]
+        )
+    )  # fmt: skip
+    (folder,) = tmp_path.glob("probes/MLP/CrossEntropyLoss/*/seed=1")
+    own = Run(folder)
+    assert own.done
+    assert sorted(own.sets()) == ["noise", "photos", "test", "val"]
+    found = Predictions.load(own.predictions("test"))
+    assert (found.logits.argmax(1) == found.target).mean() > 0.15
+    assert any("trained on them" in line for line in found.metadata["caveats"])
+
+
+MISTAKES = {
+    "nowhere": "`nowhere` is a backbone, which is shown the data of a benchmark",
+    "RUN --data.batch_size 8": "keys of a configuration are shown the data of a benchmark",
+    "RESULTS": "holds 2 runs: name one of them",
+    "RUN digits_l": "did you mean digits_lt",
+    "SmallCN digits_lt": "no class `SmallCN`; did you mean SmallCNN",
+    "RUN breast_cancer": "does not take BundledTableDataModule",
+    "RUN -o PROBES": "is there already: features are written once",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_one_line_and_nothing_is_written(
+    words: str,
+    run: Path,
+    results: Path,
+    probes: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    known = {"RUN": str(run), "RESULTS": str(results), "PROBES": str(probes)}
+    given = [known.get(word, word) for word in words.split()]
+    output = [] if "-o" in given else ["-o", str(tmp_path / "out")]
+    before = sorted(path.name for path in probes.iterdir())
+    assert main(["features", *given, *output]) == 2
+    said = capsys.readouterr().err
+    assert MISTAKES[words] in said
+    assert said.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+    assert sorted(path.name for path in probes.iterdir()) == before
+
+
+def test_a_backbone_with_the_weights_that_it_begins_with(tmp_path: Path) -> None:
+    words = [
+        "SmallCNN",
+        "digits_lt",
+        "--model.backbone.width",
+        "4",
+        "--model.backbone.in_channels",
+        "1",
+    ]
+    assert main(["features", *words, "-o", str(tmp_path / "out")]) == 0
+    assert np.load(tmp_path / "out" / "test.npy", mmap_mode="r").shape[1] == 16
