@@ -16,6 +16,7 @@ FILES = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 MAY_WRITE = {  # by file and job: what a step needs beyond reading
     ("docs", "publish"): {"pages": "write", "id-token": "write"},
     ("release", "publish"): {"id-token": "write"},
+    ("submission", "answer"): {"issues": "write"},  # a job that runs no code but `gh`
 }
 
 
@@ -60,3 +61,14 @@ def test_the_plainest_kernels_have_a_whole_run() -> None:
     assert job["steps"][-1]["run"] == "bash .ci/run"
     for name, value in job["env"].items():
         assert f"{name}={value}" in script
+
+
+def test_a_submission_is_text_and_never_a_part_of_a_command() -> None:
+    jobs = workflow("submission")["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    assert not [step for step in steps if "github.event" in step.get("run", "")]
+    form = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / "row.yml").read_text())
+    assert form["labels"] == ["row"]
+    assert form["labels"][0] in jobs["verify"]["if"]
+    script = (ROOT / ".ci" / "submission.py").read_text()
+    assert f"### {form['body'][0]['attributes']['label']}" in script

@@ -94,7 +94,7 @@ def main(given: list[str] | None = None) -> None:
     )
     minutes = RUNS * each / CORES / 60
     figure = (
-        f"{each:.1f} CPU seconds a run with {how} (median of {len(later)} warm ones; the first one's training {first:.1f}): "
+        f"{each:.1f} CPU seconds a run with {how} (median of {len(later)} warm ones; `fit` of the first {first:.1f}): "
         f"{minutes:.1f} minutes for {RUNS} runs on {CORES} cores, extrapolated"
     )
     print(figure)
