@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from calibench.ground.errors import UsageError
 from calibench.ground.version import __version__
 from calibench.runs import CorruptRun
-from calibench.store.index import entry_names
+from calibench.store.index import entry_names, listed
 from calibench.store.places import Place
 
 CARD = "README.md"
@@ -86,9 +86,8 @@ def _read(place: Place) -> str:
 
 
 def _digest(place: Place, names: list[str]) -> str:
-    """Over the names and digests of the entries."""
+    """Over the names and digests of the entries; a damaged one has none."""
     found = hashlib.sha256()
-    for name in sorted(names):
-        status = place.status(name)
-        found.update(f"{name} {status['digest'] if status else ''}\n".encode())
+    for row in listed(place, sorted(names)):
+        found.update(f"{row.name} {row.digest}\n".encode())
     return found.hexdigest()
