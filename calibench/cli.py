@@ -136,17 +136,17 @@ MORE = {
         ),
         "plot grad-cam": Verb(
             "draw where in images trained networks find evidence for a class; measure it against boxes",
-            "analyses.grad_cam.options:plot_grad_cam",
+            "analyses.command:plot_grad_cam",
         ),
     },
     "of losses": {
         "audit": Verb(
             "say whether a loss is proper, finite, right in several processes, ... and what it costs",
-            "analyses.audit.command:audit",
+            "analyses.command:audit",
         ),
         "plot loss-surface": Verb(
             "draw how much gradient losses give to an example, and where training comes to rest",
-            "analyses.loss_surface.command:plot_loss_surface",
+            "analyses.command:plot_loss_surface",
         ),
         "analyse": Verb(
             "make an analysis of a paper again; `calibench analyse --help` names them",
@@ -154,19 +154,19 @@ MORE = {
         ),
         "analyse toy": Verb(
             "which uncertainty measure follows the true error of probabilities",
-            "analyses.toy_command:toy",
+            "analyses.command:toy",
         ),
         "analyse gradient-norm": Verb(
             "how closely gradient norms follow uncertainty, from checkpoints",
-            "analyses.gradient_norm.command:gradient_norm",
+            "analyses.command:gradient_norm",
         ),
         "analyse boundary": Verb(
             "how sharp the decision boundaries of losses are on the two moons",
-            "analyses.boundary.command:boundary",
+            "analyses.command:boundary",
         ),
         "analyse features": Verb(
             "maps of the features of test examples, from checkpoints",
-            "analyses.features.command:features",
+            "analyses.command:features",
         ),
     },
 }

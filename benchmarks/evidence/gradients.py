@@ -17,7 +17,7 @@ from typing import Any
 import tidy
 
 from calibench.analyses.arguments import finished_runs
-from calibench.analyses.gradient_norm.norms import gradient_norms, summary
+from calibench.analyses.gradient_norm import gradient_norms, summary
 from calibench.runs import Run
 from calibench.training.trained import trained_network
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from calibench.config import Config, available, load, read_yaml
-from calibench.ground.arguments import integer_from
+from calibench.ground.arguments import integer_from, non_negative, positive
 from calibench.ground.errors import UsageError
-from calibench.ground.verb import Option, ends_in
+from calibench.ground.verb import Count, Option, ends_in
 from calibench.losses import LOSSES
 from calibench.plots.output import FORMATS
 from calibench.plots.style import Figure
@@ -54,6 +56,25 @@ def whole_numbers(lowest: int, example: str) -> Callable[[str, str], list[int]]:
         return list(dict.fromkeys(parts))
 
     return numbers
+
+
+def checkpoints(run: Run, epochs: list[int] | None) -> dict[int, Path]:
+    """The checkpoints that a run kept of epochs (`trace.checkpoints`), by epoch; all if none is named.
+
+    Raises:
+        UsageError: If one that is named is missing.
+    """
+    paths = run.checkpoints.glob("epoch=*.ckpt")
+    named = {path: re.fullmatch(r"epoch=(\d+)\.ckpt", path.name) for path in paths}
+    kept = {int(match[1]): path for path, match in named.items() if match}
+    for epoch in epochs or ():
+        if epoch not in kept:
+            has = f"it has {', '.join(map(str, sorted(kept)))}" if kept else "it has none"
+            raise UsageError(
+                f"{run.folder} has no checkpoint of epoch {epoch}, {has}: "
+                f"train with --trace.checkpoints '[{epoch}]'."
+            )
+    return {epoch: kept[epoch] for epoch in sorted(epochs or kept)}
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:
@@ -115,6 +136,42 @@ def _pairs(texts: Sequence[str], where: str) -> dict[str, object]:
             raise UsageError(f"`{where} {text}`: NAME=VALUE is expected.")
         pairs[name] = read_yaml(value)
     return pairs
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the networks are trained.
+
+    Attributes:
+        seeds: Seeds 1 to N.
+        epochs: Epochs.
+        lr: Learning rate.
+        noise: Standard deviation of the noise.
+    """
+
+    seeds: Count = 3
+    epochs: Count = 500
+    lr: Annotated[float, positive] = 0.01
+    noise: Annotated[float, non_negative] = 0.2
+
+
+@dataclass(frozen=True)
+class MapChoice:
+    """Which maps are drawn.
+
+    Attributes:
+        examples: Numbers of test images, from 0 (default: the first four, or the first four that have boxes).
+        class_: Evidence for this class (default: that of the image's first box; without boxes, the predicted one).
+        layer: Layer whose feature map is taken (default: the last with more than one position).
+        boxes: CSV of boxes.
+        trust: Whether classes of the user's own are built.
+    """
+
+    examples: Annotated[list[int] | None, "N,N", whole_numbers(0, "3,7")] = None
+    class_: Annotated[str | None, "NAME"] = None
+    layer: Annotated[str, "NAME"] = "auto"
+    boxes: Annotated[Path | None, "FILE"] = None
+    trust: Trust = False
 
 
 NumbersFile = Annotated[Path | None, Option("FILE", ("-o",)), ends_in(".csv", *FORMATS)]

@@ -1,15 +1,24 @@
 """Toy study of uncertainty measures against the true error of probabilities (Lin et al. 2025, section 4.3)."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import product
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from calibench.analyses.arguments import write
 from calibench.data.gaussians import SyntheticGaussiansDataModule
+from calibench.ground.bar import with_progress
 from calibench.losses.gradient_reweighting import vector_form
+from calibench.plots.kinds.calibrators import draw_bars
+from calibench.plots.style import Figure, legend_below, panel
+from calibench.statistics import mean_std
+from calibench.tables.grid import Grid, PrintedNumber, headings
+from calibench.tables.terminal import show
 
 EPOCHS, BATCH = 5, 1000
 LEARNING_RATE = 1.0  # the authors'
@@ -95,3 +104,60 @@ def correlations(run: int, *, lr: float = LEARNING_RATE) -> Iterator[Correlation
         for gamma, beta in product(GAMMAS, betas):
             pair = torch.stack([of(eta, p, y), weight(p, y, gamma, beta)])
             yield Correlation(run, error, measure, gamma, beta, float(torch.corrcoef(pair)[0, 1]))
+
+
+Best = dict[tuple[str, str], tuple[float, float]]
+"""By error and measure."""
+
+
+def best_points(found: Sequence[Correlation]) -> Best:
+    """Mean and deviation over runs at the best point of the grid, by error and measure; without diverged networks."""
+    diverged = {one.run for one in found if math.isnan(one.pearson)}
+    points: dict[tuple[str, str], dict[tuple[float, float], list[float]]] = {}
+    for one in found:
+        if one.run not in diverged:
+            of = points.setdefault((one.error, one.measure), {})
+            of.setdefault((one.gamma, one.beta), []).append(one.pearson)
+    return {key: max(map(mean_std, of.values())) for key, of in points.items()}
+
+
+def picture(found: Sequence[Correlation]) -> Figure:
+    """Bars of the correlations, a group for each error, beside the published ones."""
+    best, none = best_points(found), (math.nan, math.nan)
+    groups = {error: {m: best.get((error, m), none) for m in MEASURES} for error in ERRORS}
+    groups["published"] = {measure: (PUBLISHED[measure], math.nan) for measure in MEASURES}
+    figure, axes = panel(5, 3)
+    draw_bars(axes, groups, y="Pearson correlation with the error")
+    legend_below(figure, [axes], columns=3)
+    return figure
+
+
+def table_of(found: Sequence[Correlation]) -> Grid:
+    """The correlation of each error and measure at the best point of the grid, on the mean over runs."""
+    runs = {one.run for one in found}
+    diverged = {one.run for one in found if math.isnan(one.pearson)}
+    kept, best, none = len(runs - diverged), best_points(found), (math.nan, math.nan)
+    rows: list[list[PrintedNumber | str]] = []
+    for error in ERRORS:
+        values = [best.get((error, measure), none) for measure in MEASURES]
+        texts = [
+            PrintedNumber(f"{mean:.3f}", f"{std:.3f}" if kept > 1 else "") for mean, std in values
+        ]
+        rows.append([error, *texts])
+    rows.append(["published", *(f"{PUBLISHED[measure]:.3f}" for measure in MEASURES)])
+    left_out = f"left out: {len(diverged)} of {len(runs)} networks diverged at this learning rate"
+    footer = [
+        f"Pearson correlation with the error over test points; mean ± standard deviation of {kept} draws of the means",
+        "each at its best gamma and beta of the grid, chosen on these runs, as in the paper",
+        *([left_out] if diverged else []),
+    ]
+    columns = headings("error", *MEASURES)
+    return Grid("Uncertainty measures against the true error", columns, rows, footer)
+
+
+def study(runs: int, lr: float, output: Path | None) -> None:
+    """Print the table of some runs, and write the correlations of each."""
+    made = (list(correlations(run, lr=lr)) for run in range(1, runs + 1))
+    found = [one for part in with_progress(made, runs, "runs") for one in part]
+    show(table_of(found))
+    write(output, [asdict(one) for one in found], lambda: picture(found))

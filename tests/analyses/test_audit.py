@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from calibench.analyses.audit import checks, command, propriety
+from calibench.analyses.audit import checks, page, propriety
 from calibench.analyses.audit.checks import Subject, in_processes
 from calibench.analyses.audit.page import CHECKS, WORDS, Audit, answer
 from calibench.analyses.audit.propriety import proper
@@ -181,7 +181,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_page_in_markdown_makes_no_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {check: (True, "") for check in CHECKS}
-    monkeypatch.setattr(command, "_audit", lambda subject: Audit(subject.name, answers, 1.0))
+    monkeypatch.setattr(page, "audited", lambda subject: Audit(subject.name, answers, 1.0))
     monkeypatch.delattr(Audit, "as_json")
     assert main(["audit", "CrossEntropyLoss", "-o", str(tmp_path / "audit.md")]) == 0
     assert "Audit of CrossEntropyLoss" in (tmp_path / "audit.md").read_text()

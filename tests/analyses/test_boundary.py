@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibench.analyses.boundary.moons import (
+from calibench.analyses.boundary import (
     WINDOW,
     boundary_points,
     field,

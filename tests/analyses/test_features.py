@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from calibench.analyses.features.maps import feature_maps
+from calibench.analyses.features import feature_maps
 from calibench.cli import main
 from calibench.data import Batch
 from calibench.ground.errors import UsageError

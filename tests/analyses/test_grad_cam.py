@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from calibench.analyses.grad_cam.command import _found, _places
+from calibench.analyses.grad_cam.drawing import _found, _places
 from calibench.analyses.grad_cam.maps import (
     Box,
     Localisation,

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from scipy.optimize import brentq
 from torch import Tensor
 
-from calibench.analyses.loss_surface.weights import (
+from calibench.analyses.loss_surface import (
     GRID,
     Loss,
     Surface,

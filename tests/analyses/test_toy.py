@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from calibench.analyses import toy
-from calibench.analyses.toy_command import table_of
+from calibench.analyses.toy import table_of
 from calibench.cli import main
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -18,8 +19,13 @@ from calibench.analyses.audit.checks import (
     value_and_gradient,
 )
 from calibench.analyses.audit.propriety import proper
+from calibench.config import Config
+from calibench.ground.bar import with_progress
 from calibench.losses import CalibrationLoss
+from calibench.runs import json_bytes, write_output
 from calibench.tables.grid import Grid, Heading, headings
+from calibench.tables.terminal import show
+from calibench.tables.text import markdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +145,22 @@ def _footer(audits: Sequence[Audit]) -> list[str]:
         f"cost: CPU time of value and gradient in multiples of cross-entropy's, 128 examples, float32{costs}",
         "(!): a fault; the other noes are properties to know",
     ]
+
+
+def study(blocks: Mapping[str, Config], output: Path | None) -> int:
+    """Print the page of some losses, and write it. Returns 1 if a loss has a fault, else 0."""
+    subjects = [Subject(name, block) for name, block in blocks.items()]
+    for subject in subjects:
+        subject.new()  # a wrong argument is refused before anything is measured
+    found = list(with_progress(map(audited, subjects), len(subjects), "audit"))
+    page = page_of_one(found[0]) if len(found) == 1 else page_of_many(found)
+    show(page)
+    if output is not None:
+        as_json = json_bytes([audit.as_json() for audit in found])
+        write_output(output, as_json if output.suffix == ".json" else markdown(page).encode())
+    return int(any(audit.faults for audit in found))
+
+
+def audited(subject: Subject) -> Audit:
+    """The audit of one loss."""
+    return Audit(subject.name, {check: answer(check, subject) for check in CHECKS}, cost(subject))

@@ -1,6 +1,8 @@
 """Networks on the two moons: how sharp their decision boundary is, how well calibrated they are, and a picture."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,15 +10,23 @@ import torch
 from sklearn.datasets import make_moons
 from torch import Tensor
 
+from calibench.analyses.arguments import Training, write
+from calibench.analyses.audit.checks import Subject
 from calibench.backbones import MLP
+from calibench.config import Config
+from calibench.ground.bar import with_progress
 from calibench.losses import CalibrationLoss
 from calibench.metrics.binned import calibration_error
 from calibench.plots.style import Figure, panels, tidied
+from calibench.statistics import mean_std
+from calibench.tables.grid import Grid, PrintedNumber, headings
+from calibench.tables.terminal import show
 
 TRAIN, TEST = 500, 5000
 HIDDEN = (10, 10)
 WINDOW = (-1.5, 2.5, -1.0, 1.5)  # left, right, bottom, top: where the points are
 GRID = 161
+MEASURED = ("loss", "seed", "error", "ece", "slope")
 
 Network = Callable[[Tensor], Tensor]
 
@@ -124,3 +134,42 @@ def picture(found: Sequence[TrainedOnMoons]) -> Figure:
     bar.tick_params(labelsize=6)
     bar.set_ylabel("probability", fontsize=8)
     return figure
+
+
+def table_of(found: Sequence[TrainedOnMoons]) -> Grid:
+    """Means and deviations over seeds."""
+
+    def number(loss: str, measured: str, factor: int, decimals: int) -> PrintedNumber:
+        values = [factor * getattr(one, measured) for one in found if one.loss == loss]
+        mean, std = mean_std([value for value in values if not math.isnan(value)])
+        return PrintedNumber(
+            f"{mean:.{decimals}f}", "" if math.isnan(std) else f"{std:.{decimals}f}"
+        )
+
+    shown = [("error", 100, 2), ("ece", 100, 2), ("slope", 1, 3)]
+    losses = dict.fromkeys(one.loss for one in found)
+    rows: list[list[PrintedNumber | str]] = [
+        [loss, *(number(loss, *of) for of in shown)] for loss in losses
+    ]
+    columns = headings("loss", "error %", "ECE %", "slope at the boundary")
+    seeds = len({one.seed for one in found})
+    footer = [
+        f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed",
+        "slope: mean length of the gradient of the probability along the boundary",
+    ]
+    return Grid("Two moons", columns, rows, footer)
+
+
+def study(blocks: Mapping[str, Config], how: Training, output: Path | None) -> None:
+    """Print the table of some losses, and write what was measured of each network."""
+    made = (
+        trained(
+            name, Subject(name, block).new(), seed, epochs=how.epochs, lr=how.lr, noise=how.noise
+        )
+        for name, block in blocks.items()
+        for seed in range(1, how.seeds + 1)
+    )
+    found = list(with_progress(made, len(blocks) * how.seeds, "networks"))
+    show(table_of(found))
+    numbers = [{name: getattr(one, name) for name in MEASURED} for one in found]
+    write(output, numbers, lambda: picture(found))

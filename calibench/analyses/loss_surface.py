@@ -6,6 +6,7 @@ Every point of the simplex is a batch of one with logits log p, so that this wor
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +14,15 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
+from calibench.analyses.audit.checks import Subject
+from calibench.config import Config
 from calibench.ground.arrays import Floats
+from calibench.ground.bar import with_progress
 from calibench.ground.output import FileRow
+from calibench.plots.picture import Picture
 from calibench.plots.style import GREY, Axes, Figure, color, legend_below, look, panels, tidied
+from calibench.tables.grid import HOLE, Grid, PrintedNumber, headings
+from calibench.tables.terminal import show
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -208,3 +215,31 @@ def _draw_slices(row: Sequence[Axes], surface: Surface) -> None:
         tidied(axes, title=f"{surface.label}\np1 = {p:g}: {weighs}").spines[:].set_visible(False)
     if not flat:
         row[0].figure.colorbar(drawn, ax=row[-1], shrink=0.7).ax.tick_params(labelsize=6)
+
+
+def table_of(surfaces: Sequence[Surface]) -> Grid:
+    """The peak and the crossing of the gradient's weight, and phi's root, of each loss."""
+    columns = headings("loss", "largest weight at", "below 1 from", "rests at")
+    rows: list[list[PrintedNumber | str]] = [
+        [s.label, *(HOLE if p is None else PrintedNumber(f"{p:.3f}") for p in s.places.values())]
+        for s in surfaces
+    ]
+    footer = [
+        "largest weight at, below 1 from: probabilities of the target, of the weight on cross-entropy's gradient",
+        f"rests at: the probability that training gives to a class whose true probability is {surfaces[0].posterior:g}",
+    ]
+    return Grid("Losses beside cross-entropy", columns, rows, footer)
+
+
+def study(blocks: Mapping[str, Config], posterior: float, output: Path) -> None:
+    """Draw losses as at the start of training, and print their table."""
+    surfaces = []
+    for label, block in blocks.items():
+        loss = Subject(label, block).new()
+        loss.on_fit_start(torch.full((CLASSES,), 100))
+        loss.on_train_epoch_start(0, 1)
+        surfaces.append(Surface(label, loss, posterior))
+    computed = (list(surface.numbers()) for surface in surfaces)
+    numbers = [row for rows in with_progress(computed, len(surfaces), "losses") for row in rows]
+    Picture(picture(surfaces), numbers).write(output)
+    show(table_of(surfaces))

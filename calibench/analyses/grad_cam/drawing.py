@@ -10,8 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from calibench.analyses.arguments import labels_of
-from calibench.analyses.grad_cam.asked import MapChoice
+from calibench.analyses.arguments import MapChoice, labels_of
 from calibench.analyses.grad_cam.maps import (
     Box,
     ImageColumn,

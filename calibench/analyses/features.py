@@ -1,6 +1,7 @@
 """Maps of features in the plane: principal components, and t-SNE (van der Maaten and Hinton 2008); their picture."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,11 +10,17 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from torch import nn
 
+from calibench.analyses.arguments import labels_of, write
 from calibench.analyses.last_layer import outputs_of
 from calibench.data import Batch
 from calibench.ground.arrays import Floats, Integers
+from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError
+from calibench.ground.names import MULTILABEL
+from calibench.ground.output import FileRow, say
 from calibench.plots.style import PALETTE, Figure, color, legend_below, marker, panels, tidied
+from calibench.runs import Run
+from calibench.training.trained import trained_network
 
 FEWEST = 5
 PERPLEXITY = 30.0
@@ -80,3 +87,30 @@ def picture(maps: Mapping[str, FeatureMaps], class_names: Sequence[str]) -> Figu
             tidied(axes, xticks=[], yticks=[])
     legend_below(figure, grid[:1], columns=10)
     return figure
+
+
+def _numbers(maps: Mapping[str, FeatureMaps]) -> Iterator[FileRow]:
+    names = ("target", "predicted", "confidence", "pca_1", "pca_2", "tsne_1", "tsne_2")
+    for label, of in maps.items():
+        columns = (of.target, of.predicted, of.confidence, *of.pca.T, *of.tsne.T)
+        for values in zip(*(column.tolist() for column in columns), strict=True):
+            yield {"loss": label, **dict(zip(names, values, strict=True))}
+
+
+def study(runs: Sequence[Run], examples: int, trusted: bool, output: Path | None) -> None:
+    """Say what the components explain, and write the maps of runs."""
+    names: list[str] = []
+
+    def made() -> Iterator[FeatureMaps]:
+        for run in runs:
+            trained = trained_network(run, trusted=trusted)
+            if trained.data.task.name == MULTILABEL:
+                raise UsageError(f"{run.folder} has several labels an example: no class to colour.")
+            names[:] = trained.data.class_names
+            yield feature_maps(trained.backbone, trained.data.plain_batches("test"), limit=examples)
+
+    maps = dict(zip(labels_of(runs), with_progress(made(), len(runs), "runs"), strict=True))
+    for label, of in maps.items():
+        shares = " and ".join(f"{share:.0%}" for share in of.explained)
+        say(f"{label}: the two principal components have {shares} of the variance")
+    write(output, list(_numbers(maps)), lambda: picture(maps, names))

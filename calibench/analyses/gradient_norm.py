@@ -4,7 +4,8 @@ With z = W h + b, the gradient of l with respect to W is (dl/dz) h^T and to b it
 ||dl/dz|| sqrt(||h||^2 + 1).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +14,19 @@ import torch.nn.functional as F
 from scipy import stats
 from torch import Tensor, nn
 
+from calibench.analyses.arguments import labels_of, write
 from calibench.analyses.last_layer import outputs_of
 from calibench.data import Batch
+from calibench.ground.bar import with_progress
 from calibench.ground.binning import equal_width_bin
+from calibench.ground.errors import UsageError
+from calibench.ground.names import MULTILABEL
+from calibench.ground.output import FileRow
 from calibench.plots.style import Axes, Figure, legend_below, logarithmic, look, panels, tidied
+from calibench.runs import Run
+from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
+from calibench.tables.terminal import show
+from calibench.training.trained import trained_network
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -157,3 +167,63 @@ def _draw_densities(axes: Axes, entries: Sequence[RunNorms], labels: Sequence[st
     axes.set(xlim=(0, top), yscale="log")
     logarithmic(axes.yaxis)
     tidied(axes, xlabel="gradient norm", ylabel="density", title=title)
+
+
+def _entries(
+    runs: Sequence[Run], found: Sequence[Mapping[int, Path]], *, trusted: bool
+) -> Iterator[RunNorms]:
+    """The norms of each run after each epoch."""
+    for run, label, paths in zip(runs, labels_of(runs), found, strict=True):
+        trained = trained_network(run, trusted=trusted)
+        data = trained.data
+        if data.task.name == MULTILABEL:
+            raise UsageError(f"{run.folder} has several labels an example: it has no Brier score.")
+        for path in paths.values() or [None]:
+            if path is not None:
+                trained.load(path)
+            of = trained.backbone, trained.loss, data.plain_batches("train")
+            norms = gradient_norms(*of, batch_size=data.batch_size)
+            yield RunNorms(label, trained.epoch, norms)
+
+
+def table_of(entries: Sequence[RunNorms]) -> Grid:
+    """Correlations and spread of each run and epoch."""
+    names = ("Pearson", "Spearman", "std within bins", "over std of all", "mean norm")
+    columns = [*headings("loss"), Heading("epoch", label=True), *map(Heading, names)]
+    rows: list[list[PrintedNumber | str]] = []
+    for of in entries:
+        found, mean = summary(of.norms), float(of.norms.norm.mean())
+        shown = (
+            f"{found.pearson:.3f}", f"{found.spearman:.3f}", f"{found.spread:.4g}",
+            f"{found.relative:.3f}", f"{mean:.4g}",
+        )  # fmt: skip
+        rows.append([of.label, str(of.epoch), *map(PrintedNumber, shown)])
+    coupled = dict.fromkeys(entry.label for entry in entries if entry.norms.coupled)
+    rows_of = "couples the examples of a batch: N times an example's row of the batch's gradient"
+    footer = [
+        f"{len(entries[0].norms.norm)} training examples; gradient of the last linear layer",
+        f"std within bins: mean over {N_BINS} bins of [0, 2], those with two examples or more",
+        *(f"{label} {rows_of}" for label in coupled),
+    ]
+    return Grid("Gradient norm against uncertainty", columns, rows, footer)
+
+
+def _numbers(entries: Sequence[RunNorms]) -> Iterator[FileRow]:
+    """A row for each example."""
+    for entry in entries:
+        columns = (part.tolist() for part in entry.norms[:3])
+        for number, (target, brier, norm) in enumerate(zip(*columns, strict=True)):
+            yield {
+                "loss": entry.label, "epoch": entry.epoch, "example": number, "target": target,
+                "brier": brier, "norm": norm, "batch_coupled": entry.norms.coupled,
+            }  # fmt: skip
+
+
+def study(
+    runs: Sequence[Run], found: Sequence[Mapping[int, Path]], trusted: bool, output: Path | None
+) -> None:
+    """Print the table of runs after some epochs, and write the norms of all examples."""
+    made = _entries(runs, found, trusted=trusted)
+    entries = list(with_progress(made, sum(max(1, len(paths)) for paths in found), "checkpoints"))
+    show(table_of(entries))
+    write(output, list(_numbers(entries)), lambda: picture(entries))
