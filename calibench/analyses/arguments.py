@@ -14,8 +14,7 @@ from calibench.ground.arguments import integer_from, non_negative, positive
 from calibench.ground.errors import UsageError
 from calibench.ground.verb import Count, Option, ends_in
 from calibench.losses import LOSSES
-from calibench.plots.output import FORMATS
-from calibench.plots.style import Figure
+from calibench.plots.style import FORMATS, Figure
 from calibench.runs import Run, run_folders
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from calibench.ground.arguments import positive
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.ground.verb import Count, Option, ends_in
-from calibench.plots.output import PictureFile, check_kept
+from calibench.plots.style import PictureFile, check_kept
 
 LOSSES = ("CrossEntropyLoss", "FocalLoss:gamma=10", "FocalCalibrationLoss:gamma=10,weight=1.5")
 

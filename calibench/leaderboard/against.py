@@ -41,7 +41,10 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
     Without columns that the user asked for (`shown`), ours that the paper has not measured are dropped; if it has
     measured none, those without a number are.
     """
-    measured = {column: _numbers(table, column, paper) for column in table.columns}
+    measured = {
+        column: {id(r): n for r in table.rows if (n := _published(table, r, column, paper))}
+        for column in table.columns
+    }
     nothing = not any(measured.values())
     columns: list[Column] = []
     for column, numbers in measured.items():
@@ -58,11 +61,6 @@ def add_published(table: Table, paper: str, shown: Sequence[Column] | None) -> N
         table.notes.insert(0, f"{paper} has no numbers for {table.title}")
     else:
         table.notes.insert(0, f"{paper}: {PAPERS[paper].title}, {PAPERS[paper].source}, as printed")
-
-
-def _numbers(table: Table, column: Column, paper: str) -> dict[int, Published]:
-    found = {id(row): _published(table, row, column, paper) for row in table.rows}
-    return {key: number for key, number in found.items() if number is not None}
 
 
 def _published(table: Table, row: Row, column: Column, paper: str) -> Published | None:

@@ -28,10 +28,6 @@ ByExamples = Callable[[Column, Sequence[Row]], Sequence[bool] | None]
 """Tells which of several runs, one a row, may be the best on the test examples; None if it cannot."""
 
 
-def no_examples(column: Column, rows: Sequence[Row]) -> None:
-    """No comparison of single runs."""
-
-
 @dataclass
 class _Said:
     """What the lines under a table say of its bold, gathered over the columns."""
@@ -42,7 +38,7 @@ class _Said:
     all_marked: list[Column] = field(default_factory=list)
 
 
-def mark_best(table: Table, by_examples: ByExamples = no_examples) -> None:
+def mark_best(table: Table, by_examples: ByExamples | None = None) -> None:
     """Mark what may be the best of each column, one test for all, and say what that promises.
 
     Rows with fewer than three seeds are not compared. Where every row has one, their trained networks are, on the
@@ -58,7 +54,7 @@ def mark_best(table: Table, by_examples: ByExamples = no_examples) -> None:
     table.bold = list(_lines(table, said))
 
 
-def _mark(column: Column, rows: Sequence[Row], by_examples: ByExamples, said: _Said) -> None:
+def _mark(column: Column, rows: Sequence[Row], by_examples: ByExamples | None, said: _Said) -> None:
     if all(row.values[column].marked for row in rows):
         said.all_marked.append(column)
         return
@@ -75,7 +71,7 @@ def _mark(column: Column, rows: Sequence[Row], by_examples: ByExamples, said: _S
         else:
             said.too_few[column] = found.seeds
         return
-    networks = by_examples(column, rows) if max(counts) == 1 else None
+    networks = by_examples(column, rows) if by_examples and max(counts) == 1 else None
     if networks is None:
         said.too_few[column] = max(counts)
         return

@@ -12,9 +12,8 @@ from calibench.ground.output import say
 from calibench.ground.processes import cores
 from calibench.ground.verb import Option, documented
 from calibench.leaderboard.against import add_published, paper_columns
-from calibench.leaderboard.answer import NEEDED
-from calibench.leaderboard.best_on_validation import answer_of
-from calibench.leaderboard.bold import mark_best, no_examples
+from calibench.leaderboard.answer import NEEDED, answer_of
+from calibench.leaderboard.bold import mark_best
 from calibench.leaderboard.columns import ANY, DEFAULT_COLUMNS, Column, check_columns
 from calibench.leaderboard.examples import TestExamples, examples_of
 from calibench.leaderboard.footer import footer, short
@@ -123,7 +122,7 @@ def leaderboard(
     for table in tables:
         if columns is usual:
             table.drop_empty_columns()
-        mark_best(table, examples or no_examples)
+        mark_best(table, examples)
         table.answer = answer_of(table)
         if against:
             add_published(table, against, asked)

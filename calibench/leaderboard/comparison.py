@@ -54,7 +54,9 @@ class Comparison:
         width = max(map(len, self.methods))
         heads = f"{'loss':<{width}}  mean rank  95 % t, tables  P(first is better), 95 %  p (signed-rank, Holm)"
         ranked = zip(self.methods, self.ranks.mean_ranks, self.ranks.intervals, strict=True)
-        against = ["", *map(_against_first, self.beaten, self.p_values)]
+        shares = (f"{of.probability:.2f}, {of.low:.2f} to {of.high:.2f}" for of in self.beaten)
+        rest = zip(shares, self.p_values, strict=True)
+        against = ["", *(f"  {share:>24}  {p:21.2g}" for share, p in rest)]
         body = []
         for (method, rank, (low, high)), worse in zip(ranked, against, strict=True):
             interval = "" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
@@ -78,11 +80,6 @@ class Comparison:
             f"critical difference of mean ranks (Nemenyi, {LEVEL:.0%}): {difference:.2f}; "
             f"no significant difference: {', '.join(named) or 'none'}",
         ]
-
-
-def _against_first(beaten: Beats, p: float) -> str:
-    share = f"{beaten.probability:.2f}, {beaten.low:.2f} to {beaten.high:.2f}"
-    return f"  {share:>24}  {p:21.2g}"
 
 
 def compare(tables: Sequence[Table], column: Column, *, allow_missing: bool = False) -> Comparison:

@@ -245,7 +245,8 @@ def build_table(
             row.values[column] = _value(row, keys, places)
     _rank(rows, sort)
     table = Table(*place, shown, sort, rows, implied, variant=variant)
-    table.notes += [*_caveats(records), *_other_bins(records, table), *_left_out(records, implied)]
+    table.notes += dict.fromkeys(caveat for record in records for caveat in record.caveats)
+    table.notes += [*_other_bins(records, table), *_left_out(records, implied)]
     table.notes += version_notes({row.label: row.records for row in rows})
     return table
 
@@ -300,18 +301,16 @@ def implied_by(records: Sequence[Record]) -> dict[str, Implied]:
     most = {metric: max(count, key=count.__getitem__) for metric, count in bins.items()}
     binned = {metric: Implied(n_bins) for metric, n_bins in most.items()}
     return binned | {
-        metric: _over_sets(scores[metric], _most_frequent(splits), kinds)
-        for metric, splits in sets.items()
+        metric: _over_sets(
+            scores[metric], [s for s, n in of.items() if n == max(of.values())], kinds
+        )
+        for metric, of in sets.items()
     }
 
 
 def _over_sets(score: str, splits: Iterable[str], kinds: Mapping[str, str]) -> Implied:
     groups = {kind: sorted(s for s in splits if kinds[s] == kind) for kind in GROUPS}
     return Implied(None, score, sorted([*groups[NEAR], *groups[FAR]]), groups)
-
-
-def _most_frequent(counts: Counter[str]) -> list[str]:
-    return [item for item, count in counts.items() if count == max(counts.values())]
 
 
 def _value(row: Row, keys: Sequence[Key], places: dict[Layout, list[int]]) -> Value:
@@ -398,7 +397,3 @@ def _left_out(records: Sequence[Record], implied: Mapping[str, Implied]) -> list
     ]
     names = ", ".join(shifted)
     return [*lacking, *([f"shifted test sets are no OOD sets: {names}"] if shifted else [])]
-
-
-def _caveats(records: Sequence[Record]) -> list[str]:
-    return list(dict.fromkeys(caveat for record in records for caveat in record.caveats))

@@ -15,10 +15,9 @@ from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.table import Table, build_tables
 from calibench.plots.curves import OverEpochs
 from calibench.plots.kinds import KINDS, LINES
-from calibench.plots.output import PictureFile
 from calibench.plots.picture import Picture
 from calibench.plots.request import Keys, Request, of_keys
-from calibench.plots.style import Width, room_of
+from calibench.plots.style import PictureFile, Width, room_of
 from calibench.statistics.number import RAW
 from calibench.store.finding import ResultsFolder
 

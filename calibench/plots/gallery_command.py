@@ -25,39 +25,30 @@ from calibench.store.finding import ResultsFolder
 TS = "TemperatureScaling"
 
 
-class PlannedPicture(NamedTuple):
-    """A picture to draw, of a table or of all; its place is a file's name without the suffix, relative to the page."""
+class GalleryPicture(NamedTuple):
+    """A picture of a table or of all, its file without the suffix, below the page; the reason if it is left out."""
 
     kind: str
     title: str
-    request: Request
     place: str
-
-
-class Drawn(NamedTuple):
-    """A picture of the gallery, its file and CSV relative to the page; or the reason why it is left out."""
-
-    kind: str
-    title: str
-    file: str = ""
-    numbers: str = ""
+    request: Request
     reason: str = ""
 
 
-def tasks(requests: Mapping[str, Request]) -> list[PlannedPicture]:
+def tasks(requests: Mapping[str, Request]) -> list[GalleryPicture]:
     """The pictures of a gallery, table by table, given for each kind what it shows of all tables."""
     several = len(next(iter(requests.values())).tables) > 1
     found = []
     for kind, request in requests.items():
         if kind in OVER_TABLES:
             title = f"{len(request.tables)} tables" if several else request.tables[0].title
-            found.append(PlannedPicture(kind, title, request, kind))
+            found.append(GalleryPicture(kind, title, kind, request))
             continue
         for table in request.tables:
             slug = re.sub(r"[^\w.=-]+", "-", table.title).strip("-.")
             folder = f"{slug}/" if several else ""
             one = replace(request, tables=[table], calibrator=_calibrator(kind, request))
-            found.append(PlannedPicture(kind, table.title, one, f"{folder}{kind}"))
+            found.append(GalleryPicture(kind, table.title, f"{folder}{kind}", one))
     return sorted(found, key=lambda task: (task.kind in OVER_TABLES, task.title))
 
 
@@ -72,44 +63,33 @@ def _calibrator(kind: str, request: Request) -> str:
 
 
 def drawn(
-    todo: Sequence[PlannedPicture], folder: Path, suffix: str, width: str | None
-) -> Iterator[Drawn]:
+    todo: Sequence[GalleryPicture], folder: Path, suffix: str, width: str | None
+) -> Iterator[GalleryPicture]:
     """Draw the pictures into a folder, one after the other; what results cannot feed is left out with the reason."""
     for task in todo:
         try:
             with room_of(width):
                 picture: Picture = KINDS[task.kind](task.request)
         except (ValueError, FileNotFoundError, CorruptRun) as error:
-            yield Drawn(task.kind, task.title, reason=" ".join(str(error).split()))
+            yield task._replace(reason=" ".join(str(error).split()))
             continue
-        file = folder / f"{task.place}{suffix}"
-        picture.write(file, width=width)
-        yield Drawn(task.kind, task.title, f"{task.place}{suffix}", f"{task.place}.csv")
+        picture.write(folder / f"{task.place}{suffix}", width=width)
+        yield task
 
 
-def write_page(
-    folder: Path,
-    title: str,
-    pictures: Sequence[Drawn],
-    said: Mapping[str, str],
-    elsewhere: Mapping[str, str],
-) -> Path:
-    """Write index.html: the pictures, what each shows, its CSV, and what is left out.
-
-    Kinds have one line each: in `said` those of the pictures, in `elsewhere` those with a command of their own.
-    """
+def page_of(title: str, pictures: Sequence[GalleryPicture], suffix: str) -> str:
+    """The page: the pictures, what each shows, its CSV, what is left out, kinds with a command of their own."""
     from importlib.resources import files
 
     from jinja2 import Environment, StrictUndefined
 
     text = files(__package__).joinpath("gallery.html").read_text(encoding="utf-8")
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
-    titles = list(dict.fromkeys(one.title for one in pictures if one.file))
-    filled = page.render(
-        title=title, titles=titles, pictures=pictures, said=said, elsewhere=elsewhere
-    )
-    write_output(folder / "index.html", filled.encode())
-    return folder / "index.html"
+    titles = list(dict.fromkeys(one.title for one in pictures if not one.reason))
+    said = LINES | plugin_lines("plots")
+    elsewhere = {kind: line for kind, line in said.items() if kind not in kinds() and kind != "all"}
+    shown = {"title": title, "titles": titles, "pictures": pictures, "suffix": suffix}
+    return page.render(**shown, said=said, elsewhere=elsewhere)
 
 
 def plot_all(
@@ -147,12 +127,9 @@ def plot_all(
     todo = tasks({kind: by_metric[default_metric(kind)] for kind in drawers})
     made = drawn(todo, output, f".{format}", width)
     pictures = list(with_progress(made, len(todo), "drawing"))
-    said = LINES | plugin_lines("plots")
-    elsewhere = {kind: line for kind, line in said.items() if kind not in drawers and kind != "all"}
-    title = f"Pictures of {results_folder(results).resolve().name}"
-    page = write_page(output, title, pictures, said, elsewhere)
-    for one in pictures:
-        if one.reason:
-            say(f"left out: {one.kind}, {one.title}: {one.reason}")
-    say(f"{page} shows {sum(bool(one.file) for one in pictures)} pictures")
+    title, page = f"Pictures of {results_folder(results).resolve().name}", output / "index.html"
+    write_output(page, page_of(title, pictures, f".{format}").encode())
+    left_out = [one for one in pictures if one.reason]
+    say(*(f"left out: {one.kind}, {one.title}: {one.reason}" for one in left_out))
+    say(f"{page} shows {len(pictures) - len(left_out)} pictures")
     return 0

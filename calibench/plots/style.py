@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from calibench.ground.errors import UsageError
 from calibench.ground.output import printable
-from calibench.ground.verb import Option
+from calibench.ground.verb import Option, ends_in
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -37,6 +39,17 @@ Width = Annotated[
     Literal["column", "page"] | None, Option(help="Scale to one column or the page of a paper.")
 ]
 """The argument of a verb that names a width of `WIDTHS`."""
+
+FORMATS = (".png", ".svg", ".pdf")
+
+PictureFile = Annotated[
+    Path,
+    Option(
+        "FILE", ("-o",), help="The picture: .png, .svg or .pdf; its numbers are beside it as .csv."
+    ),
+    ends_in(*FORMATS),
+]
+"""The argument of a verb that draws one picture."""
 
 HATCHES = ("", "////", "....", "xxxx", "----")
 LINES = ("-", "--", "-.", ":")
@@ -259,6 +272,15 @@ def tidied(axes: Axes, **settings: Any) -> Axes:
     axes.xaxis.label.set_fontsize(8)
     axes.yaxis.label.set_fontsize(8)
     return axes
+
+
+def check_kept(output: Path, *read: Path) -> None:
+    """Raise a UsageError if the numbers beside a picture would replace a file that is read for it."""
+    numbers = output.with_suffix(".csv")
+    if numbers.resolve() in [path.resolve() for path in read]:
+        raise UsageError(
+            f"`--output {output}` would replace {numbers} by the picture's numbers: give the picture another name."
+        )
 
 
 def as_file(figure: Figure, form: str) -> bytes:

@@ -14,11 +14,11 @@ from calibench.leaderboard.labels import row_labels
 from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Record
 from calibench.leaderboard.table import implied_by, keys_of, value_at
-from calibench.plots.output import PictureFile
 from calibench.plots.picture import Picture
 from calibench.plots.request import Keys, of_keys, scale_of
 from calibench.plots.style import (
     Axes,
+    PictureFile,
     Width,
     color,
     legend_below,

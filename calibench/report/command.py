@@ -46,7 +46,7 @@ def write_report(
         from calibench.report.content import report_content
         from calibench.report.page import render_page
         from calibench.report.site import write_benchmarks
-    name = title or f"calibench: {folder.resolve().name}"
+    name = title or _title(folder)
     read = read_results(folder)
     if len(read.records) > RUNS_OF_A_PAGE and len({run.cell.benchmark for run in read.records}) > 1:
         pages, how = output.with_suffix(""), {"bins": bins, "processes": processes}
@@ -97,24 +97,23 @@ def report(
         calibench report store -o site/                  an index, a page for each benchmark and for each run
     """
     check_output(output)
-    if is_site(output):
-        return _site(results, Path(output), title=title, bins=bins)
-    page = Path(output)
-    count = write_report(results, page, title=title, bins=bins, processes=cores())
-    size, pages = f"{page.stat().st_size / 1e6:.1f} MB", page.with_suffix("")
-    say(f"{page} ({size if count == 1 else f'{count} pages, the others in {pages}'})")
-    return 0
-
-
-def _site(results: str, site: Path, *, title: str | None, bins: int) -> int:
+    page, how = Path(output), {"bins": bins, "processes": cores()}
+    if not is_site(output):
+        count = write_report(results, page, title=title, **how)
+        size, pages = f"{page.stat().st_size / 1e6:.1f} MB", page.with_suffix("")
+        say(f"{page} ({size if count == 1 else f'{count} pages, the others in {pages}'})")
+        return 0
     positive_integer("bins", bins)
     folder = results_folder(results)
-    if site.is_file():
+    if page.is_file():
         advice = "name a folder, or a page that ends in .html"
-        raise ValueError(f"`--output {site}` is a file: {advice}.")
+        raise ValueError(f"`--output {page}` is a file: {advice}.")
     with loading():
         from calibench.report.site import write_site
-    named = title or f"calibench: {folder.resolve().name}"
-    count = write_site(folder, site, title=named, bins=bins, processes=cores())
-    say(f"{site / 'index.html'} ({count} pages)")
+    count = write_site(folder, page, title=title or _title(folder), **how)
+    say(f"{page / 'index.html'} ({count} pages)")
     return 0
+
+
+def _title(folder: Path) -> str:
+    return f"calibench: {folder.resolve().name}"

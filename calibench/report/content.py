@@ -12,8 +12,8 @@ from calibench.ground.bar import with_progress
 from calibench.ground.output import without_machine
 from calibench.ground.processes import Mapped, prepared, workers
 from calibench.ground.version import __version__
-from calibench.leaderboard.best_on_validation import answer_of
-from calibench.leaderboard.bold import mark_best, no_examples
+from calibench.leaderboard.answer import answer_of
+from calibench.leaderboard.bold import mark_best
 from calibench.leaderboard.columns import ANY, COSTS, FAR, NEAR, Column
 from calibench.leaderboard.examples import TestExamples, examples_of
 from calibench.leaderboard.footer import footer
@@ -48,21 +48,19 @@ def report_content(read: Results, *, title: str, n_bins: int = 15, processes: in
     processes = min(processes, sum(map(_has_logits, read.records)) // RUNS_A_PROCESS)
     if processes > 1:
         prepared(IMPORTS)
-    with workers(processes, imports=IMPORTS, start=_use_one_core) as mapped:
-        return _content(read, mapped, title=title, n_bins=n_bins)
-
-
-def _content(read: Results, mapped: Mapped, *, title: str, n_bins: int) -> Json:
     tables = build_tables(read, _columns(read), Column("nll"))
-    examples = examples_of(read, mapped)
-    for table in tables:
-        table.drop_empty_columns()
-        mark_best(table, examples or no_examples)
-        table.answer = answer_of(table)
     numbered = [(table, row) for table in tables for row in table.rows]
+    with workers(processes, imports=IMPORTS, start=_use_one_core) as mapped:
+        examples = examples_of(read, mapped)
+        for table in tables:
+            table.drop_empty_columns()
+            mark_best(table, examples)
+            table.answer = answer_of(table)
+        rows = [list(row.records.values()) for _, row in numbered]
+        drawn, left_out = _drawn(rows, n_bins, mapped)
+        pairs = list(_pairs(tables, examples))
     root = read.folder
     settings: dict[str, int] = {}  # by their text: runs that differ in their seeds have the same
-    drawn, left_out = _drawn([list(row.records.values()) for _, row in numbered], n_bins, mapped)
     return {
         "title": title,
         "version": __version__,
@@ -79,7 +77,7 @@ def _content(read: Results, mapped: Mapped, *, title: str, n_bins: int) -> Json:
         "settings": [json.loads(text) for text in settings],
         "answers": {table.title: str(table.answer) for table in tables},
         "notes": _notes({table.title: footer(table) for table in tables}),
-        "pairs": list(_pairs(tables, examples)),
+        "pairs": pairs,
         "warnings": [
             *(f"{_within(p.folder, root)}: {p.reason}" for p in read.problems if p.warn),
             *(line.replace(f"{root}/", "") for line in [*read.warnings, *left_out]),

@@ -1,26 +1,32 @@
-"""`calibench list`: names of classes, plots, benchmarks, or what of the papers is answered, with one line on each."""
+"""`calibench list`: names of classes, plots, benchmarks, or what of the papers is answered, with one line on each.
+
+The figures and tables of the papers have their one home here, each with the commands that answer it.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from itertools import takewhile
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated
 
-from calibench.config import available
+from calibench.config import available, read_yaml
 from calibench.data.source import sources
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.family import plugin_lines
 from calibench.ground.verb import documented
-from calibench.report.exhibits import answered_by, exhibits
 from calibench.tables.grid import Grid, Heading, headings
+from calibench.tables.published import PAPERS, load
 from calibench.tables.terminal import show
 from calibench.training.keys import FAMILIES
 
-PAPERS = "papers"  # their figures and tables
+OF_PAPERS = "papers"  # their figures and tables
 SHELVES = ("suites", "protocols")  # folders of benchmarks/
-KINDS = (*FAMILIES, "datasets", "plots", "benchmarks", *SHELVES, PAPERS)
+KINDS = (*FAMILIES, "datasets", "plots", "benchmarks", *SHELVES, OF_PAPERS)
 
 
 @documented(kinds=", ".join(KINDS))
@@ -57,7 +63,7 @@ def listed(kind: str | None) -> Mapping[str, str]:
     """
     if kind is None:
         return {name: _examples(name) for name in KINDS}
-    if kind == PAPERS:
+    if kind == OF_PAPERS:
         return {one.title: "\n".join((one.shows, *one.commands)) for one in exhibits()}
     if kind in SHELVES:
         of_shelf = {name: path for name, path in available().items() if name.startswith(f"{kind}/")}
@@ -96,3 +102,58 @@ def _examples(kind: str) -> str:
 
 def _wrapped(text: str, width: int) -> str:
     return "\n".join(part for line in text.split("\n") for part in wrap(line, width))
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A figure or table of a paper.
+
+    Attributes:
+        number: Its number, or what the paper has in place of one, as text.
+        commands: The commands that make it again; `RESULTS` is a folder of runs, `OUT` a file.
+    """
+
+    paper: str
+    kind: str
+    number: str
+    shows: str
+    commands: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """`gce figure 2`."""
+        return f"{self.paper} {self.kind} {self.number}"
+
+
+@cache
+def exhibits() -> tuple[Exhibit, ...]:
+    """All of them, paper by paper: the tables with published numbers, then what `exhibits.yaml` names."""
+    return tuple(found for paper in PAPERS for found in (*_tables(paper), *_others(paper)))
+
+
+def answered_by(command: str) -> list[Exhibit]:
+    """The figures and tables that a command answers, `plot bars` say, whatever its further arguments."""
+    words = ["calibench", *command.split()]
+    return [
+        one for one in exhibits() if any(c.split()[: len(words)] == words for c in one.commands)
+    ]
+
+
+def _tables(paper: str) -> Iterator[Exhibit]:
+    numbers = load(paper)
+    written = {one.number for one in _others(paper) if one.kind == "table"}
+    tables = {one.table for one in numbers} - written
+    for table in sorted(tables, key=lambda name: (len(name), name)):
+        own = [one for one in numbers if one.table == table]
+        metrics = dict.fromkeys(one.measure for one in own)
+        datasets = dict.fromkeys(one.dataset for one in own)
+        shows = f"{', '.join(metrics)} on {', '.join(datasets)}"
+        command = f"calibench reproduce {paper} --table {table} --results RESULTS"
+        yield Exhibit(paper, "table", table, shows, (command,))
+
+
+def _others(paper: str) -> Iterator[Exhibit]:
+    content = read_yaml(files(__package__).joinpath("exhibits.yaml").read_text(encoding="utf-8"))
+    for item in content[paper]:
+        kind = "figure" if "figure" in item else "table"
+        yield Exhibit(paper, kind, str(item[kind]), item["shows"], tuple(item["commands"]))

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from calibench.cli import main
+from calibench.leaderboard import Column
 from calibench.plots import command
-from calibench.plots.gallery_command import Drawn, tasks, write_page
+from calibench.plots.gallery_command import GalleryPicture, page_of, tasks
 from calibench.plots.kinds import KINDS
 from calibench.plots.request import Request
 
@@ -42,7 +43,7 @@ def test_the_gallery_has_a_folder_for_each_table_and_a_page(
 def test_tables_do_not_share_files_and_kinds_over_tables_come_last(
     results: Path,
 ) -> None:
-    from calibench.leaderboard import Column, read_results
+    from calibench.leaderboard import read_results
     from calibench.leaderboard.table import build_tables
 
     column = Column("ece")
@@ -59,12 +60,13 @@ def test_tables_do_not_share_files_and_kinds_over_tables_come_last(
     assert alone.request.calibrator == "raw"
 
 
-def test_a_page_escapes_names_and_shows_any_format(tmp_path: Path) -> None:
+def test_a_page_escapes_names_and_shows_any_format() -> None:
+    nothing = Request([], Column("ece"))
     pictures = [
-        Drawn("roc", "<b>", "roc.pdf", "roc.csv"),
-        Drawn("bars", "<b>", reason="1 < 2"),
+        GalleryPicture("roc", "<b>", "roc", nothing),
+        GalleryPicture("bars", "<b>", "bars", nothing, reason="1 < 2"),
     ]
-    text = write_page(tmp_path, "<i>", pictures, {"roc": "curves"}, {}).read_text()
+    text = page_of("<i>", pictures, ".pdf")
     assert not re.search("<[bi]>", text)
     assert '<embed src="roc.pdf"' in text
     assert "1 &lt; 2" in text

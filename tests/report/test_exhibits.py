@@ -8,8 +8,7 @@ import pytest
 
 from calibench.cli import VERBS
 from calibench.plots.kinds import LINES
-from calibench.report.exhibits import answered_by, exhibits
-from calibench.report.listing import listed
+from calibench.report.listing import answered_by, exhibits, listed
 from calibench.report.reproduce.command import figures
 from calibench.tables.published import PAPERS, load
 

@@ -11,8 +11,16 @@ import numpy as np
 from calibench.ground.arrays import Floats
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.verb import documented
-from calibench.plots.output import PictureFile, check_kept
-from calibench.plots.style import GREY, Axes, Width, logarithmic_at, look, tidied
+from calibench.plots.style import (
+    GREY,
+    Axes,
+    PictureFile,
+    Width,
+    check_kept,
+    logarithmic_at,
+    look,
+    tidied,
+)
 from calibench.statistics.number import RAW
 from calibench.tables.titles import initials, metric_info, metric_named
 

@@ -28,16 +28,6 @@ class Facts:
     content: Mapping[str, Any]
     sizes: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def benchmark(self) -> str:
-        """The name of the benchmark."""
-        return self.records[0].cell.benchmark
-
-    @property
-    def seeds(self) -> list[int]:
-        """The seeds, in order."""
-        return sorted({record.cell.seed for record in self.records})
-
     def values(self, key: str) -> list[Any]:
         """The values of a setting, without repetition, in the order of the runs; of some runs it may have none."""
         kept: list[Any] = []
@@ -61,20 +51,10 @@ class Facts:
         return found
 
     @property
-    def calibrators(self) -> list[tuple[str, Arguments]]:
-        """The calibrators, with their arguments."""
+    def calibrators(self) -> list[str]:
+        """The calibrators."""
         blocks = self.content["evaluation"].get("calibrators") or []
-        return [(short_name(block["class_path"]), block.get("init_args") or {}) for block in blocks]
-
-    @property
-    def n_bins(self) -> list[int]:
-        """Numbers of bins of the binned metrics."""
-        return list(self.content["evaluation"].get("n_bins") or [])
-
-    @property
-    def class_counts(self) -> list[int]:
-        """Training examples of each class."""
-        return list(self.content["class_counts"])
+        return [short_name(block["class_path"]) for block in blocks]
 
     @property
     def versions(self) -> dict[str, list[str]]:
@@ -83,16 +63,6 @@ class Facts:
         for package, version in (part for record in self.records for part in record.versions):
             found.setdefault(package, {})[version] = None
         return {package: list(versions) for package, versions in found.items()}
-
-    @property
-    def fingerprints(self) -> list[str]:
-        """Hashes of the data."""
-        return list(dict.fromkeys(record.fingerprint for record in self.records))
-
-    @property
-    def caveats(self) -> list[str]:
-        """What the runs say a reader must know."""
-        return list(dict.fromkeys(line for record in self.records for line in record.caveats))
 
     def sets_of_kind(self, *kinds: str) -> list[str]:
         """Names of the further sets of these kinds."""

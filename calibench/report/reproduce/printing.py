@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from calibench.ground.output import FileRow
-from calibench.report.reproduce.lines import Line
-from calibench.report.reproduce.numbers import Reproduction, as_coded
+from calibench.report.reproduce.numbers import Line, Reproduction, as_coded
 from calibench.statistics import mean_std
 from calibench.tables.grid import Grid, Heading
 from calibench.tables.published import PAPERS, Published

@@ -12,8 +12,7 @@ import pytest
 from scipy import stats
 
 from calibench.cli import main
-from calibench.report.reproduce.lines import Line, Ours, machine, timed_on
-from calibench.report.reproduce.numbers import reproduction, suite_of
+from calibench.report.reproduce.numbers import Line, Ours, machine, reproduction, suite_of, timed_on
 from calibench.report.reproduce.printing import csv_rows, entry, grids
 from calibench.sweep.suites import Setting, load_suite
 from calibench.tables.published import Published
