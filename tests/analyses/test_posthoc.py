@@ -239,7 +239,7 @@ def test_calibrators_with_arguments_and_metrics_beyond_the_panel(
 
 def test_sizes_give_learning_curves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_files(tmp_path)
-    assert main(asked(tmp_path, "--sizes", "20", "80", "500", "--repeats", "2")) == 0
+    assert main(asked(tmp_path, "--sizes", "20", "80", "500", "--repeats", "1")) == 0
     shown = capsys.readouterr().out
     assert "PHI of NLL over raw by number of validation examples" in shown
     assert (tmp_path / "out" / "learning_curves.svg").is_file()

@@ -9,7 +9,8 @@ import pytest
 from calibench.cli import parser_of
 from calibench.ground.errors import UsageError
 from calibench.ground.processes import cores
-from calibench.report.content import RUNS_A_PROCESS
+from calibench.leaderboard import read_results
+from calibench.report.content import RUNS_A_PROCESS, report_content
 from tests.run_folders import write_predictions, write_run
 
 
@@ -109,6 +110,19 @@ def test_numbers_alone_need_no_torch(tmp_path: Path) -> None:
     assert memory_of_report(tmp_path / "r", tmp_path / "x.html") < 200
 
 
+def test_logits_that_other_processes_read_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibench.report.content.RUNS_A_PROCESS", 1)
+    for loss in ("CrossEntropyLoss", "FocalLoss"):
+        write_predictions(write_run(tmp_path, loss=loss), n=20)
+    read = read_results(tmp_path)
+    alone, spread = (report_content(read, title="x", processes=n) for n in (1, 2))
+    assert "ECE" in "".join(alone["pictures"])
+    assert spread == alone
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(cores() < 2, reason="one core draws the pictures itself")
 def test_logits_of_many_runs_are_read_by_other_processes(tmp_path: Path) -> None:
     for loss in ("CrossEntropyLoss", "FocalLoss"):
