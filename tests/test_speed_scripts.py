@@ -69,3 +69,36 @@ def test_what_a_speedrun_adds_to_a_bare_loop(tmp_path: Path) -> None:
         counted["set-up, calibrators and the rest"] > 0
     )  # what is counted twice would make it negative
     assert counted.keys() >= {"data", "writing"}
+
+
+def test_every_row_is_of_a_script_that_is_there_with_commit_date_and_machine() -> None:
+    rows = script("rows")
+    page = rows.PAGE.read_text()
+    table = page.partition(rows.BEGIN)[2].partition(rows.END)[0].splitlines()
+    assert table
+    for row in table:
+        _, what, figure, _, command, measured, _ = row.split("|")
+        assert what.strip(), row
+        assert figure.strip(), row
+        name = command.strip().strip("`").split()[0]
+        assert (FOLDER / name).is_file(), f"{name} is gone"
+        form = r"[0-9a-f]{7,}\+?, \d{4}-\d\d-\d\d, .+, \d+ cores, load \d+"
+        assert re.fullmatch(form, measured.strip()), f"by no script: {measured}"
+    for name in re.findall(r"\b\w+\.py\b", page):
+        assert (FOLDER / name).is_file(), f"{name} is gone"
+
+
+def test_what_a_script_prints_is_its_row_in_place_of_the_one_of_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, page = script("rows"), tmp_path / "page.md"
+    page.write_text(f"before\n{rows.BEGIN}{rows.END}\nafter\n")
+    for option, figure in (("1", "old"), ("2", "other"), ("1", "a   b\n| c")):
+        monkeypatch.setattr(sys, "argv", ["some.py", "--repeats", option, "--write"])
+        rows.script(lambda: print(figure), "what", aim="less", page=page)  # noqa: B023
+    text = page.read_text()
+    assert "| what | a b; / c | less | `some.py --repeats 1` | " in text
+    assert "old" not in text
+    assert text.count("| what |") == 3  # with the heading
+    assert text.startswith("before\n")
+    assert text.endswith(f"{rows.END}\nafter\n")

@@ -146,4 +146,10 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from rows import script
+
+    script(
+        main,
+        "temperature fits beside the public formulations, ms",
+        aim="6 times the public ECE grid, 10 times its NLL fit, 0.2 s for 200 rounds of ATS",
+    )

@@ -74,4 +74,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from rows import script
+
+    script(main, "ten crops, in passes over one crop", aim="10.5")

@@ -70,4 +70,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from rows import script
+
+    script(
+        main,
+        "floor and p-value of a calibration error beside the metric",
+        aim="ECE 20 times; 2 s at 1,000,000 rows",
+    )

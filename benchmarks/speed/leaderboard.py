@@ -1,6 +1,6 @@
 """CPU seconds and memory of leaderboards of 1,000 to 100,000 generated runs, and how they grow; and of a report.
 
-    python benchmarks/speed/leaderboard.py [--runs 1000 10000 100000] [--write]
+    python benchmarks/speed/leaderboard.py [--runs 1000 10000 100000]
     python benchmarks/speed/leaderboard.py --report [--runs 500]
 
 Runs are 10 seeds of 20 losses on 5 backbones of as many benchmarks as it takes, with metrics.json of the size that
@@ -28,7 +28,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import rows as rows_of_page
 
 from calibench.runs import Predictions, write_json
 
@@ -169,10 +168,10 @@ def report(folder: Path, runs: int) -> None:
     print(f"{runs} runs as a report: {seconds:.2f} s, {memory:.0f} MB, page {size:.1f} MB")
 
 
-def leaderboards(folder: Path, sizes: list[int]) -> tuple[str, list[str]]:
-    """The figures of all sizes, and a line for each."""
+def leaderboards(folder: Path, sizes: list[int]) -> str:
+    """Print a line for each size; how they grow."""
     start = {style: of_results(folder / "few", style) for style in FORMATS}
-    lines, warm = [], {}
+    warm = {}
     for runs in sizes:
         results = folder / str(runs)
         for number in range(runs):
@@ -183,10 +182,8 @@ def leaderboards(folder: Path, sizes: list[int]) -> tuple[str, list[str]]:
         size = (results / ".runs.parquet").stat().st_size / 1e6
         each = ", ".join(f"{warm[runs][s]:.2f} s as {s} ({found[s][1]:.0f} MB)" for s in FORMATS)
         made = f"{cold - start['table'][0]:.1f} s ({cold_memory:.0f} MB)"
-        lines.append(
-            f"{runs:,} runs: {each}; making the index ({size:.0f} MB) {made}; parsing alone {floor:.1f} s"
-        )
-        print(lines[-1], flush=True)
+        line = f"{runs:,} runs: {each}; making the index ({size:.0f} MB) {made}; parsing alone {floor:.1f} s"
+        print(line, flush=True)
         shutil.rmtree(results)
     first, last = min(sizes), max(sizes)
     grown = (
@@ -195,14 +192,13 @@ def leaderboards(folder: Path, sizes: list[int]) -> tuple[str, list[str]]:
         else 1
     )
     few = ", ".join(f"{start[s][0]:.2f} s as {s} ({start[s][1]:.0f} MB)" for s in FORMATS)
-    return f"exponent {grown:.2f}; of twenty runs, which is taken off: {few}", lines
+    return f"exponent {grown:.2f}; of twenty runs, which is taken off: {few}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, nargs="+", help="by default 1000 10000 100000")
     parser.add_argument("--report", action="store_true", help="time `calibench report`")
-    parser.add_argument("--write", action="store_true", help="put the figures into README.md")
     options = parser.parse_args()
     random.seed(0)
     with tempfile.TemporaryDirectory() as name:
@@ -212,16 +208,14 @@ def main() -> None:
             return
         for number in range(20):
             write(folder / "few", number)
-        grown, lines = leaderboards(folder, options.runs or [1_000, 10_000, 100_000])
-        print(grown)
-        if options.write:
-            figure = "; ".join([*lines, grown])
-            rows_of_page.write(
-                "a warm leaderboard, CPU time beyond start-up, and peak memory",
-                figure,
-                aim="1 s for 10,000 runs",
-            )
+        print(leaderboards(folder, options.runs or [1_000, 10_000, 100_000]))
 
 
 if __name__ == "__main__":
-    main()
+    from rows import script
+
+    script(
+        main,
+        "a warm leaderboard, CPU time beyond start-up, and peak memory; with `--report` a report",
+        aim="1 s for 10,000 runs; 10 s and 10 MB for a report of 500",
+    )

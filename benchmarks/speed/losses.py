@@ -285,4 +285,10 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from rows import script
+
+    script(
+        main,
+        "losses, forward and backward, in times of `F.cross_entropy`, ours / public; with `--step` as a share of a ResNet-20 step",
+        aim="1 % of the step; never slower than the public loop",
+    )

@@ -218,4 +218,10 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from rows import script
+
+    script(
+        main,
+        "seven metrics streamed, and peers, in times of `softmax(1).max(1)`; memory",
+        aim="2 (4 at 10,000 rows), ClasswiseECE 1.5, 10 MB",
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,26 +16,43 @@ HEAD = "| what | figure | aim | command | measured |"
 BEGIN, END = f"<!-- speed -->\n{HEAD}\n|---|---|---|---|---|\n", "<!-- /speed -->"
 
 
-def write(what: str, figure: str, *, aim: str = "", page: Path = PAGE) -> None:
-    """Put a figure into the table, in place of the one of the same name, if there is one."""
+def script(main: Callable[[], object], what: str, *, aim: str = "", page: Path = PAGE) -> None:
+    """Run a script; with `--write` what it prints is its row of the table, in place of the one of the same command."""
+    if "--write" not in sys.argv:
+        main()
+        return
+    sys.argv.remove("--write")
+    with redirect_stdout(io.StringIO()) as printed:
+        main()
+    lines = (" ".join(line.split()) for line in printed.getvalue().splitlines())
+    write(what, "; ".join(filter(None, lines)).replace("|", "/"), aim=aim, page=page)
+
+
+def write(what: str, figure: str, *, aim: str, page: Path) -> None:
+    """Put a row into the table of a page, and print it."""
     before, begin, rest = page.read_text().partition(BEGIN)
     table, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{page} has no table between {BEGIN!r} and {END!r}.")
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     row = f"| {what} | {figure} | {aim} | `{command}` | {measured()} |"
-    rows = {line.split("|")[1].strip(): line for line in table.splitlines()} | {what: row}
+    rows = {line.split("|")[4].strip(): line for line in table.splitlines()} | {f"`{command}`": row}
     page.write_text(before + begin + "".join(f"{line}\n" for line in rows.values()) + end + after)
     print(row)
 
 
 def measured() -> str:
-    """Commit, with a plus where files differ from it, date, processor, cores and load of the last minute."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-        cwd=PAGE.parent, capture_output=True, text=True, check=True,
-    ).stdout.strip()  # fmt: skip
+    """Commit, with a plus where files but the page differ from it, date, processor, cores and load of a minute."""
+    commit = _git("describe", "--always", "--exclude=*")
+    dirty = "+" if _git("status", "--porcelain", "-uno", "--", ":/", f":!{PAGE.name}") else ""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     load = f"{len(names)} cores, load {os.getloadavg()[0]:.0f}"
-    return f"{commit}, {datetime.now(UTC):%Y-%m-%d}, {names[0]}, {load}"
+    return f"{commit}{dirty}, {datetime.now(UTC):%Y-%m-%d}, {names[0]}, {load}"
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(
+        ["git", *words], cwd=PAGE.parent, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()

@@ -85,4 +85,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from rows import script
+
+    script(
+        main,
+        "loading a table of numbers beside `pandas.read_csv`",
+        aim="3 times its CPU time, 2 times its memory",
+    )

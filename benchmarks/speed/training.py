@@ -238,4 +238,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from rows import script
+
+    script(
+        main,
+        "a step of `fit` over a bare loop; with `--precision` bfloat16 and channels_last",
+        aim="0.5 ms; 2.2 times (AMX)",
+    )
