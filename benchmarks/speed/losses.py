@@ -289,6 +289,6 @@ if __name__ == "__main__":
 
     script(
         main,
-        "losses, forward and backward, in times of `F.cross_entropy`, ours / public; with `--step` as a share of a ResNet-20 step",
+        "losses, value and gradient, in times of `F.cross_entropy`, ours / public; with `--step` as a share of a step",
         aim="1 % of the step; never slower than the public loop",
     )
