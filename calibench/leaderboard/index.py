@@ -35,7 +35,7 @@ INDEX = ".runs.parquet"
 FILES = ("status.json", "metrics.json", "environment.json")
 """What a record is read from."""
 
-_FORMAT = f"1 of calibench {__version__}"
+_FORMAT = f"2 of calibench {__version__}"
 _META = b"calibench"  # of the file: its format, the keys, the layouts
 _LARGEST = 2**32  # bytes
 _OF_RUN = ("folder", "stamp", "fingerprint", "facts", "layout")
@@ -97,7 +97,7 @@ def _read(path: Path, wanted: Wanted, most: int) -> tuple[pa.Table, list[_Shape]
         places = {Key(*key): place for place, key in enumerate(meta["keys"])}
         keys, shapes = list(places), []
         for both in meta["layouts"]:
-            numbers, verdicts = (Layout.of([keys[i] for i in of], n) for of, n in both)
+            numbers, verdicts = (Layout.of(keys[i] for i in of) for of in both)
             shapes.append(_Shape.of(narrowed(numbers, wanted), narrowed(verdicts, wanted), places))
         names = {name for shape in shapes for of in shape.columns for name in of}
         # in this thread alone: Arrow aborts programs that end while its own threads do (apache/arrow#34314)
@@ -165,7 +165,7 @@ def write_index(root: Path, stamps: Mapping[str, str], records: Sequence[Record]
     alike: dict[tuple[Any, ...], list[int]] = {}
     for place, record in enumerate(records):
         both = record.values.layout, record.verdicts.layout
-        alike.setdefault(tuple((*of.places, of.metrics) for of in both), []).append(place)
+        alike.setdefault(tuple(tuple(of.places) for of in both), []).append(place)
     firsts = [records[runs[0]] for runs in alike.values()]
     layouts = [(record.values.layout, record.verdicts.layout) for record in firsts]
     every = dict.fromkeys(key for both in layouts for of in both for key in of.places)
@@ -188,9 +188,7 @@ def write_index(root: Path, stamps: Mapping[str, str], records: Sequence[Record]
         "facts": pa.array(_texts(records)).dictionary_encode(),
         "layout": shape_of,
     }
-    of_layouts = [
-        [([places[key] for key in of.places], of.metrics) for of in both] for both in layouts
-    ]
+    of_layouts = [[[places[key] for key in of.places] for of in both] for both in layouts]
     meta = {"format": _FORMAT, "keys": list(every), "layouts": of_layouts}
     table = pa.table(known | numbers).replace_schema_metadata({_META: json.dumps(meta)})
     with suppress(OSError), atomic_file(root / INDEX) as file:

@@ -19,17 +19,17 @@ class Wanted:
     """Which numbers of a run to keep: with fewer, reading takes less time and memory.
 
     Attributes:
-        metrics: The metrics; every one if None.
+        metrics: The metrics, costs and parameters of calibrators; every one if None.
         no_splits: Splits whose numbers are dropped, but for those that an answer is made of.
     """
 
     metrics: frozenset[str] | None = None
     no_splits: frozenset[str] = frozenset()
 
-    def __call__(self, metric: str, split: str) -> bool:
-        """Whether to keep a metric of a split."""
-        wanted = self.metrics is None or metric in self.metrics
-        return wanted and (split not in self.no_splits or metric == CROSS_FITTED)
+    def __call__(self, key: Key) -> bool:
+        """Whether to keep the number with this key."""
+        wanted = self.metrics is None or key.metric in self.metrics
+        return wanted and (key.split not in self.no_splits or key.metric == CROSS_FITTED)
 
 
 EVERYTHING = Wanted()
@@ -37,28 +37,20 @@ EVERYTHING = Wanted()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """The keys of the numbers of some runs, in one order.
-
-    Attributes:
-        places: The place of each key in that order.
-        metrics: How many are of metrics, which come first; costs and parameters of calibrators follow.
-    """
+    """The keys of the numbers of some runs, in one order: the place of each."""
 
     places: Mapping[Key, int]
-    metrics: int
 
     @classmethod
-    def of(cls, keys: Iterable[Key], metrics: int) -> Self:
+    def of(cls, keys: Iterable[Key]) -> Self:
         """The layout of keys in their order."""
-        return cls({key: place for place, key in enumerate(keys)}, metrics)
+        return cls({key: place for place, key in enumerate(keys)})
 
 
 @lru_cache(maxsize=1000)
 def narrowed(layout: Layout, wanted: Wanted) -> Layout:
-    """A layout without the metrics that are not wanted; what else is in it stays."""
-    keys = list(layout.places)
-    metrics = [key for key in keys[: layout.metrics] if wanted(key.metric, key.split)]
-    return Layout.of([*metrics, *keys[layout.metrics :]], len(metrics))
+    """A layout without the keys that are not wanted."""
+    return Layout.of(filter(wanted, layout.places))
 
 
 class _OfRun(Mapping[Key, T]):
@@ -81,7 +73,7 @@ class _OfRun(Mapping[Key, T]):
         return key in self.layout.places
 
     def narrowed(self, wanted: Wanted) -> Self:
-        """The same without the metrics that are not wanted."""
+        """The same without what is not wanted."""
         layout = narrowed(self.layout, wanted)
         n, starts = self._EACH, map(self.layout.places.__getitem__, layout.places)
         row = [number for start in starts for number in self.row[n * start : n * (start + 1)]]

@@ -176,22 +176,22 @@ class _RunReader:
         self, cell: Cell, folder: str, content: Mapping[str, Any], claimed: Sequence[str]
     ) -> Record:
         values, verdicts = self._values(content["rows"])
-        metrics = len(values)
         environment = self._environment(folder)
-        values |= _costs(environment)
         versions = package_versions(environment)
+        further = _costs(environment)
         for calibrator, parameters in (content.get("calibrators") or {}).items():
             for name, value in parameters.items():
                 if isinstance(value, int | float):
-                    values[Key(name, calibrator=calibrator)] = float(value)
+                    further[Key(name, calibrator=calibrator)] = float(value)
+        values |= {key: value for key, value in further.items() if self._wanted(key)}
         return Record(
             cell,
             folder,
             self._shared_settings(cell, content),
             str(content.get("fingerprint")),
-            Numbers(self._layout(values, metrics), array("d", values.values())),
+            Numbers(self._layout(values), array("d", values.values())),
             Verdicts(
-                self._layout(verdicts, len(verdicts)),
+                self._layout(verdicts),
                 array("d", [number for of in verdicts.values() for number in of[:2]]),
             ),
             content.get("sets") or {},
@@ -201,9 +201,9 @@ class _RunReader:
             content.get("metrics") or {},
         )
 
-    def _layout(self, keys: Mapping[Key, object], metrics: int) -> Layout:
+    def _layout(self, keys: Mapping[Key, object]) -> Layout:
         """The layout of keys in their order, one object for all runs that have them."""
-        return self._layouts.setdefault(tuple(keys), Layout.of(keys, metrics))
+        return self._layouts.setdefault(tuple(keys), Layout.of(keys))
 
     def _environment(self, folder: str) -> Mapping[str, Any]:
         """The content of environment.json: seconds, memory, versions; empty if it cannot be read."""
@@ -226,7 +226,7 @@ class _RunReader:
             )  # fmt: skip
             if place not in keys:
                 key = Key.of(row)
-                keys[place] = key if self._wanted(key.metric, key.split) else None
+                keys[place] = key if self._wanted(key) else None
             wanted = keys[place]
             if wanted is not None:
                 value = row["value"]

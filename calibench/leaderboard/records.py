@@ -52,7 +52,7 @@ class Record:
     described: Mapping[str, Mapping[str, Any]]
 
     def narrowed(self, wanted: Wanted) -> Record:
-        """The same without the metrics that are not wanted."""
+        """The same without what is not wanted."""
         return replace(
             self, values=self.values.narrowed(wanted), verdicts=self.verdicts.narrowed(wanted)
         )
@@ -123,7 +123,7 @@ def package_versions(environment: Mapping[str, Any]) -> Versions:
     return tuple((name, str(known.get(name, _UNKNOWN)).partition("+")[0]) for name in PACKAGES)
 
 
-def unlike(records: Sequence[Record]) -> tuple[dict[int, str], Versions]:
+def unlike(records: Sequence[Record]) -> tuple[dict[int, Versions], Versions]:
     """The runs that were made by other versions than most runs; of versions with equally many runs the newest count.
 
     Returns:
@@ -135,7 +135,7 @@ def unlike(records: Sequence[Record]) -> tuple[dict[int, str], Versions]:
         return {}, ()
     usual = max(counts, key=lambda versions: (counts[versions], _age(versions)))
     others = {
-        id(record): _text(version for version in versions if version not in usual)
+        id(record): tuple(version for version in versions if version not in usual)
         for record, versions in zip(records, made_by, strict=True)
         if versions != usual
     }
@@ -146,7 +146,7 @@ def without_other_versions(runs: Sequence[Record | Problem]) -> list[Record | Pr
     """The runs of a table, in which those made by other versions than most have become problems."""
     others, _ = unlike([run for run in runs if isinstance(run, Record)])
     return [
-        Problem(run.cell, run.folder, f"made with {others[id(run)]}", warn=False)
+        Problem(run.cell, run.folder, f"made with {_text(others[id(run)])}", warn=False)
         if isinstance(run, Record) and id(run) in others
         else run
         for run in runs
@@ -156,7 +156,7 @@ def without_other_versions(runs: Sequence[Record | Problem]) -> list[Record | Pr
 def version_notes(rows: Mapping[str, Mapping[int, Record]]) -> Iterator[str]:
     """One line for each combination of versions that made some runs of a table, but not most."""
     others, usual = unlike([record for seeds in rows.values() for record in seeds.values()])
-    for versions in sorted(set(others.values())):
+    for versions in sorted(set(others.values()), key=_text):
         found = {
             label: [seed for seed, run in seeds.items() if others.get(id(run)) == versions]
             for label, seeds in rows.items()
@@ -167,9 +167,10 @@ def version_notes(rows: Mapping[str, Mapping[int, Record]]) -> Iterator[str]:
             for label, seeds in list(runs.items())[:ROWS]
         ]
         more = [f"{len(runs) - ROWS} more rows"] if len(runs) > ROWS else []
+        most = _text(version for version in usual if version[0] in dict(versions))
         yield (
-            f"environment differs: {versions} in {'; '.join([*named, *more])} (most runs: "
-            f"{_named_as(versions, usual)}); `leaderboard --same-version` leaves them out"
+            f"environment differs: {_text(versions)} in {'; '.join([*named, *more])} (most runs: {most}); "
+            "`leaderboard --same-version` leaves them out"
         )
 
 
@@ -195,12 +196,6 @@ def _made_by(records: Iterable[Record]) -> Iterator[Versions]:
             follows[id(settings)] = "run" in data
         fixed = "" if follows[id(settings)] else record.fingerprint
         yield (*record.versions, ("data", fixed))
-
-
-def _named_as(text: str, usual: Versions) -> str:
-    """Those of the usual versions that belong to the parts that a text names."""
-    parts = [part.partition(" ")[0] for part in text.split(", ")]
-    return _text(version for version in usual if version[0] in parts)
 
 
 def _age(versions: Versions) -> list[list[int]]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from calibench.leaderboard.records import Record
 from calibench.plots.curves import Curve, risk_coverage_curve, roc
-from calibench.plots.example_scores import ExampleScores, load_predictions
+from calibench.plots.example_scores import ExampleScores, as_fitted, load_predictions
 from calibench.plots.kinds.examples import confusion, shot_groups
 from calibench.report.page import short, shorts
 from calibench.runs import CorruptRun
@@ -48,11 +48,7 @@ def _of_test_set(record: Record) -> dict[str, ExampleScores]:
     test = load_predictions(record, TEST)
     raw = ExampleScores.of(test.logits, test.target, test.metadata)
     names = [name for name in dict.fromkeys(key.calibrator for key in record.values) if name != RAW]
-    if not names:
-        return {RAW: raw}
-    from calibench.plots.example_scores import as_fitted  # torch
-
-    return {RAW: raw, **as_fitted(record, test, names)}
+    return {RAW: raw, **(as_fitted(record, test, names) if names else {})}
 
 
 def _diagram(scores: ExampleScores, n_bins: int) -> Json:

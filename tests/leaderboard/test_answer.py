@@ -40,8 +40,8 @@ def row(loss: str, scores: Scores, *, seeds: Sequence[int] = (1, 2, 3)) -> Row:
             )
         }
         cell = Cell("data", "MLP", loss, "k", seed)
-        numbers = Numbers(Layout.of(values, len(values)), array("d", values.values()))
-        verdicts = Verdicts(Layout.of([], 0), array("d"))
+        numbers = Numbers(Layout.of(values), array("d", values.values()))
+        verdicts = Verdicts(Layout.of([]), array("d"))
         records[seed] = Record(cell, "", {}, "", numbers, verdicts, {}, {}, (), (), {})
     return Row(loss, loss, "k", {}, records, {})
 

@@ -67,15 +67,16 @@ def paragraph(facts: Sequence[Facts], format: str = "text") -> str:
     """The methods paragraph of some benchmarks, in one of `FORMATS`."""
     from jinja2 import Environment, StrictUndefined
 
-    written = _Latex() if format == "latex" else _Text()
+    latex = format == "latex"
+    finalize = _escaped if latex else None
     environment = Environment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=written.plain
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=finalize
     )
     environment.filters |= {
         "listed": listed,
         "with_arguments": with_arguments,
         "number": lambda value: f"{value:,}",
-        "cite": lambda keys: written.cite(keys),
+        "cite": lambda keys: _cited(keys, latex),
         "of_kind": lambda name, kind: cited(kind, name),
     }
     text = files("calibench.report.methods").joinpath("methods.jinja").read_text(encoding="utf-8")
@@ -88,22 +89,15 @@ class _Written(str):
     """Text that is already in its format."""
 
 
-class _Text:
-    def plain(self, value: Any) -> Any:
-        return value
-
-    def cite(self, keys: Iterable[str]) -> str:
-        unique = list(dict.fromkeys(keys))
-        return f" [{', '.join(unique)}]" if unique else ""
+def _escaped(value: Any) -> str:
+    return value if isinstance(value, _Written) else escaped(str(value))
 
 
-class _Latex(_Text):
-    def plain(self, value: Any) -> Any:
-        return value if isinstance(value, _Written) else escaped(str(value))
-
-    def cite(self, keys: Iterable[str]) -> str:
-        unique = list(dict.fromkeys(keys))
-        return _Written(f"~\\citep{{{','.join(unique)}}}" if unique else "")
+def _cited(keys: Iterable[str], latex: bool) -> str:
+    unique = list(dict.fromkeys(keys))
+    if not unique:
+        return _Written()
+    return _Written(f"~\\citep{{{','.join(unique)}}}" if latex else f" [{', '.join(unique)}]")
 
 
 def listed(items: Iterable[Any]) -> str:
