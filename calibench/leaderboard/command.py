@@ -12,7 +12,8 @@ from calibench.ground.output import say
 from calibench.ground.processes import cores
 from calibench.ground.verb import Option, documented
 from calibench.leaderboard.against import add_published, paper_columns
-from calibench.leaderboard.answer import NEEDED, answer_of
+from calibench.leaderboard.answer import NEEDED
+from calibench.leaderboard.best_on_validation import answer_of
 from calibench.leaderboard.bold import mark_best
 from calibench.leaderboard.columns import ANY, DEFAULT_COLUMNS, Column, check_columns
 from calibench.leaderboard.examples import TestExamples, examples_of

@@ -12,7 +12,7 @@ from calibench.ground.bar import with_progress
 from calibench.ground.output import without_machine
 from calibench.ground.processes import Mapped, prepared, workers
 from calibench.ground.version import __version__
-from calibench.leaderboard.answer import answer_of
+from calibench.leaderboard.best_on_validation import answer_of
 from calibench.leaderboard.bold import mark_best
 from calibench.leaderboard.columns import ANY, COSTS, FAR, NEAR, Column
 from calibench.leaderboard.examples import TestExamples, examples_of

@@ -12,7 +12,8 @@ import pytest
 
 from calibench.cli import main
 from calibench.leaderboard import Column, Record, leaderboard
-from calibench.leaderboard.answer import UNKNOWN, Answer, answer_of
+from calibench.leaderboard.answer import UNKNOWN, Answer
+from calibench.leaderboard.best_on_validation import answer_of
 from calibench.leaderboard.numbers import Layout, Numbers, Verdicts
 from calibench.leaderboard.table import Row, Table
 from calibench.runs import Cell

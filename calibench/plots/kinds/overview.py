@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from calibench.ground.output import FileRow
-from calibench.leaderboard.answer import REFERENCE, UNKNOWN, LossAndCalibrator, answer_of
+from calibench.leaderboard.answer import REFERENCE, UNKNOWN, LossAndCalibrator
+from calibench.leaderboard.best_on_validation import answer_of
 from calibench.leaderboard.table import Row
 from calibench.plots.kinds.calibrators import draw_bars
 from calibench.plots.picture import Picture
