@@ -63,13 +63,15 @@ def color(index: int) -> str:
     return PALETTE[index % len(PALETTE)]
 
 
-def look(index: int, *, marked: bool = False) -> dict[str, Any]:
-    """Colour, line style and, where it is `marked`, marker of line number `index`, as arguments of matplotlib.
+def line(index: int) -> str:
+    """The line style of line number `index`: neighbours are told apart in grey, and lines of the same colour, too."""
+    return LINES[index % len(LINES)]
 
-    Neighbours are told apart in grey, and lines of the same colour, too.
-    """
+
+def look(index: int, *, marked: bool = False) -> dict[str, Any]:
+    """Colour, line style and, where it is `marked`, marker of line number `index`, as arguments of matplotlib."""
     marks = {"marker": marker(index)} if marked else {}
-    return {"color": color(index), "linestyle": LINES[index % len(LINES)], **marks}
+    return {"color": color(index), "linestyle": line(index), **marks}
 
 
 def hatch(index: int) -> str:
