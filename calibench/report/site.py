@@ -37,15 +37,14 @@ UNKNOWN = "not recorded"
 
 @dataclass(frozen=True)
 class RunPage:
-    """A run, as its page and the links to it show it; the path of the page is below the site."""
+    """A run, as its page and the links to it show it."""
 
     record: Record
-    path: str
 
-    @classmethod
-    def of(cls, record: Record) -> RunPage:
-        """The page of a run, in a folder named as the run's."""
-        return cls(record, record.cell.folder(Path()).as_posix())
+    @property
+    def path(self) -> str:
+        """The folder of the page below the site, named as the run's."""
+        return self.record.cell.folder(Path()).as_posix()
 
     @property
     def title(self) -> str:
@@ -101,7 +100,7 @@ def write_site(results: Path | str, site: Path, *, title: str, bins: int, proces
         raise ValueError(f"{results} holds no finished run.")
     index = site / "index.html"
     count = write_benchmarks(read, index, site, title=title, bins=bins, processes=processes)
-    every = list(map(RunPage.of, read.records))
+    every = list(map(RunPage, read.records))
     for page in with_progress(iter(every), len(every), "writing runs"):
         _write_run(site, page, bins)
     return count + len(every)
@@ -133,7 +132,7 @@ def write_benchmarks(
     """
     by_benchmark: dict[str, list[RunPage]] = {}
     for record in read.records:
-        by_benchmark.setdefault(record.cell.benchmark, []).append(RunPage.of(record))
+        by_benchmark.setdefault(record.cell.benchmark, []).append(RunPage(record))
     links, answers = {}, {}
     for name, pages in by_benchmark.items():
         problems = [problem for problem in read.problems if problem.cell.benchmark == name]
@@ -144,21 +143,15 @@ def write_benchmarks(
         top = filled("top.html", facts=_summary(pages), up=_link(index, page), links=runs)
         content = report_content(own, title=name, n_bins=bins, processes=processes)
         answers[name] = content["answers"]
-        _write(page, render_page(content, top=top))
+        write_output(page, render_page(content, top=top).encode())
     left_out = [line for (name, _), line in read.unfinished.items() if name not in links]
-    _write(
-        index, filled("index.html", title=title, benchmarks=answers, links=links, left_out=left_out)
-    )
+    html = filled("index.html", title=title, benchmarks=answers, links=links, left_out=left_out)
+    write_output(index, html.encode())
     return 1 + len(links)
 
 
 def _link(page: Path, of: Path) -> str:
     return quote(os.path.relpath(page, of.parent))
-
-
-def _write(file: Path, page: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_output(file, page.encode())
 
 
 def _summary(pages: Sequence[RunPage]) -> dict[str, str]:
@@ -179,9 +172,7 @@ def _summary(pages: Sequence[RunPage]) -> dict[str, str]:
 
 
 def _write_run(site: Path, page: RunPage, bins: int) -> None:
-    folder = site / page.path
-    folder.mkdir(parents=True, exist_ok=True)
-    drawn = {}
+    folder, drawn = site / page.path, {}
     for kind, about in _PICTURES.items():
         if picture := _picture(page.record, kind, bins):
             write_output(folder / f"{kind}.svg", picture)
@@ -196,7 +187,7 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
     ]
     up = "../" * (page.path.count("/") + 1)
     html = filled("run.html", page=page, up=up, grid=grid, rows=rows, pictures=drawn)
-    _write(folder / "index.html", html)
+    write_output(folder / "index.html", html.encode())
 
 
 def _picture(record: Record, kind: str, bins: int) -> bytes:

@@ -8,6 +8,7 @@ import numpy as np
 
 from calibench.ground.arrays import Floats, Integers
 from calibench.ground.output import FileRow
+from calibench.leaderboard.table import Row
 from calibench.plots.curves import Curve, draw_risk_coverage, draw_roc, risk_coverage_curve
 from calibench.plots.curves import roc as roc_curve
 from calibench.plots.picture import Picture
@@ -65,20 +66,28 @@ POINTS = 500  # of a curve
 
 def reliability(request: Request) -> Picture:
     """Accuracy against confidence: smooth curve, bins, density, band of calibrated models."""
-    from calibench.plots.reliability import draw_reliability
-
     drawn = list(product(request.rows, dict.fromkeys([RAW, request.calibrator])))
     figure, grid = panels(len(drawn))
     numbers: list[FileRow] = []
     for axes, (row, calibrator) in zip(grid, drawn, strict=True):
-        scores = request.after(calibrator, row)
-        bins, curve = scores.reliability(request.n_bins), scores.smooth_reliability()
-        draw_reliability(axes, bins, curve, title=row_title(row, calibrator))
-        named = {"loss": row.label, "calibrator": calibrator}
-        numbers += [{**named, "shows": "bin", **of} for of in bins.rows()]
-        numbers += [{**named, "shows": "curve", **of} for of in curve.rows()]
+        title = row_title(row, calibrator)
+        numbers += draw_reliability_of(axes, request, row, calibrator, title)
     legend_below(figure, grid)
     return Picture(figure, numbers)
+
+
+def draw_reliability_of(
+    axes: Axes, request: Request, row: Row, calibrator: str, title: str
+) -> list[FileRow]:
+    """Draw the reliability diagram of a row's runs; gives the numbers of its bins, then of its curve."""
+    from calibench.plots.reliability import draw_reliability
+
+    scores = request.after(calibrator, row)
+    bins, curve = scores.reliability(request.n_bins), scores.smooth_reliability()
+    draw_reliability(axes, bins, curve, title=title)
+    named = {"loss": row.label, "calibrator": calibrator}
+    shown = {"bin": bins.rows(), "curve": curve.rows()}
+    return [{**named, "shows": what, **of} for what, rows in shown.items() for of in rows]
 
 
 def class_reliability(request: Request) -> Picture:

@@ -9,9 +9,10 @@ from calibench.leaderboard.answer import REFERENCE, UNKNOWN, LossAndCalibrator
 from calibench.leaderboard.best_on_validation import answer_of
 from calibench.leaderboard.table import Row
 from calibench.plots.kinds.calibrators import draw_bars
+from calibench.plots.kinds.examples import draw_reliability_of
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request, after
-from calibench.plots.style import Axes, legend_below, panels
+from calibench.plots.style import legend_below, panels
 from calibench.statistics import mean_std
 from calibench.statistics.number import RAW, TEST, Key
 
@@ -30,7 +31,12 @@ def overview(request: Request) -> Picture:
         unused.remove()
     pair, below = grid[:2], figure.add_subplot(place.get_gridspec()[1, :])
     rows = {row.label: row for row in request.rows}
-    numbers = [*_draw_pair(request, rows[answer.best.loss], answer.best, pair)]
+    row, numbers = rows[answer.best.loss], list[FileRow]()
+    calibrated = _temperature(row) if answer.best.calibrator == RAW else answer.best.calibrator
+    for axes, calibrator in zip(pair, (RAW, calibrated), strict=True):
+        title = f"{row.label}{after(calibrator) or ', raw'}"
+        shown = draw_reliability_of(axes, request, row, calibrator, title)
+        numbers += [of for of in shown if of["shows"] == "bin"]
     bars = [of for one in answer.of_losses for of in _bars(rows[one.loss], one)]
     groups: dict[str, dict[str, tuple[float, float]]] = {}
     for of in bars:
@@ -38,21 +44,6 @@ def overview(request: Request) -> Picture:
     draw_bars(below, groups, y="NLL on test, mean over seeds", title=request.table.title)
     legend_below(figure, [below, pair[0]])
     return Picture(figure, [*numbers, *(of._asdict() for of in bars)])
-
-
-def _draw_pair(
-    request: Request, row: Row, best: LossAndCalibrator, grid: list[Axes]
-) -> Iterator[FileRow]:
-    """Draw a loss raw and after its calibrator, temperature scaling if it has none; gives the numbers."""
-    from calibench.plots.reliability import draw_reliability
-
-    calibrated = _temperature(row) if best.calibrator == RAW else best.calibrator
-    for axes, calibrator in zip(grid, (RAW, calibrated), strict=True):
-        scores = request.after(calibrator, row)
-        bins, curve = scores.reliability(request.n_bins), scores.smooth_reliability()
-        draw_reliability(axes, bins, curve, title=f"{row.label}{after(calibrator) or ', raw'}")
-        named = {"loss": row.label, "calibrator": calibrator, "shows": "bin"}
-        yield from ({**named, **of} for of in bins.rows())
 
 
 def _temperature(row: Row) -> str:
