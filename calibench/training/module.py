@@ -255,13 +255,14 @@ class ClassificationModule(L.LightningModule):
         if batch.views > 1:  # the loss has the first view of each example
             mine = mine.view(len(batch.target), batch.views, mine.shape[1])
         logits, target = gather_batch(mine, batch.target, sizes=sizes)
+        first = logits if batch.views == 1 else logits[:, 0]
         if self.loss.remembers_examples and batch_idx != self._told:  # `SAM` comes twice
             self._told = batch_idx
             (index,) = gather_rows(batch.index.repeat(batch.copies), sizes=sizes)
-            cast(CalibrationLoss, self.loss).on_train_batch(logits.detach(), target, index)
+            cast(CalibrationLoss, self.loss).on_train_batch(first.detach(), target, index)
         try:
             with without_autocast(logits):
-                loss: Tensor = self.loss(logits if batch.views == 1 else logits[:, 0], target)
+                loss: Tensor = self.loss(first, target)
                 if batch.views > 1:
                     loss = loss + self.trainer.datamodule.views_term(logits)  # type: ignore[attr-defined]
         except ValueError as error:  # a loss checks its input where that costs nothing
