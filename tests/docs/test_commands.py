@@ -35,7 +35,9 @@ def check(arguments: list[str]) -> None:
     if verb in cli.TRAINING_HELP:
         given = cli.read_arguments([stand_in(word) for word in rest])
         if given.files:
-            cli._check(cli.configuration(given.files, given.options), given.questions)
+            own = cli._OF_PREDICT if verb == "predict" else ()
+            options = [pair for pair in given.options if pair[0] not in own]
+            cli._check(cli.configuration(given.files, options), given.questions)
         return
     cli.parser_of(verb).parse_args(rest)
 

@@ -16,6 +16,8 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from calibench.cli import configuration_of
+from calibench.config import available
+from calibench.report.listing import listed
 from calibench.training import fit as training
 from calibench.training.experiment import Experiment
 from tests import warm
@@ -134,3 +136,16 @@ def test_no_file_knows_the_name_of_a_part() -> None:
         if re.search(rf"\b{part}\b", text)
     ]
     assert known == []
+
+
+def test_the_page_has_each_part() -> None:
+    """Files that say that they lie on top of others; `calibench list protocols` lists all of the folder."""
+    page = (PACKAGE.parent / "docs/howto/methods.md").read_text()
+    listed_names = listed("protocols")
+    parts = [
+        name
+        for name, path in available().items()
+        if name in listed_names and "On top of" in path.read_text()
+    ]
+    assert len(parts) > 15
+    assert [name for name in parts if not re.search(rf"{name}\b", page)] == []
