@@ -73,7 +73,7 @@ def _fake(names: Sequence[str]) -> int:
     say(
         f"{name} is made up in {root}{sets}; results say so. Give it as `--data.root {root}`, or as CALIBENCH_DATA:",
         f"next: CALIBENCH_DATA={root} calibench fit --config {name} --trainer.fast_dev_run true"
-        + _FEWER.get(known[name], ""),
+        + _OFFLINE.get(known[name], ""),
     )
     return 0
 
@@ -114,8 +114,11 @@ _FAKES = {
     "tiny_imagenet_32": "fake_files.write_tiny_imagenet_32",
 }
 _BESIDE = {"tiny_imagenet": "tiny_imagenet_32"}  # as a further test set
-# What the command needs where the files are fewer than the benchmark takes.
-_FEWER = {"imagenet": " --data.val_per_class 1 --data.batch_size 8"}
+# What the command needs without a network, or where the files are fewer than the benchmark takes.
+_OFFLINE = {
+    "chestxray14": " --model.backbone.pretrained false --data.batch_size 4",
+    "imagenet": " --data.val_per_class 1 --data.batch_size 8",
+}
 
 
 def _list(source: Source, root: Path) -> int:

@@ -164,7 +164,8 @@ class _Columns:
         if len(chosen) < 2:
             raise ValueError(
                 f"columns of numbers for each class are expected, and one of labels called label, target or y; "
-                f"it holds {', '.join(self.names)}."
+                f"it holds {', '.join(self.names)}"
+                f"{' (`--separator SIGN` says what is between cells)' if len(self.names) == 1 else ''}."
             )
         names, values = [self.names[at] for at in chosen], self.numbers(chosen)
         _check_labels_are_named(values, names, named=bool(labels))
