@@ -19,9 +19,8 @@ from calibench.ground.threads import one_thread
 from calibench.metrics.cells import ErrorOfCells, ResampledCells
 from calibench.metrics.detection import SCORES
 from calibench.metrics.formulas import errors
-from calibench.metrics.labelled import first_largest, top_label
+from calibench.metrics.labelled import first_largest, scores_of_examples, top_label
 from calibench.metrics.posterior import posterior_values
-from calibench.metrics.probabilities import scores_of_examples
 from calibench.runs import Predictions
 from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples, interval, weighted_means

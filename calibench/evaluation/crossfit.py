@@ -28,7 +28,7 @@ from calibench.calibrators.cross_validated import stratified_folds, unwarned
 from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.ground.arguments import integer_from, one_of
 from calibench.ground.arrays import Floats
-from calibench.metrics.probabilities import log_softmax, scores_of_examples, true_class
+from calibench.metrics.labelled import log_softmax, scores_of_examples, true_class
 from calibench.statistics.resamples import Resamples, weighted_means
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from calibench.calibrators import Calibrator
-from calibench.metrics.probabilities import log_softmax
+from calibench.metrics.labelled import log_softmax
 from calibench.runs import Predictions
 
 

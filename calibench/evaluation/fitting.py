@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from calibench.calibrators import Calibrator, LabelShiftCorrection
 from calibench.calibrators.label_shift import distribution
 from calibench.ground.errors import UsageError
-from calibench.metrics.probabilities import log_softmax
+from calibench.metrics.labelled import log_softmax
 from calibench.runs import Predictions
 
 NAMED = 5  # classes that a remark names

@@ -12,7 +12,7 @@ from calibench.evaluation.floors import Floors
 from calibench.ground.arrays import Floats
 from calibench.metrics.cells import ResampledCells
 from calibench.metrics.formulas import NORMS, EqualWidthError
-from calibench.metrics.probabilities import brier_sum, scores_of_examples, true_class
+from calibench.metrics.labelled import brier_sum, scores_of_examples, true_class
 from calibench.runs import Predictions
 from calibench.statistics import verdict_over_seeds
 from calibench.statistics.number import Key, Number

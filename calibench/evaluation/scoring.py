@@ -13,9 +13,8 @@ from calibench.evaluation.fitting import fit_calibrator, predicted_log_probabili
 from calibench.evaluation.floors import Floors
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.formulas import Formula, errors, errors_as_coded
-from calibench.metrics.labelled import top_label
+from calibench.metrics.labelled import brier_sum, top_label, true_class
 from calibench.metrics.posterior import posterior_values
-from calibench.metrics.probabilities import brier_sum, true_class
 from calibench.runs import Predictions
 from calibench.statistics.number import RAW, TEST, Key, Number
 from calibench.tables.titles import POSTERIOR_METRICS

@@ -15,6 +15,7 @@ from calibench.losses.cross_entropy import (
     cross_entropy_loss,
     log_probabilities,
     residual,
+    root,
 )
 
 NARROWEST = 0.01  # exp(0.5 / width), the largest factor below, must stay far from float32's limit
@@ -87,9 +88,7 @@ def weighted_mmce_penalty(
     # no matrix product: autocast and TF32 would round it
     over_pairs = (terms.unsqueeze(1) * sums).sum(dim=2)
     square = (factors * over_pairs).sum().clamp_min(0) + norm.floor  # rounding may take it below 0
-    defined = (counts > 0).all() & (square > 0)
-    # the root of 1 where it is not defined: the slope of a root of 0 is infinite, and inf * 0 is NaN
-    return torch.where(defined, torch.where(defined, square, 1.0).sqrt(), 0.0)
+    return root(torch.where((counts > 0).all(), square, 0.0))
 
 
 class MMCELoss(CalibrationLoss):

@@ -33,6 +33,12 @@ def entropy(logits: Tensor) -> Tensor:
     return -(log_probs.exp() * log_probs.clamp(min=torch.finfo(log_probs.dtype).min)).sum(1)
 
 
+def root(square: Tensor) -> Tensor:
+    """Square root whose gradient at 0 is 0, where that of `sqrt` is infinite."""
+    somewhere = square > 0
+    return torch.where(somewhere, torch.where(somewhere, square, 1.0).sqrt(), 0.0)
+
+
 def surprisal(log_probs: Tensor, target: Tensor) -> Tensor:
     """-log p_y of each example: (N, K) and (N,) -> (N,)."""
     return F.nll_loss(log_probs, target, reduction="none", ignore_index=NO_CLASS)

@@ -20,6 +20,7 @@ from calibench.losses.cross_entropy import (
     cross_entropy_loss,
     entropy,
     log_probabilities,
+    root,
 )
 
 _LEAST = 1e-5  # of what is divided by, as in the authors' code
@@ -69,12 +70,6 @@ class SoftBinnedECELoss(CalibrationLoss):
             gap = accuracy - confidence.unsqueeze(1)
             square = (membership * gap.square()).sum() / len(target)
         return cross_entropy_loss(logits, target).mean() + self.weight * root(square)
-
-
-def root(square: Tensor) -> Tensor:
-    """Square root whose gradient at 0 is 0."""
-    somewhere = square > 0
-    return torch.where(somewhere, torch.where(somewhere, square, 1.0).sqrt(), 0.0)
 
 
 class UncertaintyAgreementLoss(CalibrationLoss):

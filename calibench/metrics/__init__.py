@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     )
     from calibench.metrics.collection import CalibrationMetrics as CalibrationMetrics
     from calibench.metrics.collection import calibration_metrics as calibration_metrics
-    from calibench.metrics.probabilities import log_softmax as log_softmax
-    from calibench.metrics.probabilities import probabilities as probabilities
-    from calibench.metrics.probabilities import softmax as softmax
+    from calibench.metrics.labelled import log_softmax as log_softmax
+    from calibench.metrics.labelled import probabilities as probabilities
+    from calibench.metrics.labelled import softmax as softmax
     from calibench.metrics.proper_scores import BrierDecomposition as BrierDecomposition
     from calibench.metrics.proper_scores import BrierScore as BrierScore
     from calibench.metrics.proper_scores import CorpDecomposition as CorpDecomposition

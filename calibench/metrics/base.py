@@ -202,16 +202,13 @@ def function_of(
 
     It takes the arguments of the class after the set's; `num_classes` may be left out.
     """
-    parameter, kind = inspect.Parameter, inspect.Parameter.POSITIONAL_OR_KEYWORD
     arguments = dict(inspect.signature(metric).parameters)
     del arguments["kwargs"]
     if "num_classes" in arguments:
-        arguments["num_classes"] = parameter("num_classes", kind, default=None)
+        arguments["num_classes"] = arguments["num_classes"].replace(default=None)
     cls: Any = metric
-    of_set = list(inspect.signature(cls.update).parameters)[1:3]
-    signature = inspect.Signature(
-        [*(parameter(name, kind) for name in of_set), *arguments.values()]
-    )
+    first = list(inspect.signature(cls.update).parameters.values())[1:3]
+    signature, of_set = inspect.Signature([*first, *arguments.values()]), [p.name for p in first]
 
     def function(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs).arguments

@@ -18,8 +18,7 @@ from calibench.ground.binning import (
 from calibench.metrics.base import IS_REFERENCE, CalibrationMetric, function_of
 from calibench.metrics.cells import Cells, columns_of_cells
 from calibench.metrics.formulas import ClasswiseError, Cuts, absolute_residuals, mass_bins
-from calibench.metrics.labelled import check_columns
-from calibench.metrics.probabilities import true_class
+from calibench.metrics.labelled import check_columns, true_class
 from calibench.metrics.top_label import PackedColumnsMetric
 
 _PIECE = 1 << 17  # probabilities

@@ -18,9 +18,9 @@ from calibench.metrics.labelled import (
     check_columns,
     check_logits_and_target,
     check_probabilities,
+    log_softmax,
     top_label,
 )
-from calibench.metrics.probabilities import log_softmax
 from calibench.metrics.top_label import TopLabelMetric
 
 PANEL: tuple[type[CalibrationMetric], ...] = tuple(getattr(metrics, name) for name in metrics.PANEL)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from calibench.ground.arguments import unit_interval
 from calibench.ground.tensors import running_sums
-from calibench.metrics.probabilities import true_class
+from calibench.metrics.labelled import true_class
 
 
 def _least_ambiguous(probs: Tensor) -> Tensor:

@@ -10,9 +10,14 @@ from torch import Tensor
 from calibench.ground.arguments import positive_integer
 from calibench.ground.binning import equal_width_bin
 from calibench.metrics.base import CalibrationMetric, MeanMetric, function_of
-from calibench.metrics.labelled import check_columns, check_logits_and_target
+from calibench.metrics.labelled import (
+    brier_sum,
+    check_columns,
+    check_logits_and_target,
+    log_softmax,
+    true_class,
+)
 from calibench.metrics.posterior import VALUES, posterior_values
-from calibench.metrics.probabilities import brier_sum, log_softmax, true_class
 from calibench.metrics.top_label import PackedColumnsMetric, PairMetric
 
 
