@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+from calibench.data import streamed
 from tests.data import fakes
 
 FOLDER = Path(__file__).parent.parent / "benchmarks" / "speed"
@@ -45,6 +46,17 @@ def test_what_a_step_costs(
     script("training").main(options.split())
     printed = capsys.readouterr().out.splitlines()
     assert len([line for line in printed if text in line]) == lines
+
+
+def test_what_streamed_images_cost_and_processes_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    monkeypatch.setattr(streamed, "world", streamed.world)  # which the script changes
+    script("streaming").main(["--images", "20", "--repeats", "1"])
+    rate, read = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"\d+ images/s, torchvision \d+: [\d.]+ times", rate)
+    assert read.endswith("8: 1000 for 1000")
 
 
 @pytest.mark.slow
