@@ -14,6 +14,7 @@ from calibench.ground.errors import UsageError
 from calibench.metrics.labelled import log_softmax
 from calibench.runs import Predictions
 
+BLOCK = 1 << 20  # probabilities that are made, or scored, at once
 NAMED = 5  # classes that a remark names
 PER_LABEL = "(per label)"  # ends the names of those that are fitted on each label alone
 
@@ -29,7 +30,13 @@ def check_fittable(val: Predictions) -> None:
 
 def log_probabilities(logits: Tensor, calibrator: Calibrator | None = None) -> Tensor:
     """Log-probabilities (N, K): the calibrator's, or the logits' own log-softmax."""
-    return log_softmax(logits) if calibrator is None else calibrator.log_prob(logits)
+    if calibrator is None:
+        return log_softmax(logits)
+    # In blocks, or a calibrator would hold several float64 arrays of the size of all logits.
+    found, size = torch.empty_like(logits), max(1, BLOCK // logits.shape[1])
+    for rows, part in zip(torch.split(logits, size), torch.split(found, size), strict=True):
+        part.copy_(calibrator.log_prob(rows))
+    return found
 
 
 def predicted_log_probabilities(

@@ -9,7 +9,11 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
-from calibench.evaluation.fitting import fit_calibrator, predicted_log_probabilities
+from calibench.evaluation.fitting import (
+    BLOCK,
+    fit_calibrator,
+    predicted_log_probabilities,
+)
 from calibench.evaluation.floors import Floors
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.formulas import Formula, errors, errors_as_coded
@@ -23,7 +27,6 @@ if TYPE_CHECKING:  # five seconds of imports, which files of logits do without
     from torchmetrics import Metric, MetricCollection
 
 OOD_SCORES = ("entropy", "msp")
-_BLOCK = 1 << 20  # probabilities that are scored at once
 
 
 def update_metrics(metrics: MetricCollection, log_probs: Tensor, target: Tensor) -> None:
@@ -126,7 +129,7 @@ def _of_collection(
     for metric in collection.values():
         unsynchronised(metric)
     # In blocks, or the collection would hold temporaries of the size of all probabilities.
-    size = max(1, _BLOCK // log_probs.shape[1])
+    size = max(1, BLOCK // log_probs.shape[1])
     for rows, labels in zip(torch.split(log_probs, size), torch.split(target, size), strict=True):
         update_metrics(collection, rows, labels)
     return [
