@@ -51,7 +51,6 @@ def test_what_a_step_costs(
 def test_what_streamed_images_cost_and_processes_read(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.setattr(streamed, "world", streamed.world)  # which the script changes
     script("streaming").main(["--images", "20", "--repeats", "1"])
     rate, read = capsys.readouterr().out.splitlines()

@@ -1,12 +1,11 @@
 """Large images read as they are used, beside torchvision's ImageFolder; and what processes read of a user's data.
 
-    python benchmarks/speed/streaming.py [--images 1500] [--repeats 3] [--row]
+    python benchmarks/speed/streaming.py [--images 1500] [--repeats 3] [--write]
 
 Both read the same JPEG files of 500 x 375 pixels, cut a random part of each to 224 x 224, mirror half of them and
 normalise: `ImageFolderDataModule` with `RandomResizedCrop`, and torchvision's transforms of the same names in a
 DataLoader with as many workers as there are cores. Wall time, in turn, the best of the repeats. Then the examples that
 each of 1, 2, 3 and 8 processes reads of a user's loader of 1,000 examples in batches of 64, and those that it uses.
-With --row, the table of README.md has the rows.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from rows import write  # type: ignore[import-not-found]
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -112,7 +110,6 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--images", type=int, default=1500)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--row", action="store_true")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
@@ -131,13 +128,11 @@ def main(arguments: list[str] | None = None) -> None:
     print(figure)
     counts = {n: reads_over_uses(n) for n in (1, 2, 3, 8)}
     read = "; ".join(f"{n}: {read} for {used}" for n, (read, used) in counts.items())
-    print(f"read for used, by processes: {read}")
-    if options.row:
-        what = "large JPEGs to random parts of 224 pixels as they are used, beside `ImageFolder`"
-        write(what, figure, aim="as fast")
-        what = "examples of a user's loader read for those used, by processes"
-        write(what, read, aim="uses + one batch")
+    print(f"read for used examples of a loader, by processes: {read}")
 
 
 if __name__ == "__main__":
-    main()
+    from rows import script
+
+    what = "large JPEGs to random parts of 224 pixels as they are used, beside `ImageFolder` with a `DataLoader`; examples read"
+    script(main, what, aim="as fast; read: used + one batch")
