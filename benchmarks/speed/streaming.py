@@ -134,5 +134,7 @@ def main(arguments: list[str] | None = None) -> None:
 if __name__ == "__main__":
     from rows import script
 
-    what = "large JPEGs to random parts of 224 pixels as they are used, beside `ImageFolder` with a `DataLoader`; examples read"
+    what = (
+        "large JPEGs to random parts of 224 pixels, beside `ImageFolder` with a `DataLoader`; reads"
+    )
     script(main, what, aim="as fast; read: used + one batch")
