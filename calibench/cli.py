@@ -10,8 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from calibench.config import Config, configuration
-from calibench.config.command_line import read_arguments
+from calibench.config import Config, configuration, read_arguments
 from calibench.ground.errors import ExpectedFailure, UsageError, near_matches
 from calibench.ground.output import loading, say
 from calibench.ground.signs_of_life import signs_of_life

@@ -1,83 +1,35 @@
-"""Lock of a run folder: by `flock`, which ends with its owner, or by numbered files where the system lacks it."""
+"""Lock of a run folder: by `flock`, which ends with its owner, or by a lease where the system lacks it."""
 
 import errno
 import json
 import os
-import re
 import socket
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Self
 
-from calibench.ground.atomic_files import process_lives, this_machine
+from calibench.ground.atomic_files import process_lives
 from calibench.ground.errors import ExpectedFailure
 from calibench.ground.regular_files import NotRegular, content_of
 
-
-@dataclass(frozen=True)
-class Owner:
-    """A process, identified among all that ever have its number.
-
-    Attributes:
-        pid: Its number.
-        host: The name of its machine, for people.
-        machine: The boot of the machine and the namespace in which the number is valid (a container has its own).
-        birth: Its start time in ticks since boot; None without /proc.
-    """
-
-    pid: int
-    host: str
-    machine: str
-    birth: str | None = None
-
-    @classmethod
-    def this(cls) -> Self:
-        """This process."""
-        pid = os.getpid()
-        return cls(pid, socket.gethostname(), this_machine(), _birth(pid))
-
-    @classmethod
-    def parse(cls, text: str | bytes) -> Self | None:
-        """The process that a text names, or None if it names none."""
-        try:
-            told = json.loads(text)
-            return cls(int(told["pid"]), str(told["host"]), str(told["machine"]), told.get("birth"))
-        except (ValueError, KeyError, TypeError):
-            return None
-
-    def text(self) -> bytes:
-        """The owner as JSON, which `parse` reads."""
-        return json.dumps(asdict(self)).encode()
-
-    def __str__(self) -> str:
-        return f"process {self.pid}" + ("" if self.here else f" on {self.host}")
-
-    @property
-    def here(self) -> bool:
-        """Whether the number is valid on this machine, in this namespace."""
-        return self.machine == this_machine()
-
-    @property
-    def lives(self) -> bool:
-        """Whether the process, which is `here`, still runs; another one with its number does not count."""
-        return process_lives(self.pid) and self.birth in (None, _birth(self.pid))
+EXPIRES_AFTER = (
+    120.0  # seconds without a sign of life after which a lease's owner elsewhere is dead
+)
+_PATIENCE = 0.2  # seconds for a file that its owner is just removing
 
 
 class Busy(BlockingIOError):
     """Another process holds the folder.
 
     Attributes:
-        owner: That process: `process 7`, `process 7 on node3`, `another process`.
+        owner: That process: `process 7 on node3`, `another process`.
     """
 
-    def __init__(self, folder: Path, owner: Owner | None) -> None:
-        self.owner = "another process" if owner is None else str(owner)
-        super().__init__(f"{folder} is being run by {self.owner}.")
+    def __init__(self, folder: Path, owner: str) -> None:
+        self.owner = owner
+        super().__init__(f"{folder} is being run by {owner}.")
 
 
 class LostClaim(ExpectedFailure):
@@ -85,7 +37,7 @@ class LostClaim(ExpectedFailure):
 
 
 class Claim(ABC):
-    """A claim of this process on a folder, until another process takes it over.
+    """A claim of this process on a folder, until another process takes it over; the package filelock does the work.
 
     Args:
         path: The lock file in the folder.
@@ -104,143 +56,119 @@ class Claim(ABC):
 
     @property
     @abstractmethod
-    def kept(self) -> bool:
+    def lasts(self) -> bool:
         """Whether this process still holds the folder."""
 
     def check(self) -> None:
         """Raise LostClaim unless this process still holds the folder."""
-        if not self.kept:
+        if not self.lasts:
             raise LostClaim(
                 f"{self.path.parent} was taken over by another process; this one writes nothing more there."
             )
 
 
-def _birth(pid: int) -> str | None:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return fields[19] if fields[0] not in "ZX" else None  # a zombie counts as dead
-    except (OSError, IndexError):
-        return None
+class KernelLock(Claim):
+    """Lock by `flock` of a file that names its owner; the system releases it when the process dies.
+
+    A release removes the file; one that a crash left is locked by the next owner.
+    """
+
+    def take(self) -> None:
+        """Lock the file and write its owner into it; raises Busy if another process holds it."""
+        from filelock import FileLock, Timeout  # imported here, as readers need no lock
+
+        self._lock = FileLock(self.path, on_acquired=self._sign, thread_local=False)
+        try:
+            self._lock.acquire(timeout=_PATIENCE, poll_interval=0.02)
+        except Timeout:
+            raise Busy(self.path.parent, _in_words(*signature(self.path))) from None
+
+    def _sign(self, descriptor: int) -> None:
+        self._file = os.fstat(descriptor)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps([os.getpid(), socket.gethostname()]).encode(), 0)
+        lease = Lease(self.path)
+        if lease.file.exists():  # of a machine that mounts the file system so that it does not lock
+            try:
+                lease.wait()
+            except Busy:
+                os.ftruncate(descriptor, 0)
+                raise
+            lease.release()
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the file is still the one that was locked."""
+        with suppress(FileNotFoundError):
+            return os.path.samestat(self.path.stat(), self._file)
+        return False
+
+    def release(self) -> None:
+        """Remove the file, then unlock it: a process that waits checks whether the file still exists."""
+        if self.lasts:
+            self.path.unlink(missing_ok=True)
+        self._lock.release()
 
 
-REFRESHED_EVERY = 30.0  # seconds between two heartbeats
-EXPIRES_AFTER = 120.0  # seconds without a heartbeat after which an owner on another machine is dead
-_WRITTEN_WITHIN = 10.0  # seconds that may pass between making a file and writing its owner into it
-_RELEASED = ".free"
+class Lease(Claim):
+    """A claim by a file beside the lock, which its owner touches as long as it lives.
 
-
-class NumberedClaim(Claim):
-    """Lock by files `run.lock.1`, `run.lock.2`, ...: the highest number owns the folder, until renamed to `.free`.
-
-    A process that wants the folder creates the file with the next number, which can succeed for one process only.
-    The file of a dead owner is not removed to make way: of two processes that find an owner dead, the second would
-    remove the new file of the first. So numbers only grow, and the highest is never removed.
-
-    An owner on another machine, or in another container, counts as alive as long as it has a heartbeat: it touches
-    its file every `REFRESHED_EVERY` seconds. For an owner on this machine the process table tells.
+    The owner is dead if it was on this machine and its process is gone, or if it was elsewhere and nobody touched the
+    file for `EXPIRES_AFTER` seconds.
     """
 
     def __init__(self, path: Path) -> None:
+        from filelock import SoftFileLease
+
         super().__init__(path)
-        self._number = 0
-        self._over = threading.Event()
-        self._refresher = threading.Thread(target=self._refresh, daemon=True)
+        self.file = path.with_name(f"{path.name}.lease")
+        self._lease = SoftFileLease(self.file, lease_duration=EXPIRES_AFTER, thread_local=False)
 
     def take(self) -> None:
-        """Create the file with the highest number; raises Busy if its owner is alive."""
-        number = 0
-        while not self._number:
-            number = max(number, *self._claims().values())
-            refuse_if_alive(self._file(number))
-            number += 1
-            if self._make(number):
-                self._number = number
-        for path, other in self._claims().items():
-            if other < number:
-                path.unlink(missing_ok=True)
-        try:
-            self._refuse_locked()
-        except Busy:
-            self._rename()
-            raise
-        self._refresher.start()
+        """Make the file; raises Busy if its owner is alive, or if another machine holds the folder by `flock`."""
+        self.wait()
+        pid, host = signature(self.path)
+        if host and (host != socket.gethostname() or process_lives(pid)):
+            self.release()
+            raise Busy(self.path.parent, _in_words(pid, host))
 
-    def _make(self, number: int) -> bool:
-        """Create the file of a number; False if it exists, or if a higher one appeared meanwhile."""
-        path = self._file(number)
+    def wait(self) -> None:
+        """Make the file, for which an owner elsewhere that seems to be dead is watched until that is certain."""
+        from filelock import Timeout
+
+        old = False
+        with suppress(FileNotFoundError):
+            old = _now(self.path.parent) - self.file.stat().st_mtime > EXPIRES_AFTER
         try:
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
-                file.write(Owner.this().text())
-        except FileExistsError:
-            return False
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
-        if self._is_highest(number):
-            return True
-        path.unlink(missing_ok=True)  # this process had looked too early: the number is outdated
-        return False
+            self._lease.acquire(EXPIRES_AFTER + 10 if old else _PATIENCE, poll_interval=0.02)
+        except Timeout:
+            owner = self._lease.owner
+            who = (owner.pid, owner.hostname) if owner else (0, "")
+            raise Busy(self.path.parent, _in_words(*who)) from None
 
     @property
-    def kept(self) -> bool:
-        """Whether no process has taken over by a higher number."""
-        return self._is_highest(self._number)
+    def lasts(self) -> bool:
+        """Whether the file is still this process's."""
+        owner = self._lease.owner
+        return owner is not None and owner.token == self._lease.token
 
     def release(self) -> None:
-        """Rename the file to `.free`."""
-        self._over.set()
-        self._refresher.join()
-        self._rename()
-
-    def _rename(self) -> None:
-        path = self._file(self._number)
-        with suppress(FileNotFoundError):
-            path.rename(path.with_name(path.name + _RELEASED))
-
-    def _refuse_locked(self) -> None:
-        """Raise Busy if a machine on which the file system does lock holds the folder by `flock`."""
-        with suppress(FileNotFoundError):
-            owner = Owner.parse(content_of(self.path))
-            if owner is not None and (owner.lives if owner.here else True):
-                raise Busy(self.path.parent, owner)
-
-    def _file(self, number: int) -> Path:
-        return self.path.with_name(f"{self.path.name}.{number}")
-
-    def _claims(self) -> dict[Path, int]:
-        """The files of all claims, also of released ones, with their numbers."""
-        named = re.compile(rf"{re.escape(self.path.name)}\.(\d+)({re.escape(_RELEASED)})?")
-        found = ((path, named.fullmatch(path.name)) for path in self.path.parent.iterdir())
-        return {path: int(match[1]) for path, match in found if match} or {self._file(0): 0}
-
-    def _is_highest(self, number: int) -> bool:
-        claims = self._claims()
-        mine = claims.pop(self._file(number), None)
-        return mine is not None and all(other < number for other in claims.values())
-
-    def refuse_if_alive(self) -> None:
-        """Raise Busy if the owner of the highest number is alive."""
-        refuse_if_alive(self._file(max(self._claims().values())))
-
-    def _refresh(self) -> None:
-        while not self._over.wait(REFRESHED_EVERY):
-            with suppress(OSError):
-                os.utime(self._file(self._number))
+        """Remove the file, if it is still this process's."""
+        self._lease.release()
 
 
-def refuse_if_alive(path: Path) -> None:
-    """Raise Busy if the owner that a file names is alive, or if the file is too new to name one."""
+def signature(path: Path) -> tuple[int, str]:
+    """The process that signed a lock file, and its machine; (0, "") where it names none."""
     try:
-        owner, touched = Owner.parse(content_of(path)), path.stat().st_mtime
-    except FileNotFoundError:
-        return
-    if owner is not None and owner.here:
-        living = owner.lives
-    else:
-        age = _now(path.parent) - touched
-        living = age < (_WRITTEN_WITHIN if owner is None else EXPIRES_AFTER)
-    if living:
-        raise Busy(path.parent, owner)
+        pid, host = json.loads(content_of(path))
+        return int(pid), str(host)
+    except (OSError, NotRegular, ValueError, TypeError):
+        return 0, ""
+
+
+def _in_words(pid: int, host: str) -> str:
+    # filelock ends the name of a machine with the namespace of process numbers
+    return f"process {pid} on {host.partition('?')[0]}" if host else "another process"
 
 
 def _now(folder: Path) -> float:
@@ -272,61 +200,15 @@ def held(path: Path) -> Iterator[Claim]:
 
 def _taken(path: Path) -> Claim:
     path.parent.mkdir(parents=True, exist_ok=True)
-    claim: Claim = NumberedClaim(path) if _flock_is_local(path.parent) else KernelLock(path)
+    claim: Claim = Lease(path) if _flock_is_local(path.parent) else KernelLock(path)
     try:
         claim.take()
     except OSError as error:
         if error.errno not in _NO_FLOCK:
             raise
-        claim = NumberedClaim(path)
+        claim = Lease(path)
         claim.take()
     return claim
-
-
-class KernelLock(Claim):
-    """Lock by `flock` of a file that names its owner; the system releases it when the process dies.
-
-    The package filelock does the work. A release removes the file; one that a crash left is locked by the next owner.
-    """
-
-    def take(self) -> None:
-        """Lock the file and write its owner into it; raises Busy if another process holds it."""
-        from filelock import FileLock, Timeout  # imported here, as readers need no lock
-
-        self._lock = FileLock(self.path, on_acquired=self._sign, thread_local=False)
-        try:
-            # the time allows for a file that its owner is just removing
-            self._lock.acquire(timeout=0.2, poll_interval=0.02)
-        except Timeout:
-            raise Busy(self.path.parent, self._named()) from None
-
-    def _sign(self, descriptor: int) -> None:
-        self._file = os.fstat(descriptor)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, Owner.this().text(), 0)
-        try:  # another machine may mount the file system so that it does not lock
-            NumberedClaim(self.path).refuse_if_alive()
-        except Busy:
-            os.ftruncate(descriptor, 0)
-            raise
-
-    def _named(self) -> Owner | None:
-        with suppress(OSError, NotRegular):
-            return Owner.parse(content_of(self.path))
-        return None
-
-    @property
-    def kept(self) -> bool:
-        """Whether the file is still the one that was locked."""
-        with suppress(FileNotFoundError):
-            return os.path.samestat(self.path.stat(), self._file)
-        return False
-
-    def release(self) -> None:
-        """Remove the file, then unlock it: a process that waits checks whether the file still exists."""
-        if self.kept:
-            self.path.unlink(missing_ok=True)
-        self._lock.release()
 
 
 def _flock_is_local(folder: Path, mounts: Path = _MOUNTS) -> bool:

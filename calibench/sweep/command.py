@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 
 from rich.live import Live
 
-from calibench.config import Options, find
-from calibench.config.command_line import read_arguments
+from calibench.config import Options, find, read_arguments
 from calibench.ground.arguments import positive
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError, pip_install

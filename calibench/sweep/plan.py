@@ -9,8 +9,7 @@ from glob import escape
 from pathlib import Path
 from statistics import fmean
 
-from calibench.config import short_name
-from calibench.config.merging import as_block
+from calibench.config import as_block, short_name
 from calibench.runs import Cell, CorruptRun, Run, read_json
 from calibench.sweep.pool import Job
 

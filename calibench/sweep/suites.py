@@ -21,6 +21,7 @@ from calibench.config import (
     SUITE_KEYS,
     Config,
     Options,
+    as_block,
     available,
     find,
     load,
@@ -28,7 +29,6 @@ from calibench.config import (
     short_name,
     with_options,
 )
-from calibench.config.merging import as_block
 from calibench.data.source import is_here
 from calibench.ground.errors import UsageError, errors_as, near_matches
 from calibench.leaderboard.comparison import Primary

@@ -148,7 +148,7 @@ def _failure_recorded(experiment: Experiment, run: Run, claim: Claim | None) -> 
         ended = isinstance(error, (KeyboardInterrupt, Terminated))
         if begun and ended:
             error.add_note(_way_on(experiment, run))
-        ours = claim is not None and claim.kept
+        ours = claim is not None and claim.lasts
         if ours and (begun or not (ended or isinstance(error, UsageError))):
             with suppress(OSError):  # the run's own error matters more
                 run.write_status("failed", _reason(error))

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
 
-from calibench.config import Config, short_name
-from calibench.config.merging import as_block
+from calibench.config import Config, as_block, short_name
 from calibench.ground.errors import UsageError, did_you_mean, near_matches
 from calibench.metrics import METRIC_CLASSES
 from calibench.training.keys import GROUPS, KEYS, LINKED, SEED, ClassPlace, place_of, spelled_out

@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any
 
 from calibench.backbones import Backbone, ImportedBackbone
-from calibench.config import Config
-from calibench.config.merging import as_block
+from calibench.config import Config, as_block
 from calibench.data import ClassificationDataModule, ImportedDataModule
 from calibench.ground.errors import UsageError
 from calibench.ground.imports import imported, loaded_class, parameters_of

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from calibench.cli import main
-from calibench.config import available, load
-from calibench.config.files import find
+from calibench.config import available, find, load
 from calibench.runs import read_json
 
 

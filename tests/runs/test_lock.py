@@ -7,6 +7,7 @@ import fcntl
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -20,18 +21,12 @@ from typing import Any
 import pytest
 
 from calibench.runs import Busy, Claim, LostClaim, lock
-from calibench.runs.lock import (
-    KernelLock,
-    NumberedClaim,
-    Owner,
-    _flock_is_local,
-    held,
-    this_machine,
-)
+from calibench.runs.lock import KernelLock, Lease, _flock_is_local, held, signature
 from tests.waiting import started, wait_for
 
-DEAD = Owner(2**22 + 1, socket.gethostname(), this_machine())  # a number that no process gets
-KINDS = [KernelLock, NumberedClaim]
+DEAD = 2**22 + 1  # a number that no process gets
+KINDS = [KernelLock, Lease]
+HERE = socket.gethostname()
 both = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -54,19 +49,19 @@ def crash(claim: Claim) -> None:
     if isinstance(claim, KernelLock):
         claim._lock.release()  # by the system
     else:
-        assert isinstance(claim, NumberedClaim)
-        claim._over.set()
-        sign(claim, DEAD)
+        assert isinstance(claim, Lease)
+        claim._lease._stop_heartbeat()
+        sign(claim, pid=DEAD)
 
 
-def sign(claim: Claim, owner: Owner, *, seconds_ago: float = 0) -> None:
-    """Let a claim say that it is the owner's."""
-    file = claim._file(claim._number) if isinstance(claim, NumberedClaim) else claim.path
-    temporary = file.with_name("temporary")
-    temporary.write_bytes(owner.text())
-    then = time.time() - seconds_ago
-    os.utime(temporary, (then, then))
-    temporary.replace(file)
+def sign(claim: Lease, **other: object) -> None:
+    """Let a lease say that it is another process's."""
+    text = claim.file.read_text()
+    for name, value in other.items():
+        text = re.sub(rf"^{name}=.*$", f"{name}={value}", text, flags=re.MULTILINE)
+    temporary = claim.file.with_name(f"temporary-{os.getpid()}")
+    temporary.write_text(re.sub("^start=.*\n", "", text, flags=re.MULTILINE))
+    temporary.replace(claim.file)
 
 
 def without_flock(error: int) -> Any:
@@ -143,28 +138,6 @@ def test_two_never_have_it_at_once_however_many_try(kind: type[Claim], path: Pat
     assert double_holds(kind, path, processes=6, times=200) == 0
 
 
-def test_who_judged_long_ago_does_not_get_what_is_over_since(path: Path) -> None:
-    """Between a look at the claims and the making of the next number, others take, leave and take again."""
-    late = NumberedClaim(path)
-    make = late._make
-
-    def make_late(number: int) -> bool:
-        late._make = make  # type: ignore[method-assign]
-        assert number == 1
-        with taken(NumberedClaim(path)):
-            pass  # 1, which is free now
-        other.take()  # 2
-        return make(number)
-
-    other = NumberedClaim(path)
-    late._make = make_late  # type: ignore[method-assign]
-    with pytest.raises(Busy):
-        late.take()
-    assert other.kept
-    other.release()
-    assert [file.name for file in path.parent.iterdir()] == ["run.lock.2.free"]
-
-
 # --- who has it ---
 
 
@@ -190,17 +163,19 @@ def test_a_second_process_is_told_who_has_it_and_gets_it_when_that_one_is_killed
     with started(hold(kind, path), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        with pytest.raises(Busy, match=f"is being run by process {process.pid}\\.") as busy:
+        with pytest.raises(
+            Busy, match=f"is being run by process {process.pid} on {HERE}\\."
+        ) as busy:
             kind(path).take()
-        assert busy.value.owner == f"process {process.pid}"
+        assert busy.value.owner == f"process {process.pid} on {HERE}"
         process.communicate("die\n")
         with taken(kind(path)) as claim:
-            assert claim.kept
+            assert claim.lasts
 
 
 @both
 def test_this_process_does_not_get_it_twice(kind: type[Claim], path: Path) -> None:
-    with taken(kind(path)), pytest.raises(Busy, match=f"process {os.getpid()}\\."):
+    with taken(kind(path)), pytest.raises(Busy, match=f"process {os.getpid()} on "):
         kind(path).take()
     with taken(kind(path)):
         pass
@@ -217,63 +192,49 @@ def test_a_process_of_another_container_has_it(kind: type[Claim], path: Path) ->
     with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        with pytest.raises(Busy, match=f"process 1 on {socket.gethostname()}"):
+        with pytest.raises(Busy, match=f"process 1 on {HERE}"):
             kind(path).take()
 
 
 def test_the_lock_is_gone_when_it_is_over(path: Path) -> None:
     with held(path):
-        assert Owner.parse(path.read_bytes()) == Owner.this()
+        assert signature(path) == (os.getpid(), HERE)
     assert list(path.parent.iterdir()) == []
-
-
-def test_numbers_grow_and_one_file_stays(path: Path) -> None:
-    for number in (1, 2, 3):
-        claim = NumberedClaim(path)
-        with taken(claim):
-            assert claim._number == number
-            assert [file.name for file in path.parent.iterdir()] == [f"run.lock.{number}"]
-    assert [file.name for file in path.parent.iterdir()] == ["run.lock.3.free"]
 
 
 # --- owners elsewhere, and owners that are dead ---
 
 
-def test_an_owner_on_another_machine_is_believed_as_long_as_it_shows_life(path: Path) -> None:
-    claim = NumberedClaim(path)
+def test_an_owner_on_another_machine_is_believed_as_long_as_it_shows_life(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "EXPIRES_AFTER", 0.5)
+    claim = Lease(path)
     claim.take()
-    sign(claim, Owner(1, "elsewhere", "another/1"), seconds_ago=lock.EXPIRES_AFTER - 20)
+    sign(claim, pid=1, host="elsewhere")
     with pytest.raises(Busy, match="process 1 on elsewhere"):
-        NumberedClaim(path).take()
-    sign(claim, Owner(1, "elsewhere", "another/1"), seconds_ago=lock.EXPIRES_AFTER + 20)
-    with taken(NumberedClaim(path)):
-        assert not claim.kept
+        Lease(path).take()
+    claim._lease._stop_heartbeat()
+    os.utime(claim.file, (0, 0))
+    with taken(Lease(path)):
+        assert not claim.lasts
 
 
 def test_a_living_process_that_has_the_dead_owners_number_is_not_the_owner(path: Path) -> None:
-    claim = NumberedClaim(path)
+    claim = Lease(path)
     claim.take()
-    owner = Owner.this()
-    sign(claim, Owner(owner.pid, owner.host, owner.machine, birth="0"))
-    with taken(NumberedClaim(path)):
-        pass
-
-
-def test_a_claim_cut_short_by_a_crash_is_over_and_a_new_one_is_not(path: Path) -> None:
-    (path.parent / "run.lock.1").touch()
-    with pytest.raises(Busy, match="another process"):
-        NumberedClaim(path).take()
-    os.utime(path.parent / "run.lock.1", (0, 0))
-    with taken(NumberedClaim(path)) as claim:
-        assert claim.kept
+    text = claim.file.read_text()
+    claim.file.write_text(re.sub("^start=.*$", "start=1", text, flags=re.MULTILINE))
+    with taken(Lease(path)):
+        assert not claim.lasts
 
 
 def test_an_owner_shows_life(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "REFRESHED_EVERY", 0.01)
-    with taken(NumberedClaim(path)):
-        file = path.parent / "run.lock.1"
-        os.utime(file, (0, 0))
-        wait_for(lambda: time.time() - file.stat().st_mtime < 60)
+    monkeypatch.setattr(lock, "EXPIRES_AFTER", 0.3)
+    with taken(Lease(path)) as claim:
+        assert isinstance(claim, Lease)
+        os.utime(claim.file, (0, 0))
+        wait_for(lambda: time.time() - claim.file.stat().st_mtime < 60)
 
 
 # --- a lock that is lost ---
@@ -289,12 +250,13 @@ def test_a_process_that_lost_it_knows_and_leaves_it_to_the_other(
     if kind is KernelLock:
         path.unlink()  # by hand, or with the folder
     else:
-        sign(loser, DEAD)
+        assert isinstance(loser, Lease)
+        sign(loser, pid=DEAD)
     with taken(winner):
         with pytest.raises(LostClaim, match="was taken over by another process"):
             loser.check()
         loser.release()
-        assert winner.kept
+        assert winner.lasts
 
 
 # --- where the file system does not lock ---
@@ -306,7 +268,7 @@ def test_without_flock_there_are_claims(
 ) -> None:
     monkeypatch.setattr(fcntl, "flock", without_flock(error))
     with held(path) as claim:
-        assert isinstance(claim, NumberedClaim)
+        assert isinstance(claim, Lease)
         with pytest.raises(Busy), held(path):
             pass
     with held(path):
@@ -320,11 +282,11 @@ def test_another_error_is_no_reason_for_claims(path: Path, monkeypatch: pytest.M
 
 
 def test_machines_of_which_one_locks_and_one_does_not_see_each_other(path: Path) -> None:
-    with taken(NumberedClaim(path)), pytest.raises(Busy, match=f"process {os.getpid()}"):
+    with taken(Lease(path)), pytest.raises(Busy, match=f"process {os.getpid()}"):
         KernelLock(path).take()
     with taken(KernelLock(path)), pytest.raises(Busy, match=f"process {os.getpid()}"):
-        NumberedClaim(path).take()
-    with taken(NumberedClaim(path)):
+        Lease(path).take()
+    with taken(Lease(path)):
         pass
 
 
@@ -356,7 +318,7 @@ def test_file_systems_that_lock_for_one_machine_only(
 def test_there_they_are_claims(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "_flock_is_local", lambda folder: True)
     with held(path) as claim:
-        assert isinstance(claim, NumberedClaim)
+        assert isinstance(claim, Lease)
 
 
 def test_the_lock_file_is_never_one_behind_a_symbolic_link(path: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -99,7 +100,9 @@ def test_neither_loses_the_others_calibrator(
     expected |= {"TemperatureScaling(shrinkage=False)"}
     assert calibrators(finished) == expected | {"VectorScaling", "HistogramBinning"}
     said = capsys.readouterr().err
-    assert said.startswith(f"calibench: waiting for process {os.getpid()}, which evaluates ")
+    assert said.startswith(
+        f"calibench: waiting for process {os.getpid()} on {socket.gethostname()}, which evaluates "
+    )
     assert len(said.splitlines()) == 1
 
 

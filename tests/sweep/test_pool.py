@@ -22,14 +22,13 @@ from rich.console import Console
 from calibench.cli import main
 from calibench.config import configuration
 from calibench.runs import Busy
-from calibench.runs.lock import Owner
 from calibench.sweep import command, pool
 from calibench.sweep.command import run_jobs
 from calibench.sweep.launchers.local import local_pool
 from calibench.sweep.pool import Job, Pool
 from calibench.training import fit as training
 
-OTHER = Owner(7, "node3", "another/1")
+OTHER = "process 7 on node3"
 
 
 def jobs(n: int) -> list[Job]:

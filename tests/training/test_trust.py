@@ -17,8 +17,7 @@ from lightning.pytorch import Trainer
 
 from calibench import backbones, calibrators, data, losses, metrics
 from calibench.cli import main
-from calibench.config import load
-from calibench.config.files import available
+from calibench.config import available, load
 from calibench.evaluation import Evaluation
 from calibench.ground.imports import parameters_of
 from calibench.training.keys import GROUPS
