@@ -3,12 +3,10 @@
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 from calibench.config import Config, configuration, read_arguments
 from calibench.ground.errors import ExpectedFailure, UsageError, near_matches
@@ -17,160 +15,103 @@ from calibench.ground.signs_of_life import signs_of_life
 from calibench.ground.verb import VerbParser
 from calibench.ground.version import __version__
 from calibench.ground.wrapping import wrapped
-from calibench.training.keys import KEYS_HELP
+from calibench.training.keys import FAMILIES, KEYS_HELP
 
-
-class Verb(NamedTuple):
-    """A verb, as the overview has it.
-
-    Attributes:
-        line: What it does.
-        place: The function that it is, whose signature and docstring make its command line, in its module; empty where
-            keys of a configuration are the command line. It returns the exit code, or the words of another verb that
-            does the work.
-    """
-
-    line: str
-    place: str = ""
-
-
-FIRST = {
-    "train": {
-        "new": Verb(
-            "a small start for your own images, texts, table, logits, loss, backbone or metric",
-            "templates.command:new",
-        ),
-        "fit": Verb("train one run from YAML files, collect its logits, evaluate them"),
-        "sweep": Verb(
-            "train a benchmark with several losses and seeds, or a suite; ends with the leaderboard",
-            "sweep.command:sweep",
-        ),
-        "data": Verb(
-            "list the datasets, where their files are expected, how to get them; fetch one",
-            "data.command:data",
-        ),
-    },
-    "from predictions, yours or of any framework": {
-        "doctor": Verb(
-            "say whether they are over- or underconfident, where, and which calibrator helps",
-            "doctor.options:doctor",
-        ),
-        "evaluate": Verb(
-            "print every metric of saved logits, raw and after each calibrator, with intervals",
-            "evaluation.options:evaluate",
-        ),
-        "calibrate": Verb(
-            "fit a calibrator on saved logits, or apply one",
-            "evaluation.calibrate_options:calibrate",
-        ),
-        "export": Verb(
-            "write a trained network and its calibrator as one torch.export program",
-            "training.export_options:export",
-        ),
-    },
-    "from results": {
-        "leaderboard": Verb(
-            "print the ranked table of a results folder", "leaderboard.command:rank"
-        ),
-        "plot": Verb("draw a reliability diagram or another picture", "plots.command:plot"),
-        "report": Verb(
-            "write a self-contained HTML page of a results folder", "report.command:report"
-        ),
-        "list": Verb(
-            "list losses, metrics, calibrators, backbones, datasets, plots, benchmarks, suites, ...",
-            "report.listing:list_names",
-        ),
-    },
+# The function that each verb is, in its module: its signature and docstring make the command line, and it returns the
+# exit code, or the words of another verb that does the work. Empty where keys of a configuration are the command line.
+VERBS = {
+    "new": "templates.command:new",
+    "fit": "",
+    "sweep": "sweep.command:sweep",
+    "data": "data.command:data",
+    "doctor": "doctor.options:doctor",
+    "evaluate": "evaluation.options:evaluate",
+    "calibrate": "evaluation.calibrate_options:calibrate",
+    "export": "training.export_options:export",
+    "leaderboard": "leaderboard.command:rank",
+    "plot": "plots.command:plot",
+    "report": "report.command:report",
+    "list": "report.listing:list_names",
+    "validate": "",
+    "test": "",
+    "predict": "",
+    "features": "analyses.frozen_features:features",
+    "posthoc": "analyses.posthoc.options:posthoc",
+    "store": "evaluation.store_command:store",
+    "verify": "evaluation.store_command:verify",
+    "ensemble": "evaluation.ensemble_command:ensemble",
+    "reproduce": "report.reproduce.command:reproduce",
+    "methods": "report.methods.command:methods",
+    "plot all": "plots.gallery_command:plot_all",
+    "plot sweep": "plots.sweep_command:plot_sweep",
+    "plot learning-curves": "analyses.posthoc.learning_curves:plot_learning_curves",
+    "plot grad-cam": "analyses.command:plot_grad_cam",
+    "audit": "analyses.command:audit",
+    "plot loss-surface": "analyses.command:plot_loss_surface",
+    "analyse": "analyses.command:analyse",
+    "analyse toy": "analyses.command:toy",
+    "analyse gradient-norm": "analyses.command:gradient_norm",
+    "analyse boundary": "analyses.command:boundary",
+    "analyse features": "analyses.command:features",
 }
-MORE = {
-    "of a checkpoint": {
-        "validate": Verb("print the metrics of a checkpoint on the validation set"),
-        "test": Verb(
-            "print the metrics of a checkpoint on the test, out-of-distribution (OOD) and shift sets"
-        ),
-        "predict": Verb("write a checkpoint's logits as .npz files"),
-        "features": Verb(
-            "write what goes into a network's last layer, once, as a benchmark of heads",
-            "analyses.frozen_features:features",
-        ),
-    },
-    "of many predictions": {
-        "posthoc": Verb(
-            "compare all calibrators on all predictions of stores, runs or files",
-            "analyses.posthoc.options:posthoc",
-        ),
-        "store": Verb(
-            "list, add, pull, push and verify predictions that are kept by content",
-            "evaluation.store_command:store",
-        ),
-        "verify": Verb(
-            "compute every number of a store again from its logits, and say how many hold",
-            "evaluation.store_command:verify",
-        ),
-    },
-    "of results": {
-        "ensemble": Verb(
-            "make deep ensembles of runs that differ in their seed alone, as rows of the leaderboard",
-            "evaluation.ensemble_command:ensemble",
-        ),
-        "reproduce": Verb(
-            "print a paper's table with our numbers below the paper's, or draw a figure of it from our runs",
-            "report.reproduce.command:reproduce",
-        ),
-        "methods": Verb(
-            "write a methods paragraph of a results folder, with citations",
-            "report.methods.command:methods",
-        ),
-        "plot all": Verb(
-            "draw every kind of picture that a results folder can feed, with a page of them",
-            "plots.gallery_command:plot_all",
-        ),
-        "plot sweep": Verb(
-            "draw metrics over the values of a key that a sweep varies",
-            "plots.sweep_command:plot_sweep",
-        ),
-        "plot learning-curves": Verb(
-            "draw how many validation examples calibrators need, from results of posthoc --sizes",
-            "analyses.posthoc.learning_curves:plot_learning_curves",
-        ),
-        "plot grad-cam": Verb(
-            "draw where in images trained networks find evidence for a class; measure it against boxes",
-            "analyses.command:plot_grad_cam",
-        ),
-    },
-    "of losses": {
-        "audit": Verb(
-            "say whether a loss is proper, finite, right in several processes, ... and what it costs",
-            "analyses.command:audit",
-        ),
-        "plot loss-surface": Verb(
-            "draw how much gradient losses give to an example, and where training comes to rest",
-            "analyses.command:plot_loss_surface",
-        ),
-        "analyse": Verb(
-            "make an analysis of a paper again; `calibench analyse --help` names them",
-            "analyses.command:analyse",
-        ),
-        "analyse toy": Verb(
-            "which uncertainty measure follows the true error of probabilities",
-            "analyses.command:toy",
-        ),
-        "analyse gradient-norm": Verb(
-            "how closely gradient norms follow uncertainty, from checkpoints",
-            "analyses.command:gradient_norm",
-        ),
-        "analyse boundary": Verb(
-            "how sharp the decision boundaries of losses are on the two moons",
-            "analyses.command:boundary",
-        ),
-        "analyse features": Verb(
-            "maps of the features of test examples, from checkpoints",
-            "analyses.command:features",
-        ),
-    },
-}
-VERBS = {verb: of for group in (FIRST | MORE).values() for verb, of in group.items()}
 
+_QUESTION = """\
+usage: calibench VERB ...
+
+Which training loss, with which post-hoc calibrator, gives probabilities you can trust?
+
+"""
+FIRST = """\
+train
+  new          a small start for your own images, texts, table, logits, loss, backbone or metric
+  fit          train one run from YAML files, collect its logits, evaluate them
+  sweep        train a benchmark with several losses and seeds, or a suite; ends with the leaderboard
+  data         list the datasets, where their files are expected, how to get them; fetch one
+
+from predictions, yours or of any framework
+  doctor       say whether they are over- or underconfident, where, and which calibrator helps
+  evaluate     print every metric of saved logits, raw and after each calibrator, with intervals
+  calibrate    fit a calibrator on saved logits, or apply one
+  export       write a trained network and its calibrator as one torch.export program
+
+from results
+  leaderboard  print the ranked table of a results folder
+  plot         draw a reliability diagram or another picture
+  report       write a self-contained HTML page of a results folder
+  list         list losses, metrics, calibrators, backbones, datasets, plots, benchmarks, suites, ...
+
+"""
+MORE = """\
+of a checkpoint
+  validate     print the metrics of a checkpoint on the validation set
+  test         print the metrics of a checkpoint on the test, out-of-distribution (OOD) and shift sets
+  predict      write a checkpoint's logits as .npz files
+  features     write what goes into a network's last layer, once, as a benchmark of heads
+
+of many predictions
+  posthoc      compare all calibrators on all predictions of stores, runs or files
+  store        list, add, pull, push and verify predictions that are kept by content
+  verify       compute every number of a store again from its logits, and say how many hold
+
+of results
+  ensemble     make deep ensembles of runs that differ in their seed alone, as rows of the leaderboard
+  reproduce    print a paper's table with our numbers below the paper's, or draw a figure of it from our runs
+  methods      write a methods paragraph of a results folder, with citations
+  plot all     draw every kind of picture that a results folder can feed, with a page of them
+  plot sweep   draw metrics over the values of a key that a sweep varies
+  plot learning-curves  draw how many validation examples calibrators need, from results of posthoc --sizes
+  plot grad-cam  draw where in images trained networks find evidence for a class; measure it against boxes
+
+of losses
+  audit        say whether a loss is proper, finite, right in several processes, ... and what it costs
+  plot loss-surface  draw how much gradient losses give to an example, and where training comes to rest
+  analyse      make an analysis of a paper again; `calibench analyse --help` names them
+  analyse toy  which uncertainty measure follows the true error of probabilities
+  analyse gradient-norm  how closely gradient norms follow uncertainty, from checkpoints
+  analyse boundary  how sharp the decision boundaries of losses are on the two moons
+  analyse features  maps of the features of test examples, from checkpoints
+
+"""
 _START = """\
 start here
   calibench fit --config digits_lt                        one run, in seconds
@@ -182,17 +123,6 @@ start here
 `calibench VERB --help` explains a verb, `calibench help all` names the others; `calibench --version` prints the
 version; with --debug an error shows its traceback.
 """
-
-
-def overview(groups: Mapping[str, Mapping[str, Verb]]) -> str:
-    """Verbs by group, with what they do, and how to start."""
-    lists = (
-        "\n".join([title, *(f"  {verb:11}  {of.line}" for verb, of in verbs.items())])
-        for title, verbs in groups.items()
-    )
-    asks = "Which training loss, with which post-hoc calibrator, gives probabilities you can trust?"
-    return "\n\n".join(["usage: calibench VERB ...", asks, *lists, _START])
-
 
 TRAINING_HELP = {
     "fit": f"""\
@@ -258,22 +188,18 @@ def configuration_of(arguments: Sequence[str]) -> Config:
     return configuration(given.files, given.options)
 
 
-_OF_PREDICT = ("output", "calibrator", "passes", "laplace", "row")
-
-
 def _training(verb: str, arguments: list[str]) -> int:
     """Run fit, validate, test or predict; they import Lightning."""
     if not arguments or any(argument in ("-h", "--help") for argument in arguments):
         say(*wrapped(TRAINING_HELP[verb]).splitlines())
         return 0 if arguments else 2
     given = read_arguments(arguments)
-    own = {key: value for key, value in given.options if verb == "predict" and key in _OF_PREDICT}
-    if "calibrator" in own:
-        from calibench.training.keys import FAMILIES
-
-        FAMILIES["calibrators"].check(own["calibrator"])
-    config = configuration(given.files, [pair for pair in given.options if pair[0] not in own])
-    _check(config, given.questions, _OF_PREDICT if verb == "predict" else ())
+    others = ("output", "calibrator", "passes", "laplace", "row") if verb == "predict" else ()
+    of_verb = {key: value for key, value in given.options if key in others}
+    if "calibrator" in of_verb:
+        FAMILIES["calibrators"].check(of_verb["calibrator"])
+    config = configuration(given.files, [pair for pair in given.options if pair[0] not in others])
+    _check(config, given.questions, others)
     with loading():
         from calibench.ground.console import Terminal
         from calibench.plots.trackers import keep_artefacts
@@ -283,13 +209,10 @@ def _training(verb: str, arguments: list[str]) -> int:
 
     if given.questions:
         Experiment(config, given.questions)  # answers and exits
-    functions: dict[str, Callable[..., object]] = {
-        "fit": partial(fit, keep=keep_artefacts),
-        "validate": infer.validate,
-        "test": infer.test,
-        "predict": infer.predict,
-    }
-    functions[verb](config, console=Terminal(), **own)
+    if verb == "fit":
+        fit(config, console=Terminal(), keep=keep_artefacts)
+    else:
+        getattr(infer, verb)(config, Terminal(), **of_verb)
     return 0
 
 
@@ -306,7 +229,7 @@ def _check(config: Config, questions: Sequence[str], others: Sequence[str] = ())
 
 def parser_of(verb: str) -> VerbParser:
     """The parser of a verb that is a function."""
-    module, _, name = VERBS[verb].place.partition(":")
+    module, _, name = VERBS[verb].partition(":")
     return VerbParser(verb, getattr(importlib.import_module(f"calibench.{module}"), name))
 
 
@@ -324,7 +247,8 @@ def _dispatch(arguments: list[str]) -> int:
     if verb == "help" and " ".join(rest) in VERBS:
         return _dispatch([*rest, "--help"])
     if verb in ("-h", "--help", "help"):
-        say(*wrapped(overview(FIRST | MORE if rest == ["all"] else FIRST)).splitlines())
+        text = f"{_QUESTION}{FIRST}{MORE if rest == ['all'] else ''}{_START}"
+        say(*wrapped(text).splitlines())
         return 0 if arguments else 2
     if verb in ("-V", "--version"):
         say(f"calibench {__version__}")
@@ -334,7 +258,7 @@ def _dispatch(arguments: list[str]) -> int:
             f"there is no verb `{verb}`{near_matches(verb, [*VERBS, '--help', '--version'])} (see `calibench --help`)"
         )
     with signs_of_life(verb):
-        return _room(verb, rest) if VERBS[verb].place else _training(verb, rest)
+        return _room(verb, rest) if VERBS[verb] else _training(verb, rest)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
