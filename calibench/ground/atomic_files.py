@@ -52,11 +52,6 @@ def _abandoned(temporary: Path) -> bool:
     return time.time() - temporary.stat().st_mtime > _ABANDONED_AFTER
 
 
-def _machine_id() -> str:
-    """A short name of this machine and its namespace of process numbers."""
-    return hashlib.sha256(this_machine().encode()).hexdigest()[:8]
-
-
 def write_atomically(path: Path, content: bytes) -> None:
     """Write the content of a file as `atomic_file` does."""
     with atomic_file(path) as file:
@@ -64,13 +59,13 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @cache
-def this_machine() -> str:
-    """The boot of this machine, and this process's namespace of process numbers."""
-    try:
+def _machine_id() -> str:
+    """A short name of the boot of this machine, and of this process's namespace of process numbers."""
+    name = socket.gethostname()
+    with suppress(OSError):  # not Linux
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
-    except OSError:  # not Linux
-        return socket.gethostname()
+        name = f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
 def process_lives(pid: int) -> bool:

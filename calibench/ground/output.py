@@ -1,6 +1,5 @@
 """Printing of text from outside: names of files and folders cannot move the cursor."""
 
-import atexit
 import gc
 import re
 import sys
@@ -69,9 +68,7 @@ def loading() -> Iterator[None]:
     """Say `loading ...` while what is inside imports torch, which takes seconds; on a terminal only.
 
     Without the collector of cycles, which would look through a million objects again and again to find that modules
-    keep them: a third of a second while they are made, and as much when the interpreter ends. So what modules hold is
-    left out of its later rounds too; what is made from then on is collected as ever. An extension made with nanobind
-    (triton) complains at the end of what was not collected: for it nothing is left out then.
+    keep them: a third of a second.
     """
     if "torch" in sys.modules:
         yield
@@ -81,21 +78,9 @@ def loading() -> Iterator[None]:
     try:
         with at_work("loading"):
             yield
-        gc.freeze()
-        atexit.register(_thaw)
     finally:
         if collects:
             gc.enable()
-
-
-def _thaw() -> None:
-    if any(map(_of_nanobind, list(sys.modules.values()))):
-        gc.unfreeze()
-
-
-def _of_nanobind(module: object) -> bool:
-    content = list(getattr(module, "__dict__", {}).values())
-    return any(type(value).__module__ == "nanobind" for value in content)
 
 
 @contextmanager

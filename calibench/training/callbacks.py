@@ -11,7 +11,7 @@ from typing import Any
 
 import lightning.pytorch as L
 import torch
-from lightning.pytorch.callbacks import Callback, Checkpoint, LambdaCallback, ProgressBar
+from lightning.pytorch.callbacks import Callback, Checkpoint, LambdaCallback
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -140,34 +140,22 @@ def epoch_report(report: Callable[[int, int], None]) -> Callback:
     )
 
 
-class EpochProgress(ProgressBar):
-    """One bar for the whole training in a terminal, or ten lines in a log file.
+class EpochProgress(Callback):
+    """One bar for the whole training in a terminal, or ten lines in a log file, in the first process.
 
     It reads nothing from the device within an epoch, so it costs a step next to nothing.
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self._bar: Progress | None = None
-        self._lines = not sys.stderr.isatty()
-        self._enabled = True
         self._moved = 0.0
-
-    def disable(self) -> None:
-        """Show nothing; Lightning calls this in every process but the first."""
-        self._enabled = False
-
-    def enable(self) -> None:
-        """Show progress again."""
-        self._enabled = True
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Open the bar."""
-        super().on_train_start(trainer, pl_module)
-        if self._enabled and trainer.current_epoch:
+        if trainer.is_global_zero and trainer.current_epoch:
             where = f"at epoch {trainer.current_epoch + 1} of {trainer.max_epochs}"
             say(f"calibench: the run goes on {where} (--overwrite true starts anew)", to=sys.stderr)
-        if not self._enabled or self._lines:
+        if not trainer.is_global_zero or not sys.stderr.isatty():
             return
         columns = (
             TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"),
@@ -189,25 +177,19 @@ class EpochProgress(ProgressBar):
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Show the metrics of the epoch."""
-        if not self._enabled:
-            return
         done, total = trainer.current_epoch + 1, trainer.max_epochs or 0
         logged = trainer.callback_metrics
         shown = (name for name in ("val/error", "val/nll") if name in logged)
         text = "  ".join(f"{name} {float(logged[name]):.4f}" for name in shown)
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=done, description=text)
-        elif self._lines and (done == total or done % max(1, total // 10) == 0):
+        elif trainer.is_global_zero and (done == total or done % max(1, total // 10) == 0):
             say(f"epoch {done}/{total}  {text}", to=sys.stderr)
 
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_train_end(self, *_: Any) -> None:
         """Close the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
-    def on_exception(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
-    ) -> None:
-        """Close the bar before a message is printed."""
-        self.on_train_end(trainer, pl_module)
+    on_exception = on_train_end  # before a message is printed

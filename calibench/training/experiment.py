@@ -2,8 +2,9 @@
 
 import json
 import logging
+import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,13 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import (
+    CSVLogger,
+    Logger,
+    MLFlowLogger,
+    TensorBoardLogger,
+    WandbLogger,
+)
 
 from calibench import backbones, calibrators, data, losses
 from calibench.config import Config
@@ -22,7 +30,7 @@ from calibench.evaluation import Evaluation
 from calibench.evaluation.further_metrics import import_metrics
 from calibench.evaluation.settings import spelled_out
 from calibench.ground.arguments import is_integer
-from calibench.ground.errors import UsageError
+from calibench.ground.errors import UsageError, pip_install
 from calibench.ground.family import load_plugins, reach_own_classes
 from calibench.ground.lazily import load
 from calibench.ground.output import here
@@ -41,7 +49,6 @@ from calibench.training.processes import (
     replicas_of,
 )
 from calibench.training.trace import Trace
-from calibench.training.trackers import logger_of
 from calibench.training.wrapping import wrapped
 
 DEFAULT_ROOT = "results"
@@ -80,6 +87,60 @@ def _refusals(key: str = "", hint: str = "") -> Iterator[None]:
     except _REFUSALS as error:
         text = one_line(str(error))
         raise UsageError(text if not key or "`" in text else f"`{key}`: {text}{hint}") from error
+
+
+# --- loggers of Lightning by a short name ---
+
+
+def _tensorboard(folder: Path, name: str) -> Logger:
+    return TensorBoardLogger(folder / "tensorboard", name, version="", default_hp_metric=False)
+
+
+def _mlflow(folder: Path, name: str) -> Logger:
+    benchmark, _, rest = name.partition("/")
+    place = os.environ.get("MLFLOW_TRACKING_URI")
+    if not place:
+        # a folder needs no database; 3.x asks
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        place = (folder / "mlruns").absolute().as_uri()
+    return MLFlowLogger(benchmark, run_name=rest, tracking_uri=place)
+
+
+def _wandb(folder: Path, name: str) -> Logger:
+    benchmark, _, rest = name.partition("/")
+    place = folder / "wandb"
+    place.mkdir(parents=True, exist_ok=True)
+    return WandbLogger(rest, place, project=benchmark)
+
+
+LOGGERS: dict[str, Callable[[Path, str], Logger]] = {
+    "csv": lambda folder, name: CSVLogger(folder / "csv", name),
+    "mlflow": _mlflow,
+    "tensorboard": _tensorboard,
+    "wandb": _wandb,
+}
+
+
+def logger_of(kind: str, cell: Cell, root: Path) -> Logger:
+    """The logger of a run, which keeps its files below the folder of results unless it sends them elsewhere.
+
+    Args:
+        kind: A name in `LOGGERS`. TensorBoard, CSV: `root/<kind>/<benchmark>/...`, named as the run folder. MLflow: the
+            server of MLFLOW_TRACKING_URI, or else `root/mlruns`; an experiment for each benchmark. W&B: a project for
+            each benchmark, as the account or WANDB_MODE says.
+        cell: The identity of the run.
+        root: The folder of results.
+
+    Raises:
+        UsageError: If its library is not installed.
+    """
+    try:
+        return LOGGERS[kind](root, cell.folder(Path()).as_posix())
+    except ModuleNotFoundError as error:
+        raise UsageError(f"`--logger {kind}` needs a library: {pip_install(kind)}") from error
+
+
+# --- the experiment ---
 
 
 class Experiment(LightningCLI):

@@ -200,14 +200,12 @@ def _train(
         last,
         *trace.callbacks(run.checkpoints),
     ]
-    shown: dict[str, bool] = {}
     if report is not None:
-        callbacks.append(epoch_report(report))
-        shown = {"enable_progress_bar": False}  # the caller shows the progress
+        callbacks.append(epoch_report(report))  # the caller shows the progress
     elif config.trainer.enable_progress_bar is not False:
         callbacks.append(EpochProgress())
     with interruptible() as interruption, deaths_reported(lambda: experiment.trainer):
-        experiment.build([*callbacks, interruption], **shown)
+        experiment.build([*callbacks, interruption], enable_progress_bar=False)
         trainer, module, data = experiment.trainer, experiment.model, experiment.datamodule
         check_monitors(trainer, module.logged)
         module.caveats = list(experiment.caveats)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import atexit
 import csv
 import gc
 import io
@@ -12,7 +11,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from rich.progress import Progress, TextColumn
@@ -21,7 +19,6 @@ from rich.text import Text
 
 import calibench
 from calibench.cli import main
-from calibench.ground import output as printing
 from calibench.ground.bar import with_progress
 from calibench.ground.console import Terminal
 from calibench.ground.output import at_work, loading, printable, say
@@ -41,12 +38,8 @@ def test_a_plain_name_stays_as_it_is(name: str) -> None:
 def test_the_collector_of_cycles_rests_while_torch_is_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    frozen: list[bool] = []
-    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(not gc.isenabled()))
-    monkeypatch.setattr(atexit, "register", lambda function: function)
     with loading():
         assert gc.isenabled() == ("torch" in sys.modules)
-    frozen.clear()
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     with loading():
         assert not gc.isenabled()
@@ -54,20 +47,6 @@ def test_the_collector_of_cycles_rests_while_torch_is_loaded(
     with pytest.raises(ImportError), loading():
         raise ImportError
     assert gc.isenabled()
-    assert frozen == [True]
-
-
-def test_what_nanobind_would_miss_is_collected_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    thawed: list[bool] = []
-    monkeypatch.setattr(gc, "unfreeze", lambda: thawed.append(True))
-    monkeypatch.setattr(sys, "modules", {"plain": sys, "none": None})
-    printing._thaw()
-    assert thawed == []
-    extension = ModuleType("extension")
-    vars(extension)["bound"] = type("Bound", (), {"__module__": "nanobind"})()
-    monkeypatch.setattr(sys, "modules", {"plain": sys, "extension": extension})
-    printing._thaw()
-    assert thawed == [True]
 
 
 @pytest.mark.slow

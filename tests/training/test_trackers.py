@@ -93,7 +93,7 @@ def test_a_missing_library_is_named_with_its_extra(
         raise ModuleNotFoundError("No module named 'mlflow'")
 
     monkeypatch.setitem(
-        __import__("calibench.training.trackers", fromlist=["LOGGERS"]).LOGGERS, "mlflow", missing
+        __import__("calibench.training.experiment", fromlist=["LOGGERS"]).LOGGERS, "mlflow", missing
     )
     experiment = Experiment(configuration_of(arguments(tmp_path, "--logger", "mlflow")))
     with pytest.raises(UsageError, match=r"pip install 'calibench-suite\[mlflow\]'"):
