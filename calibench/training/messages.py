@@ -6,7 +6,6 @@ The errors of jsonargparse carry nothing but English text. The text is read line
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from types import UnionType
@@ -16,77 +15,63 @@ from lightning.pytorch.cli import LightningArgumentParser
 
 from calibench.ground.errors import UsageError
 
-# What a line of a message can be. The groups are the facts; a line without any leads to others or repeats them.
-_LINES = tuple(
-    map(
-        re.compile,
-        (
-            r"Does not validate against any of the Union subtypes|Errors:|Subtypes: .*|Given value type: .*",
-            r"Given value: Namespace\(.*\)",  # a whole block
-            r"Type .* expects a function or a callable class:",  # what follows is a line of its own here
-            r"Expected a path but .* either not accessible or invalid|Expected a dot import path string: .*",
-            r"Expected a <class 'NoneType'>(?:\. Got value: .*)?",
-            r'(?:Parser key|[Kk]ey) "(?P<key>[\w.\[\]]+)":',
-            r"Problem with given class_path '(?P<path>[\w.]+)':",
-            r"Expected a <class '(?P<type>[\w.]+)'>(?:\. Got value: (?P<value>.*))?",
-            r"Expected a typing\.Literal\[(?P<type>.*)\](?:\. Got value: (?P<value>.*))?",
-            r"Given value: (?P<value>.*?)(?:\. Got value: .*)?",
-        ),
-    )
+# What a message says beside the facts: it leads to others, or repeats them.
+_NOISE = re.compile(
+    r"Does not validate against any of the Union subtypes|Errors:|Subtypes: .*|Given value type: .*|"
+    r"Type .* expects a function or a callable class:|Expected a path but .* either not accessible or invalid|"
+    r"Expected a dot import path string: .*|Expected a <class 'NoneType'>(?:\. Got value: .*)?|"
+    r"Given value: Namespace\(.*\)"  # a whole block
 )
-
-
-@dataclass
-class _Message:
-    """A message, read.
-
-    Attributes:
-        keys: Keys of the configuration, each within the one before.
-        found: The other facts by name, in their order; those of no known kind under "other".
-    """
-
-    keys: list[str] = field(default_factory=list)
-    found: dict[str, list[str]] = field(default_factory=dict)
-
-    def first(self, name: str) -> str:
-        """The first fact of a name, or nothing."""
-        return self.found.get(name, [""])[0]
-
-    @property
-    def key(self) -> str:
-        """The dotted key."""
-        return ".".join(self.keys)
+_KEY = re.compile(r'(?:Parser key|[Kk]ey) "([\w.\[\]]+)":')
+_PATH = re.compile(r"Problem with given class_path '([\w.]+)':")
+_TYPE = re.compile(
+    r"Expected a (?:<class '([\w.]+)'>|typing\.Literal\[(.*?)\])(?:\. Got value: (.*))?"
+)
+_VALUE = re.compile(r"Given value: (.*?)(?:\. Got value: .*)?")
 
 
 def one_line(message: str) -> str:
     """A message of jsonargparse in one line; its own text if not understood."""
     # a whole configuration is one argument, whose key tells nobody anything
     message = re.sub(r'^Parser key "config":\s*', "", message)
-    facts = _facts(message)
-    return _sentence(facts) or " ".join(message.split())
+    return _sentence(message) or " ".join(message.split())
 
 
-def _facts(message: str) -> _Message:
-    """The facts of a message; of the members of a union, those of the first that has a key of its own."""
-    facts, depth = _Message(), 0
+def _sentence(message: str) -> str:
+    """A sentence about the facts of a message; nothing if some are not understood.
+
+    Of the members of a union, those count of the first that has a key of its own.
+    """
+    keys, paths, types, values, others = (list[str]() for _ in range(5))
+    depth = 0
     for indent, text in _lines(message):
-        if len(facts.keys) > 1 and indent <= depth:
+        if len(keys) > 1 and indent <= depth:
             break
-        found = next((match for kind in _LINES if (match := kind.fullmatch(text))), None)
-        named = found.groupdict() if found else {"other": text}
-        for name, value in named.items():
-            if value is None or (name == "key" and value == "config"):
-                continue
-            if name == "key":
-                facts.keys.append(value)
-                depth = indent
-            else:
-                facts.found.setdefault(name, []).append(value)
-    return facts
+        if key := _KEY.fullmatch(text):
+            keys += [key[1]] if key[1] != "config" else []
+            depth = indent
+        elif path := _PATH.fullmatch(text):
+            paths.append(path[1])
+        elif _NOISE.fullmatch(text):
+            continue
+        elif kind := _TYPE.fullmatch(text):
+            types.append((kind[1] or kind[2]).replace("'", ""))
+            values += [kind[3]] if kind[3] else []
+        elif value := _VALUE.fullmatch(text):
+            values.append(value[1])
+        else:
+            others.append(text)
+    key, path = ".".join(keys), "".join(paths[:1])
+    if not others and types and values:
+        return f"`{key}`: {' or '.join(types)} expected, got {values[0]}"
+    if len(others) == 1 and (key or not path) and not types and not values:
+        names = [f"`{key}`" if key else "", path]
+        return ": ".join([name for name in names if name.strip("`") not in others[0]] + others)
+    return ""
 
 
 def _lines(message: str) -> Iterator[tuple[int, str]]:
-    """Indentation and text of each line."""
+    """Indentation and text of each line; what a callable class is told begins one."""
     for line in message.splitlines():
         indent = len(line) - len(line.lstrip(" -|\t"))
         head, callable_class, rest = line.strip(" -|\t").partition("callable class: ")
@@ -94,18 +79,6 @@ def _lines(message: str) -> Iterator[tuple[int, str]]:
             yield indent, (head + callable_class).strip()
         if rest:
             yield indent + 1, rest
-
-
-def _sentence(facts: _Message) -> str:
-    """A sentence about the facts; nothing if some are not understood."""
-    key, path, others = facts.key, facts.first("path"), facts.found.get("other", [])
-    if not others and facts.first("type") and facts.first("value"):
-        kinds = [kind.replace("'", "") for kind in facts.found["type"]]
-        return f"`{key}`: {' or '.join(kinds)} expected, got {facts.first('value')}"
-    if len(others) == 1 and (key or not path) and facts.found.keys() <= {"other", "path"}:
-        names = [f"`{key}`" if key else "", path]
-        return ": ".join([name for name in names if name.strip("`") not in others[0]] + others)
-    return ""
 
 
 def _integers_first(kind: Any) -> Any:
