@@ -39,6 +39,7 @@ Swept = Callable[..., tuple[int, str, str]]
 
 def command(root: Path, *arguments: str) -> list[str]:
     quick = ["--trainer.max_epochs", "2", "--trainer.default_root_dir", str(root)]
+    quick += ["--data.ood", "[]", "--evaluation.calibrators", "[]"]
     return ["sweep", "digits_lt", *arguments, *quick]
 
 

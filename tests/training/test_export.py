@@ -35,9 +35,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "--config",
         "digits_lt",
         "--trainer.max_epochs",
-        "2",
+        "1",
         "--trainer.enable_progress_bar",
         "false",
+        *("--data.ood", "[noise]", "--evaluation.calibrators", "[]"),
     ]
     return training.fit(configuration_of([*arguments, "--trainer.default_root_dir", str(folder)]))[
         1

@@ -52,6 +52,7 @@ def sweep(capsys: pytest.CaptureFixture[str]) -> Sweep:
             "1",
             "--trainer.default_root_dir",
             str(root),
+            *("--data.ood", "[]", "--evaluation.calibrators", "[]"),
         ]
         code = main(["sweep", *arguments, *quick])
         captured = capsys.readouterr()

@@ -154,8 +154,8 @@ def test_a_small_network_learns_the_squares_and_the_file_has_the_logged_numbers(
     tmp_path: Path,
 ) -> None:
     run = fitted(
-        tmp_path, "--data.side=64", "--data.ten_crops=null", "--data.augment=false", "--trainer.max_epochs=20",
-        "--model.backbone=MLP", "--model.backbone.in_features=12288", "--model.backbone.hidden=[64]",
+        tmp_path, "--data.side=32", "--data.ten_crops=null", "--data.augment=false", "--trainer.max_epochs=20",
+        "--model.backbone=MLP", "--model.backbone.in_features=3072", "--model.backbone.hidden=[64]",
         "--model.optimizer.lr=0.001", "--evaluation.calibrators=[TemperatureScaling]",
         "--config=losses/class_balanced",
     )  # fmt: skip
@@ -187,7 +187,7 @@ def test_ten_crops_are_stored_as_one_logit_and_the_exported_program_has_them_ins
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = fitted(
-        tmp_path, "--data.side=48", "--data.ten_crops=64", "--trainer.max_epochs=1", "--model.backbone=SmallCNN",
+        tmp_path, "--data.side=16", "--data.ten_crops=20", "--trainer.max_epochs=1", "--model.backbone=SmallCNN",
         "--model.backbone.in_channels=3", "--model.backbone.width=4", "--evaluation.calibrators=[]",
     )  # fmt: skip
     test, val = (Predictions.load(run.predictions(split)) for split in ("test", "val"))
@@ -205,4 +205,4 @@ def test_ten_crops_are_stored_as_one_logit_and_the_exported_program_has_them_ins
     said = json.loads(notes["calibench.json"])
     assert said["labels"] == val.label_names
     assert said["calibrator"] == "PlattScaling(per label)"
-    assert said["preprocessing"]["ten_crops"] == 48
+    assert said["preprocessing"]["ten_crops"] == 16

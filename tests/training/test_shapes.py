@@ -25,6 +25,7 @@ QUICK = [
     "1",
     "--trainer.enable_progress_bar",
     "false",
+    *("--data.ood", "[]", "--evaluation.calibrators", "[]"),
 ]
 OWN = "tests.own_classes"
 DIGITS = "DigitsDataModule gives inputs (1, 8, 8)"
