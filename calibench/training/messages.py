@@ -61,11 +61,11 @@ def _sentence(message: str) -> str:
             values.append(value[1])
         else:
             others.append(text)
-    key, path = ".".join(keys), "".join(paths[:1])
+    dotted, first = ".".join(keys), "".join(paths[:1])
     if not others and types and values:
-        return f"`{key}`: {' or '.join(types)} expected, got {values[0]}"
-    if len(others) == 1 and (key or not path) and not types and not values:
-        names = [f"`{key}`" if key else "", path]
+        return f"`{dotted}`: {' or '.join(types)} expected, got {values[0]}"
+    if len(others) == 1 and (dotted or not first) and not types and not values:
+        names = [f"`{dotted}`" if dotted else "", first]
         return ": ".join([name for name in names if name.strip("`") not in others[0]] + others)
     return ""
 
