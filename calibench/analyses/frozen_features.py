@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import yaml
 
 from calibench.analyses.arguments import Trust, finished_runs
-from calibench.config import Config, configuration
-from calibench.config.command_line import read_arguments
+from calibench.config import Config, configuration, read_arguments
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading, say
 from calibench.ground.verb import Option, VerbParser
