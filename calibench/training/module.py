@@ -215,7 +215,7 @@ class ClassificationModule(L.LightningModule):
         if stage == "fit" and self.loss.remembers_examples and not data.tells_examples:
             raise UsageError(
                 f"{type(self.loss).__name__} remembers examples, and the batches of {type(data).__name__} do not tell "
-                "which they hold: choose another loss, or data of `calibench list data`."
+                "which they hold: choose another loss, or data of `calibench list datasets`."
             )
         self.loss.on_fit_start(data.class_counts)
         if data.tokens is not None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from calibench import losses
 from calibench.backbones import MLP
 from calibench.cli import configuration_of
 from calibench.data import Batch
+from calibench.data.imported import ImportedDataModule
 from calibench.ground.distributed import gather_batch, gather_rows, slice_sizes
+from calibench.ground.errors import UsageError
 from calibench.training.module import ClassificationModule
 from tests import warm
 from tests.processes import run_processes
@@ -101,6 +104,17 @@ def test_a_loss_is_told_once_which_examples_a_batch_holds() -> None:
     assert torch.equal(module.loss.hits, before.index_add(0, at, right))
     module.training_step(Batch(inputs, target, at, 5), 1)
     assert torch.equal(module.loss.hits, before.index_add(0, at, 2 * right))
+
+
+def test_data_that_do_not_tell_their_examples_are_refused_in_a_line() -> None:
+    assert not ImportedDataModule.tells_examples
+    loss = losses.WeightedSum(losses=[losses.CorrectnessRankingLoss()], weights=[1.0])
+    module = build(loss, "mean")
+    module.trainer.datamodule = SimpleNamespace(  # type: ignore[attr-defined]
+        soft_targets="", tells_examples=False
+    )
+    with pytest.raises(UsageError, match="remembers examples, and the batches of"):
+        module.setup("fit")
 
 
 def _rows(rank: int, processes: int) -> dict[str, Any]:
