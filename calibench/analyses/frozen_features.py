@@ -152,8 +152,10 @@ def write_features(source: Source, output: Path) -> tuple[int, str]:
                 metadata["distance"] = "near" if name in data.near_ood else "far"
             dimensions = _write_set(source, name, folder, metadata)
         digest = digest_of(folder, [*kinds])
-        notes = {"network": source.title, "data": data.title(), "fingerprint": data.fingerprint}
-        notes |= {"features": dimensions, "sets": [*kinds], "digest": digest}
+        notes = {
+            "network": source.title, "data": data.title(), "fingerprint": data.fingerprint,
+            "features": dimensions, "sets": [*kinds], "digest": digest,
+        }  # fmt: skip
         name = output.absolute().name
         ood = [name for name in kinds if name in data.evaluation_sets]
         examples = len(data.splits.train.target)
@@ -192,7 +194,9 @@ def _write_set(source: Source, name: str, folder: Path, metadata: dict[str, Any]
     on_device = (batch._replace(inputs=batch.inputs.to(device)) for batch in loader)
     found, place, target = None, 0, loader.examples.target.cpu().numpy()
     try:
-        for of in with_progress(outputs_of(network, on_device), len(loader), f"features of {name}"):
+        for of in with_progress(
+            outputs_of(network, on_device, scaled=True), len(loader), f"features of {name}"
+        ):
             part = of.features.float().cpu().numpy()
             if found is None:
                 shape = (len(target), part.shape[1])
@@ -245,4 +249,4 @@ def _benchmark(
         "trainer": {"max_epochs": epochs, "accelerator": "cpu", "devices": 1},
     }  # fmt: skip
     first = "# A linear head on frozen features; an MLP: --model.backbone.hidden [256]\n"
-    return first + yaml.safe_dump(content, sort_keys=False)
+    return f"{first}{yaml.safe_dump(content, sort_keys=False)}"

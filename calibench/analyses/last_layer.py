@@ -20,8 +20,12 @@ class LastLayerOutputs(NamedTuple):
     bias: bool
 
 
-def outputs_of(network: nn.Module, batches: Iterable[Batch]) -> Iterator[LastLayerOutputs]:
+def outputs_of(
+    network: nn.Module, batches: Iterable[Batch], *, scaled: bool = False
+) -> Iterator[LastLayerOutputs]:
     """Features and logits of each batch, of a network whose rows do not depend on each other, without gradient.
+
+    With `scaled` the logits may also be a multiple of the layer's output.
 
     Raises:
         UsageError: If the logits are not the output of a linear layer.
@@ -42,7 +46,14 @@ def outputs_of(network: nn.Module, batches: Iterable[Batch]) -> Iterator[LastLay
             logits = network(batch.inputs)
             last = (entry for entry in reversed(seen) if entry[0].out_features == logits.shape[1])
             end, features = next(last, (None, logits))
-            if end is None or not torch.equal(end(features), logits):
+            if end is None or not _is_output(end(features), logits, scaled=scaled):
                 name = type(network).__name__
                 raise UsageError(f"{name} does not end in a linear layer (torch.nn.Linear).")
             yield LastLayerOutputs(features, logits, batch.target, end.bias is not None)
+
+
+def _is_output(output: Tensor, logits: Tensor, *, scaled: bool) -> bool:
+    if torch.equal(output, logits) or not scaled:
+        return torch.equal(output, logits)
+    factor = (output * logits).sum() / output.square().sum()
+    return torch.allclose(factor * output, logits, rtol=1e-3, atol=1e-5)

@@ -244,10 +244,10 @@ def _verify(what: Sequence[str], adding: Adding) -> int:
 def verify_entries(text: str, names: Sequence[str]) -> int:
     """Verify the entries of some names, all by default, of a store; 1 if something does not follow."""
     if is_url(text):
-        with TemporaryDirectory() as folder:
-            fetched = pull(text, Path(folder), [_entry_of(name, text) for name in names])
+        with TemporaryDirectory() as copy:
+            fetched = pull(text, Path(copy), [_entry_of(name, text) for name in names])
             problems = [*fetched.problems, *([] if names else wrong_card(place_of(text)))]
-            return _verify_folder(Folder(Path(folder)), fetched.new, problems)
+            return _verify_folder(Folder(Path(copy)), fetched.new, problems)
     folder = results_folder(text).resolve()
     there = [Path(run).relative_to(folder).as_posix() for run in run_folders(folder)]
     wanted = [*dict.fromkeys(_entry_of(name, text) for name in names)]
@@ -296,6 +296,7 @@ class _Verdict(NamedTuple):
 def _verified(folder: Path, names: Iterable[str]) -> Iterator[_Verdict]:
     from calibench.evaluation.verify import verify
 
+    line: list[str | PrintedNumber]
     for name in names:
         digest = ""
         try:

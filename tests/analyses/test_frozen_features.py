@@ -7,8 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from calibench.analyses.last_layer import outputs_of
 from calibench.cli import configuration_of, main
+from calibench.data import Batch
+from calibench.ground.errors import UsageError
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training
 from calibench.training.checkpoints import read_checkpoint
@@ -86,6 +90,24 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
     assert said.count("\n") == 1
     assert not list(tmp_path.iterdir())
     assert sorted(path.name for path in probes.iterdir()) == before
+
+
+class Scaled(nn.Sequential):
+    """As SpeedNet: the logits are a multiple of the last layer's output."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return super().forward(inputs) / 9
+
+
+def test_a_multiple_of_the_last_layer_will_do_and_another_function_of_it_not() -> None:
+    network = Scaled(nn.Linear(4, 6), nn.Linear(6, 3))
+    inputs = torch.randn(5, 4)
+    batch = Batch(inputs, torch.zeros(5, dtype=torch.int64), torch.arange(5), 5)
+    (found,) = outputs_of(network, [batch], scaled=True)
+    assert torch.equal(found.features, network[0](inputs))
+    for wrong, options in ((network, {}), (nn.Sequential(network, nn.Tanh()), {"scaled": True})):
+        with pytest.raises(UsageError, match="does not end in a linear layer"):
+            list(outputs_of(wrong, [batch], **options))
 
 
 def test_a_backbone_with_the_weights_that_it_begins_with(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def row(cell: CalibratorFit) -> Numbers:
 
 
 def _numbers(cell: CalibratorFit, val: Predictions, test: Predictions) -> Numbers:
-    calibrator = None
+    calibrator: Calibrator | None = None
     if cell.calibrator in cell.also:
         calibrator = peer(cell.calibrator)
     elif cell.calibrator != RAW:
