@@ -105,7 +105,10 @@ def test_a_multiple_of_the_last_layer_will_do_and_another_function_of_it_not() -
     batch = Batch(inputs, torch.zeros(5, dtype=torch.int64), torch.arange(5), 5)
     (found,) = outputs_of(network, [batch], scaled=True)
     assert torch.equal(found.features, network[0](inputs))
-    for wrong, options in ((network, {}), (nn.Sequential(network, nn.Tanh()), {"scaled": True})):
+    for wrong, options in (
+        (network, {}),
+        (nn.Sequential(network, nn.Softmax(1)), {"scaled": True}),
+    ):
         with pytest.raises(UsageError, match="does not end in a linear layer"):
             list(outputs_of(wrong, [batch], **options))
 
