@@ -113,3 +113,10 @@ def test_what_a_script_prints_is_its_row_in_place_of_the_one_of_the_same_command
     assert text.count("| what |") == 3  # with the heading
     assert text.startswith("before\n")
     assert text.endswith(f"{rows.END}\nafter\n")
+
+
+@pytest.mark.slow
+def test_what_heads_on_frozen_features_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--per-class", "40", "--width", "8", "--losses", "cross_entropy", "--seeds", "1", "2"]
+    script("features").main(few)
+    assert "minutes for 50 runs on 2 cores, extrapolated" in capsys.readouterr().out

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -69,3 +72,13 @@ def test_content_is_that_of_the_logits_and_labels_whatever_the_precision() -> No
     ]
     digests = [content_digest(sets) for sets in others]
     assert len({content_digest({"test": exact}), *digests}) == 4
+
+
+def test_eight_bits_were_tried_as_described() -> None:
+    script = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks/evidence/eight_bits.py"))
+    logits = np.random.default_rng(0).normal(scale=4, size=(500, 10)).astype(np.float32)
+    distance = logits - logits.max(1, keepdims=True)
+    found = script["decoded"](script["codes"](logits))
+    assert (found.argmax(1) == logits.argmax(1)).all()
+    assert (np.abs(found - distance) <= 0.0193 * np.abs(distance) + 2.0**-8).all()
+    assert np.abs(found / distance - 1)[distance < -0.1].max() > 0.015
