@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .test_contract import CALIBRATORS, fitted, over_confident
+from .test_contract import CALIBRATORS, over_confident
+
+LOGITS, TARGET = over_confident(100, 2)  # a map a class: with two classes the programs are short
 
 
 class Beside(nn.Module):
@@ -13,16 +15,17 @@ class Beside(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.models = nn.ModuleDict({one.__name__: fitted(one) for one in CALIBRATORS})
+        self.models = nn.ModuleDict(
+            {one.__name__: one().fit(LOGITS, TARGET) for one in CALIBRATORS}
+        )
 
     def forward(self, logits: Tensor) -> dict[str, Tensor]:
         return {name: model(logits) for name, model in self.models.items()}
 
 
 def test_every_calibrator_exports_with_a_dynamic_batch() -> None:
-    logits, _ = over_confident()
     models = Beside()
     batch = torch.export.Dim("batch")
-    program = torch.export.export(models, (logits,), dynamic_shapes=({0: batch},)).module()
+    program = torch.export.export(models, (LOGITS,), dynamic_shapes=({0: batch},)).module()
     for rows in (3, 100):
-        torch.testing.assert_close(program(logits[:rows]), models(logits[:rows]))
+        torch.testing.assert_close(program(LOGITS[:rows]), models(LOGITS[:rows]))
