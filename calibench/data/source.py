@@ -29,10 +29,14 @@ class DataError(ExpectedFailure, ValueError):
 MADE_UP = "MADE_UP"  # the file that `calibench data fake` leaves beside what it wrote
 
 
-def made_up(folder: Path) -> list[str]:
+def made_up(folder: Path, name: str = "") -> list[str]:
     """What results say of a folder of files that `calibench data fake` wrote: one line, or none."""
     is_there = (folder / MADE_UP).is_file()
-    return [f"{folder.name}: made up by `calibench data fake`, no real data"] if is_there else []
+    return (
+        [f"{name or folder.name}: made up by `calibench data fake`, no real data"]
+        if is_there
+        else []
+    )
 
 
 def left_out(
@@ -116,7 +120,7 @@ class Source:
         if missing:
             hint = f" (`calibench data fetch {self.name}` fetches it)" if self.fetchable else ""
             raise DataError(f"{self._where(missing[0])[:-1]}{hint}.")
-        if found := made_up(self.path(root, "")):
+        if found := made_up(self.path(root, ""), self.name):
             return found
         if checksum == "off":
             return []

@@ -43,7 +43,7 @@ def save_collected(trainer: L.Trainer, folder: Path) -> dict[str, Predictions]:
             "kind": kinds[name],
             **data.task.metadata(data.class_counts),
             "fingerprint": data.fingerprint,
-            "caveats": [*data.caveats, *module.caveats],
+            "caveats": [*dict.fromkeys([*data.caveats, *module.caveats])],
         }
         if kinds[name] == "ood":
             metadata["distance"] = "near" if name in data.near_ood else "far"
