@@ -24,7 +24,7 @@ VERBS = {
     "fit": "",
     "sweep": "sweep.command:sweep",
     "data": "data.command:data",
-    "doctor": "doctor.options:doctor",
+    "doctor": "doctor.options:examine",
     "evaluate": "evaluation.options:evaluate",
     "calibrate": "evaluation.calibrate_options:calibrate",
     "export": "training.export_options:export",

@@ -281,7 +281,7 @@ def test_lightning_stays_where_runs_are_trained() -> None:
 # trains or draws would otherwise pay for what only those that fit a calibrator or build such a network need.
 LIGHT = {
     "calibench, calibench.cli, calibench.config, calibench.leaderboard, calibench.report.reproduce.numbers": ("torch", "scipy", "lightning"),
-    "calibench.calibrators, calibench.backbones, calibench.evaluation.command, calibench.evaluation.in_python": (
+    "calibench.calibrators, calibench.backbones, calibench.evaluation.command, calibench.evaluation.options": (
         "scipy", "sklearn", "pandas", "timm", "torchvision", "torchmetrics", "lightning"),
 }  # fmt: skip
 

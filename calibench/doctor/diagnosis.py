@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from calibench.doctor.label_shift import LabelShift
 from calibench.doctor.verdict import After, Enough, Gain, ece, enough, verdict
 from calibench.doctor.where import Group, kinds, ranges
 from calibench.evaluation.fitting import log_probabilities
+from calibench.ground.output import say
 from calibench.statistics.number import Key, Number
 
 if TYPE_CHECKING:
@@ -116,6 +118,14 @@ class Diagnosis:
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
+
+    def tell(self, export: Path | None = None) -> None:
+        """Print the sentences, and whether the calibrator was exported."""
+        say(*self.lines)
+        if export and self.calibrator:
+            say(f"{export} is written.")
+        elif export:
+            say(f"{export} is not written: no calibrator helps.")
 
     def _repr_html_(self) -> str:
         first, *others = map(escape, self.lines)

@@ -1,23 +1,27 @@
-"""`calibench doctor`, and the checks of what it names, for which torch is not imported."""
+"""`calibench doctor`, for files and for arrays, and the checks of what it names, for which torch is not imported."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from calibench.calibrators import CALIBRATORS
-from calibench.evaluation.calibrator_names import ONE_PER_CORE, Jobs, unfolded
+from calibench.evaluation.calibrator_names import (
+    ONE_PER_CORE,
+    Calibrators,
+    Jobs,
+    calibrators_named,
+    listed_calibrators,
+)
 from calibench.evaluation.options import files_of_run
 from calibench.ground.errors import UsageError
-from calibench.ground.output import loading, say
-from calibench.ground.verb import Option, ends_in
+from calibench.ground.output import loading
+from calibench.ground.verb import InPython, Option, ends_in, in_python
 from calibench.predictions import Predictions
-from calibench.predictions.files import Reader, check_file
+from calibench.predictions.files import Reader, Source, check_file
 from calibench.predictions.hdf5 import is_hdf5, the_model
-from calibench.predictions.sets import labelled_as
+from calibench.predictions.sets import labelled_as, sources_of
 
 if TYPE_CHECKING:
     from calibench.doctor.diagnosis import Diagnosis
@@ -26,29 +30,40 @@ CLIP = 1e-12  # calibrators need finite logits, and many models say exactly 0 or
 _CLIPPED = Reader(clip=CLIP)
 
 
-def doctor(
-    file: Annotated[str, "FILE"],
+@in_python()
+def examine(
+    logits: Annotated[str, "FILE"],
+    labels: InPython = None,
     *,
     val: Annotated[str | None, "FILE"] = None,
-    calibrators: Annotated[tuple[str, ...], "NAME"] = (),
+    calibrators: Calibrators = (),
     export: Annotated[Path | None, "CAL.pt"] = None,
     output: Annotated[Path | None, Option("X.json", ("-o",)), ends_in(".json")] = None,
     jobs: Jobs = ONE_PER_CORE,
     reader: Reader = _CLIPPED,
-) -> int:
+) -> Diagnosis:
     """Say of anybody's predictions whether they are overconfident, underconfident or cannot be told from calibrated.
 
     The verdict is the first line; then where, whether validation and test differ in class frequencies, which calibrator
     nested cross-validation chooses with which gain, and how many examples would tell a gap.
 
     Args:
-        file: Labelled predictions, or a run.
+        logits: Labelled predictions, or a run.
+        labels: In Python the first argument may be test logits (N, K), an array, a tensor, a data frame or nested
+            lists, and these their class indices or names (N,), or labels (N, L); or confidences (N,) in [0, 1] and
+            whether each was right. `val` may be a tuple of two such, and `calibrators` hold calibrators.
         val: Validation predictions, on which the calibrator is chosen.
         calibrators: What to choose from: names of `calibench list calibrators`, default or all (default: quick ones).
         export: Write the chosen calibrator, if one helps.
         output: Write what is found as values: every number, group of examples and gain, and the sentences.
         jobs: Calibrators at a time.
         reader: How files are read.
+
+    Returns:
+        What is found; `print` shows its sentences. `calibrator` is fitted; `frame()`, `figure()`.
+
+    Raises:
+        ValueError: If a file or an array is not what it should be; the message says what was found.
 
     Examples:
         calibench doctor test.npz                            one file: calibrators are cross-validated on it
@@ -59,69 +74,70 @@ def doctor(
         calibench doctor results/digits_lt/SmallCNN/FocalLoss/seed=1      a run of calibench, or an entry of a store
         calibench calibrate --apply cal.pt --input new.npz --output probs.npz
 
-    The verdict is that of the Kuiper calibration error of the top label: its floor is what a calibrated model gets, and
-    what more than 5 % of such models reach cannot be told from calibrated. A gain is NLL per example that the choice
+    The verdict is that of the Kuiper calibration error of the top label: its limit is what 95 % of calibrated models do
+    not exceed, and what is below it cannot be told from calibrated. A gain is NLL per example that the choice
     takes away, with a 95 % bootstrap interval; the choice is made anew without each fold. Temperature scaling is chosen
     unless another map's cross-validated NLL is lower by two standard errors (raw's by 600 / n after n examples, as few
     show few errors): then the lowest of those. Each is mixed with the uniform probabilities by 1 / (n + 1) after n
     examples: having seen no error rules none out. Of pairs, calibrators map the confidence; the exported one knows two
     classes, wrong and right.
     """
-    for name in calibrators:
-        if name not in ("default", "all"):
-            CALIBRATORS.check(name)
-    file, val = _test_and_val(file, val)
-    for path in (file, val):
-        if path is not None:
-            check_file(path)
+    chosen = listed_calibrators(calibrators)
+    if calibrators and not chosen:
+        raise UsageError("`--calibrators none` leaves nothing to choose from.")
+    read = _sources(logits if labels is None else (logits, labels), val)
+    for source in read.values():
+        if isinstance(source, str):
+            check_file(source)
     with loading():
+        from calibench.doctor.diagnosis import diagnose
+        from calibench.doctor.examples import check_together, checked
         from calibench.evaluation.calibrate import save_calibrator
-    diagnosis = _diagnosis(file, val, unfolded(calibrators), reader, jobs)
-    say(*diagnosis.lines)
+        from calibench.ground.threads import one_thread
+    from threadpoolctl import threadpool_limits
+
+    from calibench.ground.bar import with_progress
+
+    found = {name: reader.read(source) for name, source in read.items()}
+    if isinstance(of_val := found.get("val"), Predictions):
+        found["val"] = labelled_as(of_val, "val", "val", read["val"])
+    sets = {name: checked(of, str(read[name]), reader.clip) for name, of in found.items()}
+    if "val" in sets:
+        check_together(sets["test"], sets["val"])
+    watched = partial(with_progress, title="calibrators")
+    with one_thread(), threadpool_limits(1):  # operations are small
+        diagnosis = diagnose(
+            sets["test"],
+            sets.get("val"),
+            calibrators_named(chosen) or None,
+            jobs=jobs,
+            watch=watched,
+        )
     if output:
         output.write_text(json.dumps(diagnosis.to_dict(), indent=1) + "\n")
     if export and diagnosis.calibrator:
         save_calibrator(diagnosis.calibrator, export)
-        say(f"{export} is written.")
-    elif export:
-        say(f"{export} is not written: no calibrator helps.")
-    return 0
+    return diagnosis
 
 
-def _test_and_val(file: str, val: str | None) -> tuple[str, str | None]:
-    """The files of the test and validation set; of a run, and of a model in an HDF5 file, both are its own."""
-    if is_hdf5(file):
-        model = the_model(file)
-        return f"{model}/test", val or f"{model}/cal"
-    if Path(file).suffix:
-        return file, val
-    if val is not None:
-        own = "give either a RUN, which has its own validation set"
-        raise UsageError(f"{own}, or FILE --val FILE.")
-    sets = files_of_run(file, needed=("val", "test"))
-    return str(sets["test"]), str(sets["val"])
+def _sources(test: Any, val: Any) -> dict[str, Source]:
+    """The test and validation set; of a run, and of a model in an HDF5 file, both are its own."""
+    given = {"test": test, "val": val}
+    if isinstance(test, str) and is_hdf5(test):
+        model = the_model(test)
+        given = {"test": f"{model}/test", "val": val or f"{model}/cal"}
+    elif isinstance(test, str) and not Path(test).suffix:
+        if val is not None:
+            own = "give either a RUN, which has its own validation set"
+            raise UsageError(f"{own}, or FILE --val FILE.")
+        files = files_of_run(test, needed=("val", "test"))
+        given = {name: files[name] for name in given}
+    return {name: _one(name, one) for name, one in given.items() if one is not None}
 
 
-def _diagnosis(
-    file: str, val_file: str | None, calibrators: Sequence[str], reader: Reader, jobs: int
-) -> Diagnosis:
-    """Read and diagnose files; raises a ValueError for a mistake in them."""
-    from threadpoolctl import threadpool_limits
-
-    from calibench.doctor.diagnosis import diagnose
-    from calibench.doctor.examples import check_together, checked
-    from calibench.evaluation.calibrator_names import calibrator_named
-    from calibench.ground.bar import with_progress
-    from calibench.ground.threads import one_thread
-
-    examples, val = checked(reader.read(file), file, reader.clip), None
-    if val_file is not None:
-        found = reader.read(val_file)
-        if isinstance(found, Predictions):
-            found = labelled_as(found, "val", "val", val_file)
-        val = checked(found, val_file, reader.clip)
-        check_together(examples, val)
-    chosen = [calibrator_named(name) for name in calibrators]
-    watched = partial(with_progress, title="calibrators")
-    with one_thread(), threadpool_limits(1):  # operations are small
-        return diagnose(examples, val, chosen or None, jobs=jobs, watch=watched)
+def _one(name: str, given: Any) -> Source:
+    """The source of a set; raises a ValueError if there are several."""
+    first, *others = sources_of(name, given)
+    if others:
+        raise ValueError(f"`{name}` takes one file, or arrays.")
+    return first

@@ -7,7 +7,6 @@ from calibench.ground.lazily import lazy
 if TYPE_CHECKING:
     from calibench.evaluation.ensemble import deep_ensemble as deep_ensemble
     from calibench.evaluation.evaluation import Evaluation as Evaluation
-    from calibench.evaluation.evaluation import Report as Report
     from calibench.evaluation.evaluation import default_calibrators as default_calibrators
     from calibench.evaluation.fitting import fit_calibrator as fit_calibrator
     from calibench.evaluation.fitting import log_probabilities as log_probabilities
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from calibench.evaluation.scoring import evaluate_ood as evaluate_ood
     from calibench.evaluation.scoring import temperature_gap as temperature_gap
     from calibench.evaluation.scoring import update_metrics as update_metrics
+    from calibench.tables.shown import Report as Report
 
 
 lazy(__name__)

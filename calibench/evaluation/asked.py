@@ -1,12 +1,17 @@
-"""What `calibench evaluate` is asked for: files of sets, calibrators and numbers, whose names are checked."""
+"""What `calibench evaluate` is asked for: sets, calibrators and numbers, whose names are checked."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from calibench.calibrators import CALIBRATORS
-from calibench.evaluation.calibrator_names import ONE_PER_CORE, Jobs, listed_calibrators
+from calibench.evaluation.calibrator_names import (
+    ONE_PER_CORE,
+    Calibrators,
+    Jobs,
+    listed_calibrators,
+)
 from calibench.ground.arguments import integer_from, numbers_of_bins
 from calibench.ground.errors import UsageError
 from calibench.metrics import METRIC_CLASSES
@@ -14,15 +19,15 @@ from calibench.predictions.files import Reader
 from calibench.predictions.sets import Sets
 
 
-def _priors(name: str, text: str) -> str | list[float]:
+def _priors(name: str, given: Any) -> Any:
     """A word, or the numbers of `P,P,...`; what they may be is the evaluation's to check."""
-    if "," not in text:
-        return text
+    if not isinstance(given, str) or "," not in given:
+        return given
     try:
-        return [float(part) for part in text.split(",")]
+        return [float(part) for part in given.split(",")]
     except ValueError:
         raise UsageError(
-            f"`{name}` takes numbers with commas between them, got `{text}`."
+            f"`{name}` takes numbers with commas between them, got `{given}`."
         ) from None
 
 
@@ -51,7 +56,7 @@ class EvaluationOptions:
 
     sets: Sets
     reader: Reader
-    calibrators: Annotated[tuple[str, ...] | None, "NAME"] = None
+    calibrators: Calibrators | None = None
     calibrate_members: Annotated[str | None, "NAME"] = None
     priors: Annotated[str | list[float] | None, "PRIORS", _priors] = None
     metrics: Annotated[tuple[str, ...], "NAME"] = ()
@@ -66,33 +71,34 @@ class EvaluationOptions:
         beside = [*sets.val, *sets.test[1:], *sets.ood, *sets.shift, *self.metrics]
         return not beside and sets.posterior is None and more == (None, None)
 
-    def checked(self) -> EvaluationOptions:
-        """The same with every calibrator by its name.
+    def checked(self) -> list[Any]:
+        """The calibrators that are fitted, by name or built.
 
         Raises:
             UsageError: For a name that does not exist, or what the sets do not allow.
             FileNotFoundError: If a file is not there.
         """
-        sets = self.sets
+        sets, of_members = self.sets, self.calibrate_members
         if not sets.test:
             raise UsageError("give a RUN, or a FILE of test predictions.")
         usual = ("default",) if sets.val else ()
-        names = listed_calibrators(usual if self.calibrators is None else self.calibrators)
-        of_members = self.calibrate_members
+        chosen = listed_calibrators(usual if self.calibrators is None else self.calibrators)
         if of_members:
             CALIBRATORS.check(of_members)
         if of_members and (len(sets.test) < 2 or not sets.val):
             several = "several --val and --test files"
             raise UsageError(f"`--calibrate-members` is for an ensemble: {several}.")
-        if not sets.val and names:
+        if not sets.val and chosen:
             advice = "give it, or say `--calibrators none`"
-            raise UsageError(f"calibrators are fitted on `--val FILE`: {advice}.")
+            raise UsageError(
+                f"calibrators are fitted on a validation set, `--val FILE` (`val=` in Python): {advice}."
+            )
         if not sets.val and self.priors is not None:
             raise UsageError(
                 "`--priors` corrects calibrators, which are fitted on `--val FILE`: give it."
             )
         for name in self.metrics:
-            if name != "all":
+            if isinstance(name, str) and name != "all":
                 METRIC_CLASSES.check(name)
         sets.check()
-        return replace(self, calibrators=tuple(names))
+        return chosen

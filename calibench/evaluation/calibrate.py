@@ -11,49 +11,12 @@ import torch
 
 from calibench import calibrators
 from calibench.calibrators import CALIBRATORS, Calibrator
-from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.evaluation.fitting import check_fittable, fit_calibrator
+from calibench.evaluation.fitting import fit_calibrator
 from calibench.ground.errors import near_matches
-from calibench.predictions.files import Reader
-from calibench.predictions.sets import labelled_as
 from calibench.runs import FORMAT, Predictions, check_archive, corrupt_if_it_fails, write_output
 
 # Calibrators keep each argument in the attribute of its name, but for one that nn.Module has a method for.
 _ATTRIBUTES = {"parameters": "family"}
-
-
-def fit_file(read: Reader, val_file: str, name: str, output: Path) -> str:
-    """Fit a calibrator on a file of predictions and write it. Returns what was fitted, in words.
-
-    Raises:
-        ValueError: For a mistake in the file.
-    """
-    calibrator = calibrator_named(name)
-    val = labelled_as(read.classes(val_file), "val", "val", val_file)
-    check_fittable(val)
-    save_calibrator(fit_calibrator(calibrator, val), output)
-    numbers = calibrator.parameters_dict().items()
-    fitted = "".join(
-        f", {parameter} {of:.4f}" for parameter, of in numbers if isinstance(of, float)
-    )
-    return f"{name} fitted on {len(val.target)} x {val.logits.shape[1]}{fitted}"
-
-
-def apply_file(read: Reader, calibrator_file: Path, predictions_file: str, output: Path) -> str:
-    """Write the probabilities of a file of predictions after a calibrator. Returns what was written, in words.
-
-    Raises:
-        ValueError: For a mistake in the files, or if they do not belong together.
-    """
-    calibrator = load_calibrator(calibrator_file)
-    predictions = read.classes(predictions_file)
-    try:
-        save_probabilities(calibrator, predictions, output)
-    except RuntimeError as error:  # a fitted state that does not fit the number of classes
-        here = f"the {predictions.logits.shape[1]} classes of {predictions_file}"
-        raise ValueError(f"{calibrator_file} is not for {here}.") from error
-    rows, columns = predictions.logits.shape
-    return f"{rows} x {columns} probabilities by {type(calibrator).__name__}"
 
 
 def save_calibrated(calibrator: Calibrator, sets: Mapping[str, Predictions], folder: Path) -> None:

@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 from calibench.calibrators import CALIBRATORS
-from calibench.evaluation.calibrator_names import CalibratorName
+from calibench.evaluation.calibrator_names import CalibratorName, calibrator_named
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading, say
 from calibench.ground.verb import Option
 from calibench.predictions.files import Reader, check_file
+from calibench.predictions.sets import labelled_as
 
 File = Annotated[str | None, "FILE"]
 
@@ -48,15 +49,28 @@ def calibrate(
     if val is not None and apply is None and input is None:
         check_file(val)
         with loading():
-            from calibench.evaluation.calibrate import fit_file
-        done = fit_file(reader, val, calibrator, output)
+            from calibench.evaluation.calibrate import save_calibrator
+            from calibench.evaluation.fitting import check_fittable, fit_calibrator
+        part = labelled_as(reader.of_classes(val), "val", "val", val)
+        check_fittable(part)
+        fitted = fit_calibrator(calibrator_named(calibrator), part)
+        save_calibrator(fitted, output)
+        numbers = fitted.parameters_dict().items()
+        said = "".join(f", {name} {of:.4f}" for name, of in numbers if isinstance(of, float))
+        done = f"{calibrator} fitted on {len(part.target)} x {part.logits.shape[1]}{said}"
     elif val is None and apply is not None and input is not None:
         check_file(input)
         if not apply.is_file():
             raise FileNotFoundError(f"there is no file {apply}")
         with loading():
-            from calibench.evaluation.calibrate import apply_file
-        done = apply_file(reader, apply, input, output)
+            from calibench.evaluation.calibrate import load_calibrator, save_probabilities
+        fitted, part = load_calibrator(apply), reader.of_classes(input)
+        rows, columns = part.logits.shape
+        try:
+            save_probabilities(fitted, part, output)
+        except RuntimeError as error:  # a fitted state that does not fit the number of classes
+            raise ValueError(f"{apply} is not for the {columns} classes of {input}.") from error
+        done = f"{rows} x {columns} probabilities by {type(fitted).__name__}"
     else:
         raise UsageError("give either `--val FILE`, or `--apply CALIBRATOR` and `--input FILE`.")
     say(f"{output}  {done}")

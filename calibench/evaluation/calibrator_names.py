@@ -9,7 +9,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from calibench.calibrators import CALIBRATORS
 from calibench.ground.arguments import positive_integer
@@ -22,6 +22,7 @@ from calibench.ground.verb import Option
 if TYPE_CHECKING:
     from calibench.calibrators import Calibrator
 
+
 DEFAULT = (
     "TemperatureScaling",
     "AdaptiveTemperatureScaling",
@@ -30,26 +31,29 @@ DEFAULT = (
     "SplineCalibration",
     "StructuredVectorScaling",
 )
-_GROUPS: dict[str, Callable[[], Iterable[str]]] = {
+_GROUPS: dict[Any, Callable[[], Iterable[str]]] = {
     "default": lambda: DEFAULT,
     "all": lambda: CALIBRATORS.lines,
     "none": tuple,
 }
 
 
-def unfolded(calibrators: Sequence[str]) -> list[str]:
-    """Names of calibrators, in which `default`, `all` and `none` stand for several; each once."""
-    names = (_GROUPS[one]() if one in _GROUPS else [one] for one in calibrators)
-    return list(dict.fromkeys(chain.from_iterable(names)))
+def unfolded(calibrators: Iterable[Any]) -> list[Any]:
+    """Calibrators and names, in which `default`, `all` and `none` stand for several names; each once."""
+    parts = (_GROUPS[one]() if one in _GROUPS else [one] for one in calibrators)
+    return list(dict.fromkeys(chain.from_iterable(parts)))
 
 
-def listed_calibrators(given: Sequence[str]) -> list[str]:
-    """`unfolded` names, of which those that are given themselves are checked (see `Family.check`)."""
+def listed_calibrators(given: Sequence[Any]) -> list[Any]:
+    """What is `unfolded`, of which names that are given themselves are checked (see `Family.check`)."""
     for name in given:
-        if name not in _GROUPS:
+        if isinstance(name, str) and name not in _GROUPS:
             CALIBRATORS.check(name)
     return unfolded(given)
 
+
+Calibrators = Annotated[tuple[Any, ...], "NAME"]
+"""The argument of a verb that takes names of calibrators, in Python calibrators too."""
 
 Jobs = Annotated[
     int,
@@ -82,13 +86,9 @@ def calibrator_named(name: str) -> Calibrator:
     return calibrator
 
 
-def calibrators_named(given: Sequence[str | Calibrator]) -> list[Calibrator]:
-    """Calibrators, of which some are given by name: one, or `default` or `all`."""
-    parts = (
-        [calibrator_named(name) for name in unfolded([one])] if isinstance(one, str) else [one]
-        for one in given
-    )
-    return [*chain.from_iterable(parts)]
+def calibrators_named(given: Iterable[str | Calibrator]) -> list[Calibrator]:
+    """Calibrators, of which some are given by name."""
+    return [calibrator_named(one) if isinstance(one, str) else one for one in given]
 
 
 def unique_names(calibrators: Sequence[Calibrator]) -> list[str]:

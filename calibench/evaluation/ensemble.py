@@ -1,6 +1,6 @@
 """Deep ensembles, from the prediction files of their members."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 
@@ -8,6 +8,8 @@ import numpy as np
 import torch
 
 from calibench.calibrators import Calibrator
+from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.evaluation.fitting import check_fittable, fit_calibrator
 from calibench.metrics.labelled import log_softmax
 from calibench.runs import Predictions
 
@@ -51,6 +53,30 @@ def deep_ensemble(
     if calibrators:
         metadata["members_after"] = type(calibrators[0]).__name__
     return replace(first, logits=logits, metadata=metadata)
+
+
+def pooled_sets(
+    members: Sequence[Mapping[str, Predictions]], calibrate_members: str | None
+) -> dict[str, Predictions]:
+    """The ensemble's predictions of each set that all members have.
+
+    Args:
+        members: The sets of each member by name.
+        calibrate_members: The calibrator of each member, fitted on its own validation predictions before pooling.
+
+    Raises:
+        ValueError: If they are of different examples, or the calibrator cannot be fitted on them.
+    """
+    fitted = None
+    if calibrate_members:
+        for sets in members:
+            check_fittable(sets["val"])
+        fitted = [fit_calibrator(calibrator_named(calibrate_members), of["val"]) for of in members]
+    return {
+        name: deep_ensemble([sets[name] for sets in members], calibrators=fitted)
+        for name in members[0]
+        if all(name in sets for sets in members)
+    }
 
 
 def _difference(one: Predictions, other: Predictions) -> str:

@@ -2,18 +2,17 @@
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
 from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.evaluation.ensemble import deep_ensemble
-from calibench.evaluation.fitting import check_fittable, fit_calibrator
+from calibench.evaluation.ensemble import pooled_sets
 from calibench.evaluation.run_metrics import write_metrics
 from calibench.evaluation.settings import built, spelled_out
 from calibench.ground.bar import with_progress
-from calibench.ground.errors import UsageError
+from calibench.ground.errors import UsageError, errors_as
 from calibench.ground.output import next_commands, say
 from calibench.ground.regular_files import text_of
 from calibench.ground.threads import one_thread
@@ -106,7 +105,8 @@ def pooled(runs: Sequence[Run], calibrate_members: str | None = None) -> Path:
     """
     first = runs[0].folder
     members = [{n: Predictions.load(path) for n, path in run.sets().items()} for run in runs]
-    sets = _pooled_sets(members, calibrate_members, first)
+    with errors_as(str(first.parent), ValueError):
+        sets = pooled_sets(members, calibrate_members)
     how = f"{len(runs)} after {calibrate_members}" if calibrate_members else str(len(runs))
     return write_derived(runs, sets, {ENSEMBLE: how})
 
@@ -140,27 +140,6 @@ def write_derived(
         write_metrics(run, cell, of_all, sets, report, evaluation)
         run.write_status("done")
     return run.folder
-
-
-def _pooled_sets(
-    members: Sequence[Mapping[str, Predictions]], calibrate_members: str | None, first: Path
-) -> dict[str, Predictions]:
-    """The sets that all members have, pooled."""
-    calibrators = None
-    if calibrate_members:
-        for sets in members:
-            check_fittable(sets["val"])
-        calibrators = [
-            fit_calibrator(calibrator_named(calibrate_members), sets["val"]) for sets in members
-        ]
-    try:
-        return {
-            name: deep_ensemble([sets[name] for sets in members], calibrators=calibrators)
-            for name in members[0]
-            if all(name in sets for sets in members)
-        }
-    except ValueError as error:
-        raise UsageError(f"{first.parent}: {error}") from error
 
 
 def _environment(runs: Sequence[Run]) -> dict[str, Any]:

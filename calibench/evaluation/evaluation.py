@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.calibrators.cross_validated import FEWEST
@@ -51,9 +50,9 @@ from calibench.metrics.cells import TopLabelError
 from calibench.metrics.formulas import errors
 from calibench.predictions.pairs import NEEDS_ALL, ConfidencePairs
 from calibench.runs import Predictions
-from calibench.statistics.number import CROSS_FITTED, RAW, VAL, Key, Number
+from calibench.statistics.number import CROSS_FITTED, RAW, TEST, VAL, Key, Number
 from calibench.statistics.resamples import Resamples
-from calibench.tables.shown import ShownNumbers
+from calibench.tables.shown import MODEL, Report
 from calibench.tables.titles import TEST_METRICS, metric_info
 
 LABELLED = ("", "val", "test", "shift")
@@ -74,25 +73,6 @@ def _unwatched(name: str, stage: str) -> None:
 def default_calibrators() -> list[Calibrator]:
     """The benchmark's calibrators, unfitted: what does no harm on few examples."""
     return [TemperatureScaling()]
-
-
-@dataclass
-class Report(ShownNumbers):
-    """Report of an evaluation: every number of a run.
-
-    Attributes:
-        numbers: The numbers, as `evaluate` gives them.
-        calibrators: The fitted parameters of each calibrator.
-        unavailable: Sets and metrics that are missing, with the reason.
-        replicates: Values of the numbers on resampled sets, (R,) each, by key; empty without a bootstrap.
-        remarks: What makes the calibrators doubtful, a line each.
-    """
-
-    numbers: list[Number]
-    calibrators: Mapping[str, Mapping[str, Any]]
-    unavailable: dict[str, str] = field(default_factory=dict)
-    replicates: dict[Key, Floats] = field(default_factory=dict, repr=False)
-    remarks: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -177,10 +157,21 @@ class Evaluation:
         for found, drawn in in_threads(variant, [RAW, *fitted], jobs):
             numbers += found
             replicates |= drawn
-        parameters = {name: one.parameters_dict() for name, one in fitted.items()}
-        lacking = self._lacking(sets) | labels_without_rank(sets["test"])
-        doubts = remarks(sets["val"], fitted) if fitted else []
-        return Report(numbers, parameters, {**(unavailable or {}), **lacking}, replicates, doubts)
+        test = sets["test"]
+        lacking = self._lacking(sets) | labels_without_rank(test)
+        return Report(
+            numbers,
+            {MODEL: {name: one.parameters_dict() for name, one in fitted.items()}},
+            {**(unavailable or {}), **lacking},
+            replicates,
+            remarks(sets["val"], fitted) if fitted else [],
+            sizes={name: part.examples for name, part in sets.items()},
+            labels={name: len(part.target) for name, part in sets.items()},
+            n_bins=self.n_bins,
+            bootstrap=bootstrap,
+            priors=self.priors,
+            posterior=str(test.metadata.get("posterior", "")),
+        )
 
     def _of_choice(self, name: str, sets: Mapping[str, Predictions]) -> list[Number]:
         """By what a calibrator is chosen: its cross-fitted NLL; none of few examples, of labels, or after priors."""
@@ -208,40 +199,37 @@ class Evaluation:
         """The numbers of all sets, and their replicates."""
         watch("score")
         of = fitted.log_probabilities if fitted else predicted_log_probabilities
-        log_probs = {name: of(predictions) for name, predictions in sets.items()}
-        val = LabelledSet.of(sets["val"], log_probs["val"]) if "val" in sets else None
-        found: dict[str, list[Number]] = {}
-        means: dict[str, Mapping[Key, Tensor]] = {}
+        needed = (name for name in sets if name != "val" or score_val or self.metrics)
+        log_probs = {name: of(sets[name]) for name in needed}
+        val = LabelledSet.of(sets["val"], log_probs["val"]) if "val" in log_probs else None
+        every: list[Number] = []
+        drawn: dict[Key, Floats] = {}
         for name, part in sets.items():
-            found[name] = []
+            numbers: list[Number] = []
+            labelled = None
             if part.kind in LABELLED and (score_val or name != "val"):
                 labelled = LabelledSet.of(part, log_probs[name])
                 others = LEADING if fitted is None and name == "test" else None
                 of_val = None if name == "val" else val
-                found[name] += self._numbers(labelled, part, of_val, leading=others)
-                means[name] = labelled.means
-                found[name] += label_numbers(log_probs[name], part, n_bins=self.n_bins)
+                numbers += self._numbers(labelled, part, of_val, leading=others)
+                numbers += label_numbers(log_probs[name], part, n_bins=self.n_bins)
             if part.kind in OUTSIDE:
-                found[name] += ood_numbers(log_probs["test"], log_probs[name])
-        drawn: dict[Key, Floats] = {}
-        if bootstrap:
-            watch("resample")
-            inside = Resamples.of(sets["test"], bootstrap)
-            for name, part in sets.items():
+                numbers += ood_numbers(log_probs["test"], log_probs[name])
+            known: dict[Key, Floats] = {}
+            if bootstrap and labelled and name != "val":
+                watch("resample")
                 resamples = Resamples.of(part, bootstrap)
-                known: dict[Key, Floats] = {}
-                if name in means and name != "val":
-                    scored = log_probs[name], means[name]
-                    known |= self._replicates(part, *scored, found[name], resamples)
-                if part.kind in OUTSIDE:
-                    outside = Resamples.of(part, bootstrap, seed=1)
-                    auroc = ood_replicates(log_probs["test"], log_probs[name], inside, outside)
-                    known |= {Key(AUROC, score=score): values for score, values in auroc.items()}
-                split = part.split or name
-                keys = (number.key for number in found[name] if number.key in known)
-                drawn |= {key._replace(split=split): known[key] for key in keys}
+                known |= self._replicates(part, labelled, numbers, resamples)
+            if bootstrap and part.kind in OUTSIDE:
+                inside = Resamples.of(sets["test"], bootstrap)
+                outside = Resamples.of(part, bootstrap, seed=1)
+                auroc = ood_replicates(log_probs["test"], log_probs[name], inside, outside)
+                known |= {Key(AUROC, score=score): values for score, values in auroc.items()}
+            split = part.split or name
+            keys = (number.key for number in numbers if number.key in known)
+            drawn |= {key._replace(split=split): known[key] for key in keys}
+            every += [number.at(split=split) for number in numbers]
         watch("done")
-        every = [n.at(split=sets[name].split or name) for name in sets for n in found[name]]
         return every, drawn
 
     def _numbers(
@@ -263,18 +251,18 @@ class Evaluation:
     def _replicates(
         self,
         predictions: Predictions,
-        log_probs: Tensor,
-        means: Mapping[Key, Tensor],
+        of: LabelledSet,
         numbers: Sequence[Number],
         resamples: Resamples,
     ) -> dict[Key, Floats]:
         """Values of a labelled set's numbers on its resampled sets."""
-        target = torch.from_numpy(predictions.target)
+        log_probs, target, means = of.log_probs, of.target, of.means
         asked = (number.key for number in numbers if number.key.label is None)
-        found = replicates(log_probs, target, asked, resamples)
+        found = replicates(log_probs, target, asked, resamples, of.floors.probs)
         found |= posterior_replicates(log_probs, predictions, resamples)
         again = [key for key in means if key.metric in REFITTED]
-        found |= mean_replicates({k: of for k, of in means.items() if k not in again}, resamples)
+        plain = {key: values for key, values in means.items() if key not in again}
+        found |= mean_replicates(plain, resamples)
         metrics = (key.metric for key in again)
         refitted = refitted_replicates(metrics, log_probs, target, resamples)
         found |= {key: refitted[key.metric] for key in again}
@@ -311,4 +299,8 @@ def evaluate_pairs(
         drawn = replicates(probs.log(), target, keys, resamples, probs=probs)
     computed = {number.key.metric for number in numbers}
     lacking = [metric_info(name).title for name in TEST_METRICS if name not in computed]
-    return Report(summarised(numbers, drawn), {}, dict.fromkeys(lacking, NEEDS_ALL))
+    sizes = {TEST: len(pairs)}
+    return Report(
+        summarised(numbers, drawn), {}, dict.fromkeys(lacking, NEEDS_ALL),
+        sizes=sizes, labels=sizes, n_bins=n_bins, bootstrap=bootstrap,
+    )  # fmt: skip

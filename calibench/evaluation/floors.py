@@ -38,7 +38,7 @@ class Floors:
     """
 
     def __init__(self, probs: Tensor, target: Tensor, *, seed: int = 0) -> None:
-        self._probs, self._target = probs, target
+        self.probs, self._target = probs, target
         self._seed = seed
 
     @classmethod
@@ -63,7 +63,7 @@ class Floors:
         """A number with its verdict, if its metric is a calibration error."""
         if len(self._target) == 0 or not isinstance(metric, ErrorOfCells):
             return number
-        cells = metric.cells(self._probs)
+        cells = metric.cells(self.probs)
         return number if cells is None else self._judged(metric, cells, number)
 
     def of_calibrated(self, metric: ErrorOfCells, cells: Cells | None = None) -> Floats:
@@ -103,13 +103,13 @@ class Floors:
     @cached_property
     def _labels(self) -> Tensor:
         """Labels of calibrated models, (N, draws): by inversion of each example's distribution."""
-        n, k = self._probs.shape
+        n, k = self.probs.shape
         random = np.random.default_rng([self._seed, 1])
         number = affordable(ErrorOfCells.draws, n)
         labels = np.empty((n, number), np.min_scalar_type(k - 1) if k <= _MOST else np.int32)
         step = max(1, _IN_CACHE // number)
         for start in range(0, n, step):
-            below = self._probs[start : start + step].double().cumsum(1).numpy()
+            below = self.probs[start : start + step].double().cumsum(1).numpy()
             drawn = random.random((len(below), number)) * below[:, -1:]
             labels[start : start + step] = _inverted(below[:, :-1], drawn)
         return torch.from_numpy(labels)
@@ -123,7 +123,7 @@ class Floors:
         return replace(number, verdict=verdict)
 
     def _cells(self, error: ErrorOfCells) -> Cells:
-        cells = error.cells(self._probs)
+        cells = error.cells(self.probs)
         if cells is None:
             raise TypeError(f"`metric` must be a calibration error, got {type(error).__name__}.")
         return cells
@@ -132,12 +132,12 @@ class Floors:
         """Whether each of the cells' probabilities is a hit, of their shape."""
         if cells.value.ndim == 1:
             return self._top_label[1]
-        return self._target.unsqueeze(1) == torch.arange(self._probs.shape[1])
+        return self._target.unsqueeze(1) == torch.arange(self.probs.shape[1])
 
     @cached_property
     def _top_label(self) -> tuple[Tensor, Tensor]:
         """Confidence and correctness of each example."""
-        return top_label(self._probs, self._target)
+        return top_label(self.probs, self._target)
 
 
 def as_two_columns(confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:

@@ -85,8 +85,10 @@ def import_metrics(given: Sequence[str | MetricBlock]) -> None:
     add_described(described(blocks_of(given)))
 
 
-def blocks_named(names: Sequence[str], *, of_pairs: bool = False) -> list[MetricBlock]:
-    """Metrics that a command line names, as blocks; `all` stands for every metric of a labelled set, or of pairs."""
+def blocks_named(
+    names: Sequence[str | MetricBlock], *, of_pairs: bool = False
+) -> list[MetricBlock]:
+    """Metrics that are asked for, as blocks; `all` stands for every metric of a labelled set, or of pairs."""
     if not names:
         return []
     every = [
@@ -95,7 +97,8 @@ def blocks_named(names: Sequence[str], *, of_pairs: bool = False) -> list[Metric
         if entry.of_labelled_sets and (not of_pairs or _takes_pairs(metric_class(name)))
     ]
     unfolded = [name for given in names for name in (every if given == "all" else (given,))]
-    blocks = blocks_of(dict.fromkeys(unfolded))
+    blocks = blocks_of(unfolded)
+    blocks = [one for place, one in enumerate(blocks) if one not in blocks[:place]]
     import_metrics(blocks)
     return blocks
 

@@ -1,29 +1,40 @@
-"""`calibench evaluate`, and the checks of what it names, for which torch is not imported."""
+"""`calibench evaluate`, for files and for arrays, and the checks of what it names, for which torch is not imported."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from calibench.evaluation.asked import EvaluationOptions
 from calibench.evaluation.calibrator_names import DEFAULT
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
-from calibench.ground.verb import Option, documented, ends_in
-from calibench.predictions.sets import Sets
+from calibench.ground.verb import InPython, Option, documented, ends_in, in_python
+from calibench.predictions.files import Arrays
+from calibench.predictions.sets import Sets, sources_of
 from calibench.runs import Predictions, Run
 from calibench.store import find_run
+
+if TYPE_CHECKING:
+    from calibench.tables.shown import Report
 
 REPORTS = (".json", ".md", ".csv")
 
 
+@in_python(every=True, bootstrap=0)
 @documented(first=", ".join(DEFAULT[:4]), others=", ".join(DEFAULT[4:]))
 def evaluate(
-    what: Annotated[tuple[str, ...], "FILE|RUN"] = (),
+    logits: Annotated[tuple[str, ...], "FILE|RUN"] = (),
+    labels: InPython = None,
+    test_logits: InPython = None,
+    test_labels: InPython = None,
     *,
     asked: EvaluationOptions,
     output: Annotated[Path | None, Option("FILE", ("-o",)), ends_in(*REPORTS)] = None,
-) -> int:
+    every: InPython = False,
+) -> Report:
     """Score saved logits of any framework, raw and after each calibrator.
 
     Error, NLL, Brier score and calibration errors of the test set; calibrators are fitted on the validation set only.
@@ -31,10 +42,23 @@ def evaluate(
     confidence.
 
     Args:
-        what: Test predictions, as --test; or a run folder, <results or
+        logits: Test predictions, as --test; or a run folder, <results or
             store>/<benchmark>/<backbone>/<loss>/[<key>/]seed=<k>, of which several are an ensemble.
+        labels: In Python the first argument may be test logits (N, K), an array, a tensor, a data frame or nested
+            lists, and these their class indices or names (N,), or labels (N, L); or confidences (N,) in [0, 1] and
+            whether each was right. `val` may be a tuple of two such, `ood` a mapping of names to scores, `calibrators`
+            hold calibrators; there are no intervals without `bootstrap`.
+        test_logits: With four arrays the first two are the validation set (None: there is none), these the test set.
+        test_labels: Their labels.
         asked: Files, calibrators and numbers.
         output: Write a report: .json, .md or .csv.
+        every: Also what no table shows: numbers of the validation set and of further numbers of bins.
+
+    Returns:
+        The report: `print` shows its tables, a notebook too; `frame()`, `figure()`, `value(metric, calibrator=...)`.
+
+    Raises:
+        ValueError: If a file or an array is not what it should be; the message says what was found.
 
     Examples:
         calibench evaluate test.npz                            error, NLL, Brier, ECE with its limit, a verdict
@@ -60,14 +84,21 @@ def evaluate(
     perfect calibration. The lines at the end say so of the ECE of each row. An infinite NLL is shown as inf: without
     their default shrinkage some calibrators give an exact 0.
     """
-    if what:
-        asked = replace(asked, sets=_sets_of(what, asked.sets))
-    alone = asked.plain
-    asked = asked.checked()
+    if test_logits is not None:
+        if asked.sets.val:
+            raise ValueError("give the validation set as `val` or as the first two of four arrays.")
+        val = () if labels is None else sources_of("val", (logits, labels))
+        logits, labels = test_logits, test_labels
+        asked = replace(asked, sets=replace(asked.sets, val=val))
+    what = sources_of("test", logits if labels is None else (logits, labels))
+    if any(isinstance(one, Arrays) for one in what):
+        asked = replace(asked, sets=replace(asked.sets, test=what))
+    elif what:
+        asked = replace(asked, sets=_sets_of([*map(str, what)], asked.sets))
+    chosen = asked.checked()
     with loading():
-        from calibench.evaluation.command import evaluate_files
-    evaluate_files(asked, output, alone=alone)
-    return 0
+        from calibench.evaluation.command import evaluated
+    return evaluated(asked, chosen, output, every=every)
 
 
 def _sets_of(what: Sequence[str], sets: Sets) -> Sets:

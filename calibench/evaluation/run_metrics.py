@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from calibench.evaluation.evaluation import Report
 from calibench.evaluation.further_metrics import described
 from calibench.runs import FORMAT, Cell, Predictions, Run, write_json
 from calibench.runs.digests import files_of
+from calibench.tables.shown import Report
 
 
 def write_metrics(

@@ -89,10 +89,10 @@ def labelled_numbers(
     log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int], floors: Floors | None = None
 ) -> list[Number]:
     """Numbers of `evaluate` for log-probabilities (N, K) and targets (N,)."""
-    probs = log_probs.exp()
-    means = _means(log_probs, probs, target)
+    floors = floors or Floors(log_probs.exp(), target)
+    means = _means(log_probs, floors.probs, target)
     numbers = [Number(Key(name), value) for name, value in means.items()]
-    numbers += error_numbers(errors(n_bins), floors or Floors(probs, target))
+    numbers += error_numbers(errors(n_bins), floors)
     return sorted(numbers, key=lambda number: number.key.metric)
 
 
@@ -100,9 +100,8 @@ def values(
     log_probs: Tensor, target: Tensor, metrics: Iterable[str], *, n_bins: int
 ) -> dict[str, float]:
     """Metrics of the panel by name, without floors, for log-probabilities (N, K) and targets (N,)."""
-    probs, wanted = log_probs.exp(), set(metrics)
-    floors = Floors(probs, target)
-    found = _means(log_probs, probs, target) | {
+    floors, wanted = Floors(log_probs.exp(), target), set(metrics)
+    found = _means(log_probs, floors.probs, target) | {
         name: floors.value(error) for name, _, error in errors([n_bins]) if name in wanted
     }
     return {name: value for name, value in found.items() if name in wanted}

@@ -41,6 +41,7 @@ from calibench.store.places import is_url
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
 from calibench.tables.scores import Scores, measures
 from calibench.tables.terminal import show
+from calibench.tables.titles import HEADLINE
 
 _PIECE = 10_000  # entries of a table
 
@@ -209,9 +210,6 @@ def told(added: Added, store: object) -> int:
     return int(bool(added.problems))
 
 
-_HEADLINE = ("error", "nll", "brier", "ece")
-
-
 def verify(
     store: Annotated[str, "DIR|URL"],
     entries: Annotated[tuple[str, ...], "ENTRY"] = (),
@@ -304,11 +302,11 @@ def _verified(folder: Path, names: Iterable[str]) -> Iterator[_Verdict]:
             digest = entry.digest
             found = verify(entry)
         except (ExpectedFailure, ValueError, OSError) as error:
-            line = [name, "NO", *[""] * (2 + len(_HEADLINE))]
+            line = [name, "NO", *[""] * (2 + len(HEADLINE))]
             yield _Verdict(line, [f"{name}: {error}"], digest)
             continue
         scores = Scores(found.numbers)
-        numbers = [scores.entry(measure, "raw") for measure in measures("test", _HEADLINE)]
+        numbers = [scores.entry(measure, "raw") for measure in measures("test", HEADLINE)]
         says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
         line = [name, says, str(found.checked), str(found.claimed), *numbers]
         wrong = {difference.key for difference in found.wrong if difference.of_number}
@@ -317,7 +315,7 @@ def _verified(folder: Path, names: Iterable[str]) -> Iterator[_Verdict]:
 
 
 def _verdict_table(verdicts: Sequence[_Verdict]) -> Grid:
-    titles = (measure.label for measure in measures("test", _HEADLINE))
+    titles = (measure.label for measure in measures("test", HEADLINE))
     columns = headings("entry", "verified", "numbers", "claimed", *titles)
     whole = sum(one.line[1] == "yes" for one in verdicts)
     hold, checked = sum(one.hold for one in verdicts), sum(one.checked for one in verdicts)

@@ -12,12 +12,12 @@ import argparse
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, is_dataclass, replace
-from functools import partial
-from inspect import Parameter, cleandoc, signature
+from functools import partial, wraps
+from inspect import Parameter, Signature, cleandoc, signature, unwrap
 from itertools import takewhile
-from pathlib import Path
+from pathlib import Path, PurePath
 from textwrap import dedent
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import (
     Annotated,
     Any,
@@ -67,6 +67,9 @@ class Option:
 
 Count = Annotated[int, "N", positive_integer]
 """A number of things, at least one."""
+
+InPython = Annotated[Any, "an argument of Python alone"]
+"""An argument that the command line lacks: arrays, say."""
 
 
 def ends_in(*suffixes: str) -> Callable[[str, Path], Path]:
@@ -126,6 +129,7 @@ class Docstring(NamedTuple):
 
 _SECTION = re.compile(r"^([A-Z][\w ]*):\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
 _ENTRY = re.compile(r"^(\w+):(.*\n(?: .*\n|\n)*)", re.MULTILINE)
+_ENTRIES = re.compile(r"(?<=\n)    [a-z_]+: .*\n(?: {5,}.*\n)*")
 _OF_CODE = ("Args", "Attributes", "Raises", "Returns")
 
 
@@ -247,6 +251,17 @@ class _Argument:
         as_it_is = self.type.base is bool or self.type.option.rest
         return text if as_it_is else self.type.read(self.name, text)
 
+    def of_python(self, value: Any) -> Any:
+        """A value that Python gives: a text or a path is read as on the command line, others are checked alone."""
+        if value is None:
+            return self.default
+        if isinstance(value, str | PurePath):
+            text = str(value)
+            return self.type.read(self.attribute, text if self.type.part is None else [text])
+        for check in self.type.checks:
+            value = check(self.attribute, value)
+        return value
+
 
 class _Arguments:
     """The arguments of a function or a dataclass, those of the dataclasses among them too."""
@@ -256,10 +271,12 @@ class _Arguments:
     ) -> None:
         self.make, self.docstring = make, Docstring.of(make)
         self.parts: dict[str, _Argument | _Arguments] = {}
-        hints = get_type_hints(make, include_extras=True)
+        hints = _hints(make)
         for name, parameter in signature(make).parameters.items():
             default = parameter.default if given is None else getattr(given, name)
             as_option = as_options or parameter.kind is Parameter.KEYWORD_ONLY
+            if hints[name] == InPython:
+                continue
             if is_dataclass(group := hints[name]):
                 whole = None if default is Parameter.empty else default
                 self.parts[name] = _Arguments(group, whole, as_options=as_option)  # type: ignore[arg-type]
@@ -272,9 +289,49 @@ class _Arguments:
         for part in self.parts.values():
             part.declare(parser)
 
+    def values(self, options: argparse.Namespace) -> dict[str, Any]:
+        """Their values by name."""
+        return {name: part.value(options) for name, part in self.parts.items()}
+
     def value(self, options: argparse.Namespace) -> Any:
         """What is made of them: of a function what it returns."""
-        return self.make(**{name: part.value(options) for name, part in self.parts.items()})
+        return self.make(**self.values(options))
+
+    @property
+    def flat(self) -> list[Parameter]:
+        """The parameters of Python, those of the dataclasses among them in their places."""
+        found = []
+        for name, parameter in signature(self.make).parameters.items():
+            part = self.parts.get(name)
+            if isinstance(part, _Arguments):
+                found += [one.replace(kind=Parameter.KEYWORD_ONLY) for one in part.flat]
+            else:
+                found.append(parameter.replace(default=part.default) if part else parameter)
+        return found
+
+    @property
+    def flat_docstring(self) -> str:
+        """The docstring with what is said of the arguments in dataclasses in place of these."""
+        text = cleandoc(self.make.__doc__ or "")
+        for name, part in self.parts.items():
+            if isinstance(part, _Arguments):
+                inside = _ENTRIES.findall(f"\n{part.flat_docstring}\n")
+                text = re.sub(
+                    rf"^    {name}: .*\n(?: {{5,}}.*\n)*", "".join(inside), text, flags=re.M
+                )
+        return text
+
+    def of_python(self, given: dict[str, Any]) -> Any:
+        """What is made of arguments by their flat names; raises a ValueError for a value that is none."""
+        values = {name: given[name] for name in signature(self.make).parameters if name in given}
+        for name, part in self.parts.items():
+            if isinstance(part, _Arguments):
+                values[name] = part.of_python(given)
+            elif name in given:
+                values[name] = part.of_python(given[name])
+            elif part.default is not Parameter.empty:
+                values[name] = part.default
+        return self.make(**values)
 
     @property
     def epilogs(self) -> list[str]:
@@ -283,19 +340,55 @@ class _Arguments:
         return [self.docstring.epilog, *(epilog for group in inside for epilog in group)]
 
 
+def _hints(make: Callable[..., Any]) -> dict[str, Any]:
+    """The types of the parameters; that of the result may be known to type checkers alone."""
+    if not isinstance(make, type):
+        named = {n: hint for n, hint in make.__annotations__.items() if n != "return"}
+        shown: Any = SimpleNamespace(__annotations__=named, __globals__=make.__globals__)
+        return get_type_hints(shown, include_extras=True)
+    return get_type_hints(make, include_extras=True)
+
+
+def in_python(**defaults: Any) -> Callable[[Function], Function]:
+    """Let a verb's function be called in Python with the arguments of its groups by name, as on the command line.
+
+    Args:
+        **defaults: Arguments whose default in Python is another one.
+    """
+
+    def called(function: Function) -> Function:
+        arguments = _Arguments(function)
+        flat = [
+            one.replace(default=defaults[one.name]) if one.name in defaults else one
+            for one in arguments.flat
+        ]
+        shown = Signature(sorted(flat, key=lambda one: one.kind))
+
+        @wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            return arguments.of_python(defaults | shown.bind(*args, **named).arguments)
+
+        call.__signature__ = shown  # type: ignore[attr-defined]
+        call.__doc__ = arguments.flat_docstring
+        return call  # type: ignore[return-value]
+
+    return called
+
+
 class VerbParser(argparse.ArgumentParser):
     """Parser of a verb's own options: a mistake is a UsageError, with near matches.
 
     Args:
         verb: The verb.
-        function: What it does, whose exit code is the command's, or the words of another verb that goes on.
+        function: What it does. It returns the exit code; or the words of another verb that goes on; or a result that
+            `tell` prints, given those of the verb's arguments that it takes.
     """
 
-    def __init__(self, verb: str, function: Callable[..., int | list[str]]) -> None:
+    def __init__(self, verb: str, function: Callable[..., Any]) -> None:
         self.known: list[str] = []  # before the base class adds `--help`
         self.rest: str | None = None
         self.check_rest: Callable[[str, VerbParser], None] = _refuse
-        self.arguments = _Arguments(function)
+        self.arguments = _Arguments(unwrap(function))
         super().__init__(
             prog=f"calibench {verb}",
             allow_abbrev=False,
@@ -345,8 +438,12 @@ class VerbParser(argparse.ArgumentParser):
         Raises:
             ValueError: For a mistake in it.
         """
-        done: int | list[str] = self.arguments.value(self.parse_args(words))
-        return done
+        values = self.arguments.values(self.parse_args(words))
+        done = self.arguments.make(**values)
+        if isinstance(done, int | list):
+            return done
+        done.tell(**{name: values[name] for name in signature(done.tell).parameters})
+        return 0
 
     def refuse_option(self, name: str, others: Sequence[str] = ()) -> NoReturn:
         """Raise a UsageError: there is no such option, neither here nor among the others."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 
+_AT_ONCE = 1 << 20  # probabilities that are summed at a time
+
+
 class Sums(NamedTuple):
     """What the cells of a set hold, float64 and of the cells' shape; of several sets, with the sets in front.
 
@@ -57,16 +60,17 @@ class Cells:
     @property
     def count(self) -> Tensor:
         """How many probabilities lie in each cell, `shape` float64."""
-        return self._summed(torch.ones_like(self.value, dtype=torch.float64))
+        counts = torch.bincount(self.index.flatten(), minlength=self.size)
+        return counts.double().view(self.shape)
 
     @property
     def total(self) -> Tensor:
         """What they sum to, `shape` float64: the hits that a calibrated model expects."""
-        return self._summed(self.value.double())
+        return self._summed(self.value)
 
     def hits(self, hit: Tensor) -> Tensor:
         """How many of them are hits, `shape` float64, given whether each one is (bool, the shape of `value`)."""
-        return self._summed(hit.double())
+        return self._summed(hit)
 
     def sums(self, hit: Tensor) -> Sums:
         """What they hold, given whether each probability is a hit."""
@@ -74,7 +78,10 @@ class Cells:
 
     def _summed(self, values: Tensor) -> Tensor:
         sums = torch.zeros(self.size, dtype=torch.float64, device=values.device)
-        return sums.index_add_(0, self.index.flatten(), values.flatten()).view(self.shape)
+        parts = (torch.split(part.flatten(), _AT_ONCE) for part in (self.index, values))
+        for index, some in zip(*parts, strict=True):  # or float64 would double the memory
+            sums.index_add_(0, index, some.double())
+        return sums.view(self.shape)
 
 
 def columns_of_cells(value: Tensor, index: Tensor, cells: int) -> Cells:
@@ -162,7 +169,7 @@ class ResampledCells:
     def __init__(self, cells: Cells, hit: Tensor) -> None:
         self._whole = cells.sums(hit)
         self._shape = cells.shape
-        index, value = cells.index.numpy(), cells.value.double().numpy()
+        index, value = cells.index.numpy(), cells.value.numpy()
         self._fullest = _FullestCells(cells) if value.ndim > 1 else None
         others = (
             np.ones(value.shape, bool) if self._fullest is None else self._fullest.others(index)

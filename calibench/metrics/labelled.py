@@ -12,6 +12,7 @@ from calibench.ground.tensors import (
     check_target,
 )
 
+_AT_ONCE = 1 << 20  # probabilities that are squared at a time
 _SHORT_ROW = 16  # classes; below, torch's kernel for rows takes a slow path on a CPU
 
 
@@ -158,8 +159,10 @@ def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
 
 def scores_of_examples(log_probs: Tensor, target: Tensor) -> dict[str, Tensor]:
     """NLL and Brier score of each example, (N,) float64, of log-probabilities (N, K) and targets (N,)."""
-    probs = log_probs.exp()
-    return {
-        "nll": -true_class(log_probs, target).double(),
-        "brier": probs.square().sum(1).double() - 2 * true_class(probs, target).double() + 1,
-    }
+    rows = max(1, _AT_ONCE // log_probs.shape[1])
+    brier = []
+    for some, labels in zip(torch.split(log_probs, rows), torch.split(target, rows), strict=True):
+        probs = some.exp()
+        true = true_class(probs, labels).double()
+        brier.append(probs.square_().sum(1).double() - 2 * true + 1)
+    return {"nll": -true_class(log_probs, target).double(), "brier": torch.cat(brier)}

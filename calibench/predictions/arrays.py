@@ -122,7 +122,7 @@ def from_python(
     values: Any,
     labels: Any,
     *,
-    scores: str = LOGITS,
+    scores: str | None = None,
     classes: Sequence[str] | None = None,
     clip: float = 0.0,
     task: str | None = None,
@@ -132,7 +132,7 @@ def from_python(
     Args:
         values: Scores (N, K), or confidences (N,); with `scores="probs"`, (N,) is the probability of class 1.
         labels: Class indices or names (N,), labels (N, L), or whether each confidence was right (N,); None if unknown.
-        scores: What the scores are, a key of `SCORES`.
+        scores: What the scores are, a key of `SCORES`; logits if None.
         classes: Names of the columns; by default those of a data frame, if they are texts.
         clip: As in `predictions_of`.
         task: As in `predictions_of`.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 from zipfile import is_zipfile
 
 import numpy as np
@@ -21,11 +21,12 @@ from calibench.ground.errors import UsageError, near_matches, no_file
 from calibench.ground.names import MULTICLASS, MULTILABEL
 from calibench.ground.output import say
 from calibench.ground.table_file import EXPECTED, KINDS, kind_of, open_table
-from calibench.ground.verb import Option
+from calibench.ground.verb import InPython, Option
 from calibench.predictions.arrays import (
     LOGITS,
     SCORES,
     TARGET,
+    from_python,
     predictions_of,
     roles_told,
     with_roles,
@@ -55,9 +56,30 @@ def _sign(name: str, sign: str | None) -> str | None:
     return sign
 
 
+class Arrays(NamedTuple):
+    """What a Python program has in place of a file: arrays, tensors, data frames, series or lists.
+
+    Attributes:
+        values: Scores (N, K), or confidences (N,).
+        labels: Labels, or whether each confidence was right (N,); None if unknown.
+        name: What errors call them.
+    """
+
+    values: Any
+    labels: Any
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Source = str | Arrays
+"""Where predictions are: a file, a pair of files `logits.npy:labels.npy`, or arrays."""
+
+
 @dataclass(frozen=True)
 class Reader:
-    """Reads files of predictions.
+    """Reads predictions, of files or arrays.
 
     Attributes:
         scores: What the numbers are, whatever the files say (default: what their array is called, probabilities in
@@ -68,6 +90,7 @@ class Reader:
         keys: What arrays or columns are: logits=, probs=, target= or class_names=NAME, probs=A,B,C of the columns of
             a table (default: by their names).
         separator: Between the cells of tables (default: the most frequent in the header of comma, semicolon and tab).
+        classes: Names of the columns of arrays, where labels are names; by default those of a data frame.
 
     Files:
         x.npz                    `logits` or `probs` (N, K) and `target`, `labels` or `y` (N,); `posterior` (N, K) where
@@ -96,29 +119,34 @@ class Reader:
     task: Annotated[str | None, Option(choices=(MULTICLASS, MULTILABEL))] = None
     keys: Annotated[tuple[str, ...], Option("ROLE=NAME"), _roles] = ()
     separator: Annotated[str | None, Option("SIGN"), _sign] = None
+    classes: InPython = None
 
-    def __call__(self, text: str) -> Predictions:
-        """Read a file of predictions, or a pair `logits.npy:labels.npy`.
+    def __call__(self, source: Source) -> Predictions:
+        """Read predictions of every class.
 
         Raises:
             FileNotFoundError: If there is no such file.
-            CorruptRun: If it cannot be read or holds something else.
-            ValueError: If its format is unknown.
+            CorruptRun: If a file cannot be read or holds something else.
+            ValueError: If its format is unknown, or arrays are not what they should be.
         """
-        found = self.read(text)
+        found = self.read(source)
         if isinstance(found, ConfidencePairs):
             raise CorruptRun(
-                f"{text}: it holds `confidence` and `correct`, and logits or probabilities of every class are needed."
+                f"{source}: it holds `confidence` and `correct`, and logits or probabilities of every class are needed."
             )
         return found
 
-    def classes(self, text: str) -> Predictions:
-        """Read a file; pairs of a confidence and a hit as predictions of the classes `wrong` and `right`."""
-        found = self.read(text)
+    def of_classes(self, source: Source) -> Predictions:
+        """Predictions; pairs of a confidence and a hit as those of the classes `wrong` and `right`."""
+        found = self.read(source)
         return found.binary(self.clip) if isinstance(found, ConfidencePairs) else found
 
-    def read(self, text: str) -> Predictions | ConfidencePairs:
-        """Read a file of predictions, or one of pairs of a confidence and whether it was right; raises as a call."""
+    def read(self, source: Source) -> Predictions | ConfidencePairs:
+        """Read predictions, or pairs of a confidence and whether it was right; raises as a call."""
+        if isinstance(source, Arrays):
+            how = {name: getattr(self, name) for name in ("scores", "classes", "clip", "task")}
+            return from_python(source.values, source.labels, **how)
+        text = source
         check_file(text)
         with _naming(text), corrupt_if_it_fails(text):
             place = address(text)

@@ -6,21 +6,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
 from calibench.ground.errors import UsageError, no_file
-from calibench.predictions.files import check_file
+from calibench.predictions.files import Arrays, Source, check_file
 from calibench.runs import Predictions, corrupt_if_it_fails
 
-Files = Annotated[tuple[str, ...], "FILE"]
-FurtherSets = Annotated[tuple[str, ...], "SET"]
+
+def sources_of(name: str, given: Any) -> tuple[Source, ...]:
+    """Files of a set, which several texts name, or its arrays: scores, or a tuple of scores and labels."""
+    one = given if isinstance(given, tuple | list) else [given]
+    if all(isinstance(part, str | Path | Arrays) for part in one):
+        return tuple(part if isinstance(part, Arrays) else str(part) for part in one)
+    values, labels = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+    return (Arrays(values, labels, f"`{name}`"),)
+
+
+Files = Annotated[tuple[Source, ...], "FILE", sources_of]
+FurtherSets = Annotated[tuple[Any, ...], "SET"]
 
 
 @dataclass(frozen=True)
 class Sets:
-    """Files of the sets that are evaluated; several of a set are the members of an ensemble.
+    """Files of the sets that are evaluated, or arrays; several of a set are the members of an ensemble.
 
     Attributes:
         val: Validation predictions, on which calibrators are fitted; not needed for `--calibrators none`.
@@ -37,10 +47,17 @@ class Sets:
     posterior: Annotated[str | None, "FILE"] = None
 
     @property
-    def further(self) -> dict[str, tuple[str, list[str]]]:
-        """Kind and files of each OOD and shift set, by name; a UsageError unless names are new and files given."""
-        found: dict[str, tuple[str, list[str]]] = {}
-        for kind, texts in {"ood": self.ood, "shift": self.shift}.items():
+    def further(self) -> dict[str, tuple[str, Sequence[Source]]]:
+        """Kind and files of each OOD and shift set, by name; a UsageError unless names are new and files given.
+
+        In Python they may be a mapping of names to files or arrays.
+        """
+        found: dict[str, tuple[str, Sequence[Source]]] = {}
+        given: dict[str, Any] = {"ood": self.ood, "shift": self.shift}
+        for kind, texts in given.items():
+            if isinstance(texts, Mapping):
+                found |= {name: (kind, sources_of(name, of)) for name, of in texts.items()}
+                continue
             for text in texts:
                 name, equals, paths = text.partition("=")
                 if not (name and equals and paths) or name in (*found, "val", "test"):
@@ -52,25 +69,23 @@ class Sets:
     def check(self) -> None:
         """Raise for a file that is not there, or of an unknown kind."""
         further = chain.from_iterable(paths for _, paths in self.further.values())
-        for path in [*self.val, *self.test, *further]:
-            check_file(path)
+        for source in [*self.val, *self.test, *further]:
+            if isinstance(source, str):
+                check_file(source)
         if self.posterior and not Path(self.posterior).is_file():
             raise no_file(Path(self.posterior))
 
-    def read(self, reader: Callable[[str], Predictions]) -> dict[str, list[Predictions]]:
+    def read(self, reader: Callable[[Source], Predictions]) -> dict[str, list[Predictions]]:
         """The predictions of each set, one a member of the ensemble.
 
         Raises:
             ValueError: If the files do not belong together.
         """
-        named: dict[str, tuple[str, Sequence[str]]] = {
-            "val": ("val", self.val),
-            "test": ("test", self.test),
-        }
+        named = {"val": ("val", self.val), "test": ("test", self.test), **self.further}
         sets = {
-            name: [labelled_as(reader(path), name, kind, path) for path in paths]
-            for name, (kind, paths) in (named | self.further).items()
-            if paths
+            name: [labelled_as(reader(source), name, kind, source) for source in sources]
+            for name, (kind, sources) in named.items()
+            if sources
         }
         check_together(sets)
         if self.posterior:
@@ -78,7 +93,7 @@ class Sets:
         return sets
 
 
-def labelled_as(predictions: Predictions, split: str, kind: str, path: str) -> Predictions:
+def labelled_as(predictions: Predictions, split: str, kind: str, source: Source) -> Predictions:
     """Predictions with the split and kind that the command line gives them.
 
     Raises:
@@ -86,12 +101,12 @@ def labelled_as(predictions: Predictions, split: str, kind: str, path: str) -> P
     """
     if kind in ("val", "test") and predictions.kind not in ("", kind):
         said = f"the {predictions.kind} set `{predictions.split}`"
-        raise ValueError(f"{path} says it is {said}: it cannot be `--{kind}`.")
+        raise ValueError(f"{source} says it is {said}: it cannot be `--{kind}`.")
     if len(predictions.target) == 0:
-        raise ValueError(f"{path} holds no examples.")
+        raise ValueError(f"{source} holds no examples.")
     if kind != "ood" and predictions.target.min() < 0:
         raise ValueError(
-            f"{path} has examples without a label, which `--{kind}` needs: an array or column `label`, "
+            f"{source} has examples without a label, which `--{kind}` needs: an array or column `label`, "
             "`--keys target=NAME` for another name, or `logits.npy:labels.npy`."
         )
     return replace(predictions, metadata={**predictions.metadata, "split": split, "kind": kind})
@@ -130,9 +145,9 @@ def check_together(sets: Mapping[str, Sequence[Predictions]]) -> None:
             raise ValueError(f"{same}: that would fit on the test set.")
 
 
-def short_names(paths: Sequence[str]) -> list[str]:
+def short_names(paths: Sequence[Source]) -> list[str]:
     """A short name of each file: the part of its path that differs from the others', without the suffix."""
-    parts = [Path(path).with_suffix("").parts for path in paths]
+    parts = [Path(str(path)).with_suffix("").parts for path in paths]
     first, last = _shared(parts), _shared([part[::-1] for part in parts])
     names = ["/".join(part[first : len(part) - last]) for part in parts]
     return names if len(set(names)) == len(paths) else [f"{i}" for i in range(1, len(paths) + 1)]

@@ -29,6 +29,7 @@ from calibench.runs.labels import (
 )
 from calibench.runs.schemas import Metadata, check_schema
 
+_AT_ONCE = 1 << 20  # logits that are looked at together
 # The most by which rounding may change a difference between two logits, times the smaller one's part of the row.
 _ALLOWED = 1e-5
 # The same for what the file's own precision has lost already, where a common part of its rows is the reason.
@@ -53,37 +54,49 @@ def in_single_precision(logits: Array) -> npt.NDArray[np.float32]:
     """
     if logits.dtype.kind not in "biuf":
         raise ValueError(f"`logits` must be real numbers, got {logits.dtype}.")
-    _check_finite(logits)
+    rows = max(1, _AT_ONCE // max(1, logits.shape[1]))
+    starts = range(0, len(logits), rows)
+    for start in starts:
+        _check_finite(logits[start : start + rows], start)
     single: npt.NDArray[np.float32] = np.ascontiguousarray(logits, dtype=np.float32)
     if not logits.size:
         return single
+    # in blocks: float64 distances of all rows would be twice what a large file holds
+    exact = [_is_exact(logits[at : at + rows], single[at : at + rows]) for at in starts]
+    _check_told_apart(logits, np.concatenate([lost for _, lost in exact]))
+    if all(kept for kept, _ in exact):
+        return single
+    return np.concatenate([_distances(logits[at : at + rows]).astype(np.float32) for at in starts])
+
+
+def _is_exact(logits: Array, single: npt.NDArray[np.float32]) -> tuple[bool, npt.NDArray[np.bool_]]:
+    """Whether single precision keeps some rows, and which of them have lost their differences already, (N,)."""
     distances = _distances(logits)
-    _check_told_apart(logits, distances)
     with np.errstate(invalid="ignore", under="ignore"):
         error = (single - single.max(axis=1, keepdims=True)).astype(np.float64) - distances
         error = np.abs(np.nan_to_num(error)) * np.exp(distances)
     # What single precision holds by chance, like whole numbers far from 0, would look as if it had lost the rest.
-    if error.max() <= _ALLOWED and not _is_lost(single, distances).any():
-        return single
-    return np.ascontiguousarray(distances, dtype=np.float32)
+    kept = error.max() <= _ALLOWED and not _is_lost(single, distances).any()
+    return bool(kept), _is_lost(logits, distances)
 
 
-def _check_finite(logits: Array) -> None:
-    """Raise a ValueError for what no softmax takes."""
+def _check_finite(logits: Array, first: int) -> None:
+    """Raise a ValueError for what no softmax takes; the rows are numbered from `first` on."""
     nan = np.isnan(logits)
     if nan.any():
-        raise ValueError(f"`logits` must not contain NaN, as row {_first(nan)} does.")
+        raise ValueError(f"`logits` must not contain NaN, as row {first + _first(nan)} does.")
     size = np.abs(np.where(np.isneginf(logits), 0, logits))
     large = np.asarray(size > np.finfo(np.float32).max)
     if large.any():
         row = _first(large)
         worst = logits[row][large[row]][0]
         raise ValueError(
-            f"`logits` must be finite in float32 (or -inf), got {worst:g} in row {row}."
+            f"`logits` must be finite in float32 (or -inf), got {worst:g} in row {first + row}."
         )
     masked = np.asarray(np.isneginf(logits).all(axis=1))
     if masked.any():
-        raise ValueError(f"`logits` are all -inf in row {_first(masked)}: no class is left.")
+        row = first + _first(masked)
+        raise ValueError(f"`logits` are all -inf in row {row}: no class is left.")
 
 
 def _distances(logits: Array) -> Floats:
@@ -96,9 +109,8 @@ def _distances(logits: Array) -> Floats:
     return -below
 
 
-def _check_told_apart(logits: Array, distances: Floats) -> None:
+def _check_told_apart(logits: Array, lost: npt.NDArray[np.bool_]) -> None:
     """Raise a ValueError if a common part of the rows has taken the digits of their differences."""
-    lost = _is_lost(logits, distances)
     if lost.any():
         row = _first(lost)
         top = np.abs(logits[row].max())

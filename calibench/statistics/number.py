@@ -116,13 +116,18 @@ class Number:
         return replace(self, key=self.key._replace(**place))
 
     def in_words(self, n: int) -> str:
-        """What a top-label calibration error of n examples says: `overconfident by 3.1 points (floor 1.1)`, say."""
+        """What a top-label calibration error of n examples says: `overconfident by 3.1 points (limit 2.6)`, say.
+
+        The floor stands in place of a limit that is not known.
+        """
         verdict = self.verdict
         if verdict is None:
             return f"no verdict at n = {n}"
         if verdict.marked:
             return f"cannot be told from calibrated at n = {n}"
-        by = f"by {100 * self.value:.1f} points (floor {100 * verdict.floor:.1f})"
+        least = "floor" if verdict.limit is None else "limit"
+        beyond = verdict.floor if verdict.limit is None else verdict.limit
+        by = f"by {100 * self.value:.1f} points ({least} {100 * beyond:.1f})"
         excess = (verdict.overconfidence or 0.0) / self.value
         way, other = ("over", "under") if excess > 0 else ("under", "over")
         if abs(excess) < _ONE_SIDED:  # the value is positive, as it is above its floor

@@ -51,22 +51,29 @@ class Scores:
         if number is None:
             return PrintedNumber("")
         ends = (number.value, *(number.interval or ()))
-        value, *interval = (_shown(end, measure.metric) for end in ends)
+        value, *interval = (printed(end, measure.metric) for end in ends)
         mark = MARK if number.verdict is not None and number.verdict.marked else ""
         return PrintedNumber(value, interval=tuple(interval), best=bool(number.best), mark=mark)
 
     def floor_note(self, columns: Iterable[Measure], of: Iterable[tuple[str, str]]) -> list[str]:
-        """The line under a table that says what its marks mean, if it has any."""
+        """The line under a table that says what its marks mean, if it has any: one limit, or floor, a sentence."""
         numbers = (self._number(column, *place) for column in columns for place in of)
         found = [(metric_info(n.key.metric), n.verdict) for n in numbers if n]
-        return list(note((i.title, v.floor, i.percent) for i, v in found if v and v.marked))
+        marked = [(info, v) for info, v in found if v and v.marked]
+        limits = [(i.title, v.limit, i.percent) for i, v in marked if v.limit is not None]
+        floors = [(i.title, v.floor, i.percent) for i, v in marked if v.limit is None]
+        if not limits:
+            return list(note(floors))
+        named = {"Limit": _ranges(limits), "Floor": _ranges(floors)}
+        each = [f"{n} of {t} {value}" for n, of in named.items() for t, value in of.items()]
+        return [". ".join([_MEANING, *each])]
 
     def _number(self, measure: Measure, calibrator: str, model: str) -> Number | None:
         split, metric, score, label = measure[1:]
         return self._numbers.get(Key(metric, split, calibrator, score, None, label, model))
 
 
-def _shown(number: float, metric: str) -> str:
+def printed(number: float, metric: str) -> str:
     """Percent with two decimals, anything else with four."""
     percent = metric_info(metric).percent and math.isfinite(number)
     return f"{100 * number:.2f}" if percent else f"{number:.4f}"
@@ -77,16 +84,21 @@ def note(marked: Iterable[tuple[str, float, bool]]) -> Iterator[str]:
 
     `marked` are the title of each marked value's metric, its floor, and whether it is printed in percent.
     """
-    floors: dict[tuple[str, str], list[float]] = {}
-    for title, floor, percent in marked:
-        key = title, " %" if percent else ""
-        floors.setdefault(key, []).append(floor * (100 if percent else 1))
-    each = [f"{title} {_range(values)}{unit}" for (title, unit), values in floors.items()]
+    floors = _ranges(marked)
     if len(floors) == 1:
-        ((title, _),) = floors
-        yield f"{_MEANING}; floor {each[0].removeprefix(f'{title} ')}"
+        yield f"{_MEANING}; floor {floors.popitem()[1]}"
     elif floors:
-        yield f"{_MEANING}; floors: {', '.join(each)}"
+        yield f"{_MEANING}; floors: {', '.join(f'{title} {of}' for title, of in floors.items())}"
+
+
+def _ranges(values: Iterable[tuple[str, float, bool]]) -> dict[str, str]:
+    """What is known of each title: `1.1 to 2 %`, of (title, value, whether it is printed in percent)."""
+    found: dict[str, list[float]] = {}
+    units: dict[str, str] = {}
+    for title, value, percent in values:
+        found.setdefault(title, []).append(value * (100 if percent else 1))
+        units[title] = " %" * percent
+    return {title: f"{_range(each)}{units[title]}" for title, each in found.items()}
 
 
 def _range(values: list[float]) -> str:

@@ -50,6 +50,9 @@ SHOWN_METRICS = tuple(
     one for name in TEST_METRICS for one in ((name, "debiased_ece") if name == "ece" else (name,))
 )
 
+# What matters most of a test set, as a block, a picture and a verification show it.
+HEADLINE = ("error", "nll", "brier", "ece")
+
 # What the table of an evaluation begins with: all that 80 columns have room for.
 LEADING = ("error", "nll", "ece")
 

@@ -19,7 +19,7 @@ from .examples import predictions
 pytestmark = pytest.mark.usefixtures("all_draws")
 
 VERDICT = re.compile(
-    r"(over|under)confident by \d+\.\d points \(floor \d+\.\d\)(, (over|under)confident at other confidences)?"
+    r"(over|under)confident by \d+\.\d points \(limit \d+\.\d\)(, (over|under)confident at other confidences)?"
     r"|cannot be told from calibrated at n = \d+"
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import calibench
 import calibench.doctor
 from calibench.doctor import Diagnosis, diagnose
 from calibench.doctor.choice import Choice
+from calibench.runs import Predictions
 
 from .examples import examples, predictions
 
@@ -38,6 +40,14 @@ def test_arrays_of_any_kind_get_the_diagnosis_of_a_file(made: Any) -> None:
     expected = diagnose(examples(300, sharpness=2), calibrators=calibrators())
     assert diagnosis.lines == expected.lines
     assert str(diagnosis) == "\n".join(diagnosis.lines)
+
+
+def test_a_file_gets_the_diagnosis_of_its_arrays(tmp_path: Path) -> None:
+    file, other = tmp_path / "test.npz", tmp_path / "val.npz"
+    TEST.save(file)
+    Predictions(VAL.logits, VAL.target).save(other)
+    by_arrays = found(TEST.logits, TEST.target, val=(VAL.logits, VAL.target))
+    assert found(file, val=other).lines == by_arrays.lines
 
 
 def calibrators() -> list[calibench.calibrators.Calibrator]:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from calibench.doctor import examine
 from calibench.doctor.examples import LabelledExamples
-from calibench.doctor.in_python import examine
 from calibench.doctor.verdict import Power, verdict
 from calibench.predictions.pairs import ConfidencePairs
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from sklearn.model_selection import cross_val_score
 
 import calibench
 from calibench.calibrators import TemperatureScaling, VectorScaling
+from calibench.cli import main, parser_of
 from calibench.evaluation import Evaluation
 from calibench.evaluation.calibrator_names import calibrator_named, unfolded
 
@@ -39,6 +43,42 @@ def test_one_call_is_the_evaluation_of_files(made: Any) -> None:
     assert len(report.rows) == len(expected.rows)
     assert "TemperatureScaling" in str(report)
     assert "AUROC % far" in str(report)
+
+
+def test_one_function_takes_files_and_arrays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {name: str(tmp_path / f"{name}.npz") for name in ("val", "test", "far")}
+    for part in (VAL, TEST, FAR):
+        part.save(Path(files[part.split]))
+    how: dict[str, Any] = {"calibrators": ["TemperatureScaling"], "bootstrap": 20}
+    by_files = calibench.evaluate(
+        files["test"], val=files["val"], ood=[f"far={files['far']}"], **how
+    )
+    by_arrays = calibench.evaluate(
+        TEST.logits, TEST.target, val=(VAL.logits, VAL.target), ood={"far": FAR.logits}, **how
+    )
+    assert by_files.rows == by_arrays.rows
+    report = tmp_path / "report.json"
+    words = ["--val", files["val"], "--ood", f"far={files['far']}", "--bootstrap", "20"]
+    words += ["--calibrators", "TemperatureScaling", "-o", str(report)]
+    assert main(["evaluate", files["test"], *words]) == 0
+    rows = json.loads(report.read_text())["rows"]
+    assert [{"model": "model", **row} for row in json.loads(json.dumps(by_files.rows))] == rows
+    capsys.readouterr()
+    by_files.tell()
+    assert capsys.readouterr().out.startswith("test\n")
+
+
+def test_its_signature_and_docstring_are_those_of_the_verb() -> None:
+    options = {name.lstrip("-").replace("-", "_") for name in parser_of("evaluate").known}
+    parameters = inspect.signature(calibench.evaluate).parameters
+    assert options - {"h", "help", "o"} <= parameters.keys()
+    assert all(f"\n    {name}: " in str(calibench.evaluate.__doc__) for name in parameters)
+    with pytest.raises(TypeError, match="valid"):
+        calibench.evaluate(TEST.logits, TEST.target, valid=(VAL.logits, VAL.target))  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="`scores` has no `prob`; did you mean probs"):
+        calibench.evaluate(TEST.logits, TEST.target, scores="prob")  # type: ignore[call-arg]
 
 
 def test_without_validation_set_and_with_intervals() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from calibench.tables.scores import note
+from calibench.statistics import Verdict
+from calibench.statistics.number import Key, Number
+from calibench.tables.scores import Scores, measures, note
 
 
 def test_one_floor_is_a_number() -> None:
@@ -18,3 +20,13 @@ def test_several_are_named_with_their_range() -> None:
 
 def test_without_a_mark_there_is_no_line() -> None:
     assert list(note([])) == []
+
+
+def test_a_limit_that_is_known_is_said_instead_and_each_has_a_sentence() -> None:
+    numbers = [
+        Number(Key(name, calibrator=of), 0.01, verdict=Verdict(0.01, 0.3, limit=limit))
+        for name, of, limit in (("ece", "raw", 0.02), ("ece", "TS", 0.03), ("smooth_ece", "raw", 0.04))
+    ]  # fmt: skip
+    columns, rows = measures("test", ["ece", "smooth_ece"]), [("raw", ""), ("TS", "")]
+    (line,) = Scores(numbers).floor_note(columns, rows)
+    assert line.endswith(" examples. Limit of ECE 2 to 3 %. Limit of smECE 4 %")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ def test_each_verdict_in_words() -> None:
     assert row(0.01, -0.03).in_words(359) == "underconfident by 3.1 points (floor 1.1)"
     mixed = "overconfident by 3.1 points (floor 1.1), underconfident at other confidences"
     assert row(0.01, 0.001).in_words(359) == mixed
+    told = replace(row(0.01), verdict=Verdict(0.0112, 0.01, 0.03, limit=0.0263))
+    assert told.in_words(359) == "overconfident by 3.1 points (limit 2.6)"
     assert Number(Key("ece"), float("nan")).in_words(0) == "no verdict at n = 0"
 
 
