@@ -76,9 +76,8 @@ def ece(examples: LabelledExamples) -> Number:
 
 
 def _measured(examples: LabelledExamples, error: TopLabelError, key: Key) -> Number:
-    # A single column is the largest one, and right where its number, 0, is the target.
-    column = examples.confidence.clamp(0, 1).float().unsqueeze(1)
-    return Floors(column, (~examples.correct).long()).measured(error, key)
+    confidence = examples.confidence.clamp(0, 1).float()
+    return Floors.of_pairs(confidence, examples.correct).measured(error, key)
 
 
 POWER = 0.8  # the share of samples in which a gap is to be seen

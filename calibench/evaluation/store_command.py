@@ -15,6 +15,7 @@ from calibench.ground.output import loading, say
 from calibench.ground.version import __version__
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions, run_folders
+from calibench.statistics.number import RAW
 from calibench.store import (
     CARD,
     Added,
@@ -39,7 +40,7 @@ from calibench.store.finding import listed_entries
 from calibench.store.moving import chosen
 from calibench.store.places import is_url
 from calibench.tables.grid import Grid, Heading, PrintedNumber, headings
-from calibench.tables.scores import Scores, measures
+from calibench.tables.scores import Scores, label, measures
 from calibench.tables.terminal import show
 from calibench.tables.titles import HEADLINE
 
@@ -306,7 +307,7 @@ def _verified(folder: Path, names: Iterable[str]) -> Iterator[_Verdict]:
             yield _Verdict(line, [f"{name}: {error}"], digest)
             continue
         scores = Scores(found.numbers)
-        numbers = [scores.entry(measure, "raw") for measure in measures("test", HEADLINE)]
+        numbers = [scores.entry(column, RAW) for column in measures("test", HEADLINE)]
         says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
         line = [name, says, str(found.checked), str(found.claimed), *numbers]
         wrong = {difference.key for difference in found.wrong if difference.of_number}
@@ -315,7 +316,7 @@ def _verified(folder: Path, names: Iterable[str]) -> Iterator[_Verdict]:
 
 
 def _verdict_table(verdicts: Sequence[_Verdict]) -> Grid:
-    titles = (measure.label for measure in measures("test", HEADLINE))
+    titles = map(label, measures("test", HEADLINE))
     columns = headings("entry", "verified", "numbers", "claimed", *titles)
     whole = sum(one.line[1] == "yes" for one in verdicts)
     hold, checked = sum(one.hold for one in verdicts), sum(one.checked for one in verdicts)

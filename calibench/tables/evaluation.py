@@ -5,9 +5,9 @@ from statistics import median
 from typing import Any
 
 from calibench.metrics import METRIC_CLASSES, TABLE
-from calibench.statistics.number import RAW, VAL, Number
+from calibench.statistics.number import RAW, VAL, Key, Number
 from calibench.tables.grid import Grid, Heading, PrintedNumber, TableEntry, headings
-from calibench.tables.scores import Measure, Scores, detection, measures
+from calibench.tables.scores import Scores, detection, label, measures
 from calibench.tables.titles import (
     LEADING,
     LEADING_OF_LABELS,
@@ -103,16 +103,16 @@ def _sheet_of_labels(split: str, numbers: Sequence[Number]) -> Grid:
     names = ["model", "label"] if len(models) > 1 else ["label"]
     table: list[list[TableEntry]] = [
         [
-            *(model, label)[-len(names) :],
-            *(scores.entry(column._replace(of=label), RAW, model) for column in columns),
+            *(model, name)[-len(names) :],
+            *(scores.entry(column._replace(label=name), RAW, model) for column in columns),
         ]
         for model in models
-        for label in labels
+        for name in labels
     ]
     heads = [Heading(name, label=True, left=True) for name in names]
-    heads += [Heading(column.label) for column in columns]
+    heads += [Heading(label(column)) for column in columns]
     raw = [(RAW, model) for model in models]
-    marks = scores.floor_note([c._replace(of=label) for c in columns for label in labels], raw)
+    marks = scores.floor_note([c._replace(label=name) for c in columns for name in labels], raw)
     return Grid(f"{split}, each label, raw", heads, table, [*marks, *_MICRO_AND_MACRO])
 
 
@@ -124,7 +124,7 @@ _MICRO_AND_MACRO = (
 
 
 def _sheet(
-    title: str, numbers: Sequence[Number], columns: Sequence[Measure], more: Sequence[str] = ()
+    title: str, numbers: Sequence[Number], columns: Sequence[Key], more: Sequence[str] = ()
 ) -> Grid:
     """A row for each model and calibrator; a single model is not named."""
     scores = Scores(numbers)
@@ -140,7 +140,7 @@ def _sheet(
         ]
         for model, calibrator in lines
     ]
-    heads = [*labels, *(Heading(column.label) for column in columns)]
+    heads = [*labels, *(Heading(label(column)) for column in columns)]
     marks = scores.floor_note(columns, [line[::-1] for line in lines])
     return Grid(title, heads, table, [*_bold_note(table), *marks, *more])
 
@@ -157,7 +157,7 @@ def run_table(of: Sequence[Number], calibrators: Mapping[str, Mapping[str, Any]]
     names = list(dict.fromkeys(number.key.calibrator for number in of))
     scores, shown = Scores(of), _measures(of)
     rows: list[Sequence[TableEntry]] = [
-        [measure.label, *(scores.entry(measure, name) for name in names)] for measure in shown
+        [label(column), *(scores.entry(column, name) for name in names)] for column in shown
     ]
     rows += _fitted([_temperatures(calibrators.get(name, {})) for name in names])
     notes = [*_notes(of, names), *scores.floor_note(shown, [(name, "") for name in names])]
@@ -170,7 +170,7 @@ def table_of(content: Mapping[str, Any]) -> Grid:
     return run_table([*map(Number.of, content["rows"])], content["calibrators"])
 
 
-def _measures(numbers: Sequence[Number]) -> list[Measure]:
+def _measures(numbers: Sequence[Number]) -> list[Key]:
     known = {number.key.metric for number in numbers}
     posterior = [name for name in POSTERIOR_METRICS if name in known]
     return [*measures("test", [*metrics_of_set(numbers, "test"), *posterior]), *detection(numbers)]

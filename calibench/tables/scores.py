@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from calibench.statistics.number import VAL, Key, Number
 from calibench.tables.grid import PrintedNumber
@@ -15,26 +14,22 @@ _MEANING = f"{MARK} cannot be told from perfect calibration at this number of ex
 _BY = "ece"  # the metric that sentences speak of
 
 
-class Measure(NamedTuple):
-    """A metric of a set in a table: its heading, the set, the metric, and its uncertainty score or label, if any."""
-
-    label: str
-    split: str
-    metric: str
-    score: str | None = None
-    of: str | None = None
+def measures(split: str, metrics: Sequence[str]) -> list[Key]:
+    """Metrics of a set, raw and of a single model, as the columns of a table are known."""
+    return [Key(name, split) for name in metrics]
 
 
-def measures(split: str, metrics: Sequence[str]) -> list[Measure]:
-    """Metrics of a set under their titles."""
-    return [Measure(metric_info(name).label, split, name) for name in metrics]
-
-
-def detection(numbers: Iterable[Number]) -> list[Measure]:
+def detection(numbers: Iterable[Number]) -> list[Key]:
     """Out-of-distribution AUROC by entropy, for every set that has it."""
     keys = (number.key for number in numbers)
     sets = dict.fromkeys(key.split for key in keys if key.metric == "ood_auroc")
-    return [Measure(f"OOD AUROC % {name}", name, "ood_auroc", "entropy") for name in sets]
+    return [Key("ood_auroc", name, score="entropy") for name in sets]
+
+
+def label(column: Key) -> str:
+    """The title of a metric of a set, as the heading of a column."""
+    of_ood = column.metric == "ood_auroc"
+    return f"OOD AUROC % {column.split}" if of_ood else metric_info(column.metric).label
 
 
 class Scores:
@@ -45,20 +40,21 @@ class Scores:
         for number in numbers:
             self._numbers.setdefault(number.key._replace(n_bins=None), number)
 
-    def entry(self, measure: Measure, calibrator: str, model: str = "") -> PrintedNumber:
+    def entry(self, column: Key, calibrator: str, model: str = "") -> PrintedNumber:
         """The number with its interval, if it has one; an empty text where there is none."""
-        number = self._number(measure, calibrator, model)
+        number = self._numbers.get(column._replace(calibrator=calibrator, model=model))
         if number is None:
             return PrintedNumber("")
         ends = (number.value, *(number.interval or ()))
-        value, *interval = (printed(end, measure.metric) for end in ends)
+        value, *interval = (printed(end, column.metric) for end in ends)
         mark = MARK if number.verdict is not None and number.verdict.marked else ""
         return PrintedNumber(value, interval=tuple(interval), best=bool(number.best), mark=mark)
 
-    def floor_note(self, columns: Iterable[Measure], of: Iterable[tuple[str, str]]) -> list[str]:
+    def floor_note(self, columns: Iterable[Key], of: Iterable[tuple[str, str]]) -> list[str]:
         """The line under a table that says what its marks mean, if it has any: one limit, or floor, a sentence."""
-        numbers = (self._number(column, *place) for column in columns for place in of)
-        found = [(metric_info(n.key.metric), n.verdict) for n in numbers if n]
+        keys = [c._replace(calibrator=name, model=model) for c in columns for name, model in of]
+        numbers = (self._numbers[key] for key in keys if key in self._numbers)
+        found = [(metric_info(number.key.metric), number.verdict) for number in numbers]
         marked = [(info, v) for info, v in found if v and v.marked]
         limits = [(i.title, v.limit, i.percent) for i, v in marked if v.limit is not None]
         floors = [(i.title, v.floor, i.percent) for i, v in marked if v.limit is None]
@@ -67,10 +63,6 @@ class Scores:
         named = {"Limit": _ranges(limits), "Floor": _ranges(floors)}
         each = [f"{n} of {t} {value}" for n, of in named.items() for t, value in of.items()]
         return [". ".join([_MEANING, *each])]
-
-    def _number(self, measure: Measure, calibrator: str, model: str) -> Number | None:
-        split, metric, score, label = measure[1:]
-        return self._numbers.get(Key(metric, split, calibrator, score, None, label, model))
 
 
 def printed(number: float, metric: str) -> str:
