@@ -199,7 +199,7 @@ def test_the_text_does_not_depend_on_hashes(results: Path) -> None:
             check=True,
             env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert len(texts) == 1
 
