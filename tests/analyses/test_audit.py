@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from calibench.analyses.audit.propriety import proper
 from calibench.cli import main
 
 
+@cache  # so that a loss comes to rest once
 def subject(name: str, **arguments: Any) -> Subject:
     path = name if name[0].isupper() else f"tests.analyses.test_audit.{name}"
     return Subject(name, {"class_path": path, "init_args": arguments})
