@@ -28,7 +28,7 @@ def script(main: Callable[[], object], what: str, *, aim: str = "", page: Path =
     write(what, "; ".join(filter(None, lines)).replace("|", "/"), aim=aim, page=page)
 
 
-def write(what: str, figure: str, *, aim: str, page: Path) -> None:
+def write(what: str, figure: str, *, aim: str = "", page: Path = PAGE) -> None:
     """Put a row into the table of a page, and print it."""
     before, begin, rest = page.read_text().partition(BEGIN)
     table, end, after = rest.partition(END)
