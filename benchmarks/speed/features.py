@@ -101,7 +101,7 @@ def main(given: list[str] | None = None) -> None:
     if options.write:
         what = "10 losses x 5 seeds of a linear head on 50,000 x 512 features x 24 calibrators"
         what += ", fitted in each run with floors and cross-fitting" if options.inside else ""
-        rows.write(what, figure, aim="15 minutes")
+        rows.write(what, figure, aim="15 minutes", page=rows.PAGE)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.ground.verb import InPython, Option, documented, ends_in, in_python
 from calibench.predictions.files import Arrays
+from calibench.predictions.hdf5 import is_hdf5
 from calibench.predictions.sets import Sets, sources_of
 from calibench.runs import Predictions, Run
 from calibench.store import find_run
@@ -103,7 +104,7 @@ def evaluate(
 
 def _sets_of(what: Sequence[str], sets: Sets) -> Sets:
     """The test file, or the files of runs, each set by its kind."""
-    files = [text for text in what if Path(text).suffix and not Path(text).is_dir()]
+    files = [text for text in what if _names_a_file(text)]
     if len(what) == 1 and files and not sets.test:
         return replace(sets, test=(files[0],))
     if files:
@@ -122,6 +123,10 @@ def _sets_of(what: Sequence[str], sets: Sets) -> Sets:
         texts = files if kind in ("val", "test") else [f"{name}={','.join(files)}"]
         found[kind] = (*found.get(kind, ()), *texts)
     return replace(sets, **found)
+
+
+def _names_a_file(text: str) -> bool:
+    return bool(Path(text).suffix and not Path(text).is_dir()) or is_hdf5(text)
 
 
 def files_of_run(text: str, *, needed: Sequence[str] = ()) -> dict[str, Path]:

@@ -77,6 +77,8 @@ def test_the_doctor_takes_a_model_of_it(arena: Path, capsys: pytest.CaptureFixtu
     place = models_of(str(arena))[-1]
     assert main(["doctor", place, "--calibrators", "TemperatureScaling", "--jobs", "1"]) == 0
     assert "numbers: " in capsys.readouterr().out
+    assert main(["evaluate", f"{place}/test"]) == 0
+    assert "NLL" in capsys.readouterr().out
     assert main(["doctor", str(arena)]) == 2
     assert "holds 4 models: name one" in capsys.readouterr().err
 

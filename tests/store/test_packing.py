@@ -81,4 +81,5 @@ def test_eight_bits_were_tried_as_described() -> None:
     found = script["decoded"](script["codes"](logits))
     assert (found.argmax(1) == logits.argmax(1)).all()
     assert (np.abs(found - distance) <= 0.0193 * np.abs(distance) + 2.0**-8).all()
-    assert np.abs(found / distance - 1)[distance < -0.1].max() > 0.015
+    large = distance < -0.1
+    assert np.abs(found[large] / distance[large] - 1).max() > 0.015
