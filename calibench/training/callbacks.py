@@ -192,4 +192,6 @@ class EpochProgress(Callback):
             self._bar.stop()
             self._bar = None
 
-    on_exception = on_train_end  # before a message is printed
+    def on_exception(self, *_: Any) -> None:
+        """Close the bar before a message is printed."""
+        self.on_train_end()
