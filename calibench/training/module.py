@@ -256,7 +256,7 @@ class ClassificationModule(L.LightningModule):
             mine = mine.view(len(batch.target), batch.views, mine.shape[1])
         logits, target = gather_batch(mine, batch.target, sizes=sizes)
         first = logits if batch.views == 1 else logits[:, 0]
-        if self.loss.remembers_examples and batch_idx != self._told:  # `SAM` comes twice
+        if self.loss.remembers_examples and batch_idx != self._told:  # a closure may come twice
             self._told = batch_idx
             (index,) = gather_rows(batch.index.repeat(batch.copies), sizes=sizes)
             cast(CalibrationLoss, self.loss).on_train_batch(first.detach(), target, index)

@@ -99,7 +99,7 @@ def test_parts_of_a_loss_may_be_anybodys(tmp_path: Path) -> None:
     [
         ("torch.nn.NoSuch", "`model.loss`: `torch.nn` has no `NoSuch`"),
         ("torch.nn.CrossEntropyLos", "did you mean CrossEntropyLoss"),
-        ("torch.nn.functional", "`model.loss`: `torch.nn.functional` is a module"),
+        ("torch.nn.functional", "`model.loss`: `torch.nn.functional` is of type module"),
     ],
 )
 def test_what_cannot_be_found_is_one_line(path: str, said: str) -> None:
