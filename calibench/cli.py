@@ -124,6 +124,8 @@ start here
 version; with --debug an error shows its traceback.
 """
 
+OF_PREDICT = ("output", "calibrator", "passes", "laplace", "row")
+"""Options of `predict` beside the configuration."""
 TRAINING_HELP = {
     "fit": f"""\
 usage: calibench fit --config FILE [--config OVERLAY ...] [--KEY VALUE ...]
@@ -194,7 +196,7 @@ def _training(verb: str, arguments: list[str]) -> int:
         say(*wrapped(TRAINING_HELP[verb]).splitlines())
         return 0 if arguments else 2
     given = read_arguments(arguments)
-    others = ("output", "calibrator", "passes", "laplace", "row") if verb == "predict" else ()
+    others = OF_PREDICT if verb == "predict" else ()
     of_verb = {key: value for key, value in given.options if key in others}
     if "calibrator" in of_verb:
         FAMILIES["calibrators"].check(of_verb["calibrator"])

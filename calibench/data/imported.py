@@ -30,6 +30,7 @@ WORTH_KEEPING = 1.0
 """Seconds of reading from which on what was read is kept."""
 COMPARED = 32
 """Examples of a split that must be the same for what is kept of it to hold."""
+_KEPT = ("inputs", "target")  # fields of the examples; there are no distributions
 _HOOKS = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 
 
@@ -175,9 +176,9 @@ class ImportedDataModule(ClassificationDataModule):
         made = {split: self._read(self._loader(split)) for split in self._sources}
         if keeps and time.monotonic() - began >= WORTH_KEEPING:
             arrays = {
-                f"{split} {field}": part.numpy()
+                f"{split} {field}": getattr(examples, field).numpy()
                 for split, examples in made.items()
-                for field, part in examples._asdict().items()
+                for field in _KEPT
             }
             keep(cache, key, arrays)
         return made
@@ -190,9 +191,7 @@ class ImportedDataModule(ClassificationDataModule):
         made = {}
         for split in self._sources:
             loader = self._loader(split)
-            digests, target = (
-                torch.from_numpy(arrays[f"{split} {field}"]) for field in Examples._fields
-            )
+            digests, target = (torch.from_numpy(arrays[f"{split} {field}"]) for field in _KEPT)
             if loader.positions is None or len(loader.positions) != len(target):
                 return None
             some = torch.linspace(0, len(target) - 1, min(COMPARED, len(target))).long()

@@ -149,6 +149,7 @@ class ClassificationModule(L.LightningModule):
         self.test_metrics = nn.ModuleList()
         self.outputs: dict[str, Outputs] = {}
         self.caveats: list[str] = []  # caveats of its training, which checkpoints keep
+        self._classes: dict[str, Tensor | None] = {}  # those of an evaluation set that has not all
         self._chunks: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
         self._epoch_loss = _WeightedMean()
         self._told = -1  # of which batch the loss was told
@@ -217,6 +218,7 @@ class ClassificationModule(L.LightningModule):
                 f"{type(self.loss).__name__} remembers examples, and the batches of {type(data).__name__} do not tell "
                 "which they hold: choose another loss, or data of `calibench list datasets`."
             )
+        self._classes = {name: part.classes for name, part in data.evaluation_sets.items()}
         self.loss.on_fit_start(data.class_counts)
         if data.tokens is not None:
             self.backbone.on_tokens(data.tokens)
@@ -377,9 +379,8 @@ class ClassificationModule(L.LightningModule):
 
     def _keep(self, name: str, batch: Batch) -> Tensor:
         logits = self.scored(batch)
-        part = self.trainer.datamodule.evaluation_sets.get(name)  # type: ignore[attr-defined]
-        if part is not None and part.classes is not None:
-            logits = logits.masked_fill(~part.classes.to(logits.device), -torch.inf)
+        if (classes := self._classes.get(name)) is not None:
+            logits = logits.masked_fill(~classes.to(logits.device), -torch.inf)
         self._chunks.setdefault(name, []).append((logits, batch.target, batch.index))
         return logits
 

@@ -24,7 +24,7 @@ def test_sizes_and_means(gaussians: SyntheticGaussiansDataModule) -> None:
 
 
 def test_points_have_unit_covariance_about_their_mean(gaussians) -> None:
-    inputs, target = gaussians.splits.train
+    inputs, target, _ = gaussians.splits.train
     for label, mean in enumerate(gaussians.means):
         points = inputs[target == label]
         assert (points.mean(0) - mean).abs().max() < 0.05
@@ -45,7 +45,7 @@ def test_posterior_is_bayes_rule(gaussians) -> None:
 
 
 def test_posterior_is_calibrated_on_its_own_data(gaussians) -> None:
-    inputs, target = gaussians.splits.train
+    inputs, target, _ = gaussians.splits.train
     confidence, guess = gaussians.posterior(inputs).max(1)
     hits = (guess == target).float()
     for low in (0.5, 0.7, 0.9):

@@ -57,7 +57,7 @@ def ours(module: ClassificationModule, data: CIFAR10DataModule, clip: float | No
 
 def epoch_of_batches(data: CIFAR10DataModule, epoch: int):
     """The rows of the epoch's order, cropped, flipped and normalised by torchvision one by one."""
-    images, target = data.splits.train
+    images, target, _ = data.splits.train
     generator = torch.Generator().manual_seed(mixed(SEED, epoch))
     order = torch.randperm(len(target), generator=generator)
     draws = RandomCropFlip(padding=4).draw(len(target), generator).tolist()

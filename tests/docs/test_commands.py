@@ -6,12 +6,16 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from string import Template
 
 import pytest
 
 from calibench import cli
 from calibench.config import available
 from tests.docs.pages import ROOT, WRITTEN, blocks, name
+
+PHOTOS = ("my_photos.yaml", "pets.yaml")
+"""Configurations as `calibench new images` makes them, whose data have other options than digits."""
 
 
 def commands() -> Iterator[tuple[str, str]]:
@@ -25,6 +29,10 @@ def commands() -> Iterator[tuple[str, str]]:
 
 def stand_in(word: str) -> str:
     """A benchmark for a configuration that an earlier line of the page makes."""
+    if word in PHOTOS:
+        text = (ROOT / "calibench/templates/images/benchmark.yaml").read_text()
+        Path(word).write_text(Template(text).substitute(name=Path(word).stem, data="photos"))
+        return word
     return "digits_lt" if word.endswith(".yaml") and word not in available() else word
 
 
@@ -35,9 +43,9 @@ def check(arguments: list[str]) -> None:
     if verb in cli.TRAINING_HELP:
         given = cli.read_arguments([stand_in(word) for word in rest])
         if given.files:
-            own = cli._OF_PREDICT if verb == "predict" else ()
+            own = cli.OF_PREDICT if verb == "predict" else ()
             options = [pair for pair in given.options if pair[0] not in own]
-            cli._check(cli.configuration(given.files, options), given.questions)
+            cli._check(cli.configuration(given.files, options), given.questions, own)
         return
     cli.parser_of(verb).parse_args(rest)
 

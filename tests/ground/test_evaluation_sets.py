@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from calibench.data.images.imagenet import OWN_SETS
 from calibench.data.images.sets import _OOD, ARCHIVES
 from calibench.ground.names import (
     CORRUPTED,
     CORRUPTIONS,
+    OF_IMAGENET,
     OUT_OF_DISTRIBUTION,
     image_sets_named,
     of_images,
@@ -24,7 +26,8 @@ def test_names_of_a_dataset_leave_itself_out() -> None:
 
 
 def test_every_name_can_be_loaded() -> None:
-    assert set(CORRUPTED) == ARCHIVES.keys()
+    assert set(CORRUPTED) == ARCHIVES.keys() | {"imagenet"}  # its data module reads ImageNet-C
+    assert set(OF_IMAGENET) == OWN_SETS.keys()
     assert set(OUT_OF_DISTRIBUTION) == _OOD.keys()
 
 

@@ -95,6 +95,7 @@ def test_every_setting_of_a_run_is_part_of_its_key_but_for_a_frozen_list() -> No
     assert without_effect == NO_PART_OF_THE_KEY
     for_data = {
         "root", "checksum", "download", "memory_limit", "num_workers", "pin_memory", "near_duplicates",
+        "digest",
     }  # fmt: skip
     named = {f"data.init_args.{name}" for name in for_data}
     assert set(WITHOUT_EFFECT) == {

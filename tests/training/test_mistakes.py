@@ -65,7 +65,14 @@ def test_every_benchmark_passes(name: str) -> None:
 def test_every_overlay_passes() -> None:
     for name in available():
         if name.startswith(("losses/", "protocols/")):
-            below = {"protocols/fcl_text": "ag_news", "protocols/speedrun": "cifar10"}
+            below = {
+                "protocols/fcl_text": "ag_news",
+                "protocols/speedrun": "cifar10",
+                "protocols/cifar10h": "cifar10",
+                "protocols/cifar10n": "cifar10",
+                "protocols/cifar100n": "cifar100",
+                "protocols/imagenet": "imagenet",
+            }
             check(configuration_of(["--config", below.get(name, "digits_lt"), "--config", name]))
 
 

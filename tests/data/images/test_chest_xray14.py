@@ -52,7 +52,7 @@ def test_what_is_made_up_lacks_no_image(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["data", "fake", "chestxray14", str(tmp_path / "fake")]) == 0
     assert f"`--data.root {tmp_path / 'fake'}`" in capsys.readouterr().out
     data = images(tmp_path / "fake", skip_missing=False)
-    assert data.caveats == []
+    assert data.caveats == ["ChestX-ray14: made up by `calibench data fake`, no real data"]
     made = {path.name for path in (tmp_path / "fake").rglob("*.png")}
     assert {name for names in names_of(data).values() for name in names} == made
 

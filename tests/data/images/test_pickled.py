@@ -15,7 +15,7 @@ from tests.data import fakes
 def test_images_and_labels_in_order(tmp_path: Path) -> None:
     fakes.cifar10(tmp_path, per_batch=7)
     paths = [tmp_path / "cifar-10-batches-py" / f"data_batch_{i}" for i in (1, 2)]
-    images, target = read_batches(paths, "labels")
+    images, target, _ = read_batches(paths, "labels")
     expected = np.concatenate([fakes.pixels(7, seed=1), fakes.pixels(7, seed=2)])
     assert torch.equal(images.permute(0, 2, 3, 1), torch.from_numpy(expected))
     assert images.is_contiguous(memory_format=torch.channels_last)
@@ -30,7 +30,7 @@ def test_torchvision_reads_the_same_from_the_fake(tmp_path: Path, monkeypatch) -
     monkeypatch.setattr(CIFAR100, "test_list", [])
     monkeypatch.setitem(CIFAR100.meta, "md5", None)
     theirs = CIFAR100(tmp_path)
-    images, target = read_batches([tmp_path / "cifar-100-python" / "train"], "fine_labels")
+    images, target, _ = read_batches([tmp_path / "cifar-100-python" / "train"], "fine_labels")
     assert np.array_equal(images.permute(0, 2, 3, 1).numpy(), theirs.data)
     assert target.tolist() == theirs.targets
 

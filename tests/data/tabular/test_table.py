@@ -75,8 +75,9 @@ def test_files_of_their_own_are_used_whole(tmp_path: Path) -> None:
 
 def test_numbers_and_labels_stay_together(tmp_path: Path) -> None:
     data = module(train_file=table(tmp_path / "all.csv"))
-    for inputs, target in (pair for part in data.splits for pair in zip(*part, strict=True)):
-        assert data.class_names[target] == ("NA" if inputs[0] % 2 else "b")
+    for part in data.splits:
+        for inputs, target in zip(part.inputs, part.target, strict=True):
+            assert data.class_names[target] == ("NA" if inputs[0] % 2 else "b")
 
 
 def test_standardised_by_the_training_rows_as_scikit_learn_does(tmp_path: Path) -> None:
