@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from calibench import store as store
     from calibench.calibrators import as_estimator as as_estimator
     from calibench.calibrators.estimator import CalibratedClassifier as CalibratedClassifier
+    from calibench.evaluation.loading import load as load
     from calibench.evaluation.options import evaluate as evaluate
     from calibench.plots.in_python import reliability as reliability
-    from calibench.predictions.loading import load as load
 
 
 lazy(__name__)

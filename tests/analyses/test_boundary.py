@@ -53,7 +53,7 @@ def test_a_network_learns_the_moons() -> None:
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "boundary.svg"
-    command = ["analyse", "boundary", "--epochs", "20", "--seeds", "2", "-o", str(picture)]
+    command = ["analyse", "boundary", "--epochs", "5", "--seeds", "2", "-o", str(picture)]
     assert main(command) == 0
     out, drawn = capsys.readouterr().out, picture.read_text()
     with picture.with_suffix(".csv").open(newline="") as file:

@@ -156,8 +156,10 @@ def study(blocks: Mapping[str, Config], output: Path | None) -> int:
     page = page_of_one(found[0]) if len(found) == 1 else page_of_many(found)
     show(page)
     if output is not None:
-        as_json = json_bytes([audit.as_json() for audit in found])
-        write_output(output, as_json if output.suffix == ".json" else markdown(page).encode())
+        if output.suffix == ".json":
+            write_output(output, json_bytes([audit.as_json() for audit in found]))
+        else:
+            write_output(output, markdown(page).encode())
     return int(any(audit.faults for audit in found))
 
 
