@@ -309,6 +309,27 @@ def test_what_is_said_of_tuning_and_of_label_shift(pages: ModuleType) -> None:
     assert rows[0][0] == "GenerativeCrossEntropy"
 
 
+def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
+    head, *rows = pages.TABLES["speedrun"]()
+    found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    errors = [float(row["Error %"].partition(" ")[0]) for row in found.values()]
+    assert 7 < min(errors) < max(errors) < 8
+    base = float(found[pages.BASE]["NLL +CVC"].partition(" ")[0])
+    assert round(base, 3) == 0.223
+    behind = {name: row[head[-1]] for name, row in found.items() if name != pages.BASE}
+    differences = {name: float(cell.partition(" ")[0]) for name, cell in behind.items()}
+    assert max(map(abs, differences.values())) < 0.013
+    assert round(differences["GenerativeCrossEntropy"], 3) == -0.004
+    assert [round(end, 3) for end in ends(behind["GenerativeCrossEntropy"])] == [-0.008, 0.0]
+    assert {row["runs"] for row in found.values()} == {"1", "2"}
+    both = [name for name in found if name in pages.losses("cifar10")]
+    assert len(both) == 5
+    now = [float(found[name]["NLL +CVC"].partition(" ")[0]) for name in both]
+    before = [pages.values("cifar10", name, "nll", pages.CVC).mean() for name in both]
+    spreads = [round(float(max(of) - min(of)), 3) for of in (now, before)]
+    assert spreads == [0.016, 0.128]
+
+
 def test_what_is_said_of_single_sets(pages: ModuleType) -> None:
     _, *rows = pages.TABLES["spans"]()
     found = {row[0]: row[2:] for row in rows}

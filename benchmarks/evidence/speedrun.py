@@ -153,7 +153,7 @@ def orders(scores: pd.DataFrame, small: pd.DataFrame) -> Iterator[list[str]]:
         return by_run(scores, "nll", calibrator, split).mean(axis=1)
 
     yield ["two orders of the losses by NLL", "raw", "after a calibrator"]
-    chosen = rates.choices(small).reset_index("benchmark", drop=True)
+    chosen = rates.choices(small[small["benchmark"] == "cifar10_rates"]).droplevel("benchmark")
     yield [
         "small (one run) and full width, TS",
         tau(chosen["nll"], mean("raw")),
