@@ -328,6 +328,12 @@ def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
     before = [pages.values("cifar10", name, "nll", pages.CVC).mean() for name in both]
     spreads = [round(float(max(of) - min(of)), 3) for of in (now, before)]
     assert spreads == [0.016, 0.128]
+    small = pages.small_runs().query("benchmark == 'cifar100_rates'")
+    nll = small.pivot_table("nll_ts", "lr", "loss")
+    behind_by = nll["GenerativeCrossEntropy"] - nll[pages.BASE]
+    assert [round(value, 2) for value in behind_by] == [0.22, 0.09]
+    assert small["error"].min() > 0.46
+    assert small["error"].max() < 0.56
 
 
 def test_what_is_said_of_single_sets(pages: ModuleType) -> None:
