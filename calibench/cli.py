@@ -192,9 +192,9 @@ def configuration_of(arguments: Sequence[str]) -> Config:
 
 def _training(verb: str, arguments: list[str]) -> int:
     """Run fit, validate, test or predict; they import Lightning."""
-    if not arguments or any(argument in ("-h", "--help") for argument in arguments):
+    if any(argument in ("-h", "--help") for argument in arguments):
         say(*wrapped(TRAINING_HELP[verb]).splitlines())
-        return 0 if arguments else 2
+        return 0
     given = read_arguments(arguments)
     others = OF_PREDICT if verb == "predict" else ()
     of_verb = {key: value for key, value in given.options if key in others}

@@ -109,7 +109,8 @@ def _arguments_of(group: str) -> Arguments:
 def _check_required(config: Config) -> None:
     if not config.get("data"):
         raise UsageError(
-            "`data` is required: name a benchmark, as `--config digits_lt` (see `calibench list benchmarks`)."
+            "`data` is required: name a benchmark, as `--config digits_lt` (see `calibench list benchmarks`), "
+            "or data of your own, as `--data ImageFolderDataModule --data.folder DIR`."
         )
     model = config.get("model") or {}
     for name in (name for name, required in _arguments_of("model").items() if required):

@@ -146,6 +146,10 @@ class Ground:
     def mine(self) -> Path:
         return self.folder / "inside" / "mine"
 
+    @property
+    def trained(self) -> Path:
+        return self.folder / "inside" / "trained"
+
     def run(self) -> Path:
         """The first run."""
         return sorted(self.results.rglob("metrics.json"))[0].parent
@@ -466,12 +470,13 @@ def _pickles(ground: Ground) -> Callable[[random.Random], Try]:
         )
         text = f"!!python/object/{tag} ['touch {ground.mark}']\n".encode()
         hook = f"trainer: {{profiler: {chance.choice(['os.system', 'antigravity.X', 'this.X'])}}}\n".encode()
+        trained = ["--trainer.max_epochs", "1", "--trainer.default_root_dir", str(ground.trained)]
         content, path, verb = chance.choice([
             (bare, test, [*evaluate, str(test)]), (array.getvalue(), test, [*evaluate, str(test)]),
             (tensors.getvalue(), ground.folder / "test.pt", [*evaluate, str(ground.folder / "test.pt")]),
             (tensors.getvalue(), ground.folder / "cal.pt", ["calibrate", "--apply", str(ground.folder / "cal.pt"), "--input", str(test), "-o", str(ground.folder / "p.npz")]),
             (text, run / "config.yaml", ["export", str(run)]), (hook, run / "config.yaml", ["export", str(run)]),
-            (text, run / "config.yaml", ["fit", "--config", str(run / "config.yaml")]),
+            (text, run / "config.yaml", ["fit", "--config", str(run / "config.yaml"), *trained]),
             (bare, run / "metrics.json", ["leaderboard", str(ground.results)]),
         ])  # fmt: skip
         return path, lambda *_: content, verb, always
@@ -511,7 +516,7 @@ def attempt(
         ground.mark.unlink()
         bad = "executed"
     written = (set(ground.folder.iterdir()) | set((ground.folder / "inside").glob("*"))) - outside
-    known = {"inside", "mine", "p.npz", "a.svg", "model.pt2", ground.page.name}
+    known = {"inside", "mine", "trained", "p.npz", "a.svg", "model.pt2", ground.page.name}
     if {place.name for place in written} - known:
         bad = "escaped"
     if bad:
