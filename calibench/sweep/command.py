@@ -1,28 +1,25 @@
 """`calibench sweep`: train many losses and seeds, in worker processes on this machine or in SLURM jobs."""
 
-import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from rich.live import Live
 
 from calibench.config import Options, find, read_arguments
-from calibench.ground.arguments import positive
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError, pip_install
 from calibench.ground.output import next_commands, say
 from calibench.ground.processes import cores, unwinding
-from calibench.ground.verb import Count, Option, VerbParser, documented
+from calibench.ground.verb import Option, VerbParser, documented
 from calibench.leaderboard import leaderboard
-from calibench.sweep.launchers.local import local_pool
 from calibench.sweep.launchers.sbatch import slurm_options
 from calibench.sweep.launchers.slurm import Slurm
 from calibench.sweep.plan import listing
-from calibench.sweep.pool import FINAL, Job, Pool
+from calibench.sweep.pool import FINAL, Job, Pool, Where, pool_of
 from calibench.sweep.selection import check_primary, primary_grid, record_selection
 from calibench.sweep.suites import Suite, is_suite, load_suite, parse_seeds, suite_of
 from calibench.tables.grid import Grid, Heading
@@ -141,31 +138,6 @@ class Compared:
     config: Annotated[tuple[str, ...], Option("OVERLAY", repeated=True)] = ()
 
 
-@dataclass(frozen=True)
-class Where:
-    """Where cells run, and how many at a time.
-
-    Attributes:
-        jobs: Cells that run at a time (default: one on each core, or on each GPU if GPUs are used); with SLURM: in each
-            SLURM job.
-        cells_per_gpu: Cells that run at a time on each visible GPU, instead of --jobs (a small network leaves most of a
-            GPU idle).
-        launcher: On this machine (default), or in a SLURM job array.
-        minutes_per_job: SLURM: short cells share a SLURM job of about N minutes, where finished cells show how long a
-            cell takes; the job's time limit is twice that, or --slurm.time.
-        minutes_per_cell: End a cell that takes longer, and count it as failed (default: no limit); when the sweep is
-            run again, it goes on from its last checkpoint.
-        detach: SLURM: submit the jobs and return; the same command again shows how far they are.
-    """
-
-    jobs: Count | None = None
-    cells_per_gpu: Count | None = None
-    launcher: Literal["local", "slurm"] = "local"
-    minutes_per_job: Count = 60
-    minutes_per_cell: Annotated[float, "N", positive] = math.inf
-    detach: bool = False
-
-
 @documented(keys=KEYS_HELP.rstrip(), slurm=pip_install("slurm"))
 def sweep(
     compared: Compared,
@@ -237,7 +209,8 @@ def sweep(
         raise UsageError(f"the suite has nothing to run. {' '.join(remarks)}".rstrip())
     console = Terminal()
     root = results_root(keys)
-    launcher = _launcher(where, jobs, root, slurm)
+    local = where.launcher == "local"
+    launcher = pool_of(jobs, root / "logs", where) if local else Slurm(root, slurm, where)
     if dry_run:
         _print(console, [*_dry_run(launcher, jobs, root), *remarks])
         return 0
@@ -276,19 +249,6 @@ def _check(where: Where, slurm: Mapping[str, object], keys: Options) -> None:
             raise UsageError(
                 f"`--{key}`: a sweep runs each cell in one process on one device; use `calibench fit` for several."
             )
-
-
-def _launcher(
-    where: Where, jobs: Sequence[Job], root: Path, slurm: Mapping[str, object]
-) -> Pool | Slurm:
-    how: dict[str, Any] = {
-        "at_a_time": where.jobs,
-        "cells_per_gpu": where.cells_per_gpu,
-        "minutes_per_cell": where.minutes_per_cell,
-    }
-    if where.launcher == "slurm":
-        return Slurm(root, slurm, where.minutes_per_job, **how)
-    return local_pool(jobs, root / "logs", **how)
 
 
 def _dry_run(launcher: Pool | Slurm, jobs: Sequence[Job], root: Path) -> Iterator[str]:

@@ -1,9 +1,10 @@
-"""A pool of worker processes, each of which runs one job after another."""
+"""A pool of worker processes, each of which runs one job after another, and that of this machine."""
 
 import gc
 import math
 import os
 import signal
+import subprocess
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -12,17 +13,20 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from calibench.config import Config
+from calibench.ground.arguments import positive
 from calibench.ground.errors import UsageError
 from calibench.ground.processes import (
     Terminated,
     cause_of_death,
+    cores,
     end_with_parent,
     unwinding,
     warm_context,
 )
+from calibench.ground.verb import Count
 from calibench.runs import Busy
 
 RETRIED_AFTER = 5.0  # seconds until a run that another process trains is tried again
@@ -301,3 +305,66 @@ class Pool:
             worker.process.join(timeout=_GRACE)
             if worker.process.is_alive():
                 worker.process.kill()
+
+
+# --- the pool of this machine ---
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where cells run, and how many at a time; a SLURM job starts its own by the same.
+
+    Attributes:
+        jobs: Cells that run at a time (default: one on each core, or on each GPU if GPUs are used); with SLURM: in each
+            SLURM job.
+        cells_per_gpu: Cells that run at a time on each visible GPU, instead of --jobs (a small network leaves most of a
+            GPU idle).
+        launcher: On this machine (default), or in a SLURM job array.
+        minutes_per_job: SLURM: short cells share a SLURM job of about N minutes, where finished cells show how long a
+            cell takes; the job's time limit is twice that, or --slurm.time.
+        minutes_per_cell: End a cell that takes longer, and count it as failed (default: no limit); when the sweep is
+            run again, it goes on from its last checkpoint.
+        detach: SLURM: submit the jobs and return; the same command again shows how far they are.
+    """
+
+    jobs: Count | None = None
+    cells_per_gpu: Count | None = None
+    launcher: Literal["local", "slurm"] = "local"
+    minutes_per_job: Count = 60
+    minutes_per_cell: Annotated[float, "N", positive] = math.inf
+    detach: bool = False
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that this process may use: those in CUDA_VISIBLE_DEVICES, or else all of nvidia-smi."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [name for name in chosen.split(",") if name.strip() not in ("", "-1")]
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
+            capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.split() if done.returncode == 0 else []
+
+
+def any_wants_gpu(jobs: Sequence[Job]) -> bool:
+    """Whether a job's configuration leaves the accelerator open or names one that is not the CPU."""
+    return any((job.config.get("trainer") or {}).get("accelerator") != "cpu" for job in jobs)
+
+
+def pool_of(jobs: Sequence[Job], logs: Path, where: Where) -> Pool:
+    """A pool of worker processes for jobs; each sees one GPU if the jobs use GPUs and the machine has some.
+
+    Raises:
+        UsageError: If cells are to share a GPU, and no GPU is visible or the jobs want none.
+    """
+    wanted = any_wants_gpu(jobs)
+    gpus = visible_gpus() if wanted else []
+    if where.cells_per_gpu is not None and not gpus:
+        why = "none is visible here" if wanted else "the configuration says `accelerator: cpu`"
+        raise UsageError(f"`--cells-per-gpu` needs a GPU; {why}.")
+    size = where.jobs or (where.cells_per_gpu or 1) * len(gpus) or cores()
+    return Pool(min(size, len(jobs)), logs, gpus, where.minutes_per_cell)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
@@ -22,36 +22,47 @@ from calibench.sweep.suites import Setting, Suite
 from calibench.tables.grid import Grid
 
 
-def selections(suite: Suite, root: Path, overrides: Options = ()) -> list[dict[str, Any]]:
-    """The best setting of each benchmark, network and loss: its `values`, None if none is done, and its mean `value`.
+@dataclass(frozen=True)
+class Selection:
+    """The best setting of a benchmark, network and loss by a metric of the validation set.
 
-    A setting counts only if every seed of it is done: means over different seeds do not compare. `tried` are the
-    settings compared, `not_done` those left out.
+    A setting counts only if every seed of it is done: means over different seeds do not compare.
+
+    Attributes:
+        dataset: The paper's name of the benchmark.
+        criterion: The metric, `val/nll`.
+        tried: How many settings were compared.
+        not_done: How many were left out.
+        values: Those of the best setting by key; None if no setting is done.
+        value: Its mean over seeds.
     """
-    kinds: dict[tuple[str, ...], list[Setting]] = defaultdict(list)
+
+    dataset: str
+    benchmark: str
+    backbone: str
+    loss: str
+    criterion: str
+    tried: int
+    not_done: int
+    values: Mapping[str, Any] | None
+    value: float | None
+
+
+def selections(suite: Suite, root: Path, overrides: Options = ()) -> list[Selection]:
+    """The best setting of each benchmark, network and loss."""
+    kinds: dict[tuple[str, str, str, str], list[Setting]] = defaultdict(list)
     for setting in suite.settings():
         kinds[setting.dataset, setting.benchmark, setting.backbone, setting.loss].append(setting)
-    criterion = str(suite.select)
-    return [
-        dict(zip(("dataset", "benchmark", "backbone", "loss"), names, strict=True))
-        | _best(settings, criterion, root, overrides)
-        for names, settings in kinds.items()
-    ]
-
-
-def _best(
-    settings: Sequence[Setting], criterion: str, root: Path, overrides: Options
-) -> dict[str, Any]:
-    scores: list[tuple[float, Mapping[str, Any]]] = []
-    split, _, metric = criterion.partition("/")
+    split, _, metric = str(suite.select).partition("/")
     column = replace(Column.parse(metric), split=split)
-    for setting in settings:
-        score = _score(setting, column, root, overrides)
-        if score is not None:
-            scores.append((score, setting.values))
-    value, values = min(scores, key=lambda scored: scored[0], default=(None, None))
-    counts = {"tried": len(scores), "not_done": len(settings) - len(scores)}
-    return {"criterion": criterion, **counts, "values": values, "value": value}
+    found = []
+    for names, settings in kinds.items():
+        scored = [(_score(setting, column, root, overrides), setting) for setting in settings]
+        scores = [(score, setting.values) for score, setting in scored if score is not None]
+        value, values = min(scores, key=lambda scored: scored[0], default=(None, None))
+        counts = len(scores), len(settings) - len(scores)
+        found.append(Selection(*names, str(suite.select), *counts, values, value))
+    return found
 
 
 def _score(setting: Setting, column: Column, root: Path, overrides: Options) -> float | None:
@@ -79,15 +90,15 @@ def record_selection(name: str, suite: Suite, root: Path, overrides: Options) ->
     if suite.select is None:
         return
     chosen = selections(suite, root, overrides)
-    write_json(root / "selections" / f"{name}.json", chosen)
+    write_json(root / "selections" / f"{name}.json", [asdict(entry) for entry in chosen])
     for entry in chosen:
-        names = " ".join(filter(None, (entry["dataset"], entry["backbone"], entry["loss"])))
-        rest = f", {entry['not_done']} not done" if entry["not_done"] else ""
-        if entry["values"] is None:
+        names = " ".join(filter(None, (entry.dataset, entry.backbone, entry.loss)))
+        rest = f", {entry.not_done} not done" if entry.not_done else ""
+        if entry.values is None:
             yield f"{names}: nothing to select from{rest}"
             continue
-        setting = ", ".join(f"{key}={value}" for key, value in entry["values"].items())
-        by = f"by {entry['criterion']} {entry['value']:.4f} of {entry['tried']} tried"
+        setting = ", ".join(f"{key}={value}" for key, value in entry.values.items())
+        by = f"by {entry.criterion} {entry.value:.4f} of {entry.tried} tried"
         yield f"{names}: {setting or 'its only setting'} {by}{rest}"
 
 

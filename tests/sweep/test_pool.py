@@ -24,8 +24,8 @@ from calibench.config import configuration
 from calibench.runs import Busy
 from calibench.sweep import command, pool
 from calibench.sweep.command import run_jobs
-from calibench.sweep.launchers.local import local_pool
-from calibench.sweep.pool import Job, Pool
+from calibench.sweep.launchers.slurm import Slurm
+from calibench.sweep.pool import Job, Pool, Where, pool_of
 from calibench.training import fit as training
 
 OTHER = "process 7 on node3"
@@ -241,14 +241,10 @@ def test_the_limit_is_a_positive_number(text: str, capsys: pytest.CaptureFixture
 
 def test_the_limit_reaches_cells_here_and_in_slurm_jobs(tmp_path: Path) -> None:
     cells = [Job("b", "loss", 1, configuration(["digits_lt"]))]
-    where = command.Where(minutes_per_cell=1.5)
-    here = command._launcher(where, cells, tmp_path, {})
-    assert isinstance(here, Pool)
-    assert here.minutes_per_cell == 1.5
-    where = command.Where(minutes_per_cell=1.5, launcher="slurm")
-    there = command._launcher(where, cells, tmp_path, {})
-    assert there.minutes_per_cell == 1.5  # type: ignore[union-attr]
-    assert local_pool(cells, tmp_path, at_a_time=1, cells_per_gpu=None).minutes_per_cell == math.inf
+    where = Where(minutes_per_cell=1.5)
+    assert pool_of(cells, tmp_path, where).minutes_per_cell == 1.5
+    assert Slurm(tmp_path, {}, where).where.minutes_per_cell == 1.5
+    assert pool_of(cells, tmp_path, Where(jobs=1)).minutes_per_cell == math.inf
 
 
 # --- how a sweep ends ---
@@ -275,7 +271,7 @@ def test_a_closed_terminal_and_ctrl_c_end_the_workers(
         def close(self) -> None:
             closed.append(True)
 
-    monkeypatch.setattr(command, "_launcher", lambda *_: Launcher())
+    monkeypatch.setattr(command, "pool_of", lambda *_: Launcher())
     assert main(["sweep", "digits_lt", "--seeds", "1", "--losses", "gce"]) == code
     assert capsys.readouterr().err == f"calibench: {said}\n"
     assert closed == [True]

@@ -316,14 +316,14 @@ def test_selection_is_by_validation_over_all_seeds_and_counts_the_tried(tmp_path
             test = {"nll": 1 - value}  # the test split would choose the other one
             write_cell(tmp_path, setting, seed, rows=[row], values=test)
     cross_entropy, focal = selections(suite, tmp_path)
-    assert (cross_entropy["tried"], cross_entropy["not_done"]) == (0, 1)
-    assert cross_entropy["values"] is None
-    assert focal["values"] == {"model.loss.gamma": 3.0}
-    assert (focal["value"], focal["tried"], focal["not_done"]) == (pytest.approx(0.5), 2, 0)
+    assert (cross_entropy.tried, cross_entropy.not_done) == (0, 1)
+    assert cross_entropy.values is None
+    assert focal.values == {"model.loss.gamma": 3.0}
+    assert (focal.value, focal.tried, focal.not_done) == (pytest.approx(0.5), 2, 0)
     (runs_of([high.job(2)], tmp_path)[0].folder / "status.json").unlink()
     _, focal = selections(suite, tmp_path)
-    assert focal["values"] == {"model.loss.gamma": 1.0}  # the other one lacks a seed
-    assert (focal["tried"], focal["not_done"]) == (1, 1)
+    assert focal.values == {"model.loss.gamma": 1.0}  # the other one lacks a seed
+    assert (focal.tried, focal.not_done) == (1, 1)
 
 
 def test_selection_may_be_after_a_calibrator(tmp_path: Path) -> None:
@@ -338,8 +338,8 @@ def test_selection_may_be_after_a_calibrator(tmp_path: Path) -> None:
         for seed in (1, 2):
             write_cell(tmp_path, setting, seed, rows=rows)
     _, focal = selections(suite, tmp_path)
-    assert focal["values"] == {"model.loss.gamma": 1.0}
-    assert focal["value"] == pytest.approx(0.3)
+    assert focal.values == {"model.loss.gamma": 1.0}
+    assert focal.value == pytest.approx(0.3)
 
 
 def test_planning_needs_no_torch() -> None:

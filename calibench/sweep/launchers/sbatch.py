@@ -1,27 +1,25 @@
-"""SLURM job array of a sweep, by submitit."""
+"""SLURM job array of a sweep, by submitit, with SLURM's names of its parameters."""
 
 import importlib
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from calibench.config import read_yaml
+from calibench.config import Config, read_yaml
 from calibench.ground.errors import ExpectedFailure, UsageError, near_matches, pip_install
-from calibench.sweep.launchers.local import Bundle
 
 _PREFIX = "slurm."
 _OURS = ("nodes", "tasks_per_node", "ntasks_per_node", "num_gpus")  # a run is one process
-_SHARED = {"name": "job_name", "timeout_min": "time"}  # submitit's names for any cluster: SLURM's
 _ATTEMPTS = 20  # how often a job that ran into its time limit is put back into the queue
 
 
 def slurm_options(
     options: Sequence[tuple[str, Any]],
-) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
+) -> tuple[Config, list[tuple[str, Any]]]:
     """Separate options `slurm.KEY` from others; a value that is text is read as YAML.
 
     Raises:
@@ -38,7 +36,7 @@ def slurm_options(
 def _value(key: str, text: Any) -> Any:
     if not isinstance(text, str):
         return text
-    if key in ("time", "timeout_min"):
+    if key == "time":
         return minutes_of(text)
     try:
         return read_yaml(text)
@@ -74,18 +72,10 @@ def gpus_asked_for(options: Mapping[str, Any]) -> int:
     return 0
 
 
-def _in_slurms_words(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options under SLURM's names: `time` for `timeout_min`, `mem: 2048MB` for `mem_gb: 2`."""
-    words = {_SHARED.get(key, key): value for key, value in options.items()}
-    if "mem_gb" in words:
-        words["mem"] = f"{round(1024 * float(words.pop('mem_gb')))}MB"
-    return words
-
-
 def _refusal(message: str, options: Mapping[str, Any]) -> str:
     """What submitit refuses, in one line: an unknown option if the message lists the known ones, else its own text."""
     listed = re.findall(r"^ *- (\w+) \(default", message, re.MULTILINE)
-    known = [name for name in (*listed, *_SHARED, "mem_gb") if name not in _OURS]
+    known = [name for name in listed if name not in _OURS]
     for key in options if listed else ():
         if key not in known:
             return f"no option `--slurm.{key}`{near_matches(key, known)}"
@@ -117,12 +107,12 @@ class JobArray:
             if key in _OURS:
                 raise UsageError(f"no option `--slurm.{key}`: a run is one process on one node")
         try:
-            named = {"job_name": "calibench", "time": minutes, **_in_slurms_words(options)}
+            named = {"job_name": "calibench", "time": minutes, **options}
             self._executor.update_parameters(**named)
         except (ValueError, TypeError) as error:
             raise UsageError(_refusal(str(error), options)) from error
 
-    def submit(self, bundles: Sequence[Bundle]) -> str:
+    def submit(self, bundles: Sequence[Callable[[], None]]) -> str:
         """Submit one task for each bundle; returns the number of the array.
 
         Raises:

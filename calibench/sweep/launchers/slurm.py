@@ -1,13 +1,14 @@
-"""Launcher of SLURM: jobs in a job array, watched by the process that submitted it."""
+"""Launcher of SLURM: bundles of jobs in a job array, watched by the process that submitted it."""
 
 import json
-import math
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,88 @@ from calibench.ground.errors import ExpectedFailure
 from calibench.ground.output import say
 from calibench.runs import read_json, write_json
 from calibench.runs.files import plain
-from calibench.sweep.launchers.local import Bundle, bundled, local_pool, update
 from calibench.sweep.launchers.sbatch import JobArray, gpus_asked_for
 from calibench.sweep.plan import expected_seconds, runs_of
-from calibench.sweep.pool import FINAL, Job
+from calibench.sweep.pool import FINAL, Job, Where, pool_of
+
+# --- the work of a SLURM job ---
+
+_REPORTED = ("state", "epoch", "epochs", "seconds", "reason")
+
+
+def bundled(
+    jobs: Sequence[tuple[Job, float | None]], *, minutes: float, at_a_time: int
+) -> list[list[Job]]:
+    """Cut a list of jobs, in order, into bundles that take at most `minutes` each, by the seconds of each job alone.
+
+    A longer job gets a bundle of its own; one that takes nobody knows how long counts as a whole bundle. The time of a
+    bundle is divided by the number of its jobs that run together.
+    """
+    room = 60 * minutes * at_a_time
+    bundles: list[list[Job]] = []
+    used = room
+    for job, expected in jobs:
+        needed = 60 * minutes if expected is None else expected
+        if not bundles or used + needed > room:
+            bundles.append([])
+            used = 0.0
+        bundles[-1].append(job)
+        used += needed
+    return bundles
+
+
+@dataclass
+class Bundle:
+    """The work of one SLURM job: run several jobs, some of them together, and append events to a file.
+
+    submitit pickles the bundle and calls it; at a pre-emption or time-out it puts the result of `checkpoint` back into
+    the queue. The submitter reads the file of events, JSON lines.
+    """
+
+    jobs: list[Job]
+    logs: Path
+    events: Path
+    where: Where
+
+    def __call__(self) -> None:
+        """Run the jobs that are neither done nor failed."""
+        pool = pool_of(self.jobs, self.logs, self.where)
+        # scancel and a time-out also end the running jobs; no other job must start in their place
+        signal.signal(signal.SIGTERM, lambda *_: pool.drain())
+        try:
+            for job in pool.run(self.jobs):
+                if job is not None:
+                    self._report(job)
+        finally:
+            pool.close()
+
+    def checkpoint(self) -> Any:
+        """The bundle for submitit's queue; jobs that were cut short go on from their last checkpoints."""
+        from submitit.helpers import DelayedSubmission
+
+        for job in self.jobs:
+            if job.state in ("running", "waiting") or job.reason.startswith("terminated"):
+                job.state, job.reason = "queued", ""
+                self._report(job)
+        return DelayedSubmission(self)
+
+    def _report(self, job: Job) -> None:
+        event = {name: getattr(job, name) for name in _REPORTED}
+        line = json.dumps({"cell": self.jobs.index(job), **event}) + "\n"
+        with suppress(OSError), self.events.open("a") as file:  # training goes on without the file
+            file.write(line)
+
+
+def update(jobs: Sequence[Job], line: str) -> Job:
+    """Update the job that an event is about, from a line of a bundle's file. Returns the job."""
+    event = json.loads(line)
+    job = jobs[int(event["cell"])]
+    for name in _REPORTED:
+        setattr(job, name, event[name])
+    return job
+
+
+# --- the jobs, seen from the process that submitted them ---
 
 ASKED_EVERY = 15.0  # seconds between two calls of `squeue`
 _RECORD = "submission.json"
@@ -152,30 +231,24 @@ class Slurm:
     Jobs that are done are checked on this machine, as in a local sweep. Jobs that an earlier sweep submitted and that
     are still queued or running are watched and not submitted again. The options are submitit's.
 
-    Attributes:
-        minutes_per_job: Largest expected time of a SLURM job; short runs share one.
-        at_a_time: Number of runs at a time in a SLURM job; by default what its GPUs hold, or its `cpus_per_task`.
-        cells_per_gpu: Number of runs that share a GPU; a SLURM job then has one GPU unless the options say more.
-        minutes_per_cell: Time limit of a run; one that takes longer is ended and has failed.
+    By default so many cells run together in a SLURM job as its GPUs hold, or as it has `cpus_per_task`; where cells
+    share a GPU, it has one GPU unless the options say more.
     """
 
     root: Path
-    options: Mapping[str, Any]
-    minutes_per_job: float = 60.0
-    at_a_time: int | None = None
-    cells_per_gpu: int | None = None
-    minutes_per_cell: float = math.inf
+    options: Config
+    where: Where = field(default_factory=Where)
     _tasks: list[ArrayTask] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._asked: dict[str, Any] = {**self.options}
-        if self.cells_per_gpu is not None and not gpus_asked_for(self.options):
+        self._asked = {**self.options}
+        if self.where.cells_per_gpu is not None and not gpus_asked_for(self.options):
             self._asked["gpus_per_node"] = 1
         gpus = gpus_asked_for(self._asked)
-        fit = gpus * (self.cells_per_gpu or 1) or int(self._asked.get("cpus_per_task", 1))
-        self._at_once = self.at_a_time or fit
+        fit = gpus * (self.where.cells_per_gpu or 1) or int(self._asked.get("cpus_per_task", 1))
+        self._at_once = self.where.jobs or fit
         if not gpus:
-            self.at_a_time = self._at_once
+            self.where = replace(self.where, jobs=self._at_once)
             self._asked.setdefault("cpus_per_task", self._at_once)
 
     @property
@@ -191,7 +264,7 @@ class Slurm:
         """Submit the jobs and watch them; yields each that changed, and None after a while without a change."""
         done = self.submit(jobs)
         if done:
-            here = local_pool(done, self.root / "logs", at_a_time=1, cells_per_gpu=None)
+            here = pool_of(done, self.root / "logs", Where(jobs=1))
             try:
                 yield from here.run(done)
             finally:
@@ -228,21 +301,19 @@ class Slurm:
         seconds = expected_seconds(len(jobs), runs)
         done = {position for position, run in runs.items() if run.done}
         left = [(job, seconds[n]) for n, job in enumerate(jobs) if n not in done]
-        bundles = bundled(left, minutes=self.minutes_per_job, at_a_time=self._at_once)
+        bundles = bundled(left, minutes=self.where.minutes_per_job, at_a_time=self._at_once)
         return bundles, [jobs[position] for position in sorted(done)]
 
     def _array(self, folder: Path) -> JobArray:
         # Twice the expected time, which is a mean; a job that runs into the limit goes on in a second one.
-        return JobArray(folder, self._asked, minutes=ceil(2 * self.minutes_per_job))
+        return JobArray(folder, self._asked, minutes=ceil(2 * self.where.minutes_per_job))
 
     def _submit(self, bundles: Sequence[list[Job]]) -> None:
         folder = self._folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         folder.mkdir(parents=True)
         logs = self.root.absolute() / "logs"
-        names = ("at_a_time", "cells_per_gpu", "minutes_per_cell")
-        limits = {name: getattr(self, name) for name in names}
         works = [
-            Bundle(jobs, logs, folder / f"{number}.jsonl", limits)
+            Bundle(jobs, logs, folder / f"{number}.jsonl", self.where)
             for number, jobs in enumerate(bundles)
         ]
         array = self._array(folder).submit(works)

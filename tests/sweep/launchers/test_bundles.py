@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from calibench.sweep.launchers.local import Bundle, bundled
-from calibench.sweep.launchers.slurm import ArrayTask
-from calibench.sweep.pool import Job
+from calibench.sweep.launchers.slurm import ArrayTask, Bundle, bundled
+from calibench.sweep.pool import Job, Where
 
 
 def jobs(n: int) -> list[Job]:
@@ -38,8 +37,7 @@ def test_bundles_take_about_the_minutes(
 
 
 def bundle(tmp_path: Path) -> Bundle:
-    limits = {"at_a_time": 1, "cells_per_gpu": None, "minutes_per_cell": 30}
-    return Bundle(jobs(4), tmp_path, tmp_path / "0.jsonl", limits)
+    return Bundle(jobs(4), tmp_path, tmp_path / "0.jsonl", Where(jobs=1, minutes_per_cell=30))
 
 
 def test_what_was_cut_off_goes_back_into_the_queue(tmp_path: Path) -> None:
@@ -53,7 +51,7 @@ def test_what_was_cut_off_goes_back_into_the_queue(tmp_path: Path) -> None:
     again = pickle.loads(pickle.dumps(one.checkpoint().function))
     assert [job.state for job in again.jobs] == ["done", "queued", "queued", "failed", "queued"]
     assert [job.reason for job in again.jobs] == ["", "", "", "the loss is not finite", ""]
-    assert again.limits["minutes_per_cell"] == 30
+    assert again.where.minutes_per_cell == 30
 
 
 def test_the_submitter_reads_what_the_bundle_tells(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from calibench.cli import main, read_arguments
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.sweep.launchers.sbatch import JobArray, gpus_asked_for, minutes_of, slurm_options
 from calibench.sweep.launchers.slurm import ArrayTask, Slurm, ended, record, recorded
-from calibench.sweep.pool import Job
+from calibench.sweep.pool import Job, Where
 
 Pretend = Callable[[str, str], None]
 
@@ -72,18 +72,18 @@ def test_gpus_asked_for(options: dict[str, object], gpus: int) -> None:
 def test_the_script(pretend: Pretend, tmp_path: Path) -> None:
     pytest.importorskip("submitit")
     pretend("srun", "")
-    options = {"partition": "gpu", "timeout_min": 30, "mem": "16GB", "account": "me"}
-    launcher = Slurm(tmp_path, options, cells_per_gpu=2)
+    options = {"partition": "gpu", "time": 30, "mem": "16GB", "account": "me"}
+    launcher = Slurm(tmp_path, options, Where(cells_per_gpu=2))
     count, script = launcher.script(jobs(5))
     assert count == 3  # nobody knows what a cell takes: two at a time, three jobs
     for line in ("array=0-2%3", "partition=gpu", "time=30", "mem=16GB", "account=me", "gpus-per-node=1",
                  "job-name=calibench", "signal=USR2@90"):  # fmt: skip
         assert f"#SBATCH --{line}\n" in script
     assert "-m submitit." in script
-    _, script = Slurm(tmp_path, {"mem_gb": 1.5, "name": "mine"}).script(jobs(1))
+    _, script = Slurm(tmp_path, {"mem": "1536MB", "job_name": "mine"}).script(jobs(1))
     assert "#SBATCH --mem=1536MB\n" in script
     assert "#SBATCH --job-name=mine\n" in script
-    _, script = Slurm(tmp_path, {}, at_a_time=3, minutes_per_job=20).script(jobs(3))
+    _, script = Slurm(tmp_path, {}, Where(jobs=3, minutes_per_job=20)).script(jobs(3))
     assert "#SBATCH --time=40\n" in script
     assert "#SBATCH --cpus-per-task=3\n" in script
     assert "array" not in script
@@ -94,8 +94,7 @@ def test_the_script(pretend: Pretend, tmp_path: Path) -> None:
     [
         ({"partion": "gpu"}, r"no option `--slurm\.partion`; did you mean partition"),
         ({"nodes": 2}, "a run is one process"),
-        ({"mem_gb": "much"}, "--slurm"),
-        ({"timeout_mn": 5}, "did you mean timeout_min"),
+        ({"tme": 5}, "did you mean time"),
     ],
 )
 def test_options_that_submitit_refuses(

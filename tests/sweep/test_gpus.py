@@ -10,9 +10,8 @@ import pytest
 
 from calibench.cli import configuration_of
 from calibench.ground.errors import UsageError
-from calibench.sweep.launchers import local
-from calibench.sweep.launchers.local import any_wants_gpu, local_pool, visible_gpus
-from calibench.sweep.pool import Job, Pool
+from calibench.sweep import pool as pools
+from calibench.sweep.pool import Job, Pool, Where, any_wants_gpu, pool_of, visible_gpus
 
 CPU = ["--config", "digits_lt"]  # accelerator: cpu
 ANY = ["--config", "cifar10"]
@@ -45,30 +44,30 @@ def test_cells_are_dealt_out_to_the_gpus(
     gpus: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     gpus("0,GPU-5a,7")
-    pool = local_pool(jobs(*ANY), tmp_path, at_a_time=None, cells_per_gpu=2)
+    pool = pool_of(jobs(*ANY), tmp_path, Where(cells_per_gpu=2))
     assert devices(pool, monkeypatch) == ["0", "GPU-5a", "7"] * 2
-    assert local_pool(jobs(*ANY), tmp_path, at_a_time=None, cells_per_gpu=None).size == 3
-    pool = local_pool(jobs(*ANY), tmp_path, at_a_time=4, cells_per_gpu=None)
+    assert pool_of(jobs(*ANY), tmp_path, Where()).size == 3
+    pool = pool_of(jobs(*ANY), tmp_path, Where(jobs=4))
     assert devices(pool, monkeypatch) == ["0", "GPU-5a", "7", "0"]
-    assert local_pool(jobs(*ANY, n=2), tmp_path, at_a_time=None, cells_per_gpu=2).size == 2
+    assert pool_of(jobs(*ANY, n=2), tmp_path, Where(cells_per_gpu=2)).size == 2
 
 
 def test_cells_for_the_cpu_get_the_cores(
     gpus: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     gpus("0,1")
-    monkeypatch.setattr(local, "cores", lambda: 5)
-    pool = local_pool(jobs(*CPU), tmp_path, at_a_time=None, cells_per_gpu=None)
+    monkeypatch.setattr(pools, "cores", lambda: 5)
+    pool = pool_of(jobs(*CPU), tmp_path, Where())
     assert (pool.size, pool.devices) == (5, [])
     with pytest.raises(UsageError, match="`accelerator: cpu`"):
-        local_pool(jobs(*CPU), tmp_path, at_a_time=None, cells_per_gpu=2)
+        pool_of(jobs(*CPU), tmp_path, Where(cells_per_gpu=2))
 
 
 def test_without_a_gpu(gpus: Callable[[str], None], tmp_path: Path) -> None:
     gpus("")
     with pytest.raises(UsageError, match="`--cells-per-gpu` needs a GPU; none is visible here"):
-        local_pool(jobs(*ANY), tmp_path, at_a_time=None, cells_per_gpu=2)
-    assert local_pool(jobs(*ANY), tmp_path, at_a_time=3, cells_per_gpu=None).devices == []
+        pool_of(jobs(*ANY), tmp_path, Where(cells_per_gpu=2))
+    assert pool_of(jobs(*ANY), tmp_path, Where(jobs=3)).devices == []
 
 
 def test_visible_gpus(
