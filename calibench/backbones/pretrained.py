@@ -84,11 +84,22 @@ def one_line_of(what: str, *errors: type[Exception]) -> Iterator[None]:
             logger.setLevel(level)
 
 
+def file_of_the_hub(model: str, name: str) -> str:
+    """The path of a file of a model, in the hub's cache or downloaded into it."""
+    from huggingface_hub import hf_hub_download
+
+    with (
+        one_line_of(f"`{name}` of `{model}` cannot be had", OSError, ValueError),
+        without_retries(),
+    ):
+        return str(hf_hub_download(model, name))
+
+
 class HuggingFaceBackbone(Backbone):
     """Any sequence classifier of transformers, by its name or folder (Wolf et al. 2020).
 
-    It needs the extra `text` and a data module whose
-    `tokenizer_file` is the model's own `tokenizer.json`. Inputs are as data modules of texts make
+    It needs the extra `text` and a data module whose `tokenizer_file` is the model's own `tokenizer.json`, as it is
+    of a pretrained model unless the configuration says another. Inputs are as data modules of texts make
     them: 0 is padding, in front, and the model's token t is t + 1. The model sees each text from
     position 0 on, with its own padding behind and an attention mask.
 
@@ -114,7 +125,7 @@ class HuggingFaceBackbone(Backbone):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self.num_classes = num_classes
+        self.num_classes, self.pretrained = num_classes, pretrained
         self.network = _sequence_classifier(
             name, pretrained, {**(options or {}), "num_labels": num_classes}
         )
@@ -129,9 +140,22 @@ class HuggingFaceBackbone(Backbone):
         logits: Tensor = self.network(input_ids=tokens, attention_mask=mask).logits
         return logits
 
+    @staticmethod
+    def tokenizer_of(name: str, pretrained: bool = True) -> str | None:
+        """The `tokenizer_file` of a model by its name or folder; None where it has no tokens of its own, or no file."""
+        if not Path(name).is_dir():
+            return f"hf:{name}" if pretrained else None
+        file = Path(name) / "tokenizer.json"
+        return str(file) if pretrained and file.is_file() else None
+
     def on_tokens(self, tokens: TokenInputs) -> None:
-        """Check that the model has every token of the data module; raises a UsageError if it has not."""
+        """Check that the data module's tokens are the model's own; raises a UsageError if they are not."""
         config: Any = self.network.config
+        if self.pretrained and tokens.are_words:
+            raise UsageError(
+                "texts are cut into words, and a pretrained model knows tokens of its own: `--data.tokenizer_file` of "
+                "its tokenizer.json, or `--model.backbone.pretrained false`."
+            )
         known = int(config.vocab_size)
         if tokens.vocab_size - 1 > known:
             raise UsageError(

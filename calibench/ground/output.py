@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any, TextIO
 
+from calibench.ground.wrapping import wrapped
+
 # Control characters, marks that turn the direction of writing, line and paragraph separators, halves of a character.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -53,9 +55,14 @@ def here(word: str) -> str:
 
 
 def say(*lines: str, to: TextIO | None = None) -> None:
-    """Print lines of text to stdout, or elsewhere; a line break within one is shown as what it is."""
-    for line in lines:
-        print(printable(line), file=to or sys.stdout, flush=to is not None)
+    """Print lines of text to stdout, or elsewhere; a line break within one is shown as what it is.
+
+    On a terminal a line that is too long is wrapped at words; in a file or pipe it stays one line.
+    """
+    stream = to or sys.stdout
+    for line in map(printable, lines):
+        shown = wrapped(line) if stream.isatty() else line
+        print(shown, file=stream, flush=to is not None)
 
 
 def next_commands(results: Path | str) -> str:

@@ -1,4 +1,4 @@
-"""A sign of life of any verb on a terminal: where nothing was written for two seconds, a line counts them."""
+"""A sign of life of any verb on a terminal: where nothing was written for some 1.5 seconds, a line counts them."""
 
 import os
 import sys
@@ -57,7 +57,7 @@ class _Pulse:
 
 
 @contextmanager
-def signs_of_life(verb: str, after: float = 2.0) -> Iterator[None]:
+def signs_of_life(verb: str, after: float = 1.5) -> Iterator[None]:
     """Count the seconds on stderr while what is inside writes nothing, if both streams are a terminal.
 
     Progress bars are left alone; so are further processes of one training, and forks.

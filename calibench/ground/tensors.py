@@ -14,10 +14,12 @@ class TokenInputs(NamedTuple):
         vocab_size: Token numbers in use, 0 for padding included: inputs are below it.
         vectors: Where a trained embedding starts (vocab_size, D) float32, rows of zeros where a token
             has no vector; None where nothing is known.
+        are_words: Whether they number the training texts' words, and not the tokens of a `tokenizer.json`.
     """
 
     vocab_size: int
     vectors: Tensor | None = None
+    are_words: bool = False
 
 
 def at_least_float32(scores: Tensor) -> Tensor:

@@ -32,7 +32,33 @@ def wrapped(config: Config) -> Config:
     """
     for key in _CONTRACTS:
         config = _changed(config, key.split("."), partial(_stood_in_for, key=key))
-    return config
+    return _with_the_networks_tokenizer(config)
+
+
+def _with_the_networks_tokenizer(config: Config) -> Config:
+    """Texts are cut into the tokens of a pretrained network, unless the configuration says into which."""
+    data, network = as_block(config.get("data")), as_block(config.get("model", {}).get("backbone"))
+    blocks = (network, Backbone), (data, ClassificationDataModule)
+    if not all(isinstance(block, Mapping) and "class_path" in block for block, _ in blocks):
+        return config
+    backbone, texts = (loaded_class(base, block["class_path"]) for block, base in blocks)
+    init = dict(data.get("init_args") or {})
+    of_texts = any("tokenizer_file" in parameters_of(cls) for cls in getattr(texts, "__mro__", ()))
+    if (
+        not hasattr(backbone, "tokenizer_of")
+        or not of_texts
+        or init.keys() & {"tokenizer_file", "vectors"}
+    ):
+        return config
+    given = network.get("init_args") or {}
+    file = backbone.tokenizer_of(
+        str(given.get("name")), str(given.get("pretrained", True)).lower() != "false"
+    )
+    return (
+        config
+        if file is None
+        else {**config, "data": {**data, "init_args": {**init, "tokenizer_file": file}}}
+    )
 
 
 def _changed(config: Any, keys: Sequence[str], change: Callable[[Any], Any]) -> Any:

@@ -54,6 +54,9 @@ def test_saved_weights_are_loaded_and_another_head_is_replaced(tiny_bert: Path) 
     inputs = torch.tensor([[0, 3, 7]])
     torch.testing.assert_close(loaded(inputs), saved(inputs))
     assert HuggingFaceBackbone(num_classes=3, name=str(tiny_bert))(inputs).shape == (1, 3)
+    saved.on_tokens(TokenInputs(31, are_words=True))  # which a network without weights may learn
+    with pytest.raises(UsageError, match="texts are cut into words"):
+        loaded.on_tokens(TokenInputs(31, are_words=True))
 
 
 def test_what_is_loaded_is_no_report_but_a_warning_if_weights_are_missing(

@@ -120,6 +120,21 @@ def test_a_line_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "a\\nwarning: all is well\n\\x1b[31mred\\x1b[2J\n"
 
 
+def test_a_line_is_wrapped_at_words_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = "calibench: error: `mails.csv`: " + "a sentence that goes on; " * 6
+    say(words.strip(), "", to=sys.stderr)
+    assert capsys.readouterr().err == f"{words.strip()}\n\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    say(words.strip(), "", to=sys.stderr)
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert " ".join(lines).strip() == words.strip()
+    assert lines[-1] == ""
+
+
 def test_a_bar_is_for_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ from calibench.backbones.spellings import networks_of, spelled_out_network
 from calibench.cli import configuration_of, main
 from calibench.config import read_yaml
 from calibench.training.experiment import Experiment
+from calibench.training.wrapping import wrapped
 
 
 def network(*options: str):
@@ -61,6 +62,25 @@ def test_a_folder_of_transformers(tmp_path: Path) -> None:
     own = network("--model.backbone", f"hf:{tmp_path}", "--model.backbone.pretrained", "false")
     assert isinstance(own, HuggingFaceBackbone)
     assert own.network.config.hidden_size == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "file"),
+    [
+        ([], "{folder}/tokenizer.json"),
+        (["--data.tokenizer_file", "other.json"], "other.json"),
+        (["--model.backbone.pretrained", "false"], None),
+        (["--model.backbone.name", "bert-base-uncased"], "hf:bert-base-uncased"),
+    ],
+)
+def test_texts_are_cut_into_the_tokens_of_a_pretrained_network(
+    options: list[str], file: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "tokenizer.json").touch()
+    data = ["--data", "TextFileDataModule", "--data.train_file", "mails.csv"]
+    given = ["--config", "digits", *data, "--model.backbone", f"hf:{tmp_path}", *options]
+    init = wrapped(configuration_of(given))["data"]["init_args"]
+    assert init.get("tokenizer_file") == (file and file.format(folder=tmp_path))
 
 
 def test_a_file_with_a_spelling_is_trained_as_the_class_that_it_is_short_for(

@@ -51,7 +51,8 @@ class TextDataModule(ClassificationDataModule, ABC):
             backbone's `vocab_size` must not be smaller.
         fit_on: The texts the vocabulary is fitted on: the whole training split, or "all", the test
             texts included, as the public code does.
-        tokenizer_file: A `tokenizer.json` in place of words, for `HuggingFaceBackbone`.
+        tokenizer_file: A `tokenizer.json` in place of words, or `hf:NAME` for that of a model of the hub. By default
+            that of a pretrained `HuggingFaceBackbone`, else none.
         vectors: A file of word vectors (`glove.6B.100d.txt`), below `root` unless absolute; or
             "cooccurrence" for vectors of 100 numbers made from the training texts themselves.
         embedding: What becomes of `vectors`: "frozen", as in the papers: the inputs then are
@@ -157,7 +158,8 @@ class TextDataModule(ClassificationDataModule, ABC):
             self.transform = vectors
         else:
             table = None if vectors is None else vectors.table
-            self.tokens = TokenInputs(self.tokenizer.numbers, table)
+            are_words = isinstance(self.tokenizer, WordTokenizer)
+            self.tokens = TokenInputs(self.tokenizer.numbers, table, are_words)
 
     def _word_vectors(self, name: str, train: Tokens) -> WordVectors:
         words = self.tokenizer.words

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibench.backbones.pretrained import file_of_the_hub
 from calibench.data.cache import Arrays, cached_by_key
 from calibench.data.source import DataError
 from calibench.ground.arguments import integer_from
@@ -144,10 +145,11 @@ class SubwordTokenizer(Tokenizer):
     `HuggingFaceBackbone` takes the one off again.
 
     Args:
-        file: The `tokenizer.json`.
+        file: The `tokenizer.json`, or `hf:NAME` for that of a model of the hub.
 
     Raises:
         DataError: The library is missing, or the file cannot be read.
+        ValueError: The hub has none, or does not answer.
     """
 
     def __init__(self, *, file: str) -> None:
@@ -157,6 +159,8 @@ class SubwordTokenizer(Tokenizer):
             raise DataError(
                 f"a tokenizer.json needs the `tokenizers` library: {pip_install('text')}."
             ) from None
+        if file.startswith("hf:"):
+            file = file_of_the_hub(file.removeprefix("hf:"), "tokenizer.json")
         try:
             content = Path(file).expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
