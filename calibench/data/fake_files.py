@@ -150,7 +150,7 @@ def _texts(words: Sequence[str], n: int, seed: int) -> Iterator[str]:
 
 def write_newsgroups(root: Path, *, train: int = 60, test: int = 30) -> None:
     """Write `20news-bydate/20news-bydate-{train,test}/<group>/<number>`, a post a file."""
-    from calibench.data.text.corpora import GROUPS  # and torch
+    from calibench.data.text.corpus import GROUPS  # and torch
 
     for part, n in (("train", train), ("test", test)):
         for number, group in enumerate(GROUPS):

@@ -81,18 +81,6 @@ def check_fractions(val_fraction: float, test_fraction: float) -> None:
         )
 
 
-def check_labels(numbers: np.ndarray, names: Sequence[str], file: str, column: str) -> None:
-    """Raise a DataError for a file of one label, or of fewer than two rows a label; `numbers` are places in `names`."""
-    if len(names) < 2:
-        raise DataError(f"{file} has the label `{names[0]}` only; 2 are needed.")
-    if len(numbers) < 2 * len(names):
-        once = int(np.argmin(np.bincount(numbers)))
-        raise DataError(
-            f"{file}, row {np.argmax(numbers == once) + 1}: `{names[once]}` is one of {len(names)} labels in "
-            f"{len(numbers)} rows, fewer than 2 rows a class; is `{column}` the column of the labels?"
-        )
-
-
 def hold_out(examples: Examples, fraction: float, seed: int) -> tuple[Examples, Examples]:
     """Hold a stratified `fraction` out: (the rest, the part held out), each in dataset order."""
     rest, held = hold_out_positions(examples.target, fraction, seed)

@@ -1,9 +1,15 @@
 """A user's table, opened as data of a benchmark: what is wrong with it is an error of data."""
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from calibench.data.source import DataError, left_out, made_up
+from calibench.ground.errors import near_matches
 from calibench.ground.problems import of_rows
 from calibench.ground.table_file import EXPECTED, KINDS, TableFile, kind_of, open_table
 
@@ -23,3 +29,62 @@ def opened(path: Path, expected: str, **options: Any) -> TableFile:
         raise DataError(f"{path} has no rows.")
     table.caveats.extend(made_up(path.parent))
     return table
+
+
+def check_columns(path: Path, there: Iterable[str], names: Iterable[str], hint: str = "") -> None:
+    """Raise a DataError for the first of the names that no column has; `hint` says how else it is named."""
+    known = list(there)
+    for name in names:
+        if name not in known:
+            others = f"({hint}there are: {', '.join(known)})"
+            raise DataError(f"{path} has no column `{name}`{near_matches(name, known)} {others}.")
+
+
+def usable_rows(
+    file: str | Path, rows: np.ndarray, problems: Mapping[int, str], **options: Any
+) -> tuple[np.ndarray, list[str]]:
+    """Which rows (N,), by their numbers in the file, have no problem, and what results say of the others (`left_out`).
+
+    Problems are by numbers of rows too, also of rows that could not be read.
+    """
+    total = len(rows) + len(problems.keys() - set(rows.tolist()))
+    return ~np.isin(rows, [*problems]), left_out(file, of_rows(problems), total, **options)
+
+
+def empty_cells(rows: np.ndarray, cells: np.ndarray, what: str) -> dict[int, str]:
+    """What is wrong with rows of which a cell of a column of texts (N,) is empty."""
+    return dict.fromkeys(rows[cells == ""].tolist(), f"{what} is empty")
+
+
+def unknown_labels(
+    rows: np.ndarray, labels: np.ndarray, classes: Collection[str]
+) -> dict[int, str]:
+    """What is wrong with rows whose label (N,) is no class; one that is empty is wrong for another reason."""
+    wrong = dict[int, str]()
+    for label in {*labels} - {*classes, ""}:
+        what = f"the label `{label}` is none of the {len(classes)} classes{near_matches(label, classes)}"
+        wrong |= dict.fromkeys(rows[labels == label].tolist(), what)
+    return wrong
+
+
+def check_labels(labels: np.ndarray, file: str, column: str) -> None:
+    """Raise a DataError for a file of one label, or of fewer than two rows a label (N,)."""
+    import pandas
+
+    numbers, names = pandas.factorize(labels)
+    if len(names) < 2:
+        raise DataError(f"{file} has the label `{names[0]}` only; 2 are needed.")
+    if len(labels) < 2 * len(names):
+        once = int(np.argmin(np.bincount(numbers)))
+        raise DataError(
+            f"{file}, row {np.argmax(numbers == once) + 1}: `{names[once]}` is one of {len(names)} labels in "
+            f"{len(labels)} rows, fewer than 2 rows a class; is `{column}` the column of the labels?"
+        )
+
+
+def label_numbers(labels: Sequence[str] | np.ndarray, names: Sequence[str]) -> Tensor:
+    """The class of each label (N,) int64, by the names of the classes."""
+    import pandas
+
+    codes = pandas.Categorical(labels, categories=names).codes
+    return torch.from_numpy(codes.astype(np.int64))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibench.data.text.corpora import GROUPS
+from calibench.data.text.corpus import GROUPS
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
 

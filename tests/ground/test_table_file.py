@@ -9,7 +9,7 @@ import pytest
 
 from calibench.data.images.labelled import ImageLabelsDataModule
 from calibench.data.source import DataError
-from calibench.data.tabular.columns import read_columns
+from calibench.data.tabular.table import read_columns
 from calibench.data.text.corpus import read_table
 from calibench.ground import table_file
 from calibench.ground.table_file import open_table
@@ -94,11 +94,12 @@ def test_tables_of_semicolons_and_of_utf_16_are_read(
     (tmp_path / "t.csv").write_bytes(text.encode("utf-16"))
     found = read_columns(tmp_path / "t.csv", None, "kind")
     assert found.numbers.tolist() == [[1.5, 2.0], [2.5, 3.0]]
-    assert found.labels.names == ["ä", "b"]
+    assert found.labels.tolist() == ["ä", "b"]
     said = "t.csv is read as UTF-16 and with semicolons between cells and decimal commas"
     assert said in capsys.readouterr().err
     (tmp_path / "p.csv").write_text("height|kind\n1|a\n2|b\n")
-    assert read_columns(tmp_path / "p.csv", None, "kind", separator="|").labels.names == ["a", "b"]
+    found = read_columns(tmp_path / "p.csv", None, "kind", separator="|")
+    assert found.labels.tolist() == ["a", "b"]
 
 
 def test_texts_of_semicolons_and_of_utf_16_are_read(tmp_path: Path) -> None:
@@ -108,6 +109,6 @@ def test_texts_of_semicolons_and_of_utf_16_are_read(tmp_path: Path) -> None:
         )
         table = read_table(tmp_path / "t.csv", ("text",), "label")
         assert table.texts == ["schön, oder", "n"]
-        assert table.labels == ["gut", "schlecht"]
+        assert table.labels.tolist() == ["gut", "schlecht"]
     (tmp_path / "p.csv").write_text("text|label\na,b|c\n")
     assert read_table(tmp_path / "p.csv", ("text",), "label", separator="|").texts == ["a,b"]

@@ -17,11 +17,9 @@ from calibench.data.images.decode import Mode, StreamedImages, readable_images, 
 from calibench.data.source import DataError, left_out
 from calibench.data.splits import check_fractions, hold_out_share_of_groups
 from calibench.data.task import Multilabel
-from calibench.data.users_table import opened
+from calibench.data.users_table import check_columns, opened, usable_rows
 from calibench.ground.arguments import positive_integer
-from calibench.ground.errors import near_matches
 from calibench.ground.names import UNKNOWN
-from calibench.ground.problems import of_rows
 
 
 class LabelledFiles(NamedTuple):
@@ -189,19 +187,14 @@ class ImageLabelsDataModule(LabelledImageDataModule):
         self._table = table.frame(text=table.names).set_index(table.rows)
         others = [name for name in (path_column, group_column, split_column) if name is not None]
         names = [name for name in self._table if name not in others] if labels is None else labels
-        for name in (*others, *names):
-            if name not in self._table:
-                raise DataError(
-                    f"{self.file} has no column `{name}`{near_matches(name, self._table)} "
-                    f"(there are: {', '.join(self._table)})."
-                )
+        check_columns(self.file, self._table, (*others, *names))
         if not names:
             raise DataError(f"{self.file} has no column of labels beside `{path_column}`.")
         super().__init__(class_names=names, cache=self.file.parent / ".calibench", **common)
         wrong = _wrong_cells(self._table, names, split_column) | table.problems
-        self.caveats += table.caveats
-        self.caveats += left_out(self.file, of_rows(wrong), table.total, skip=self.skip_bad)
-        self._table = self._table[~self._table.index.isin([*wrong])]
+        good, caveats = usable_rows(self.file, table.rows, wrong, skip=self.skip_bad)
+        self.caveats += table.caveats + caveats
+        self._table = self._table[good]
         self.path_column, self.group_column = path_column, group_column
         self.split_column = split_column
         self.val_fraction, self.test_fraction = val_fraction, test_fraction

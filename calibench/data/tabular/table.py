@@ -1,9 +1,12 @@
 """Tables of numbers with a column of labels: a user's own, and those that scikit-learn bundles."""
 
-from collections.abc import Sequence
+import fnmatch
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -11,13 +14,132 @@ from torch import Tensor
 
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
-from calibench.data.source import DataError, left_out, located
-from calibench.data.splits import check_fractions, check_labels, given_or_held_out
-from calibench.data.tabular.columns import Columns, class_names, read_columns
+from calibench.data.source import DataError, located
+from calibench.data.splits import check_fractions, given_or_held_out
+from calibench.data.users_table import (
+    check_columns,
+    check_labels,
+    empty_cells,
+    label_numbers,
+    opened,
+    unknown_labels,
+    usable_rows,
+)
 from calibench.ground.arguments import positive_integer
 from calibench.ground.errors import near_matches
-from calibench.ground.features import Feature
-from calibench.ground.problems import of_rows
+from calibench.ground.features import Feature, features_of, in_words
+from calibench.ground.output import say
+from calibench.ground.table_file import NAMELESS
+
+
+class Columns(NamedTuple):
+    """Rows of a table.
+
+    Attributes:
+        features: Names of the numbers: of a column, or `column=level` of a category.
+        numbers: Their values (N, F) float32, NaN where a cell is empty.
+        labels: The labels as written (N,).
+        groups: The group of each row (N,), where there is a column of them.
+        rows: Which rows of the file they are, counted from 1 below the header (N,).
+        sources: The columns that the numbers are made of.
+        problems: What is wrong with rows, by their numbers; those that cannot be read are not among `rows`.
+        caveats: Lines for the reader of a result.
+    """
+
+    features: list[str]
+    numbers: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray | None
+    rows: np.ndarray
+    sources: tuple[Feature, ...]
+    problems: Mapping[int, str]
+    caveats: Sequence[str]
+
+    def take(self, kept: np.ndarray) -> Self:
+        """The rows of a mask (N,)."""
+        fields = ("numbers", "labels", "groups", "rows")
+        parts = {name: getattr(self, name) for name in fields}
+        return self._replace(
+            **{name: part[kept] for name, part in parts.items() if part is not None}
+        )
+
+
+def read_columns(
+    path: Path,
+    features: Sequence[str] | None,
+    label: str,
+    group: str | None = None,
+    separator: str | None = None,
+    like: Sequence[Feature] | None = None,
+) -> Columns:
+    """Read a table (`open_table`). What becomes of dates and categories is said in one line.
+
+    Args:
+        path: The file.
+        features: Columns, by name or pattern (`suvr_*`); None for all but the label, the group, those without a name
+            and one like `id` that only counts the rows.
+        label: The column of the labels.
+        group: The column of the groups, if any.
+        separator: As in `open_table`.
+        like: The columns of the training file, in place of `features`.
+
+    Raises:
+        DataError: No such file, another format, a missing column, or a column of text that is neither dates nor one of
+            30 categories.
+    """
+    names = [label] if group is None else [label, group]
+    table = opened(path, "a table with a column of labels", separator=separator)
+    if len(table.names) == 1:
+        raise DataError(
+            f"{path} has one column, `{table.names[0]}`: commas, semicolons or tabs are expected between cells."
+        )
+    by_name = features if like is None else [escape(one.column) for one in like]
+    chosen = _chosen(path, table.names, by_name, names)
+    as_text = [one.column for one in like or () if one.kind != "number"]
+    frame = table.frame([*chosen, *names], [*names, *as_text])
+    caveats = list(table.caveats)
+    if like is None:
+        like, counters = features_of(frame, chosen, all_of_them=features is not None)
+        if line := in_words(path, like, counters):
+            say(line, to=sys.stderr)
+    else:
+        caveats += [
+            f"{path.name}: {line}" for one in like if (line := one.unknown(frame[one.column]))
+        ]
+    blocks, problems = [np.empty((len(frame), 0), np.float32)], dict(table.problems)
+    for one in like:
+        numbers, wrong = one.numbers(frame[one.column])
+        if wrong and np.isnan(numbers).all():
+            first = min(wrong)
+            raise DataError(
+                f"{path}, row {table.rows[first]}: {wrong[first]} ({len(wrong)} of {len(frame)} rows; "
+                "`--data.features` names the columns to use)."
+            )
+        blocks.append(numbers)
+        problems = {int(table.rows[at]): text for at, text in wrong.items()} | problems
+    texts = [frame[name].to_numpy(object) for name in names]
+    for name, cells in zip(names, texts, strict=True):
+        problems = empty_cells(table.rows, cells, f"column `{name}`") | problems
+    labels, groups = texts if group else (*texts, None)
+    made = [name for one in like for name in one.names]
+    return Columns(
+        made, np.hstack(blocks), labels, groups, table.rows, tuple(like), problems, caveats
+    )
+
+
+def _chosen(
+    path: Path, there: list[str], features: Sequence[str] | None, names: Sequence[str]
+) -> list[str]:
+    """The columns of numbers, in the order of the file."""
+    for name, option in zip(names, ("label_column", "group_column"), strict=False):
+        check_columns(path, there, [name], f"`--data.{option}` names it; ")
+    others = [name for name in there if name not in names]
+    for pattern in features or ():
+        if not fnmatch.filter(others, pattern):
+            raise DataError(f"{path} has no column `{pattern}`{near_matches(pattern, others)}.")
+    if features is None:
+        return [name for name in others if not name.startswith(NAMELESS)]
+    return [name for name in others if any(fnmatch.fnmatchcase(name, one) for one in features)]
 
 
 @dataclass(frozen=True)
@@ -117,9 +239,9 @@ class TableDataModule(ClassificationDataModule):
         self.held_out = {"val": val_size or val_fraction, "test": test_size or test_fraction}
         self.standardise = standardise
         train = self.read(train_file)
-        check_labels(train.labels.numbers, train.labels.names, train_file, label_column)
+        check_labels(train.labels, train_file, label_column)
         _check_repeated(train, train_file)
-        super().__init__(class_names=class_names(train.labels.names), **common)
+        super().__init__(class_names=_sorted(train.labels), **common)
         self._train = train
 
     def read(
@@ -134,13 +256,11 @@ class TableDataModule(ClassificationDataModule):
         table = read_columns(path, self.features, *names, self.separator, like)
         problems = dict(table.problems)
         if classes is not None:
-            problems = _unknown_labels(table, classes) | problems
-        empty = _empty_cells(table) if self.missing == "refuse" else {}
+            problems = unknown_labels(table.rows, table.labels, classes) | problems
+        empty = _without_number(table) if self.missing == "refuse" else {}
         other = "`--data.missing mean` or `drop` allows empty cells" if empty else ""
-        bad = of_rows(empty | problems)
-        total = len({*table.rows.tolist(), *problems})
-        caveats = left_out(file, bad, total, skip=self.skip_bad, other=other)
-        good = ~np.isin(table.rows, [*empty, *problems])
+        bad = empty | problems
+        good, caveats = usable_rows(file, table.rows, bad, skip=self.skip_bad, other=other)
         return table.take(good)._replace(caveats=[*table.caveats, *caveats])
 
     def load_splits(self, seed: int) -> Splits:
@@ -154,7 +274,9 @@ class TableDataModule(ClassificationDataModule):
                 tables.append((file, table))
                 parts[name] = self._examples(table)
         _check_groups(tables)
-        groups = None if train.groups is None else torch.from_numpy(train.groups.numbers)
+        groups = None
+        if train.groups is not None:
+            groups = label_numbers(train.groups, [*dict.fromkeys(train.groups)])
         whole = self._examples(train)
         splits = given_or_held_out(whole, **parts, seed=seed, what=self.train_file, groups=groups)
         self.transform = self._prepare(splits[0])
@@ -172,10 +294,8 @@ class TableDataModule(ClassificationDataModule):
         return table if self.missing == "mean" else table.take(~empty)
 
     def _examples(self, table: Columns) -> Examples:
-        numbers = {name: number for number, name in enumerate(self.class_names)}
-        of_name = np.array([numbers[label] for label in table.labels.names], np.int64)
         return Examples(
-            torch.from_numpy(table.numbers), torch.from_numpy(of_name[table.labels.numbers])
+            torch.from_numpy(table.numbers), label_numbers(table.labels, self.class_names)
         )
 
     def _prepare(self, train: Examples) -> Prepare:
@@ -189,7 +309,16 @@ class TableDataModule(ClassificationDataModule):
         return prepare
 
 
-def _empty_cells(table: Columns) -> dict[int, str]:
+def _sorted(labels: np.ndarray) -> list[str]:
+    """The labels there are, sorted: as numbers where all are numbers."""
+    names = sorted({*labels})
+    try:
+        return sorted(names, key=float)
+    except ValueError:
+        return names
+
+
+def _without_number(table: Columns) -> dict[int, str]:
     """What is wrong with rows that have a cell without a number."""
     empty = np.isnan(table.numbers)
     rows = np.flatnonzero(empty.any(1))
@@ -200,21 +329,11 @@ def _empty_cells(table: Columns) -> dict[int, str]:
     }
 
 
-def _unknown_labels(table: Columns, classes: Sequence[str]) -> dict[int, str]:
-    """What is wrong with rows whose label is no class."""
-    wrong = dict[int, str]()
-    for number, label in enumerate(table.labels.names):
-        if label and label not in classes:
-            what = f"the label `{label}` is none of the {len(classes)} classes{near_matches(label, classes)}"
-            wrong |= dict.fromkeys(table.rows[table.labels.numbers == number].tolist(), what)
-    return wrong
-
-
 def _check_repeated(table: Columns, file: str) -> None:
     """Refuse groups that each have one row only: they say nothing, and are often a column of row numbers."""
-    if table.groups is not None and len(table.groups.names) == len(table.rows):
+    if table.groups is not None and len({*table.groups}) == len(table.rows):
         raise DataError(
-            f"{file}, row 1: the group `{table.groups.names[0]}` has this row only, and so has every other group; "
+            f"{file}, row 1: the group `{table.groups[0]}` has this row only, and so has every other group; "
             "leave `--data.group_column` out, or name the column that says which rows belong together."
         )
 
@@ -223,9 +342,8 @@ def _check_groups(tables: Sequence[tuple[str, Columns]]) -> None:
     """Refuse a group that two files have."""
     known: dict[str, tuple[int, str]] = {}
     for number, (file, table) in enumerate(tables):
-        names = table.groups.names if table.groups is not None else ()
-        rows = table.rows[table.groups.first_rows] if table.groups is not None else ()
-        for name, row in zip(names, rows, strict=True):
+        groups = [] if table.groups is None else table.groups
+        for name, row in zip(groups, table.rows.tolist(), strict=False):
             first, place = known.setdefault(name, (number, f"{file}, row {row}"))
             if first != number:
                 raise DataError(

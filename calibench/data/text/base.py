@@ -12,8 +12,7 @@ from torch import Tensor
 from calibench.config import data_root
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
-from calibench.data.text.corpora import TEST_TEXTS
-from calibench.data.text.corpus import CorpusSplits
+from calibench.data.text.corpus import TEST_TEXTS, CorpusSplits
 from calibench.data.text.length_buckets import ShuffledTextLoader, TextLoader
 from calibench.data.text.tokens import (
     SubwordTokenizer,

@@ -1,17 +1,23 @@
-"""Labelled texts in memory, from tables or the Hugging Face hub."""
+"""Labelled texts in memory: from tables, the Hugging Face hub, and the official files of AG News and 20 Newsgroups."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import NamedTuple, Self
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.data.source import DataError, left_out, loaded_from_hub
-from calibench.data.users_table import opened
-from calibench.ground.errors import near_matches
-from calibench.ground.problems import of_rows
+from calibench.data.source import DataError, loaded_from_hub, sources
+from calibench.data.users_table import (
+    check_columns,
+    empty_cells,
+    label_numbers,
+    opened,
+    unknown_labels,
+    usable_rows,
+)
 
 
 class Corpus(NamedTuple):
@@ -77,45 +83,13 @@ class TextTable(NamedTuple):
 
     Attributes:
         texts: The texts (N).
-        labels: Their labels as written.
-        rows: Which rows of the file they are, counted from 1 below the header (N,).
-        problems: What is wrong with rows, by their numbers; those that cannot be read are not among `rows`.
+        labels: Their labels as written (N,); none of a table without labels.
         caveats: Lines for the reader of a result.
     """
 
     texts: list[str]
-    labels: list[str]
-    rows: np.ndarray
-    problems: Mapping[int, str]
+    labels: np.ndarray
     caveats: list[str]
-
-    def usable(
-        self, file: str | Path, *, skip: bool = False, classes: Sequence[str] | None = None
-    ) -> Self:
-        """The rows without a problem; raises a DataError if there are others, unless these may be left out.
-
-        Args:
-            file: What messages call it.
-            skip: Whether rows may be left out, which a caveat then says.
-            classes: The labels that there may be; None for any.
-        """
-        problems = dict(self.problems)
-        if classes is not None:
-            known = set(classes)
-            for row, label in zip(self.rows.tolist(), self.labels, strict=True):
-                if label not in known and row not in problems:
-                    problems[row] = (
-                        f"the label `{label}` is none of the {len(known)} classes{near_matches(label, classes)}"
-                    )
-        if not problems:
-            return self
-        total = len({*self.rows.tolist(), *problems})
-        caveats = left_out(file, of_rows(problems), total, skip=skip)
-        good = np.flatnonzero(~np.isin(self.rows, list(problems))).tolist()
-        texts, labels = (
-            [part[at] for at in good] if part else part for part in (self.texts, self.labels)
-        )
-        return type(self)(texts, labels, self.rows[good], {}, self.caveats + caveats)
 
 
 def read_table(
@@ -123,6 +97,8 @@ def read_table(
     text: Sequence[str],
     label: str | None,
     *,
+    classes: Sequence[str] | None = None,
+    skip: bool = False,
     columns: Sequence[str] | None = None,
     encoding: str | None = None,
     separator: str | None = None,
@@ -133,35 +109,162 @@ def read_table(
         path: The file.
         text: The columns whose texts are joined, with a blank between those that are not empty.
         label: The column of the labels; None for a table without labels.
+        classes: The labels that there may be; None for any.
+        skip: Whether rows that cannot be used may be left out, which a caveat then says.
         columns: Names of the columns of a file without a header; None where its first row names them.
         encoding: As in `open_table`.
         separator: As in `open_table`.
 
     Raises:
-        DataError: No such file, another format, or a missing column.
+        DataError: No such file, another format, a missing column, or a row that cannot be used.
     """
-    table = opened(
-        path, "a table of texts and labels", separator=separator, encoding=encoding, names=columns
-    )
+    what = "a table of texts and labels"
+    table = opened(path, what, separator=separator, encoding=encoding, names=columns)
     names = [*text, *([] if label is None else [label])]
-    for name in names:
-        if name not in table.names:
-            known = ", ".join(table.names)
-            raise DataError(
-                f"{path} has no column `{name}`{near_matches(name, table.names)} (there are: {known})."
-            )
-    frame = table.frame(list(dict.fromkeys(names)), names)
-    cells = zip(*(frame[name].tolist() for name in text), strict=True)
+    check_columns(path, table.names, names)
+    frame, problems = table.frame(list(dict.fromkeys(names)), names), dict(table.problems)
+    labels = np.empty(0, object) if label is None else frame[label].to_numpy(object)
+    if label is not None:
+        problems |= empty_cells(table.rows, labels, "the label")
+    if classes is not None:
+        problems = unknown_labels(table.rows, labels, classes) | problems
+    good, caveats = usable_rows(path, table.rows, problems, skip=skip)
+    cells = zip(*(frame[name][good].tolist() for name in text), strict=True)
     texts = [" ".join(filter(None, row)) for row in cells]
-    labels = [] if label is None else frame[label].tolist()
-    problems = dict(table.problems)
-    for row, name in zip(table.rows.tolist(), labels, strict=False):
-        if not name:
-            problems[row] = "the label is empty"
-    return TextTable(texts, labels, table.rows, problems, table.caveats)
+    return TextTable(texts, labels if label is None else labels[good], table.caveats + caveats)
 
 
-def label_numbers(labels: Sequence[str], names: Sequence[str]) -> Tensor:
-    """The class of each label (N,) int64, by the names of the classes."""
-    numbers = {name: number for number, name in enumerate(names)}
-    return torch.tensor([numbers[label] for label in labels])
+TOPICS = ("World", "Sports", "Business", "Sci/Tech")
+GROUPS = (
+    "alt.atheism", "comp.graphics", "comp.os.ms-windows.misc", "comp.sys.ibm.pc.hardware",
+    "comp.sys.mac.hardware", "comp.windows.x", "misc.forsale", "rec.autos", "rec.motorcycles",
+    "rec.sport.baseball", "rec.sport.hockey", "sci.crypt", "sci.electronics", "sci.med",
+    "sci.space", "soc.religion.christian", "talk.politics.guns", "talk.politics.mideast",
+    "talk.politics.misc", "talk.religion.misc",
+)  # fmt: skip
+_ARTICLES = {"train": 120_000, "test": 7_600}  # of AG News
+
+Posts = dict[PurePosixPath, bytes]
+
+
+def read_ag_news(
+    root: Path, part: str, corpus: Literal["csv", "parquet", "hub"] = "csv"
+) -> tuple[Corpus, list[str]]:
+    """The part `train` or `test` of AG News, title and description in one text, and caveats.
+
+    Args:
+        root: The data root.
+        part: Which one.
+        corpus: "csv", `ag_news_csv/<part>.csv` with class 1 to 4, title and description, without a header; "parquet",
+            `ag_news/<part>.parquet` with `text` and `label` (0 to 3); "hub", `fancyzhx/ag_news`.
+
+    Raises:
+        DataError: The file is missing or has a broken row.
+    """
+    caveats: list[str] = []
+    if corpus == "hub":
+        articles = from_hub("fancyzhx/ag_news", part, num_classes=len(TOPICS))
+    else:
+        official = corpus == "csv"
+        path = root / ("ag_news_csv" if official else "ag_news") / f"{part}.{corpus}"
+        if not path.is_file():
+            url = sources()["ag_news"].url
+            raise DataError(f"{path} is missing: AG News is expected there; get it from {url}.")
+        text = ("title", "description") if official else ("text",)
+        columns = ("label", *text) if official else None
+        classes = [str(k + official) for k in range(len(TOPICS))]
+        table = read_table(path, text, "label", classes=classes, columns=columns, encoding="utf-8")
+        articles, caveats = Corpus(table.texts, label_numbers(table.labels, classes)), table.caveats
+    if (n := len(articles.texts)) != _ARTICLES[part]:
+        caveats.append(f"ag_news: {n} {part} texts, the official set has {_ARTICLES[part]}")
+    return articles, caveats
+
+
+def read_newsgroups(
+    root: Path, corpus: Literal["bydate", "raw", "hub"] = "bydate"
+) -> tuple[Corpus, Corpus]:
+    """The training and test posts of 20 Newsgroups, in order of group and file name.
+
+    Args:
+        root: The data root.
+        corpus: "bydate", the 11,314 and 7,532 posts cut by date (Rennie's version), from
+            `20news-bydate-{train,test}/<group>/<number>`, below `20news-bydate` or not, or from `20news-bydate.tar.gz`;
+            "raw", the 19,997 posts of Lang's original collection, none of them for testing, from
+            `20_newsgroups/<group>/<number>` or `20_newsgroup/...`, `news20.tar.gz` or `20_newsgroups.tar.gz`; "hub",
+            the version by date of the hub, whose headers, footers and quotes are removed already.
+
+    Raises:
+        DataError: None is there, or it holds something else.
+    """
+    if corpus == "hub":
+        train, test = (
+            from_hub("SetFit/20_newsgroups", part, num_classes=len(GROUPS))
+            for part in ("train", "test")
+        )
+        return train, test
+    if corpus == "raw":
+        archives = ("news20.tar.gz", "20_newsgroups.tar.gz")
+        posts = _read(root, ("20_newsgroups", "20_newsgroup"), GROUPS[0], archives)
+        return _corpus(posts, root), Corpus([], torch.empty(0).long())
+    posts = _read(root, ("20news-bydate", "."), "20news-bydate-train", ("20news-bydate.tar.gz",))
+    train, test = (
+        _corpus(
+            {path: posts[path] for path in posts if f"20news-bydate-{part}" in path.parts}, root
+        )
+        for part in ("train", "test")
+    )
+    return train, test
+
+
+def without_headers(post: str) -> str:
+    """A post from its first empty line on, as in the public code of MMCE; all where there is none."""
+    return post[max(0, post.find("\n\n")) :]
+
+
+def _read(root: Path, folders: tuple[str, ...], inside: str, archives: tuple[str, ...]) -> Posts:
+    for folder in folders:
+        if (root / folder / inside).is_dir():
+            # Beside `inside` lie the other groups, or the test posts; in a data root much else besides.
+            pattern = "20news-bydate-*/*/*" if inside.startswith("20news-bydate") else "*/*"
+            return {
+                PurePosixPath(path.relative_to(root / folder).as_posix()): path.read_bytes()
+                for path in (root / folder).glob(pattern)
+                if path.parent.name in GROUPS
+            }
+    for archive in archives:
+        if (root / archive).is_file():
+            return dict(_from_archive(root / archive))
+    raise DataError(
+        f"{root / folders[0] / inside} is missing: 20 Newsgroups is expected there, or in "
+        f"{root / archives[0]}; get it from {sources()['newsgroups'].url}."
+    )
+
+
+def _from_archive(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                file = tar.extractfile(member) if member.isfile() else None
+                if file is not None and PurePosixPath(member.name).parent.name in GROUPS:
+                    yield PurePosixPath(member.name), file.read()
+    except (OSError, EOFError, tarfile.TarError) as error:
+        raise DataError(f"{archive} cannot be unpacked ({error}).") from None
+
+
+def _corpus(posts: Posts, root: Path) -> Corpus:
+    ordered = sorted(posts, key=lambda path: path.parts[-2:])
+    target = torch.tensor([GROUPS.index(path.parent.name) for path in ordered], dtype=torch.long)
+    groups = len(set(target.tolist()))
+    if groups < len(GROUPS):
+        raise DataError(
+            f"{root} has posts of {groups} of the 20 newsgroups only: unpack the archive again."
+        )
+    # Latin-1, as in the reference code: every byte is a character, none is lost.
+    return Corpus([posts[path].decode("latin-1") for path in ordered], target)
+
+
+TEST_TEXTS: dict[str, Callable[[Path], list[str]]] = {
+    "newsgroups": lambda root: [*map(without_headers, read_newsgroups(root)[1].texts)],
+    "ag_news": lambda root: read_ag_news(root, "test")[0].texts,
+}
+"""From the data root to the texts of a set that any text data module can be evaluated on."""

@@ -4,20 +4,13 @@ import codecs
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.source import located
-from calibench.data.splits import check_fractions, check_labels, given_or_held_out
+from calibench.data.splits import check_fractions, given_or_held_out
 from calibench.data.text.base import TextDataModule
-from calibench.data.text.corpus import (
-    Corpus,
-    CorpusSplits,
-    TextTable,
-    label_numbers,
-    read_table,
-)
+from calibench.data.text.corpus import Corpus, CorpusSplits, TextTable, read_table
 from calibench.data.text.near_duplicates import describe
+from calibench.data.users_table import check_labels, label_numbers
 from calibench.ground.names import sets_named
 
 
@@ -86,11 +79,9 @@ class TextFileDataModule(TextDataModule):
         self.column_names, self.encoding, self._given_root = column_names, encoding, root
         self.separator, self.skip_bad = separator, skip_bad
         self._train = self._table(train_file)
-        names, numbers = np.unique(self._train.labels, return_inverse=True)
-        check_labels(numbers, names.tolist(), train_file, label_column)
-        super().__init__(
-            class_names=names.tolist(), ood=ood, max_length=max_length, root=root, **common
-        )
+        check_labels(self._train.labels, train_file, label_column)
+        names = sorted({*self._train.labels})
+        super().__init__(class_names=names, ood=ood, max_length=max_length, root=root, **common)
         self.near_duplicates, self.ood_file = near_duplicates, ood_file
         self.train_file, self.val_file, self.test_file = train_file, val_file, test_file
         self.val_fraction, self.test_fraction = val_fraction, test_fraction
@@ -118,15 +109,16 @@ class TextFileDataModule(TextDataModule):
     def _table(
         self, file: str, *, labelled: bool = True, classes: Sequence[str] | None = None
     ) -> TextTable:
-        table = read_table(
+        return read_table(
             located(file, self._given_root),
             self.text_columns,
             self.label_column if labelled else None,
+            classes=classes,
+            skip=self.skip_bad,
             columns=self.column_names,
             encoding=self.encoding,
             separator=self.separator,
         )
-        return table.usable(file, skip=self.skip_bad, classes=classes)
 
     def _given(self, file: str | None, fraction: float) -> Corpus | float:
         if file is None:

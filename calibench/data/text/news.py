@@ -11,15 +11,19 @@ from calibench.data.batch import EvaluationSet, Examples
 from calibench.data.source import made_up, sources
 from calibench.data.splits import hold_out_positions
 from calibench.data.text.base import TextDataModule
-from calibench.data.text.corpora import (
+from calibench.data.text.corpus import (
     GROUPS,
     TOPICS,
+    Corpus,
+    CorpusSplits,
+    cut,
     read_ag_news,
     read_newsgroups,
+    read_table,
     without_headers,
 )
-from calibench.data.text.corpus import Corpus, CorpusSplits, cut, label_numbers, read_table
 from calibench.data.text.near_duplicates import describe
+from calibench.data.users_table import label_numbers
 from calibench.ground.errors import near_matches
 from calibench.ground.names import sets_named
 
@@ -185,9 +189,7 @@ class FinSenDataModule(TextDataModule):
         folder, source = data_root(root), sources()["finsen"]
         source.require(folder, checksum="off")
         self._path = source.path(folder, FINSEN)
-        self._table = read_table(self._path, ["Content"], "Category", encoding="utf-8").usable(
-            self._path
-        )
+        self._table = read_table(self._path, ["Content"], "Category", encoding="utf-8")
         super().__init__(
             class_names=sorted(set(self._table.labels)), split_seed=split_seed, ood=ood, max_length=max_length,
             root=root, **common,

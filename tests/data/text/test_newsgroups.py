@@ -10,8 +10,7 @@ import torch
 
 from calibench.data import DataError, NewsgroupsDataModule
 from calibench.data.text import corpus
-from calibench.data.text.corpora import GROUPS, without_headers
-from calibench.data.text.corpus import Corpus, cut
+from calibench.data.text.corpus import GROUPS, Corpus, cut, without_headers
 from tests.data import fake_texts
 
 # By data module: what makes its files, and the arguments that fit so few of them.

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from calibench.data.source import DataError
-from calibench.data.text.corpus import label_numbers, read_table
+from calibench.data.text.corpus import read_table
+from calibench.data.users_table import label_numbers
 
 ROWS = [('first, "quoted"', "b"), ("second\nline", "a"), ("", "b"), ("na\xefve", "a")]
 
@@ -32,15 +33,16 @@ def write(path: Path) -> Path:
 def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"table.{suffix}")
     table = read_table(path, ("text",), "label")
-    assert table[:2] == ([text for text, _ in ROWS], [label for _, label in ROWS])
-    assert (table.rows.tolist(), table.problems, table.caveats) == ([1, 2, 3, 4], {}, [])
+    assert table.texts == [text for text, _ in ROWS]
+    assert (table.labels.tolist(), table.caveats) == ([label for _, label in ROWS], [])
     assert label_numbers(table.labels, ["a", "b"]).tolist() == [1, 0, 1, 0]
 
 
 def test_columns_are_joined_and_labels_may_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("title,body,n\nA,b,1\n,c,2\n")
-    assert read_table(path, ("title", "body"), None)[:2] == (["A b", "c"], [])
+    table = read_table(path, ("title", "body"), None)
+    assert (table.texts, len(table.labels)) == (["A b", "c"], 0)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_a_broken_table_is_refused_with_its_place(tmp_path: Path, content, messa
     path = tmp_path / "table.csv"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message) as refused:
-        read_table(path, ("text",), "label").usable(path)
+        read_table(path, ("text",), "label")
     assert "\n" not in str(refused.value)
 
 
@@ -79,7 +81,7 @@ def test_a_broken_table_is_refused_with_its_place(tmp_path: Path, content, messa
 def test_broken_files_of_other_formats(tmp_path: Path, name, content, message) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
-        read_table(tmp_path / name, ("text",), "label").usable(name)
+        read_table(tmp_path / name, ("text",), "label")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -104,6 +106,5 @@ def test_a_text_longer_than_the_csv_modules_limit(tmp_path: Path) -> None:
 def test_an_unknown_label_is_refused_with_near_matches(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("text,label\na,sport\nb,sprot\n")
-    table = read_table(path, ("text",), "label")
     with pytest.raises(DataError, match=r"row 2: the label `sprot` is none .* did you mean sport"):
-        table.usable(path, classes=["sport", "world"])
+        read_table(path, ("text",), "label", classes=["sport", "world"])
