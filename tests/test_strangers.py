@@ -19,7 +19,7 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import configuration_of, main
 from calibench.data import DataError
 from calibench.data.cache import cached_by_key
-from calibench.data.images.official import read_pickle
+from calibench.data.images.sets import read_pickle
 from calibench.evaluation.settings import built, fitted_from, spelled_out
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError

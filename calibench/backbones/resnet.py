@@ -6,13 +6,35 @@ globally, so 32x32 is a choice of the benchmark, not of the network.
 """
 
 from abc import ABC
-from itertools import product
-from typing import ClassVar
+from itertools import pairwise, product
+from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
+
+
+def _projection(channels: int, out_channels: int, stride: int) -> nn.Module:
+    """A shortcut by a strided 1x1 convolution and batch normalisation (He et al.'s option B)."""
+    return nn.Sequential(
+        nn.Conv2d(channels, out_channels, 1, stride=stride, bias=False),
+        nn.BatchNorm2d(out_channels),
+    )
+
+
+class _PaddedShortcut(nn.Module):
+    """A shortcut without parameters: subsampling and zeros (He et al.'s option A)."""
+
+    def __init__(self, channels: int, out_channels: int, stride: int) -> None:
+        super().__init__()
+        self.stride, self.added = stride, out_channels - channels
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, C', H / stride, W / stride)."""
+        thinned = inputs[:, :, :: self.stride, :: self.stride]
+        return F.pad(thinned, [0, 0, 0, 0, 0, self.added])
 
 
 class _ResNet(Backbone, ABC):
@@ -41,21 +63,12 @@ class _ResNet(Backbone, ABC):
     he: ClassVar[bool] = False
 
     def __init__(self, *, num_classes: int, in_channels: int = 3) -> None:
-        from timm.models.resnet import BasicBlock, Bottleneck
-
-        from calibench.backbones import residual
+        from timm.models.resnet import BasicBlock, Bottleneck  # seconds
 
         super().__init__()
         self.num_classes = num_classes
         block = Bottleneck if self.bottlenecks else BasicBlock
-        self.features = residual.residual_features(
-            block,
-            stem=self.stem,
-            planes=self.planes,
-            depths=self.depths,
-            in_channels=in_channels,
-            shortcut=residual.PaddedShortcut if self.padded else residual.projection,
-        )
+        self.features = self._layers(block, in_channels)
         self.fc = nn.Linear(self.planes[-1] * block.expansion * self.pool**2, num_classes)
         if self.he:
             _initialise_he(self)
@@ -65,6 +78,23 @@ class _ResNet(Backbone, ABC):
         pooled = average_pool(self.features(inputs), self.pool)
         logits: Tensor = self.fc(pooled)
         return logits
+
+    def _layers(self, block: Any, in_channels: int) -> nn.Sequential:
+        """A 3x3 stride-1 stem and stages of timm's residual blocks, each after the first halving the image."""
+        shortcut = _PaddedShortcut if self.padded else _projection
+        layers: list[nn.Module] = [
+            nn.Conv2d(in_channels, self.stem, 3, padding=1, bias=False),
+            nn.BatchNorm2d(self.stem),
+            nn.ReLU(inplace=True),
+        ]
+        channels = [self.stem, *(block.expansion * width for width in self.planes)]
+        for number, (before, after) in enumerate(pairwise(channels)):
+            stride, width = 1 if number == 0 else 2, self.planes[number]
+            change = shortcut(before, after, stride) if stride > 1 or before != after else None
+            blocks = [block(before, width, stride, change)]
+            blocks += [block(after, width) for _ in range(self.depths[number] - 1)]
+            layers.append(nn.Sequential(*blocks))
+        return nn.Sequential(*layers)
 
 
 class CIFARResNet50(_ResNet):

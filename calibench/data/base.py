@@ -11,10 +11,9 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from calibench.config import Seed
-from calibench.data.augmentation import Augmentation
 from calibench.data.batch import EvaluationSet, Examples, Posterior, Splits
 from calibench.data.label_noise import LabelNoise
-from calibench.data.mixing import Mixing, check_together
+from calibench.data.mixing import Augmentation, Mixing, check_together
 from calibench.data.resident import (
     Decode,
     ResidentLoader,

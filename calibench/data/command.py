@@ -66,8 +66,7 @@ def _fake(names: Sequence[str]) -> int:
     beside = [_BESIDE.get(one, one) for one in further if _BESIDE.get(one, one) in _FAKES]
     for dataset in (known[name], *beside):
         if dataset == known[name] or not sources()[dataset].path(root, "").exists():
-            module, _, function = _FAKES[dataset].rpartition(".")
-            getattr(import_module(f"calibench.data.{module}"), function)(root)
+            getattr(import_module("calibench.data.fakes"), _FAKES[dataset])(root)
             sources()[dataset].path(root, MADE_UP).write_text("by `calibench data fake`\n")
     sets = f", with {', '.join(beside)} beside it" if beside else ""
     say(
@@ -99,19 +98,19 @@ _DATASETS = {
 }
 # What writes a few files in the official format of a dataset below a folder.
 _FAKES = {
-    "ag_news": "fake_files.write_ag_news",
-    "av1451": "fakes.write_scans",
-    "chestxray14": "fakes.write_chest_xrays",
-    "cifar10": "fake_files.write_cifar10",
-    "cifar100": "fake_files.write_cifar100",
-    "financial_phrasebank": "fake_files.write_phrasebank",
-    "finsen": "fakes.write_finsen",
-    "imagenet": "fakes.write_imagenet",
-    "mnist": "fake_files.write_mnist",
-    "newsgroups": "fake_files.write_newsgroups",
-    "svhn": "fake_files.write_svhn",
-    "tiny_imagenet": "fake_files.write_tiny_imagenet",
-    "tiny_imagenet_32": "fake_files.write_tiny_imagenet_32",
+    "ag_news": "write_ag_news",
+    "av1451": "write_scans",
+    "chestxray14": "write_chest_xrays",
+    "cifar10": "write_cifar10",
+    "cifar100": "write_cifar100",
+    "financial_phrasebank": "write_phrasebank",
+    "finsen": "write_finsen",
+    "imagenet": "write_imagenet",
+    "mnist": "write_mnist",
+    "newsgroups": "write_newsgroups",
+    "svhn": "write_svhn",
+    "tiny_imagenet": "write_tiny_imagenet",
+    "tiny_imagenet_32": "write_tiny_imagenet_32",
 }
 _BESIDE = {"tiny_imagenet": "tiny_imagenet_32"}  # as a further test set
 # What the command needs without a network, or where the files are fewer than the benchmark takes.

@@ -1,17 +1,50 @@
-"""What is done to training batches: mixup, CutMix, RegMixup and smoothing, for every loss of soft targets."""
+"""What is done to training batches: augmentations; mixup, CutMix, RegMixup and smoothing for losses of soft targets."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.data.augmentation import Augmentation
 from calibench.data.batch import Batch
 from calibench.ground.arguments import positive, unit_interval
+
+
+class Augmentation(ABC):
+    """A random change of training inputs.
+
+    Attributes:
+        views: Rows that it gives of each example, one after the other.
+    """
+
+    views: ClassVar[int] = 1
+
+    @abstractmethod
+    def draw(self, n: int, generator: torch.Generator, *, seed: int = 0, epoch: int = 0) -> Tensor:
+        """Random numbers for `n` examples, one row each, on the CPU; the generator is seeded by `seed` and `epoch`."""
+
+    @abstractmethod
+    def prepare(self, inputs: Tensor) -> Tensor:
+        """The inputs of a split (N, ...) as `__call__` reads them, made once."""
+
+    @abstractmethod
+    def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
+        """Changed inputs (B views, ...) of the rows `index` of prepared inputs, by their draws (B, d)."""
+
+
+Crop = Callable[[Any, int], Any]
+"""An image of Pillow's to the part of it that a network is given, a square of so many pixels."""
+
+
+class OfFiles(Augmentation, ABC):
+    """An augmentation that changes an image as it is read from its file."""
+
+    @abstractmethod
+    def crops(self, draws: Tensor) -> Sequence[Crop]:
+        """What is read of each image, by its draws (n, d)."""
 
 
 class Mixing(ABC):

@@ -20,9 +20,8 @@ import torch
 from torch import Tensor
 
 from calibench.config import Seed
-from calibench.data.augmentation import Augmentation, OfFiles
 from calibench.data.batch import Batch, Examples
-from calibench.data.mixing import Mixing
+from calibench.data.mixing import Augmentation, Mixing, OfFiles
 from calibench.ground.distributed import world
 
 T = TypeVar("T")

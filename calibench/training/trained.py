@@ -156,8 +156,7 @@ def export_run(
     backbone, data = trained.backbone, trained.data
     stored, transform = data.first_stored(data.batch_size).cpu(), data.evaluated_transform
     of_views = data.task.mean_of_views if data.evaluation_transform else None
-    plain = getattr(transform, "formula", transform)
-    model = CalibratedModel(backbone, calibrated, plain, of_views).eval()
+    model = CalibratedModel(backbone, calibrated, transform, of_views).eval()
     dtype = str(stored.dtype)
     names = (
         {"labels": val.label_names} if val.labels else {"classes": val.metadata.get("class_names")}

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from calibench.data.fake_files import (
+from calibench.data.fakes import (
     python2_pickle as python2_pickle,
 )
-from calibench.data.fake_files import (
+from calibench.data.fakes import (
     write_batch,
     write_cifar10,
     write_cifar100,

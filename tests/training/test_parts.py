@@ -26,7 +26,7 @@ from tests.training.test_module import _results, _weights, fit_of_an_mlp
 
 PACKAGE = Path(__file__).parents[2] / "calibench"
 OWN_FILES = {
-    "data/mixing.py", "data/label_noise.py", "data/images/augmix.py", "data/images/image_changes.py", "training/averaging.py", "training/sharpness.py",
+    "data/mixing.py", "data/label_noise.py", "data/images/augmix.py", "training/averaging.py", "training/sharpness.py",
     "training/lookahead.py", "training/schedules.py",
 }  # fmt: skip
 COMBINED = {

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from calibench.data.augmentation import Augmentation, Crop, OfFiles
+from calibench.data.mixing import Augmentation, Crop, OfFiles
 from calibench.data.resident import mixed
 from calibench.ground.arguments import integer_from, one_of
 
@@ -206,39 +206,21 @@ class Normalize:
         self, mean: Sequence[float], std: Sequence[float], *, white: float = 255.0
     ) -> None:
         self.mean, self.std, self.white = tuple(mean), tuple(std), white
-        self._rows: dict[tuple[torch.device, int], tuple[Tensor, Tensor]] = {}
+        centre, width = (torch.tensor(part, dtype=torch.float64) for part in (mean, std))
+        self._scale, self._offset = (1 / (white * width)).float(), (-centre / width).float()
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Images (B, C, H, W) of any type -> float32, channels_last in memory."""
-        width = inputs.shape[3]
-        scale, offset = self._row(inputs.device, width)
+        self._scale, self._offset = (part.to(inputs.device) for part in (self._scale, self._offset))
         pixels = inputs.to(torch.float32, memory_format=torch.channels_last, copy=True)
-        by_row = pixels.permute(0, 2, 3, 1).view(len(pixels) * pixels.shape[2], len(scale))
-        by_row.mul_(scale).add_(offset)
+        # Whole rows, because broadcasting over three channels leaves a CPU's vector units idle.
+        rows = pixels.permute(0, 2, 3, 1).flatten(0, 1).flatten(1)
+        rows.mul_(self._scale.repeat(inputs.shape[3])).add_(self._offset.repeat(inputs.shape[3]))
         return pixels
-
-    def formula(self, inputs: Tensor) -> Tensor:
-        """The same in one expression, slower, as an exported program has it."""
-        mean, std = (
-            torch.tensor(t, device=inputs.device)[:, None, None] for t in (self.mean, self.std)
-        )
-        return (inputs.float() / self.white - mean) / std
 
     def described(self) -> dict[str, object]:
         """What it does, as plain values."""
         return {"white": self.white, "mean": self.mean, "std": self.std}
-
-    def _row(self, device: torch.device, width: int) -> tuple[Tensor, Tensor]:
-        """Scale and offset of a row of pixels, kept on the device.
-
-        Whole rows, because broadcasting over three channels leaves a CPU's vector units idle.
-        """
-        if (device, width) not in self._rows:
-            mean, std = (torch.tensor(t, dtype=torch.float64) for t in (self.mean, self.std))
-            constants = (1 / (self.white * std), -mean / std)
-            scale, offset = (t.repeat(width).to(device, torch.float32) for t in constants)
-            self._rows[device, width] = scale, offset
-        return self._rows[device, width]
 
 
 def ten_crops(images: Tensor, side: int) -> Tensor:
@@ -275,15 +257,9 @@ class Views:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Images (n, 1 or 3, H, W) uint8 -> (n, 3, H, W), or ten rows for each, float32."""
-        return self._cropped(self.normalize(images.expand(-1, 3, -1, -1)))
-
-    def formula(self, images: Tensor) -> Tensor:
-        """The same, slower, as an exported program has it."""
-        return self._cropped(self.normalize.formula(images.expand(-1, 3, -1, -1)))
+        inputs = self.normalize(images.expand(-1, 3, -1, -1))
+        return inputs if self.crops is None else ten_crops(inputs, self.crops)
 
     def described(self) -> dict[str, object]:
         """What it does, as plain values."""
         return {**self.normalize.described(), "ten_crops": self.crops}
-
-    def _cropped(self, inputs: Tensor) -> Tensor:
-        return inputs if self.crops is None else ten_crops(inputs, self.crops)

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from calibench.config import data_root
-from calibench.data.augmentation import Augmentation
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images import sets
 from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.hub_files import HubImages, HubName
 from calibench.data.images.sets import EvaluationContext
+from calibench.data.mixing import Augmentation
 from calibench.data.source import Checksum, DataError, Source, sources
 from calibench.data.splits import hold_out_reference
 from calibench.ground.names import image_sets_named

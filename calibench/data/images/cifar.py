@@ -20,8 +20,7 @@ from calibench.data.images.base import (
     OfficialImageDataModule,
 )
 from calibench.data.images.hub_files import HubName
-from calibench.data.images.official import read_batches
-from calibench.data.images.sets import read_array
+from calibench.data.images.sets import read_array, read_batches
 from calibench.data.source import DataError, sources
 from calibench.data.splits import LongTail, Rounding, complement, hold_out, hold_out_reference
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.data.augmentation import Crop
 from calibench.data.cache import cached
+from calibench.data.mixing import Crop
 from calibench.data.source import DataError
 from calibench.ground.distributed import world
 from calibench.ground.problems import in_one_line

@@ -13,7 +13,7 @@ from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.base import OfficialImageDataModule
 from calibench.data.images.generated_corruptions import gaussian_noise
 from calibench.data.images.hub_files import HubName
-from calibench.data.images.official import read_svhn
+from calibench.data.images.sets import read_svhn
 from calibench.data.source import DataError
 from calibench.data.splits import LongTail, check_fractions, given_or_held_out
 

@@ -7,12 +7,12 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from calibench.data.augmentation import Crop
 from calibench.data.batch import EvaluationSet, Examples, Splits
 from calibench.data.images.augment import RandomResizedCrop, centre_crop
 from calibench.data.images.base import ImageDataModule
 from calibench.data.images.decode import Opener, StreamedImages, files_of_classes, images_in
 from calibench.data.images.hub_files import HubImages, HubName
+from calibench.data.mixing import Crop
 from calibench.data.resident import ShuffledLoader
 from calibench.data.source import DataError, sources
 from calibench.data.splits import choose_per_class, complement

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from calibench.data.augmentation import OfFiles
 from calibench.data.batch import Examples, Splits
 from calibench.data.images.augment import centre_crop
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels, ImageDataModule
@@ -19,6 +18,7 @@ from calibench.data.images.decode import (
     too_large,
 )
 from calibench.data.images.hub_files import HubImages, HubName
+from calibench.data.mixing import OfFiles
 from calibench.data.source import DataError, left_out
 from calibench.data.splits import check_fractions, given_or_held_out
 from calibench.ground.arguments import positive_integer

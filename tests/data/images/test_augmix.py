@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 import calibench.data.resident as resident
 from calibench.cli import main
 from calibench.data.batch import Examples
-from calibench.data.images import image_changes
+from calibench.data.images import augmix as image_changes
 from calibench.data.images.augment import RandomCropFlip
 from calibench.data.images.augmix import AugMix, jensen_shannon, mixture
 from calibench.data.resident import ShuffledLoader

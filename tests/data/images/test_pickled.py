@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from calibench.data import DataError
-from calibench.data.images.official import read_batches, read_pickle
+from calibench.data.images.sets import read_batches, read_pickle
 from tests.data import fakes
 
 

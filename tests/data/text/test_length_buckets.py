@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from calibench.data import Batch, Examples, resident
-from calibench.data.text import length_buckets as buckets
-from calibench.data.text.length_buckets import ShuffledTextLoader, TextLoader
+from calibench.data.text import base as buckets
+from calibench.data.text.base import ShuffledTextLoader, TextLoader
 
 WIDTH = 40
 
