@@ -10,11 +10,9 @@ from pathlib import Path
 
 from calibench.config import Config, configuration, read_arguments
 from calibench.ground.errors import ExpectedFailure, UsageError, near_matches
-from calibench.ground.output import loading, say
-from calibench.ground.signs_of_life import signs_of_life
+from calibench.ground.output import loading, say, signs_of_life, wrapped
 from calibench.ground.verb import VerbParser
 from calibench.ground.version import __version__
-from calibench.ground.wrapping import wrapped
 from calibench.training.keys import FAMILIES, KEYS_HELP
 
 # The function that each verb is, in its module: its signature and docstring make the command line, and it returns the

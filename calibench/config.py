@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, cast
 import yaml
 
 from calibench.ground.errors import UsageError, near_matches
-from calibench.ground.regular_files import text_of
+from calibench.ground.files import text_of
 
 # --- merging ---
 

@@ -8,8 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from calibench.ground.any_arrays import as_array, taking_any_arrays
-from calibench.ground.arrays import Array
+from calibench.ground.arrays import Array, as_array, taking_any_arrays
 from calibench.ground.tensors import (
     TakesSavedShapes,
     are_probabilities,

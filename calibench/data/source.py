@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from calibench.config import data_root, read_yaml
-from calibench.ground.errors import ExpectedFailure
-from calibench.ground.problems import in_one_line
+from calibench.ground.errors import ExpectedFailure, in_one_line
 
 Checksum = Literal["strict", "warn", "off"]
 

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from calibench.data.source import DataError, left_out, made_up
-from calibench.ground.errors import near_matches
-from calibench.ground.problems import of_rows
+from calibench.ground.errors import near_matches, of_rows
 from calibench.ground.table_file import EXPECTED, KINDS, TableFile, kind_of, open_table
 
 

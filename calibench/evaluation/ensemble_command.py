@@ -13,8 +13,8 @@ from calibench.evaluation.run_metrics import write_metrics
 from calibench.evaluation.settings import built, spelled_out
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError, errors_as
+from calibench.ground.files import text_of
 from calibench.ground.output import next_commands, say
-from calibench.ground.regular_files import text_of
 from calibench.ground.threads import one_thread
 from calibench.ground.verb import Option
 from calibench.runs import (

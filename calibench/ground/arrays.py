@@ -1,6 +1,10 @@
-"""Types of numpy's arrays."""
+"""Arrays: their types, and any kind of them at the public boundary: numpy, torch, pandas, lists in, the same out."""
 
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -9,3 +13,106 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.floating]
 Integers = npt.NDArray[np.integer]
 Booleans = npt.NDArray[np.bool_]
+
+_TARGET = "target"
+_ROLES = (
+    *("logits", "preds", "probs", "log_probs", "confidence", "correct", "is_ood", "sample_weight"),
+    _TARGET,
+)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def as_array(values: Any) -> Array:
+    """A numpy array of a tensor of torch's, on whatever device, or of anything that numpy takes; bytes become texts."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.float() if "bfloat16" in str(values.dtype) else values  # which numpy lacks
+    found = np.asarray(values)
+    return np.char.decode(found, "utf-8") if found.dtype.kind == "S" else found
+
+
+def names_of_columns(values: Any) -> list[str] | None:
+    """The names of a data frame's columns, if they are texts; None of anything else."""
+    names = [*getattr(values, "columns", ())]
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def taking_any_arrays(function: F) -> F:
+    """A function of tensors that takes arrays, data frames, series and lists too, and gives back the same kind.
+
+    What is given tensors only is called as it is. A target may hold names of classes: those in the argument `classes`,
+    which the function has then, or of a data frame's columns. A tensor of one number becomes a float.
+    """
+    from torch import Tensor, from_numpy
+
+    names = [*signature(function).parameters]
+    places = [(place, name) for place, name in enumerate(names) if name in _ROLES]
+    if not places:
+        return function
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = {
+            name: args[place] if place < len(args) else kwargs.get(name) for place, name in places
+        }
+        if all(isinstance(value, Tensor | bool | None) for value in given.values()):
+            return function(*args, **kwargs)
+        classes = kwargs.pop("classes", None)
+        first = next(value for value in given.values() if value is not None)
+        device = first.device if isinstance(first, Tensor) else None
+        for name, value in given.items():
+            if not isinstance(value, Tensor | bool | None):
+                array = as_array(value)
+                if name == _TARGET and array.dtype.kind not in "iufb":
+                    array = indices_of_names(array, classes or names_of_columns(first))
+                elif name not in (_TARGET, "is_ood", "correct") and array.dtype.kind in "iu":
+                    array = array.astype(np.float64)
+                given[name] = from_numpy(np.require(array, requirements=["C", "W"])).to(device)
+        positional = [given.get(name, value) for name, value in zip(names, args, strict=False)]
+        named = {name: given.get(name, value) for name, value in kwargs.items()}
+        return like(function(*positional, **named), first)
+
+    return cast("F", call)
+
+
+def like(value: Any, given: Any) -> Any:
+    """A result of tensors, as what was given: an array, a data frame with its columns and index, a list, a float."""
+    if isinstance(value, Mapping):
+        return {name: like(one, given) for name, one in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)(like(one, given) for one in value)
+    if not hasattr(value, "detach") or hasattr(given, "detach"):
+        return value
+    array = as_array(value)
+    if array.ndim == 0:
+        return array.item()
+    if isinstance(given, list | tuple):
+        return array.tolist()
+    if hasattr(given, "columns") and array.shape == given.shape:
+        return type(given)(array, index=given.index, columns=given.columns)
+    if hasattr(given, "index") and hasattr(given, "iloc") and len(array) == len(given):
+        import pandas as pd
+
+        kind = pd.Series if array.ndim == 1 else pd.DataFrame
+        return kind(array, index=given.index)
+    return array
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Raise a ValueError if two classes or labels have one name, by which their columns could not be told apart."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"more than one class is called `{twice[0]}`: each needs a name of its own."
+        )
+
+
+def indices_of_names(values: Array, names: Sequence[str] | Array | None) -> Array:
+    """Class indices (N,) of names of classes; ValueError if there is no such class."""
+    check_distinct([] if names is None else [str(name) for name in names])
+    position = {str(name): index for index, name in enumerate(() if names is None else names)}
+    unknown = next((value for value in values if str(value) not in position), None)
+    if unknown is not None:
+        known = f", none of the columns {', '.join(position)}" if position else ""
+        raise ValueError(f"labels must be class indices 0, 1, ..., got {unknown!r}{known}.")
+    return np.array([position[str(value)] for value in values], dtype=np.int64)

@@ -1,8 +1,10 @@
-"""Errors of a user, the names that a wrong one may have stood for, and how an extra is installed."""
+"""Errors of a user, names that a wrong one may have stood for, how an extra is installed, what is wrong with a file."""
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 
@@ -58,3 +60,26 @@ DISTRIBUTION = "calibench-suite"  # as in pyproject.toml; what is imported and t
 def pip_install(extra: str) -> str:
     """The command that installs the libraries of an extra: `pip install 'calibench-suite[text]'`."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"
+
+
+_SHOWN = 5  # problems of a file in a message
+
+
+def in_one_line(problems: Mapping[str, str], total: int, what: str) -> str:
+    """What is wrong with a file, its first five places: `row 3: the label is empty; row 9: 2 cells (2 of 40 rows)`.
+
+    Args:
+        problems: What is wrong, by place, in their order.
+        total: How many places there are.
+        what: What they are called, `rows`.
+    """
+    first = list(problems.items())[:_SHOWN]
+    groups = groupby(first, key=itemgetter(1))
+    parts = [f"{', '.join(place for place, _ in places)}: {wrong}" for wrong, places in groups]
+    more = ["..."] if len(problems) > _SHOWN else []
+    return f"{'; '.join(parts + more)} ({len(problems)} of {total} {what})"
+
+
+def of_rows(problems: Mapping[int, str]) -> dict[str, str]:
+    """What is wrong with rows, by what these are called, in their order."""
+    return {f"row {row}": problems[row] for row in sorted(problems)}

@@ -30,7 +30,7 @@ class _LazyPackage(ModuleType):
             return import_module(f"{module}.{name}")
         value = getattr(__import__(module, fromlist=[name]), name)
         if self._any_arrays and isinstance(value, FunctionType):
-            from calibench.ground.any_arrays import taking_any_arrays  # numpy
+            from calibench.ground.arrays import taking_any_arrays  # numpy
 
             value = taking_any_arrays(value)
         setattr(self, name, value)

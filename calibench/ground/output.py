@@ -1,14 +1,18 @@
-"""Printing of text from outside: names of files and folders cannot move the cursor."""
+"""What a verb prints: text from outside that cannot move the cursor, wrapped help, and signs of life."""
 
 import gc
+import os
 import re
+import shutil
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePath
+from textwrap import wrap
 from typing import Any, TextIO
-
-from calibench.ground.wrapping import wrapped
 
 # Control characters, marks that turn the direction of writing, line and paragraph separators, halves of a character.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -70,6 +74,9 @@ def next_commands(results: Path | str) -> str:
     return f"next: calibench leaderboard {results}, or calibench report {results} -o report.html"
 
 
+# --- while something works ---
+
+
 @contextmanager
 def loading() -> Iterator[None]:
     """Say `loading ...` while what is inside imports torch, which takes seconds; on a terminal only.
@@ -100,4 +107,152 @@ def at_work(what: str) -> Iterator[None]:
         yield
     finally:
         if shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print(_CLEAR, end="", file=sys.stderr, flush=True)
+
+
+_CLEAR = "\r\x1b[K"
+_SHOW_CURSOR = "\x1b[?25h"  # what a progress bar of rich ends with
+
+
+class _Watched:
+    """A stream of the terminal, and when it was last written to; all else is the stream's own."""
+
+    def __init__(self, stream: TextIO, pulse: "_Pulse") -> None:
+        self._stream, self._pulse = stream, pulse
+
+    def write(self, text: str) -> int:
+        with self._pulse.lock:
+            if text:  # `print` writes an empty end too
+                self._pulse.make_room(text)
+            return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Pulse:
+    """What was last written, and the line that counts the seconds since."""
+
+    def __init__(self, verb: str, to: TextIO, after: float) -> None:
+        self.lock, self.ended = threading.Lock(), threading.Event()
+        self._verb, self._to, self._after = verb, to, after
+        self._what, self._free, self._shown, self._since = verb, True, False, time.monotonic()
+
+    def make_room(self, text: str = "") -> None:
+        """Take the line away for a text that is written now."""
+        if self._shown:
+            self._to.write(_CLEAR)
+        says_what = text.endswith(" ...")  # as `loading ...`, which ends no line
+        self._what = text.strip().removesuffix(" ...") if says_what else self._verb
+        self._free = says_what or text.endswith(("\n", _CLEAR, _SHOW_CURSOR))
+        self._shown, self._since = False, time.monotonic()
+
+    def beat(self) -> None:
+        """Count, until it is ended."""
+        while not self.ended.wait(self._after / 4):
+            seconds = time.monotonic() - self._since
+            with self.lock:
+                if self._free and seconds >= self._after and not self.ended.is_set():
+                    self._to.write(f"{_CLEAR}{self._what} ... {seconds:.0f} s")
+                    self._to.flush()
+                    self._shown = True
+
+
+@contextmanager
+def signs_of_life(verb: str, after: float = 1.5) -> Iterator[None]:
+    """Count the seconds on stderr while what is inside writes nothing, if both streams are a terminal.
+
+    Progress bars are left alone; so are further processes of one training, and forks.
+
+    Args:
+        verb: What is said to be at work.
+        after: Seconds of silence before it is said.
+    """
+    streams = sys.stdout, sys.stderr
+    if not all(stream.isatty() for stream in streams) or "LOCAL_RANK" in os.environ:
+        yield
+        return
+    pulse = _Pulse(verb, sys.stderr, after)
+
+    def restore() -> None:
+        sys.stdout, sys.stderr = streams
+
+    os.register_at_fork(after_in_child=restore)
+    watched: Any = [_Watched(stream, pulse) for stream in streams]
+    sys.stdout, sys.stderr = watched
+    thread = threading.Thread(target=pulse.beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        pulse.ended.set()
+        thread.join()
+        pulse.make_room()
+        restore()
+
+
+# --- wrapping at words: paragraphs are filled, lists of two columns and commands keep their form ---
+
+_UNBROKEN = "\N{NO-BREAK SPACE}"
+_TABLE = re.compile(
+    r"( *\S+(?: \S+)*  +)\S"
+)  # a word or several, and what is said of them behind a gap
+
+
+def terminal_width() -> int:
+    """The columns of the terminal, at most 120; 80 where there is none."""
+    return min(120, shutil.get_terminal_size().columns)
+
+
+def wrapped(text: str, width: int | None = None) -> str:
+    """A text whose lines are no longer than a width, wrapped at words.
+
+    Args:
+        text: Lines at the margin are prose and are filled again. An indented line stands for itself; what is deeper
+            than it goes on with it, and a gap within it begins a second column. A command that is too long is
+            continued with backslashes.
+        width: Columns; by default the terminal's.
+    """
+    columns = terminal_width() if width is None else width
+    lines: list[str] = []
+    for line in text.splitlines():
+        if lines and line.strip() and _goes_on(lines[-1], line):
+            gap = "  " if line.startswith(" ") and not _TABLE.match(lines[-1]) else " "
+            lines[-1] += gap + line.strip()
+        else:
+            lines.append(line.rstrip())
+    return "\n".join(part for line in lines for part in _wrapped_line(line, columns))
+
+
+def _goes_on(above: str, line: str) -> bool:
+    """Whether a line is more of the one above: prose at the margin, or behind the gap of a list."""
+    if not above.strip():
+        return False
+    if not line.startswith(" "):
+        return not above.startswith(" ") and not above.endswith(":")
+    return _indent(line) >= max(_indent(above) + 4, 8)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _wrapped_line(line: str, width: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    indent, table = _indent(line), _TABLE.match(line)
+    if table and table.end() - 1 > width // 2:  # no room beside it
+        inside = " " * (indent + 6)
+        behind = wrap(
+            line[table.end() - 1 :], width, initial_indent=inside, subsequent_indent=inside
+        )
+        return [*_wrapped_line(table[1].rstrip(), width), *behind]
+    hanging = " " * (table.end() - 1 if table else indent + 4 * bool(indent))
+    fill = partial(wrap, subsequent_indent=hanging, break_on_hyphens=False, break_long_words=False)
+    if table or not line.lstrip().startswith("calibench "):
+        return fill(line, width)
+    parts = fill(re.sub(r"(?<=\S) (?!-)", _UNBROKEN, line), width - 2)  # an option beside its value
+    if max(map(len, parts)) > width:
+        parts = fill(line, width - 2)
+    words = [part.replace(_UNBROKEN, " ") for part in parts]
+    return [f"{part} \\" for part in words[:-1]] + words[-1:]

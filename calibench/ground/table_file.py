@@ -1,7 +1,7 @@
 """How bytes become a table: CSV, TSV, JSON, JSON lines and parquet files of any encoding and separator, packed or not.
 
 Every room that reads a stranger's table reads it here. Rows that no table can have are listed, not raised: whoever
-reads the file adds what is wrong for its own reasons, and all of it is said at once (`problems.py`).
+reads the file adds what is wrong for its own reasons, and all of it is said at once, in one line.
 """
 
 import codecs

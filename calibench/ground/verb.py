@@ -33,7 +33,7 @@ from typing import (
 
 from calibench.ground.arguments import positive_integer
 from calibench.ground.errors import UsageError, near_matches
-from calibench.ground.wrapping import terminal_width, wrapped
+from calibench.ground.output import terminal_width, wrapped
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

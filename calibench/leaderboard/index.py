@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from calibench.ground.regular_files import opened
+from calibench.ground.files import opened
 from calibench.ground.version import __version__
 from calibench.leaderboard.numbers import EVERYTHING, Layout, Numbers, Verdicts, Wanted, narrowed
 from calibench.leaderboard.records import Record

@@ -5,8 +5,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from calibench.ground.files import text_of
 from calibench.ground.output import without_machine
-from calibench.ground.regular_files import text_of
 from calibench.leaderboard.records import Problem, Record, Settings
 
 SHOWN = 3  # settings in a label; rows that share all of them also get their key

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.plot import plot_single_or_multi_val
 
-from calibench.ground.any_arrays import taking_any_arrays
+from calibench.ground.arrays import taking_any_arrays
 from calibench.ground.tensors import MovedNotCast, at_least_float32
 from calibench.metrics.cells import Cells, ErrorOfCells
 from calibench.metrics.labelled import check_probabilities

@@ -10,8 +10,8 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 from calibench import metrics
-from calibench.ground.any_arrays import taking_any_arrays
 from calibench.ground.arguments import numbers_of_bins, positive_integer
+from calibench.ground.arrays import taking_any_arrays
 from calibench.ground.tensors import at_least_float32
 from calibench.metrics.base import CalibrationMetric
 from calibench.metrics.labelled import (

@@ -12,7 +12,7 @@ import numpy as np
 
 from calibench.ground.arguments import unit_interval
 from calibench.ground.arrays import Booleans, Floats, Integers
-from calibench.ground.regular_files import TEXT_LIMIT, opened
+from calibench.ground.files import TEXT_LIMIT, opened
 from calibench.plots.style import GREY, Axes, look, tidied
 from calibench.runs import corrupt_if_it_fails
 from calibench.runs.digests import check_is_of_run

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calibench.ground.any_arrays import as_array, indices_of_names, names_of_columns
-from calibench.ground.arrays import Array, Floats
+from calibench.ground.arrays import Array, Floats, as_array, indices_of_names, names_of_columns
 from calibench.ground.errors import near_matches
 from calibench.ground.names import MULTILABEL, UNKNOWN
 from calibench.predictions.pairs import PAIR_NAMES, ConfidencePairs

@@ -14,9 +14,8 @@ from zipfile import is_zipfile
 
 import numpy as np
 
-from calibench.ground.any_arrays import as_array
 from calibench.ground.arguments import unit_interval
-from calibench.ground.arrays import Array
+from calibench.ground.arrays import Array, as_array
 from calibench.ground.errors import UsageError, near_matches, no_file
 from calibench.ground.names import MULTICLASS, MULTILABEL
 from calibench.ground.output import say

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from calibench.ground.any_arrays import check_distinct
-from calibench.ground.arrays import Array
+from calibench.ground.arrays import Array, check_distinct
+from calibench.ground.errors import in_one_line, of_rows
 from calibench.ground.features import counts_rows
-from calibench.ground.problems import in_one_line, of_rows
 from calibench.ground.table_file import NAMELESS, TableFile
 from calibench.predictions.arrays import (
     CLASS_NAMES,

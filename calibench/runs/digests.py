@@ -6,7 +6,7 @@ from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
-from calibench.ground.regular_files import opened
+from calibench.ground.files import opened
 from calibench.runs.files import CorruptRun, json_or_nothing
 from calibench.runs.schemas import Described
 

@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from calibench.ground.atomic_files import write_atomically
 from calibench.ground.errors import ExpectedFailure
-from calibench.ground.regular_files import content_of
+from calibench.ground.files import content_of, write_atomically
 from calibench.runs.schemas import SCHEMAS, check_schema
 
 Json = dict[str, Any]

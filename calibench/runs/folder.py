@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast
 
 from calibench.config import Config, flatten, long_tail_seed, title
-from calibench.ground.atomic_files import write_atomically
 from calibench.ground.errors import UsageError
-from calibench.ground.regular_files import text_of
+from calibench.ground.files import text_of, write_atomically
 from calibench.runs.files import json_or_nothing, write_json
 from calibench.runs.lock import Claim, held
 from calibench.runs.schemas import Status

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.ground.arrays import Array, Integers
+from calibench.ground.files import content_of, opened
 from calibench.ground.names import CLASSES, MULTILABEL, UNKNOWN
-from calibench.ground.regular_files import content_of, opened
 from calibench.runs.digests import check_is_of_run
 from calibench.runs.files import CorruptRun, check_archive, corrupt_if_it_fails
 

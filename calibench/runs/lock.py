@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from calibench.ground.atomic_files import process_lives
 from calibench.ground.errors import ExpectedFailure
-from calibench.ground.regular_files import NotRegular, content_of
+from calibench.ground.files import NotRegular, content_of, process_lives
 
 EXPIRES_AFTER = (
     120.0  # seconds without a sign of life after which a lease's owner elsewhere is dead

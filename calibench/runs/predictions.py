@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibench.ground.arrays import Array, Floats, Integers
-from calibench.ground.atomic_files import atomic_file
+from calibench.ground.files import atomic_file
 from calibench.ground.names import MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.runs.files import (
     FORMAT,

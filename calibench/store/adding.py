@@ -10,8 +10,8 @@ import yaml
 
 from calibench.config import read_yaml
 from calibench.ground.bar import with_progress
+from calibench.ground.files import content_of
 from calibench.ground.output import without_machine
-from calibench.ground.regular_files import content_of
 from calibench.runs import (
     FORMAT,
     CorruptRun,

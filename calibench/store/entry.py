@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from calibench.ground.errors import errors_as
-from calibench.ground.regular_files import opened
+from calibench.ground.files import opened
 from calibench.runs import Cell, CorruptRun, Predictions, Run, check_format, read_json
 from calibench.runs.digests import check_content, described_file
 from calibench.runs.files import Json, parse_json

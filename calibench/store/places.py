@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from calibench.ground.errors import ExpectedFailure, errors_as
-from calibench.ground.regular_files import TEXT_LIMIT, content_of
+from calibench.ground.files import TEXT_LIMIT, content_of
 from calibench.runs import Busy, run_folders, write_atomically
 from calibench.runs.digests import described
 from calibench.runs.schemas import EntryStatus

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from calibench.ground.arrays import Floats
-from calibench.ground.output import FileRow, say
-from calibench.ground.wrapping import wrapped
+from calibench.ground.output import FileRow, say, wrapped
 from calibench.statistics.number import RAW, TEST, Key, Number
 from calibench.tables.evaluation import CSV_COLUMNS, sheets
 from calibench.tables.grid import Grid

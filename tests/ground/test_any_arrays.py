@@ -14,7 +14,7 @@ import torch
 import calibench
 from calibench import calibrators, losses, metrics
 from calibench.calibrators import TemperatureScaling
-from calibench.ground.any_arrays import as_array
+from calibench.ground.arrays import as_array
 
 RANDOM = np.random.default_rng(0)
 LOGITS = 2 * RANDOM.normal(size=(60, 3))

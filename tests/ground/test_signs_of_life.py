@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from calibench.ground.output import at_work, say
-from calibench.ground.signs_of_life import signs_of_life
+from calibench.ground.output import at_work, say, signs_of_life
 
 
 class TerminalOf(io.StringIO):

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from calibench.ground.wrapping import wrapped
+from calibench.ground.output import wrapped
 
 TEXT = """\
 One sentence that is

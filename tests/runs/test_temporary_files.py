@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from calibench.ground.atomic_files import _machine_id
+from calibench.ground.files import _machine_id
 from calibench.runs import Run, atomic_file, write_atomically
 
 DEAD = 2**22 + 1  # a number that no process gets

@@ -10,8 +10,8 @@ from calibench.calibrators import CALIBRATORS
 from calibench.config import read_yaml
 from calibench.evaluation.calibrator_names import listed_calibrators
 from calibench.ground.errors import UsageError
+from calibench.ground.files import text_of
 from calibench.ground.output import loading
-from calibench.ground.regular_files import text_of
 from calibench.ground.verb import Option
 from calibench.metrics import METRIC_CLASSES
 from calibench.tables.titles import TEST_METRICS, metric_named

@@ -13,7 +13,7 @@ import numpy as np
 from calibench.analyses.posthoc.peers import known_peers
 from calibench.evaluation.calibrator_names import ONE_PER_CORE
 from calibench.ground.errors import ExpectedFailure
-from calibench.ground.regular_files import opened
+from calibench.ground.files import opened
 from calibench.ground.verb import Count, documented
 from calibench.predictions.files import Reader
 from calibench.predictions.hdf5 import dataset_and_model, is_hdf5, models_of

@@ -15,7 +15,7 @@ from calibench.data.cache import cached
 from calibench.data.mixing import Crop
 from calibench.data.source import DataError
 from calibench.ground.distributed import world
-from calibench.ground.problems import in_one_line
+from calibench.ground.errors import in_one_line
 from calibench.ground.processes import cores
 
 Mode = Literal["RGB", "L"]
