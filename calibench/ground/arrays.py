@@ -65,6 +65,8 @@ def taking_any_arrays(function: F) -> F:
                 array = as_array(value)
                 if name == _TARGET and array.dtype.kind not in "iufb":
                     array = indices_of_names(array, classes or names_of_columns(first))
+                elif name == _TARGET and array.dtype.kind in "iu":
+                    array = array.astype(np.int64)
                 elif name not in (_TARGET, "is_ood", "correct") and array.dtype.kind in "iu":
                     array = array.astype(np.float64)
                 given[name] = from_numpy(np.require(array, requirements=["C", "W"])).to(device)

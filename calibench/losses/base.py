@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from calibench.ground.arguments import finite
+from calibench.ground.arrays import taking_any_arrays
 from calibench.ground.names import UNKNOWN
 from calibench.ground.tensors import (
     TakesSavedShapes,
@@ -95,8 +96,9 @@ class CalibrationLoss(TakesSavedShapes, ABC):
         """Whether it must be told which examples a batch holds, that is, whether it has an `on_train_batch`."""
         return type(self).on_train_batch is not CalibrationLoss.on_train_batch
 
+    @taking_any_arrays
     def __call__(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Check the batch, compute the loss, and name a NaN in the logits.
+        """Check the batch, compute the loss, and name a NaN in the logits; of arrays and lists it is a float.
 
         Args:
             logits: Unnormalised scores, shape (N, K).

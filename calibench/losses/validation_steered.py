@@ -48,10 +48,11 @@ def signed_focal_factor(ce: Tensor, gamma: Tensor) -> Tensor:
     return power(base, gamma.abs())
 
 
-def signed_focal_loss(logits: Tensor, target: Tensor, *, gamma: Tensor) -> Tensor:
+def signed_focal_loss(logits: Tensor, target: Tensor, *, gamma: Tensor | float) -> Tensor:
     """Focal loss, or inverse focal where gamma is negative: (N, K) and (N,) -> (N,)."""
     ce = cross_entropy_loss(logits, target)
-    return signed_focal_factor(ce, gamma) * ce
+    exponent = gamma if isinstance(gamma, Tensor) else ce.new_tensor(gamma)
+    return signed_focal_factor(ce, exponent) * ce
 
 
 class AdaptiveGamma(nn.Module):

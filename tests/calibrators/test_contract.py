@@ -8,6 +8,8 @@ import pickle
 from abc import ABC
 from functools import cache
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
@@ -56,6 +58,25 @@ def _fit(calibrator: type[Calibrator]) -> Calibrator:
 def fitted(calibrator: type[Calibrator]) -> Calibrator:
     """A copy of one that was fitted to `over_confident()`, once for all tests."""
     return copy.deepcopy(_fit(calibrator))
+
+
+@CONTRACT.rule()
+def arrays_frames_lists_and_names_of_classes_are_taken_and_the_same_kind_comes_back(
+    calibrator: type[Calibrator],
+) -> None:
+    logits, target = over_confident()
+    expected = fitted(calibrator)(logits)
+    classes = [f"class {k}" for k in range(logits.shape[1])]
+    names = pd.Series([classes[k] for k in target])
+    frame = pd.DataFrame(logits.numpy(), columns=classes)
+    probs = calibrator().fit(frame, names)(frame)
+    assert [*probs.columns] == classes
+    torch.testing.assert_close(torch.tensor(probs.to_numpy()), expected)
+    by_list = fitted(calibrator)(logits.tolist())
+    assert isinstance(by_list, list)
+    torch.testing.assert_close(torch.tensor(by_list), expected, rtol=1e-4, atol=1e-5)
+    assert isinstance(fitted(calibrator)(logits.numpy()), np.ndarray)
+    assert repr(fitted(calibrator)) != repr(calibrator())  # it shows what was fitted
 
 
 def test_all_names_each_calibrator_once() -> None:

@@ -25,15 +25,20 @@ KINDS: list[Callable[[Any], Any]] = [np.asarray, lambda array: array.tolist(), p
 
 
 def functions(package: Any) -> list[Callable[..., Any]]:
-    """The public functions of scores (N, K), and targets, that need nothing else."""
+    """The public functions of scores (N, K), and targets."""
     every = (getattr(package, name) for name in package.__all__)
     return [
         one
         for one in every
-        if inspect.isfunction(one)
-        and {"preds", "logits"} & set(inspect.signature(one).parameters)
-        and set(needed(one)) <= {"preds", "logits", "target"}
+        if inspect.isfunction(one) and {"preds", "logits"} & set(inspect.signature(one).parameters)
     ]
+
+
+ARGUMENTS: dict[str, Any] = {
+    "gamma": 2.0, "weight": 0.5, "smoothing": 0.1, "focus": lambda probs: 2 - probs, "class_counts": torch.tensor([9, 5, 2]),
+    "margins": torch.tensor([0.1, 0.2, 0.3]), "adjustment": torch.tensor([0.1, 0.2, 0.3]),
+}  # fmt: skip
+"""What some functions need besides."""
 
 
 def needed(function: Callable[..., Any]) -> list[str]:
@@ -46,10 +51,11 @@ def needed(function: Callable[..., Any]) -> list[str]:
 )
 @pytest.mark.parametrize("made", KINDS, ids=["array", "list", "frame"])
 def test_a_function_gives_what_it_gives_of_tensors(function: Any, made: Any) -> None:
-    scores = {"preds": PROBS, "logits": LOGITS, "target": TARGET}
-    arrays = [scores[name] for name in needed(function)]
-    expected = function(*map(torch.from_numpy, arrays))
-    found = function(*map(made, arrays[:1]), *map(np.asarray, arrays[1:]))
+    scores = {"preds": PROBS, "logits": LOGITS, "target": TARGET, "is_ood": TARGET > 1}
+    arrays = [scores[name] for name in needed(function) if name in scores]
+    further = {name: ARGUMENTS[name] for name in needed(function) if name not in scores}
+    expected = function(*map(torch.from_numpy, arrays), **further)
+    found = function(*map(made, arrays[:1]), *map(np.asarray, arrays[1:]), **further)
     assert type(found) is not torch.Tensor
     for one, other in zip(leaves(expected), leaves(found), strict=True):
         assert np.asarray(other) == pytest.approx(as_array(one), nan_ok=True)

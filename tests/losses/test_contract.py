@@ -9,6 +9,7 @@ import pickle
 from collections import defaultdict
 from collections.abc import Sequence
 
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
@@ -49,6 +50,23 @@ def value_is_a_scalar_with_gradient(name: str) -> None:
     assert value.shape == ()
     assert value.dtype == torch.float64
     assert grad.abs().sum() > 0
+
+
+def all_kinds(logits: Tensor, target: Tensor) -> list[tuple[object, ...]]:
+    """Logits and class numbers as arrays, data frames and lists."""
+    scores, numbers = logits.numpy(), target.numpy()
+    frame = pd.DataFrame(scores, columns=[f"class {k}" for k in range(K)])
+    names = pd.Series(f"class {k}" for k in numbers)
+    return [(scores, numbers.astype("int32")), (frame, names), (scores.tolist(), numbers.tolist())]
+
+
+@CONTRACT.rule()
+def arrays_frames_and_lists_give_a_float(name: str) -> None:
+    expected = float(live_losses()[name](*batch(9)))
+    for given in all_kinds(*batch(9)):
+        value = live_losses()[name](*given)
+        assert isinstance(value, float)
+        assert value == pytest.approx(expected)
 
 
 # These hold a factor constant on purpose; tests/losses/test_gradient_reweighting.py checks them.

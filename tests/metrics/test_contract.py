@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
+import pandas as pd
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
@@ -48,6 +49,21 @@ def batches_in_any_order_give_the_function_of_the_whole(name: str) -> None:
     assert flat(expected).isfinite().all()
     assert_same(computed(build(), (preds, target)), expected)
     assert_same(computed(build(), (preds[:0], target[:0]), *parts), expected)
+
+
+@CONTRACT.rule()
+def arrays_frames_lists_and_names_of_classes_are_taken(name: str) -> None:
+    build, _ = CASES[name]
+    preds, target = batch(200)
+    expected = computed(build(), (preds, target))
+    classes = [f"class {k}" for k in range(K)]
+    names = [classes[k] for k in target]
+    frame = pd.DataFrame(preds.numpy(), columns=classes)
+    for given in ((preds.numpy(), target.tolist()), (frame, pd.Series(names))):
+        assert_same(computed(build(), given), expected)
+    metric = build()
+    metric.update(preds.numpy(), names, classes=classes)
+    assert_same(metric.compute(), expected)
 
 
 @CONTRACT.rule()
