@@ -12,6 +12,9 @@ from torch import Tensor
 from calibench.data.batch import Batch
 from calibench.ground.arguments import positive, unit_interval
 
+Crop = Callable[[Any, int], Any]
+"""An image of Pillow's to the part of it that a network is given, a square of so many pixels."""
+
 
 class Augmentation(ABC):
     """A random change of training inputs.
@@ -34,9 +37,13 @@ class Augmentation(ABC):
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
         """Changed inputs (B views, ...) of the rows `index` of prepared inputs, by their draws (B, d)."""
 
+    def crops(self, draws: Tensor) -> Sequence[Crop]:
+        """What is read of each image that is read as it is used, by its draws (n, d); nothing for what is usual."""
+        return ()
 
-Crop = Callable[[Any, int], Any]
-"""An image of Pillow's to the part of it that a network is given, a square of so many pixels."""
+    def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
+        """Changed images (B views, ...) of those that were read as they are used, by `crops` (B, ...)."""
+        return self(self.prepare(images), torch.arange(len(images), device=images.device), draws)
 
 
 class OfFiles(Augmentation, ABC):
@@ -45,6 +52,10 @@ class OfFiles(Augmentation, ABC):
     @abstractmethod
     def crops(self, draws: Tensor) -> Sequence[Crop]:
         """What is read of each image, by its draws (n, d)."""
+
+    def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
+        """The images as they are: all was done as they were read."""
+        return images
 
 
 class Mixing(ABC):

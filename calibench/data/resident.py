@@ -21,7 +21,7 @@ from torch import Tensor
 
 from calibench.config import Seed
 from calibench.data.batch import Batch, Examples
-from calibench.data.mixing import Augmentation, Mixing, OfFiles
+from calibench.data.mixing import Augmentation, Mixing
 from calibench.ground.distributed import world
 
 T = TypeVar("T")
@@ -253,8 +253,8 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
         return weights.multinomial(len(target), replacement=True, generator=generator)
 
     def read(self, index: Tensor) -> Tensor:
-        """The inputs at the given positions; of an augmentation of files they come changed."""
-        if self.decode is None or self._draws is None or not isinstance(self.augmentation, OfFiles):
+        """The inputs at the given positions, of which an augmentation may choose what is read."""
+        if self.decode is None or self._draws is None or self.augmentation is None:
             return super().read(index)
         stored = self.examples.inputs[index]
         return self.decode(stored, self.augmentation.crops(self._draws[index]))
@@ -265,12 +265,8 @@ class ShuffledLoader(ResumableLoader, ResidentLoader):
             return super().stored(index, read)
         if self.decode is None:
             return self.augmentation(self.examples.inputs, index, self._draws[index])
-        images = super().stored(index, read)
-        if isinstance(self.augmentation, OfFiles):
-            return images
-        every = torch.arange(len(index), device=self.device)
         draws = moved(self._draws[index], self.device)
-        return self.augmentation(self.augmentation.prepare(images), every, draws)
+        return self.augmentation.after_reading(super().stored(index, read), draws)
 
 
 @contextmanager

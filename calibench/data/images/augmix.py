@@ -1,7 +1,7 @@
 """AugMix: training images beside two mixtures of chains of changes, on which a network is to agree."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.data.batch import Batch
-from calibench.data.mixing import Augmentation, Mixing, OfFiles
+from calibench.data.mixing import Augmentation, Crop, Mixing
 from calibench.ground.arguments import positive
 
 # Chains of a mixture, and the longest chain, as in the paper.
@@ -28,9 +28,10 @@ class AugMix(Mixing):
     """AugMix (Hendrycks et al. 2020): loss + weight * JS of the probabilities of an image and of two mixtures of it.
 
     A mixture is (1 - m) x + m sum_i w_i chain_i(x), m uniform, w from Dirichlet(1, 1, 1), of three chains of one to
-    three changes each, of the nine that are no corruption of CIFAR-10-C, after the augmentation that the data have. The
-    loss is that of the image, so any loss goes; a step takes three times as long, and `train/loss` has the term. As
-    in the authors' code the network sees the three views as one batch, so batch normalisation does too.
+    three changes each, of the nine that are no corruption of CIFAR-10-C, after the augmentation that the data have,
+    crops that are taken as images are read among them. The loss is that of the image, so any loss goes; a step takes
+    three times as long, and `train/loss` has the term. As in the authors' code the network sees the three views as one
+    batch, so batch normalisation does too.
 
     Args:
         weight: Of the divergence, above 0.
@@ -58,10 +59,7 @@ class AugMix(Mixing):
             )
 
     def around(self, augmentation: Augmentation | None) -> Augmentation:
-        """The augmentation, and then the two mixtures; raises a ValueError for one of images as they are read."""
-        if isinstance(augmentation, OfFiles):
-            name = type(augmentation).__name__
-            raise ValueError(f"AugMix comes after crops of images in memory, not after {name}.")
+        """The augmentation, and then the two mixtures."""
         return ThreeViews(augmentation, self.severity)
 
     def term(self, views: Tensor) -> Tensor:
@@ -84,11 +82,12 @@ class ThreeViews(Augmentation):
         self.first, self.severity = first, severity
 
     def draw(self, n: int, generator: torch.Generator, *, seed: int = 0, epoch: int = 0) -> Tensor:
-        """Numbers in [0, 1) of both mixtures, after those of the other augmentation, which are small integers."""
-        before = (
-            [self.first.draw(n, generator, seed=seed, epoch=epoch).float()] if self.first else []
-        )
-        return torch.cat([*before, torch.rand(n, 2 * self.numbers, generator=generator)], dim=1)
+        """Numbers in [0, 1) of both mixtures, after those of the other augmentation: whole ones, below 2^53."""
+        before = torch.empty(n, 0)
+        if self.first is not None:
+            before = self.first.draw(n, generator, seed=seed, epoch=epoch)
+        numbers = torch.rand(n, 2 * self.numbers, generator=generator)
+        return torch.cat([before.double(), numbers], dim=1)
 
     def prepare(self, inputs: Tensor) -> Tensor:
         """As the other augmentation does."""
@@ -96,11 +95,29 @@ class ThreeViews(Augmentation):
 
     def __call__(self, stored: Tensor, index: Tensor, draws: Tensor) -> Tensor:
         """Three images for each, (3 B, C, H, W), in float32 on the scale of what is stored."""
-        before, *ours = draws.tensor_split([-2 * self.numbers, -self.numbers], dim=1)
-        images = self.first(stored, index, before.long()) if self.first else stored[index]
+        before, *ours = self._parts(draws)
+        images = self.first(stored, index, before) if self.first else stored[index]
+        return self._views(images, ours)
+
+    def crops(self, draws: Tensor) -> Sequence[Crop]:
+        """As of the other augmentation."""
+        return self.first.crops(self._parts(draws)[0]) if self.first else ()
+
+    def after_reading(self, images: Tensor, draws: Tensor) -> Tensor:
+        """Three images for each: what the other augmentation leaves to do after reading, and the mixtures of that."""
+        before, *ours = self._parts(draws)
+        images = self.first.after_reading(images, before) if self.first else images
+        return self._views(images, ours)
+
+    def _parts(self, draws: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The draws of the other augmentation, and of both mixtures."""
+        before, one, two = draws.tensor_split([-2 * self.numbers, -self.numbers], dim=1)
+        return before.long(), one.float(), two.float()
+
+    def _views(self, images: Tensor, numbers: Sequence[Tensor]) -> Tensor:
         white = 255.0 if images.dtype == torch.uint8 else 1.0
         eight_bit = images.float().mul(255 / white).round()
-        mixtures = [mixture(eight_bit, numbers, self.severity) * (white / 255) for numbers in ours]
+        mixtures = [mixture(eight_bit, own, self.severity) * (white / 255) for own in numbers]
         return torch.stack([images.float(), *mixtures], dim=1).flatten(0, 1)
 
 

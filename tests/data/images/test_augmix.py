@@ -11,10 +11,12 @@ from PIL import Image, ImageOps
 
 import calibench.data.resident as resident
 from calibench.cli import main
+from calibench.data import ImageFolderDataModule
 from calibench.data.batch import Examples
 from calibench.data.images import augmix as image_changes
-from calibench.data.images.augment import RandomCropFlip
-from calibench.data.images.augmix import AugMix, jensen_shannon, mixture
+from calibench.data.images.augment import RandomCropFlip, RandomResizedCrop
+from calibench.data.images.augmix import AugMix, ThreeViews, jensen_shannon, mixture
+from calibench.data.images.decode import StreamedImages
 from calibench.data.resident import ShuffledLoader
 
 SIDE = 32
@@ -130,6 +132,50 @@ def test_views_are_of_the_example_whatever_the_process(
         assert not torch.equal(batch.inputs[1::3], batch.inputs[2::3])
         together = torch.cat([piece.inputs for piece in slices])
         torch.testing.assert_close(together, batch.inputs, rtol=0, atol=1e-3)
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Image files of two classes, a folder each."""
+    files = [folder / f"class {n % 2}" / f"{n:02}.png" for n in range(13)]
+    for file, image in zip(files, smooth_images(13), strict=True):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(file)
+    return files
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_mixtures_are_of_crops_that_were_taken_as_images_were_read(
+    processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = StreamedImages()
+    examples = Examples(images.add(files_in(tmp_path), 16), torch.arange(13) % 2)
+
+    def read(*mixing: AugMix) -> ShuffledLoader:
+        return ShuffledLoader(
+            examples, seed=1, batch_size=5, augmentation=RandomResizedCrop(), decode=images, mixing=mixing
+        )  # fmt: skip
+
+    for rank in range(processes):
+        monkeypatch.setattr(resident, "world", lambda rank=rank: (processes, rank))
+        ours = read(AugMix())
+        for batch, alone in zip(ours, read(), strict=True):
+            draws = ours._draws[batch.index][:, -2 * ThreeViews.numbers :]
+            every = torch.arange(len(alone.inputs))
+            assert torch.equal(batch.inputs, ThreeViews(None, 3.0)(alone.inputs, every, draws))
+            assert torch.equal(batch.inputs[::3], alone.inputs.float())
+    assert len({tuple(draw) for draw in ours._draws[:, :1].tolist()}) == 13
+
+
+def test_a_folder_of_large_images_takes_augmix_on_top_of_its_crops(tmp_path: Path) -> None:
+    files_in(tmp_path)
+    data = ImageFolderDataModule(
+        folder=str(tmp_path), side=16, batch_size=4, augment=RandomResizedCrop(), mixing=AugMix(), ood=[]
+    )  # fmt: skip
+    data.setup("fit")
+    batch = next(iter(data.train_dataloader()))
+    assert (batch.views, batch.inputs.shape) == (3, (12, 3, 16, 16))
+    logits = torch.randn(4, 3, 2)
+    assert torch.equal(data.views_term(logits), AugMix().term(logits))
 
 
 def test_what_cannot_be_changed_is_refused(
