@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -11,7 +12,9 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     DistributedSampler,
+    IterableDataset,
     TensorDataset,
+    default_collate,
     random_split,
 )
 
@@ -126,3 +129,51 @@ class SharedDataModule(BlobsDataModule):
     def train_dataloader(self) -> DataLoader[Any]:
         sampler: Any = DistributedSampler(self.parts[0], num_replicas=2, rank=0)
         return DataLoader(self.parts[0], self.batch_size, sampler=sampler)
+
+
+class Iterated(IterableDataset[tuple[Tensor, Tensor]]):
+    """Examples that come one after the other, with noise."""
+
+    def __init__(self, base: Any) -> None:
+        self.base = base
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for inputs, target in self.base:
+            yield inputs + 0.1 * torch.randn_like(inputs), target
+
+
+COLLATED: list[int] = []
+"""How many examples `drawing_collate` was given, call by call."""
+
+
+def drawing_collate(batch: list[tuple[Tensor, Tensor]]) -> Any:
+    """A collation that draws a random number for each of its examples."""
+    torch.rand(len(batch))
+    COLLATED.append(len(batch))
+    return default_collate(batch)
+
+
+class IteratedDataModule(BlobsDataModule):
+    """The same, whose training examples can only be iterated over."""
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        return DataLoader(Iterated(self.parts[0]), self.batch_size, collate_fn=drawing_collate)
+
+
+class EndlessDataModule(BlobsDataModule):
+    """The same without a length."""
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        examples = Iterated(self.parts[0])
+        return DataLoader(_WithoutLength(examples), self.batch_size)
+
+
+class _WithoutLength(IterableDataset[tuple[Tensor, Tensor]]):
+    def __init__(self, examples: Iterated) -> None:
+        self.examples = examples
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return iter(self.examples)

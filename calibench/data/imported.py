@@ -256,9 +256,10 @@ def _class_names(
 
 def _digests(inputs: Tensor) -> Tensor:
     """A number for each example (n,) int64, by which another example is another one."""
-    rows = inputs.contiguous().cpu().view(len(inputs), -1).view(torch.uint8).numpy()
+    rows = inputs.cpu().unsqueeze(1).flatten(1).contiguous().view(torch.uint8).numpy()
     digests = (hashlib.blake2b(row.data, digest_size=8).digest() for row in rows)
-    return torch.tensor([int.from_bytes(digest, "big", signed=True) for digest in digests])
+    numbers = [int.from_bytes(digest, "big", signed=True) for digest in digests]
+    return torch.tensor(numbers, dtype=torch.int64)
 
 
 def _of_all(value: Any) -> list[Any]:

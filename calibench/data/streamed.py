@@ -1,9 +1,9 @@
 """Batches of another loader, of which each process reads its own slice."""
 
 import random
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch.utils.data import (
     Dataset,
     DistributedSampler,
     IterableDataset,
+    IterDataPipe,
     Subset,
     TensorDataset,
 )
@@ -41,9 +42,11 @@ class StreamedLoader(ResumableLoader):
 
     Of a `DataLoader` over a dataset with positions each process reads its own slice alone: the order of an epoch is
     drawn from (seed, epoch), the random changes of an example from (seed, epoch, place in that order), neither from the
-    number of processes nor from that of the loader's workers; `collate_fn` is given the slice. Of anything else with a
-    length every process reads the whole batches. The random state of the run is as before: so a run repeats, a resumed
-    run goes on with the same batches, and several processes have the examples of one.
+    number of processes nor from that of the loader's workers; `collate_fn` is given the slice. Over an
+    `IterableDataset` each process iterates over all examples, as they come in no other way, and collates its slice
+    alone: what is slow, such as decoding, belongs into `collate_fn`. Of anything else with a length every process reads
+    the whole batches. The random state of the run is as before: so a run repeats, a resumed run goes on with the same
+    batches, and several processes have the examples of one.
 
     Args:
         source: Gives pairs of inputs and class numbers: a `torch.utils.data.DataLoader`, or anything with a length.
@@ -53,8 +56,10 @@ class StreamedLoader(ResumableLoader):
     """
 
     def __init__(self, source: Any, what: str, *, seed: int, device: torch.device | str) -> None:
-        if not isinstance(source, Sized):
-            raise DataError(f"{what} has no length: give its dataset a `__len__`.")
+        try:
+            len(source)
+        except TypeError:
+            raise DataError(f"{what} has no length: give its dataset a `__len__`.") from None
         sampler = getattr(source, "sampler", None)
         if isinstance(sampler, DistributedSampler) and sampler.num_replicas > 1:
             raise DataError(
@@ -63,7 +68,14 @@ class StreamedLoader(ResumableLoader):
         self.source: Any = source
         self.what, self.seed = what, seed
         self.device = torch.device(device)
-        self._reader = _reader_of(source)
+        batched = (
+            isinstance(source, DataLoader)
+            and type(source).__iter__ is DataLoader.__iter__
+            and source.batch_sampler is not None
+            and not isinstance(source.dataset, IterDataPipe)  # which a loader shuffles and shards
+        )
+        self._iterates = batched and isinstance(source.dataset, IterableDataset)
+        self._reader = _Reader(source) if batched and not self._iterates else None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -91,7 +103,7 @@ class StreamedLoader(ResumableLoader):
         if self._reader is not None:
             order = [row for batch in self._order() for row in batch]
             rows = [order[place] for place in index.tolist()]
-            return self._whole(self._reader.read([rows]))[0]
+            return self._pair(next(self._reader.read([rows])))[0]
         found: dict[int, Tensor] = {}
         wanted, first = set(index.tolist()), 0
         for inputs, _ in self.pairs():
@@ -108,22 +120,41 @@ class StreamedLoader(ResumableLoader):
         """A process's rows of each batch of an epoch from the batch `start` on; by default this process's."""
         if processes is None:
             processes, rank = world()
-        if self._reader is None:
-            yield from self._cut(start, processes, rank)
+        first = 0
+        for step, (batch, size) in enumerate(self._batches(start, processes, rank)):
+            pair = None if batch is None else self._pair(batch)
+            n = len(pair[1]) if size is None and pair is not None else size or 0
+            mine = _places(n, processes, rank)
+            if pair is not None and step >= start:
+                own = mine if size is None else torch.arange(len(mine))
+                yield Rows(pair[0][own], pair[1][own], first + mine, n)
+            first += n
+
+    def _batches(self, start: int, processes: int, rank: int) -> Iterator[tuple[Any, int | None]]:
+        """What is read of each batch of an epoch, and the batch's size; of those before `start` nothing, if possible.
+
+        That is a process's rows, or one where it has none; of batches that are read whole, all, and the size is None.
+        """
+        if self._reader is not None:
+            order = self._order()
+            read = self._reader.read([_own(batch, processes, rank) for batch in order[start:]])
+            for step, rows in enumerate(order):
+                yield None if step < start else next(read), len(rows)
             return
-        batches = self._order()
-        firsts = [0, *accumulate(map(len, batches))]
-        parts = [torch.tensor_split(torch.arange(len(batch)), processes)[rank] for batch in batches]
-        # of no rows an example says the shape
-        wanted = [
-            [batch[i] for i in part.tolist() or [0]]
-            for batch, part in zip(batches, parts, strict=True)
-        ]
-        read = self._reader.read(wanted[start:])
-        for step in range(start, len(batches)):
-            inputs, target = self._whole(read)
-            n = len(parts[step])
-            yield Rows(inputs[:n], target[:n], firsts[step] + parts[step], len(batches[step]))
+        source = self.source
+        if self._iterates:
+            source = _loader_like(
+                source, _Slices(source, processes, rank), batch_size=None, collate_fn=_Collate(source.collate_fn)
+            )  # fmt: skip
+        with _seeded(self.seed, self.epoch):
+            batches = iter(source)
+        for step in range(len(self)):
+            try:
+                with _seeded(self.seed, self.epoch, step):
+                    batch = next(batches)
+            except StopIteration:  # it promised more
+                return
+            yield batch if self._iterates else (batch, None)
 
     def _order(self) -> list[list["_Row"]]:
         """The examples of each batch of an epoch, with their seeds."""
@@ -140,25 +171,8 @@ class StreamedLoader(ResumableLoader):
                 batch[number] = _Row((seed + _STRIDE * place) % 2**32, position)
         return batches
 
-    def _cut(self, start: int, processes: int, rank: int) -> Iterator[Rows]:
-        """The same of whole batches."""
-        with _seeded(self.seed, self.epoch):
-            batches = iter(self.source)
-        first = 0
-        for step in range(len(self)):
-            try:
-                with _seeded(self.seed, self.epoch, step):
-                    inputs, target = self._whole(batches)
-            except StopIteration:  # it promised more
-                return
-            mine = torch.tensor_split(torch.arange(len(target)), processes)[rank]
-            if step >= start:
-                yield Rows(inputs[mine], target[mine], first + mine, len(target))
-            first += len(target)
-
-    def _whole(self, batches: Iterator[Any]) -> tuple[Tensor, Tensor]:
-        """The next batch as a pair; raises a DataError if it is none."""
-        batch = next(batches)
+    def _pair(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """A batch as inputs and classes; raises a DataError if it is something else."""
         parts = batch if isinstance(batch, list | tuple) else ()
         if len(parts) != 2 or not all(isinstance(part, Tensor) for part in parts):
             kinds = f"({', '.join(type(part).__name__ for part in parts)})" if parts else ""
@@ -203,12 +217,10 @@ class _Reader:
 
     def __init__(self, source: "DataLoader[Any]") -> None:
         self._batches: list[list[Any]] = []
-        same = (
-            "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context",
-            "prefetch_factor", "persistent_workers",
+        self._loader = _loader_like(
+            source, _Seeded(source.dataset), batch_sampler=self, collate_fn=source.collate_fn,
+            persistent_workers=source.persistent_workers,
         )  # fmt: skip
-        options = {name: getattr(source, name) for name in same}
-        self._loader = DataLoader(_Seeded(source.dataset), batch_sampler=self, **options)
 
     def __iter__(self) -> Iterator[list[Any]]:
         return iter(self._batches)
@@ -227,15 +239,46 @@ class _Reader:
             yield batch
 
 
-def _reader_of(source: Any) -> _Reader | None:
-    """A reader of single examples, where a loader batches those of a dataset by positions in torch's own way."""
-    by_positions = (
-        isinstance(source, DataLoader)
-        and type(source).__iter__ is DataLoader.__iter__
-        and source.batch_sampler is not None
-        and not isinstance(source.dataset, IterableDataset)
-    )
-    return _Reader(source) if by_positions else None
+class _Slices(IterableDataset[tuple[list[Any], int]]):
+    """A process's examples of each batch of a loader that iterates over them, and the size of the batch."""
+
+    def __init__(self, source: "DataLoader[Any]", processes: int, rank: int) -> None:
+        self.dataset, self.part = source.dataset, (processes, rank)
+        self.batch_size, self.drop_last = source.batch_size or 1, source.drop_last
+
+    def __iter__(self) -> Iterator[tuple[list[Any], int]]:
+        examples = iter(self.dataset)
+        while batch := [*islice(examples, self.batch_size)]:
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield _own(batch, *self.part), len(batch)
+
+
+class _Collate:
+    """Collates examples, and passes a batch's size on; what it draws at random moves no other draws."""
+
+    def __init__(self, collate: Callable[[list[Any]], Any]) -> None:
+        self.collate = collate
+
+    def __call__(self, batch: tuple[list[Any], int]) -> tuple[Any, int]:
+        with isolate_rng(include_cuda=False):
+            return self.collate(batch[0]), batch[1]
+
+
+def _loader_like(source: "DataLoader[Any]", dataset: Any, **options: Any) -> "DataLoader[Any]":
+    """A loader of another dataset with the workers of a loader."""
+    same = (
+        "num_workers", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "prefetch_factor",
+    )  # fmt: skip
+    return DataLoader(dataset, **{name: getattr(source, name) for name in same}, **options)
+
+
+def _places(size: int, processes: int, rank: int) -> Tensor:
+    return torch.tensor_split(torch.arange(size), processes)[rank]
+
+
+def _own(batch: list[Any], processes: int, rank: int) -> list[Any]:
+    """A process's examples of a batch; where it has none the first one, which says the shape."""
+    return [batch[place] for place in _places(len(batch), processes, rank).tolist() or [0]]
 
 
 @contextmanager

@@ -78,6 +78,7 @@ def test_batches_follow_from_the_epoch_and_leave_the_random_state_alone() -> Non
         ("SharedDataModule", {}, "has a DistributedSampler: leave it out"),
         ("PlainNetwork", {"num_classes": 3}, "gives a PlainNetwork; a LightningDataModule is expected"),
         ("tiny_network", {}, "gives a Sequential"),
+        ("EndlessDataModule", {}, "`train_dataloader` of .* has no length: give its dataset a `__len__`"),
     ],
 )  # fmt: skip
 def test_what_is_no_classification_data_is_one_line(
@@ -142,6 +143,77 @@ def test_an_order_of_the_users_own_generator_follows_from_the_epoch() -> None:
     )
     assert same(epoch(made, 1), epoch(made, 1))
     assert not same(epoch(made, 0), epoch(made, 1))
+
+
+Plain = list[tuple[list[Any], list[int], list[int], int]]
+
+
+def iterated(rank: int, processes: int, workers: int = 0) -> tuple[str, Plain, list[int]]:
+    """The fingerprint of examples that are iterated over, an epoch of this process, and how many it collated for it."""
+    made = module("IteratedDataModule", digest="always", arguments={"n": 55})
+    if workers:
+        same = made._sources["train"]
+        made._sources["train"] = torch.utils.data.DataLoader(
+            same.dataset, same.batch_size, collate_fn=same.collate_fn, num_workers=workers
+        )
+    own_classes.COLLATED.clear()
+    batches = [
+        (batch.inputs.tolist(), batch.target.tolist(), batch.index.tolist(), batch.size)
+        for batch in epoch(made, 1)
+    ]
+    return made.fingerprint, batches, list(own_classes.COLLATED)
+
+
+def joined(parts: list[Plain]) -> Plain:
+    """One process's batches, made of the slices of several."""
+    made = []
+    for pieces in zip(*parts, strict=True):
+        fields = ([row for piece in pieces for row in piece[field]] for field in range(3))
+        made.append((*fields, pieces[0][3]))
+    return made
+
+
+@pytest.mark.parametrize("processes", [2, 3])  # the last batch of 1 leaves some without a row
+def test_processes_collate_their_slices_of_what_is_iterated(processes: int) -> None:
+    fingerprint, whole, collated = iterated(0, 1)
+    assert [(len(target), size) for _, target, _, size in whole] == [(32, 32), (1, 1)]
+    assert collated == [32, 1]
+    parts = run_processes(iterated, processes)
+    assert {part[0] for part in parts} == {fingerprint}
+    assert joined([batches for _, batches, _ in parts]) == whole
+    shares = [[len(rows) for rows in np.array_split(range(n), processes)] for n in (32, 1)]
+    for rank, (_, _, collated) in enumerate(parts):  # of no rows an example says the shape
+        assert collated == [max(1, share[rank]) for share in shares]
+
+
+def test_a_resumed_epoch_of_what_is_iterated_goes_on() -> None:
+    made = module("IteratedDataModule")
+    whole = epoch(made, 1)
+    loader = made.train_dataloader()
+    loader.set_epoch(1)
+    loader.load_state_dict({"step": 2})
+    assert same(list(loader), whole[2:])
+
+
+@pytest.mark.slow
+def test_workers_iterate_for_each_process_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, parts = iterated(0, 1, workers=1)[1], []
+    for rank in range(2):
+        made = module("IteratedDataModule", digest="off", arguments={"n": 55})
+        monkeypatch.setattr(streamed, "world", lambda rank=rank: (2, rank))
+        made._sources["train"] = torch.utils.data.DataLoader(
+            made._sources["train"].dataset,
+            32,
+            collate_fn=own_classes.drawing_collate,
+            num_workers=1,
+        )
+        rows = made._loader("train", 0)
+        rows.set_epoch(1)
+        parts.append(
+            [(b.inputs.tolist(), b.target.tolist(), b.index.tolist(), b.size) for b in rows]
+        )
+        monkeypatch.undo()
+    assert joined(parts) == whole
 
 
 def digests_of_a_process(rank: int, processes: int) -> tuple[str, list[int], int]:
