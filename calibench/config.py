@@ -79,11 +79,11 @@ def names_other_data(old: Config, new: Config) -> bool:
     return "class_path" in now and ("class_path" not in before or _is_another_class(before, now))
 
 
-def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
+def flatten(config: Any, prefix: str = "") -> Config:
     """A nested configuration as dotted keys; lists stay values."""
     if not isinstance(config, dict):
         return {prefix: config}
-    flat: dict[str, Any] = {}
+    flat: Config = {}
     for key, value in config.items():
         flat |= flatten(value, f"{prefix}.{key}" if prefix else str(key))
     return flat

@@ -91,20 +91,10 @@ def test_what_is_no_calibration_loss_is_refused() -> None:
         )
 
 
-def test_list_names_plugins_and_the_current_folders_classes(
-    package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_list_names_plugins(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(package))
-    folder = package / "work"
-    folder.mkdir()
-    (folder / "mine.py").write_text(SOURCE.replace("class", "class Base: pass\n\nclass", 1))
-    (folder / "broken.py").write_text("def (")
-    monkeypatch.chdir(folder)
-    losses = listed("losses")
-    assert losses["ThrowAwayLoss"] == "plug-in throwaway:ThrowAwayLoss"
-    assert losses["mine.ThrowAwayLoss"] == "in the current folder"
-    assert "mine.Base" not in losses
-    assert "mine.ThrowAwayLoss" not in listed("metrics")
+    assert listed("losses")["ThrowAwayLoss"] == "plug-in throwaway:ThrowAwayLoss"
+    assert "ThrowAwayLoss" not in listed("metrics")
 
 
 def test_a_picture_of_another_package(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from calibench.runs import (
     write_atomically,
     write_json,
 )
-from calibench.runs.digests import described
+from calibench.runs.files import described
 from calibench.statistics.number import RAW
 from calibench.store import Entry
 from calibench.store.entry import entry_digest

@@ -5,7 +5,7 @@ from typing import Any
 
 from calibench.evaluation.further_metrics import described
 from calibench.runs import FORMAT, Cell, Predictions, Run, write_json
-from calibench.runs.digests import files_of
+from calibench.runs.files import files_of
 from calibench.tables.shown import Report
 
 

@@ -1,6 +1,5 @@
 """Families of classes that can be named: the table of each, with one line a class, and plug-ins of other packages."""
 
-import ast
 import re
 import sys
 import warnings
@@ -59,24 +58,8 @@ class Family:
         return f"there is no {one} `{name}`{near or f' (see `calibench list {self.kind}`)'}"
 
     def entries(self) -> dict[str, str]:
-        """Everything that can be named, with one line on each: also plug-ins, and classes of the current folder."""
-        return {**self.lines, **plugin_lines(self.kind), **self._of_the_current_folder()}
-
-    def _of_the_current_folder(self) -> dict[str, str]:
-        """The family's classes in the modules of the current folder, by the path that a configuration names."""
-        found: dict[str, str] = {}
-        for path in sorted(Path.cwd().glob("*.py")):
-            try:
-                body = ast.parse(path.read_text(encoding="utf-8")).body
-            except (OSError, SyntaxError, ValueError):
-                continue  # not a module of Python: nothing to list
-            bases = {self.base, *self.lines}
-            for node in body:
-                if isinstance(node, ast.ClassDef) and bases & {ast.unparse(b) for b in node.bases}:
-                    bases.add(node.name)
-                    line = (ast.get_docstring(node) or "").partition("\n")[0]
-                    found[f"{path.stem}.{node.name}"] = line or "in the current folder"
-        return found
+        """Everything that can be named, with one line on each, plug-ins among them."""
+        return {**self.lines, **plugin_lines(self.kind)}
 
 
 def initials(name: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial, wraps
 from inspect import Parameter, Signature, cleandoc, signature, unwrap
@@ -215,7 +215,7 @@ class _Argument:
         if option.rest:
             parser.rest, parser.check_rest = self.attribute, option.rest
             return
-        settings: dict[str, Any] = {"help": self._explained().replace("%", "%%")}
+        settings: dict[str, object] = {"help": self._explained().replace("%", "%%")}
         if self.as_option:
             settings |= {"dest": self.attribute, "required": required}
         if self.type.base is bool:
@@ -289,7 +289,7 @@ class _Arguments:
         for part in self.parts.values():
             part.declare(parser)
 
-    def values(self, options: argparse.Namespace) -> dict[str, Any]:
+    def values(self, options: argparse.Namespace) -> dict[str, object]:
         """Their values by name."""
         return {name: part.value(options) for name, part in self.parts.items()}
 
@@ -321,7 +321,7 @@ class _Arguments:
                 )
         return text
 
-    def of_python(self, given: dict[str, Any]) -> Any:
+    def of_python(self, given: Mapping[str, object]) -> Any:
         """What is made of arguments by their flat names; raises a ValueError for a value that is none."""
         values = {name: given[name] for name in signature(self.make).parameters if name in given}
         for name, part in self.parts.items():
@@ -340,7 +340,7 @@ class _Arguments:
         return [self.docstring.epilog, *(epilog for group in inside for epilog in group)]
 
 
-def _hints(make: Callable[..., Any]) -> dict[str, Any]:
+def _hints(make: Callable[..., Any]) -> dict[str, object]:
     """The types of the parameters; that of the result may be known to type checkers alone."""
     if not isinstance(make, type):
         named = {n: hint for n, hint in make.__annotations__.items() if n != "return"}

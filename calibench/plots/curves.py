@@ -15,7 +15,7 @@ from calibench.ground.arrays import Booleans, Floats, Integers
 from calibench.ground.files import TEXT_LIMIT, opened
 from calibench.plots.style import GREY, Axes, look, tidied
 from calibench.runs import corrupt_if_it_fails
-from calibench.runs.digests import check_is_of_run
+from calibench.runs.files import check_is_of_run
 
 SETTLED = 0.1  # coverage from which on a risk-coverage curve must be in the picture
 

@@ -44,7 +44,7 @@ ADDED_LATER = {
 _FORMER_NAMES = {("data.init_args.recipe", "tail_val"): "published"}
 
 # Arguments that were the defaults of a calibrator, or of all, in earlier results and are so no longer.
-_FORMER_DEFAULTS: dict[str, dict[str, Any]] = {
+_FORMER_DEFAULTS: dict[str, Config] = {
     "AdaptiveTemperatureScaling": {"initial_temperature": 1.0, "rule": "clamped"},
     "": {"shrinkage": False},
 }
@@ -52,7 +52,7 @@ _FORMER_DEFAULTS: dict[str, dict[str, Any]] = {
 _WITH_MIXTURE = "calibench.calibrators.temperature.TemperatureWithMixture"
 
 
-def settings(config: Mapping[str, Any]) -> dict[str, Any]:
+def settings(config: Mapping[str, Any]) -> Config:
     """The settings that decide the numbers of a run: its resolved configuration, flat, without those of no effect.
 
     Unset options (None) are left out, so that a new option of a library does not rename old cells.
@@ -135,7 +135,7 @@ def present_calibrator(block: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"class_path": path, "init_args": {**rest, "shrinkage": False}}
 
 
-def former_defaults(block: Mapping[str, Any]) -> dict[str, Any]:
+def former_defaults(block: Mapping[str, Any]) -> Config:
     """The arguments of a calibrator's block that were its defaults in earlier results and are so no longer."""
     arguments = block.get("init_args") or {}
     applicable = (block["class_path"].rpartition(".")[2], "")

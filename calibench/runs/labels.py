@@ -14,8 +14,7 @@ import numpy.typing as npt
 from calibench.ground.arrays import Array, Integers
 from calibench.ground.files import content_of, opened
 from calibench.ground.names import CLASSES, MULTILABEL, UNKNOWN
-from calibench.runs.digests import check_is_of_run
-from calibench.runs.files import CorruptRun, check_archive, corrupt_if_it_fails
+from calibench.runs.files import CorruptRun, check_archive, check_is_of_run, corrupt_if_it_fails
 
 
 class Rows(NamedTuple):

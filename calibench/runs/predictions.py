@@ -14,6 +14,7 @@ from calibench.ground.files import atomic_file
 from calibench.ground.names import MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.runs.files import (
     FORMAT,
+    Json,
     check_format,
     corrupt_if_it_fails,
     parse_json,
@@ -158,7 +159,7 @@ class Predictions:
 
     logits: npt.NDArray[np.float32]
     target: Integers
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: Json = field(default_factory=dict)
     ids: Array | None = None
     posterior: npt.NDArray[np.float32] | None = None
     labels: LabelTable | None = None
@@ -316,11 +317,11 @@ class Imported:
     read: Callable[[], Mapping[str, Predictions]]
 
 
-def metadata_of(arrays: Mapping[str, Array]) -> dict[str, Any]:
+def metadata_of(arrays: Mapping[str, Array]) -> Json:
     """The checked metadata among the arrays of a file, empty without any; raises a ValueError."""
     if "metadata" not in arrays:
         return {}
-    found: dict[str, Any] = parse_json(str(arrays["metadata"]).encode())
+    found: Json = parse_json(str(arrays["metadata"]).encode())
     try:
         check_schema(found, Metadata)
         check_format(found, "it")

@@ -23,7 +23,7 @@ from calibench.runs import (
     run_folders,
     write_atomically,
 )
-from calibench.runs.digests import described
+from calibench.runs.files import described
 from calibench.runs.folder import SEED, holds_run
 from calibench.runs.predictions import Imported
 from calibench.runs.schemas import EntryStatus

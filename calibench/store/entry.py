@@ -11,8 +11,7 @@ from typing import Any, Self, cast
 from calibench.ground.errors import errors_as
 from calibench.ground.files import opened
 from calibench.runs import Cell, CorruptRun, Predictions, Run, check_format, read_json
-from calibench.runs.digests import check_content, described_file
-from calibench.runs.files import Json, parse_json
+from calibench.runs.files import Json, check_content, described_file, parse_json
 from calibench.runs.folder import SEED
 from calibench.runs.labels import labels_name
 from calibench.runs.schemas import EntryStatus, Status, check_schema

@@ -6,7 +6,7 @@ from pathlib import Path
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import near_matches
 from calibench.runs import CorruptRun
-from calibench.runs.digests import check_content, described
+from calibench.runs.files import check_content, described
 from calibench.runs.labels import LABELS_LIMIT, checked_labels, labels_name
 from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import STATUS

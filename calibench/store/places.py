@@ -13,7 +13,7 @@ from typing import IO, Any
 from calibench.ground.errors import ExpectedFailure, errors_as
 from calibench.ground.files import TEXT_LIMIT, content_of
 from calibench.runs import Busy, run_folders, write_atomically
-from calibench.runs.digests import described
+from calibench.runs.files import described
 from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import STATUS, parse_status
 

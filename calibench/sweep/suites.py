@@ -187,11 +187,11 @@ class SuitePart:
 _PART_KEYS = [one.name for one in fields(SuitePart)]
 
 
-def _loss(given: Any, **names: str) -> tuple[list[str], dict[str, Any]]:
+def _loss(given: Any, **names: str) -> tuple[list[str], Config]:
     """The files and options of a loss."""
     steps = given if isinstance(given, list) else [given]
     files: list[str] = []
-    options: dict[str, Any] = {}
+    options: Config = {}
     for step in steps:
         if isinstance(step, Mapping):
             options.update(step)
@@ -384,7 +384,7 @@ def _with_parts(content: Mapping[str, Any]) -> Suite:
     return Suite([SuitePart(**_fields(shared.get("set", {}), block)) for block in blocks])
 
 
-def _fields(settings: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(settings: Mapping[str, Any], content: Mapping[str, Any]) -> Config:
     """The fields of a part from its file: losses by label, seeds as text, and `set` merged over `settings`."""
     named = {**content, "set": {**settings, **content.get("set", {})}}
     if isinstance(named.get("losses"), list):

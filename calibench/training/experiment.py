@@ -213,14 +213,12 @@ class Experiment(LightningCLI):
         """Do nothing yet; `build` does."""
 
     @cached_property
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self) -> Config:
         """The configuration with every default, as plain data, and `processes` if their number changes the result.
 
         Nobody changes it: the key, the metadata and the evaluation are read from the same one.
         """
-        resolved: dict[str, Any] = json.loads(
-            self.parser.dump(self.config, format="json", skip_none=False)
-        )
+        resolved: Config = json.loads(self.parser.dump(self.config, format="json", skip_none=False))
         resolved.pop("config", None)
         if self.caveats:
             resolved["processes"] = self.replicas.count
@@ -311,7 +309,7 @@ class Experiment(LightningCLI):
         self.evaluation: Evaluation = self.config_init["evaluation"]
 
     @property
-    def evaluation_settings(self) -> dict[str, Any]:
+    def evaluation_settings(self) -> Config:
         """The settings of the evaluation, with every default."""
         return spelled_out(self.resolved["evaluation"])
 
@@ -320,7 +318,7 @@ class Experiment(LightningCLI):
         trainer = self.config_init["trainer"]
         plugins = trainer.get("plugins") or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
-        given: dict[str, Any] = {**self._trainer_options, **kwargs}
+        given = {**self._trainer_options, **kwargs}
         # One process has nothing to synchronise, and its key keeps the configuration's value.
         if self.replicas.count > 1:
             given = {"sync_batchnorm": self.replicas.synchronised, **given}

@@ -273,9 +273,7 @@ def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:
             _write_metrics(experiment, run, sets, evaluated, wanted, fast)
 
 
-def _missing(
-    experiment: Experiment, run: Run
-) -> tuple[dict[str, Any], dict[str, str], bool] | None:
+def _missing(experiment: Experiment, run: Run) -> tuple[Config, dict[str, str], bool] | None:
     """The settings of the new evaluation, the unavailable sets and `fast_dev_run`; None if metrics.json has all."""
     asked = experiment.evaluation_settings
     try:

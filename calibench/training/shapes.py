@@ -3,16 +3,16 @@
 import copy
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import lightning.pytorch as L
 import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities.seed import isolate_rng
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from calibench.backbones import Backbone
 from calibench.data import ClassificationDataModule
@@ -25,84 +25,58 @@ from calibench.training.module import ClassificationModule
 ROWS = 2
 
 
-class _Size(NamedTuple):
-    """A size that a kind of layer wants of its inputs.
-
-    Attributes:
-        kinds: Classes of layers.
-        attribute: Where a layer keeps it.
-        unit: What is counted.
-        of: The size of given inputs.
-        options: What networks call it among their arguments.
-        at_least: Whether a larger layer takes the inputs too.
-    """
-
-    kinds: tuple[type[nn.Module], ...]
-    attribute: str
-    unit: str
-    of: Callable[[Tensor], int]
-    options: tuple[str, ...]
-    at_least: bool = False
-
-
-_SIZES = (
-    _Size((nn.Conv2d,), "in_channels", "channels", lambda x: x.shape[-3], ("in_channels", "in_chans")),
-    _Size((nn.Conv1d,), "in_channels", "channels", lambda x: x.shape[-2], ("in_channels", "embedding_dim")),
-    _Size((nn.Linear,), "in_features", "numbers", lambda x: x.shape[-1], ("in_features",)),
-    _Size(
-        (nn.Embedding,), "num_embeddings", "token numbers", lambda x: int(x.max()) + 1,
-        ("vocab_size", "num_embeddings"), at_least=True,
+# What a kind of layer wants of its inputs: where it keeps the size, what is counted, that of given inputs, and what
+# networks call it among their arguments.
+_SIZES: dict[type[nn.Module], tuple[str, str, Callable[[Tensor], int], tuple[str, ...]]] = {
+    nn.Conv2d: ("in_channels", "channels", lambda x: x.shape[-3], ("in_channels", "in_chans")),
+    nn.Conv1d: ("in_channels", "channels", lambda x: x.shape[-2], ("in_channels", "embedding_dim")),
+    nn.Linear: ("in_features", "numbers", lambda x: x.shape[-1], ("in_features",)),
+    nn.Embedding: (
+        "num_embeddings", "token numbers", lambda x: int(x.max()) + 1, ("vocab_size", "num_embeddings"),
     ),
-)  # fmt: skip
+}  # fmt: skip
 
 
-class _Unfit(NamedTuple):
-    """A layer that is given another size than it takes, and whether it is the first one that has a size."""
-
-    size: _Size
-    wanted: int
-    got: int
-    path: str
-    first: bool
-
-
-class _Watch:
-    """Notes, while inside, which layers of a network are called, and whether the last one is given what it takes.
+@dataclass
+class _Seen:
+    """What was seen of a network's layers.
 
     Attributes:
-        called: Names of the layers, in their order.
-        unfit: What does not fit the last layer that has a size; None where all fits.
+        layer: The name of the one that was called last.
+        unfit: What does not fit the last one that has a size: (takes, gets, names of arguments); None where all fits.
+        sized: How many had a size.
     """
 
-    def __init__(self, network: nn.Module) -> None:
-        self.called: list[str] = []
-        self.unfit: _Unfit | None = None
-        self._layers = {
-            path: part for path, part in network.named_modules() if not any(part.children())
-        }
-        self._hooks: list[RemovableHandle] = []
-        self._sized = 0
+    layer: str = ""
+    unfit: tuple[str, int, tuple[str, ...]] | None = None
+    sized: int = 0
 
-    def __enter__(self) -> None:
-        for path, part in self._layers.items():
-            self._hooks.append(part.register_forward_pre_hook(partial(self._note, path)))
-
-    def __exit__(self, *_: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
-
-    def _note(self, path: str, layer: nn.Module, inputs: tuple[Any, ...]) -> None:
-        self.called.append(path)
-        self.unfit = None
-        size = next((size for size in _SIZES if isinstance(layer, size.kinds)), None)
-        if size is None or not inputs or not isinstance(inputs[0], Tensor) or inputs[0].ndim < 2:
+    def note(self, path: str, layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+        """Note a layer before it is called."""
+        self.layer, self.unfit = path, None
+        kind = next((kind for kind in _SIZES if isinstance(layer, kind)), None)
+        if kind is None or not inputs or not isinstance(inputs[0], Tensor) or inputs[0].ndim < 2:
             return
-        self._sized += 1
-        wanted, got = int(getattr(layer, size.attribute)), size.of(inputs[0])
-        if got > wanted or (got < wanted and not size.at_least):
-            self.unfit = _Unfit(size, wanted, got, path, self._sized == 1)
-        if self.unfit and size.at_least:  # on a GPU an index that is too large ends the process
+        self.sized += 1
+        attribute, unit, of, options = _SIZES[kind]
+        wanted, got = int(getattr(layer, attribute)), of(inputs[0])
+        if kind is nn.Embedding and got <= wanted:  # a larger one takes them too
+            return
+        if got != wanted:
+            self.unfit = f"{wanted} {unit}", got, options
+        if self.unfit and kind is nn.Embedding:  # on a GPU such an index ends the process
             raise IndexError(path)
+
+
+@contextmanager
+def _watched(network: nn.Module) -> Iterator[_Seen]:
+    """Note which layers of a network are called while inside."""
+    seen = _Seen()
+    with ExitStack() as hooks:
+        for path, part in network.named_modules():
+            if not any(part.children()):
+                hooks.enter_context(part.register_forward_pre_hook(partial(seen.note, path)))
+        yield seen
 
 
 class ShapeCheck(Callback):
@@ -156,13 +130,12 @@ def check_shapes(
     Raises:
         UsageError: If not; it names both sides, and the option to change where there is one.
     """
-    watch = _Watch(backbone)
-    try:
-        with watch, torch.no_grad():
+    with _watched(backbone) as seen, torch.no_grad():
+        try:
             logits = forward(inputs)
-    except Exception as error:  # whatever a network raises that does not take its inputs
-        sides = f"{data.title()} gives inputs {tuple(inputs.shape[1:])}, {backbone.title()}"
-        raise UsageError(f"{sides} {_said(watch, error, backbone, data)}") from error
+        except Exception as error:  # whatever a network raises that does not take its inputs
+            sides = f"{data.title()} gives inputs {tuple(inputs.shape[1:])}, {backbone.title()}"
+            raise UsageError(f"{sides} {_said(seen, error, backbone, data)}") from error
     if tuple(logits.shape) != (len(inputs), data.num_outputs):
         shape = tuple(logits.shape[1:])
         given = str(shape[0]) if len(shape) == 1 else f"an array {shape} of"
@@ -196,23 +169,22 @@ def check_gradient(loss: CalibrationLoss, num_classes: int, epochs: int) -> None
         )
 
 
-def _said(
-    watch: _Watch, error: Exception, backbone: Backbone, data: ClassificationDataModule
-) -> str:
+def _said(seen: _Seen, error: Exception, backbone: Backbone, data: ClassificationDataModule) -> str:
     """What the network takes instead, and what to do."""
-    unfit, reason = watch.unfit, " ".join(str(error).split()) or type(error).__name__
+    reason = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, UsageError | ExpectedFailure):  # the network says it itself
         return f"refuses them: {reason}"
-    if unfit is None:
-        where = f"fails in its layer `{watch.called[-1]}`" if watch.called else "fails"
+    if seen.unfit is None:
+        where = f"fails in its layer `{seen.layer}`" if seen.layer else "fails"
         return f"{where}: {reason[:200]} (--debug shows where)"
-    size, wanted, got = unfit.size, unfit.wanted, unfit.got
-    known = [name for name in size.options if name in backbone.argument_names()]
-    if unfit.first:
+    wanted, got, options = seen.unfit
+    if seen.sized == 1:
+        known = [name for name in options if name in backbone.argument_names()]
         other = "no argument of it is known to set that, see its own documentation"
         remedy = f"`--model.backbone.{known[0]} {got}`" if known else other
-        return f"takes {wanted} {size.unit}, not {got}: {remedy}."
-    remedy = "it is made for inputs of another size"
-    if "side" in inspect.signature(type(data)).parameters:
-        remedy += ", see `--data.side`"
-    return f"takes others: its layer `{unfit.path}` takes {wanted} {size.unit} and gets {got}; {remedy}."
+        return f"takes {wanted}, not {got}: {remedy}."
+    side = ", see `--data.side`" if "side" in inspect.signature(type(data)).parameters else ""
+    return (
+        f"takes others: its layer `{seen.layer}` takes {wanted} and gets {got}; "
+        f"it is made for inputs of another size{side}."
+    )

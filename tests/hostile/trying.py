@@ -35,7 +35,7 @@ from calibench.config import benchmarks_folder, load
 from calibench.plots.curves import training_curves
 from calibench.predictions import Reader
 from calibench.runs import Predictions, read_json, write_json
-from calibench.runs.digests import files_of
+from calibench.runs.files import files_of
 from calibench.store import Folder as StoreFolder
 from calibench.store.entry import entry_digest
 from calibench.store.index import INDEX, rebuild_index

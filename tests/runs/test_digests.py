@@ -10,7 +10,7 @@ import pytest
 
 from calibench.cli import main
 from calibench.runs import CorruptRun, Predictions, read_json, write_json
-from calibench.runs.digests import files_of
+from calibench.runs.files import files_of
 from calibench.store import Kept, add
 from tests.run_folders import write_predictions, write_run
 
