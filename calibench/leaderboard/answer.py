@@ -14,7 +14,10 @@ from calibench.statistics.number import CROSS_FITTED
 NEEDED = ("nll", CROSS_FITTED)
 """The metrics that an answer is made of."""
 
-UNKNOWN = "best on validation: not known (these runs have no cross-fitted NLL of validation)"
+UNKNOWN = (
+    "best on validation: not known (no run has the NLL by which a pair is chosen, cross-fitted on 20 validation "
+    "examples or more)"
+)
 REFERENCE = ("CrossEntropyLoss", "TemperatureScaling")
 """The loss and the calibrator, of whatever arguments, that every answer is compared with."""
 

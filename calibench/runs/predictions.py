@@ -57,8 +57,9 @@ def in_single_precision(logits: Array) -> npt.NDArray[np.float32]:
         raise ValueError(f"`logits` must be real numbers, got {logits.dtype}.")
     rows = max(1, _AT_ONCE // max(1, logits.shape[1]))
     starts = range(0, len(logits), rows)
-    for start in starts:
-        _check_finite(logits[start : start + rows], start)
+    unusable = [_unusable(logits[at : at + rows]) for at in starts]
+    if unusable:
+        _check_finite(logits, np.concatenate(unusable, axis=1))
     single: npt.NDArray[np.float32] = np.ascontiguousarray(logits, dtype=np.float32)
     if not logits.size:
         return single
@@ -81,23 +82,35 @@ def _is_exact(logits: Array, single: npt.NDArray[np.float32]) -> tuple[bool, npt
     return bool(kept), _is_lost(logits, distances)
 
 
-def _check_finite(logits: Array, first: int) -> None:
-    """Raise a ValueError for what no softmax takes; the rows are numbered from `first` on."""
-    nan = np.isnan(logits)
+def _unusable(logits: Array) -> npt.NDArray[np.bool_]:
+    """Which rows hold NaN, which a number beyond float32, and which no class at all, (3, N)."""
+    masked = np.isneginf(logits)
+    large = np.abs(np.where(masked, 0, logits)) > np.finfo(np.float32).max
+    return np.stack([np.isnan(logits).any(axis=1), large.any(axis=1), masked.all(axis=1)])
+
+
+def _check_finite(logits: Array, unusable: npt.NDArray[np.bool_]) -> None:
+    """Raise a ValueError for what no softmax takes, where there is such a row (3, N)."""
+    nan, large, masked = unusable
     if nan.any():
-        raise ValueError(f"`logits` must not contain NaN, as row {first + _first(nan)} does.")
-    size = np.abs(np.where(np.isneginf(logits), 0, logits))
-    large = np.asarray(size > np.finfo(np.float32).max)
+        raise ValueError(f"`logits` must not contain NaN, got it in {_named(nan)}.")
     if large.any():
-        row = _first(large)
-        worst = logits[row][large[row]][0]
+        first = logits[large.argmax()]
+        worst = first[np.abs(np.where(np.isneginf(first), 0, first)) > np.finfo(np.float32).max][0]
         raise ValueError(
-            f"`logits` must be finite in float32 (or -inf), got {worst:g} in row {first + row}."
+            f"`logits` must be finite in float32 (or -inf), got {worst:g} in {_named(large)}."
         )
-    masked = np.asarray(np.isneginf(logits).all(axis=1))
     if masked.any():
-        row = first + _first(masked)
-        raise ValueError(f"`logits` are all -inf in row {row}: no class is left.")
+        raise ValueError(f"`logits` are all -inf in {_named(masked)}: no class is left.")
+
+
+def _named(where: npt.NDArray[np.bool_]) -> str:
+    """`row 7`, or the first five of several and how many: `rows 1, 2, 3, 5, 8, ... (9 of 300)`."""
+    rows = np.flatnonzero(where)
+    if len(rows) == 1:
+        return f"row {rows[0]}"
+    first = ", ".join(map(str, rows[:5]))
+    return f"rows {first}{', ...' * (len(rows) > 5)} ({len(rows)} of {len(where)})"
 
 
 def _distances(logits: Array) -> Floats:
