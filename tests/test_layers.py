@@ -244,7 +244,10 @@ def _is_there(name: str) -> bool:
     if _file(name) is not None:
         return True
     file = _file(module)
-    return file is not None and (own in _bound(file) or "lazy(__name__, " in file.read_text())
+    if file is None:
+        return False
+    finds = ("lazy(__name__, ", "\ndef __getattr__(")  # names that are looked for when they are asked for
+    return own in _bound(file) or any(how in file.read_text() for how in finds)
 
 
 def _file(module: str) -> Path | None:

@@ -14,7 +14,7 @@ from calibench.doctor.examples import LabelledExamples
 from calibench.evaluation.floors import Floors
 from calibench.ground.arrays import Floats
 from calibench.metrics.cells import TopLabelError
-from calibench.metrics.formulas import EqualWidthError, KuiperError
+from calibench.metrics.formulas import EqualWidthError, KuiperCalibrationError
 from calibench.statistics import LEVEL
 from calibench.statistics.number import Key, Number
 from calibench.statistics.resamples import Resamples, interval
@@ -67,7 +67,7 @@ class After(NamedTuple):
 
 def verdict(examples: LabelledExamples) -> Number:
     """The Kuiper calibration error with its verdict: it sees a gap with fewer examples than ECE does."""
-    return _measured(examples, KuiperError(), Key("kuiper"))
+    return _measured(examples, KuiperCalibrationError(), Key("kuiper"))
 
 
 def ece(examples: LabelledExamples) -> Number:

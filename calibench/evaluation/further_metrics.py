@@ -62,7 +62,7 @@ def metric_class(name: str) -> type[Metric] | type[WholeSetMetric]:
 
 def _takes_pairs(cls: type) -> bool:
     """Whether a metric is of top labels: a confidence and a hit of each example."""
-    from calibench.metrics.top_label import PairMetric
+    from calibench.metrics.base import PairMetric
 
     return issubclass(cls, PairMetric)
 

@@ -9,14 +9,30 @@ from calibench.metrics.titles import MORE, NEITHER, MetricEntry, Title, rate, si
 if TYPE_CHECKING:
     from calibench.metrics.base import CalibrationMetric as CalibrationMetric
     from calibench.metrics.binned import AdaptiveCalibrationError as AdaptiveCalibrationError
+    from calibench.metrics.binned import (
+        AdaptiveClasswiseCalibrationError as AdaptiveClasswiseCalibrationError,
+    )
     from calibench.metrics.binned import CalibrationError as CalibrationError
+    from calibench.metrics.binned import ClasswiseCalibrationError as ClasswiseCalibrationError
     from calibench.metrics.binned import DebiasedCalibrationError as DebiasedCalibrationError
     from calibench.metrics.binned import OverconfidenceError as OverconfidenceError
+    from calibench.metrics.binned import (
+        ThresholdedAdaptiveCalibrationError as ThresholdedAdaptiveCalibrationError,
+    )
     from calibench.metrics.binned import UnderconfidenceError as UnderconfidenceError
     from calibench.metrics.binned import adaptive_calibration_error as adaptive_calibration_error
+    from calibench.metrics.binned import (
+        adaptive_classwise_calibration_error as adaptive_classwise_calibration_error,
+    )
     from calibench.metrics.binned import calibration_error as calibration_error
+    from calibench.metrics.binned import (
+        classwise_calibration_error as classwise_calibration_error,
+    )
     from calibench.metrics.binned import debiased_calibration_error as debiased_calibration_error
     from calibench.metrics.binned import overconfidence_error as overconfidence_error
+    from calibench.metrics.binned import (
+        thresholded_adaptive_calibration_error as thresholded_adaptive_calibration_error,
+    )
     from calibench.metrics.binned import underconfidence_error as underconfidence_error
     from calibench.metrics.class_errors import ConfusionMatrix as ConfusionMatrix
     from calibench.metrics.class_errors import GroupError as GroupError
@@ -24,27 +40,13 @@ if TYPE_CHECKING:
     from calibench.metrics.class_errors import confusion_matrix as confusion_matrix
     from calibench.metrics.class_errors import group_error as group_error
     from calibench.metrics.class_errors import per_class_error as per_class_error
-    from calibench.metrics.classwise import (
-        AdaptiveClasswiseCalibrationError as AdaptiveClasswiseCalibrationError,
-    )
-    from calibench.metrics.classwise import ClasswiseCalibrationError as ClasswiseCalibrationError
-    from calibench.metrics.classwise import (
-        ThresholdedAdaptiveCalibrationError as ThresholdedAdaptiveCalibrationError,
-    )
-    from calibench.metrics.classwise import (
-        adaptive_classwise_calibration_error as adaptive_classwise_calibration_error,
-    )
-    from calibench.metrics.classwise import (
-        classwise_calibration_error as classwise_calibration_error,
-    )
-    from calibench.metrics.classwise import (
-        thresholded_adaptive_calibration_error as thresholded_adaptive_calibration_error,
-    )
     from calibench.metrics.collection import CalibrationMetrics as CalibrationMetrics
     from calibench.metrics.collection import calibration_metrics as calibration_metrics
     from calibench.metrics.labelled import log_softmax as log_softmax
     from calibench.metrics.labelled import probabilities as probabilities
     from calibench.metrics.labelled import softmax as softmax
+    from calibench.metrics.of_formula import KuiperCalibrationError as KuiperCalibrationError
+    from calibench.metrics.of_formula import kuiper_calibration_error as kuiper_calibration_error
     from calibench.metrics.proper_scores import BrierDecomposition as BrierDecomposition
     from calibench.metrics.proper_scores import BrierScore as BrierScore
     from calibench.metrics.proper_scores import CorpDecomposition as CorpDecomposition
@@ -64,7 +66,6 @@ if TYPE_CHECKING:
     from calibench.metrics.unbinned import (
         KolmogorovSmirnovCalibrationError as KolmogorovSmirnovCalibrationError,
     )
-    from calibench.metrics.unbinned import KuiperCalibrationError as KuiperCalibrationError
     from calibench.metrics.unbinned import LipschitzCalibrationError as LipschitzCalibrationError
     from calibench.metrics.unbinned import SmoothCalibrationError as SmoothCalibrationError
     from calibench.metrics.unbinned import (
@@ -74,7 +75,6 @@ if TYPE_CHECKING:
     from calibench.metrics.unbinned import (
         kolmogorov_smirnov_calibration_error as kolmogorov_smirnov_calibration_error,
     )
-    from calibench.metrics.unbinned import kuiper_calibration_error as kuiper_calibration_error
     from calibench.metrics.unbinned import (
         lipschitz_calibration_error as lipschitz_calibration_error,
     )
@@ -92,6 +92,7 @@ TABLE = dict(
         "Adaptive calibration error, AdaECE (Nguyen and O'Connor 2015; Mukhoti et al. 2020).",
         {"adaptive_ece": rate("AdaECE")},
         {"reference": {"adaptive_ece_reference": rate("AdaECE as coded")}},
+        formula="calibench.metrics.formulas.EqualMassError",
     ),
     AdaptiveClasswiseCalibrationError=MetricEntry(
         "Adaptive classwise calibration error, ACE (Nixon et al. 2019).",
@@ -115,11 +116,13 @@ TABLE = dict(
         "Expected (ECE), RMS or maximum calibration error (Naeini et al. 2015; Guo et al. 2017).",
         {"ece": rate("ECE")},
         {"l2": {"rmsce": rate("RMSCE")}, "max": {"mce": rate("MCE")}},
+        formula="calibench.metrics.formulas.EqualWidthError",
     ),
     ClasswiseCalibrationError=MetricEntry(
         "Classwise calibration error, cwECE or SCE (Nixon et al. 2019; Kull et al. 2019).",
         {"classwise_ece": rate("ClasswiseECE")},
         {"reference": {"classwise_ece_reference": rate("ClasswiseECE as coded")}},
+        formula="calibench.metrics.formulas.ClasswiseError",
     ),
     ConformalSets=MetricEntry(
         "Coverage and size of split-conformal prediction sets: LAC, APS, RAPS (Angelopoulos and Bates 2021).",
@@ -178,6 +181,7 @@ TABLE = dict(
     KuiperCalibrationError=MetricEntry(
         "Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).",
         {"kuiper": rate("Kuiper")},
+        formula="calibench.metrics.formulas.KuiperCalibrationError",
     ),
     LipschitzCalibrationError=MetricEntry(
         'Lipschitz ("smooth") calibration error, smCE (Kakade and Foster 2008; Błasiok et al. 2023).',
@@ -229,6 +233,7 @@ TABLE = dict(
         "Smooth calibration error, smECE (Błasiok and Nakkiran 2024).",
         {"smooth_ece": rate("smECE")},
         {"logit": {"smooth_ece_logit": rate("smECE of logits")}},
+        formula="calibench.metrics.smoothing.SmoothError",
     ),
     SpiegelhalterZ=MetricEntry(
         "Spiegelhalter's Z statistic of the top-label Brier score (Spiegelhalter 1986).",

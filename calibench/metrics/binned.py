@@ -1,4 +1,4 @@
-"""Calibration errors over bins: expected, RMS and maximum, over- and underconfidence, of equal mass, debiased."""
+"""Calibration errors over bins: of the top label and of each class, of equal width and of equal mass."""
 
 from abc import ABC
 from collections.abc import Callable
@@ -7,38 +7,63 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibench.ground.arguments import one_of, positive_integer
-from calibench.ground.binning import equal_mass_bin, equal_width_bin
-from calibench.metrics.base import IS_REFERENCE, function_of
+from calibench.ground.arguments import one_of, positive_integer, unit_interval
+from calibench.ground.binning import equal_mass_bin, equal_mass_cuts, order_statistic_cuts
+from calibench.metrics.base import (
+    IS_REFERENCE,
+    CalibrationMetric,
+    PackedColumnsMetric,
+    PairMetric,
+    TopLabelMetric,
+    function_of,
+)
 from calibench.metrics.cells import Cells, columns_of_cells
-from calibench.metrics.formulas import CUTS, NORMS, EqualMassError, EqualWidthCells, EqualWidthError
-from calibench.metrics.labelled import unpack
-from calibench.metrics.top_label import PackedColumnsMetric, PairMetric, TopLabelMetric
+from calibench.metrics.formulas import (
+    CUTS,
+    NORMS,
+    ClasswiseError,
+    Cuts,
+    EqualMassError,
+    EqualWidthCells,
+    EqualWidthError,
+    absolute_residuals,
+    mass_bins,
+)
+from calibench.metrics.labelled import check_columns, unpack
 
 
-class BinnedTopLabelMetric(EqualWidthCells, PairMetric, ABC):
-    """The base of metrics of count, confidence and hits in equal-width bins, its cells (this package)."""
+class SummedCellsMetric(CalibrationMetric, ABC):
+    """The base of errors whose cells no data move: the sums of these are the state (this package)."""
 
     sums: Tensor
 
-    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.n_bins = positive_integer("n_bins", n_bins)
-        self.add_sum("sums", 3, n_bins)
+    def add_cells(self, *shape: int) -> None:
+        """Register the sums of cells of this shape."""
+        self.add_sum("sums", 3, *shape)
+
+    def add_hits(self, cells: Cells, hit: Tensor) -> None:
+        """Add what cells hold of a batch, given whether each probability is a hit."""
+        self.accumulate("sums", torch.stack(cells.sums(hit)))
 
     def compute(self) -> Tensor:
         """The error, a float64 scalar."""
         return self.of_cells(*self.sums)
 
+
+class EqualWidthMetric(EqualWidthCells, PairMetric, SummedCellsMetric, ABC):
+    """The base of top-label errors over equal-width bins (this package)."""
+
+    def __init__(self, n_bins: int = 15, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.n_bins = positive_integer("n_bins", n_bins)
+        self.add_cells(n_bins)
+
     def add_pairs(self, confidence: Tensor, correct: Tensor) -> None:
         """Add to the bins."""
-        rows = torch.stack([torch.ones_like(confidence), confidence, correct.to(confidence.dtype)])
-        index = equal_width_bin(confidence, self.n_bins)
-        sums = torch.zeros_like(self.sums).index_add_(1, index, rows.double())
-        self.accumulate("sums", sums)
+        self.add_hits(self.cells_of(confidence), correct)
 
 
-class CalibrationError(BinnedTopLabelMetric):
+class CalibrationError(EqualWidthMetric):
     """Expected (ECE), RMS or maximum calibration error (Naeini et al. 2015; Guo et al. 2017).
 
     ECE = sum_b n_b / N |conf_b - acc_b| over right-closed equal-width bins of the confidence. The
@@ -66,10 +91,7 @@ class CalibrationError(BinnedTopLabelMetric):
         one_of("variant", variant, IS_REFERENCE)
 
 
-calibration_error = function_of(CalibrationError)
-
-
-class OverconfidenceError(BinnedTopLabelMetric):
+class OverconfidenceError(EqualWidthMetric):
     """Overconfidence error, OE (Thulasidasan et al. 2019).
 
     OE = sum_b n_b / N conf_b max(conf_b - acc_b, 0), over right-closed equal-width bins.
@@ -88,9 +110,6 @@ class OverconfidenceError(BinnedTopLabelMetric):
         return (total / count.clamp(min=1) * excess).sum(-1) / count.sum()
 
 
-overconfidence_error = function_of(OverconfidenceError)
-
-
 class UnderconfidenceError(OverconfidenceError):
     """Underconfidence error, the mirror image of Thulasidasan et al. 2019's OE (this package).
 
@@ -103,9 +122,6 @@ class UnderconfidenceError(OverconfidenceError):
     """
 
     sign = -1
-
-
-underconfidence_error = function_of(UnderconfidenceError)
 
 
 class AdaptiveCalibrationError(TopLabelMetric):
@@ -133,13 +149,6 @@ class AdaptiveCalibrationError(TopLabelMetric):
         self.n_bins = positive_integer("n_bins", n_bins)
         self.formula = EqualMassError(self.n_bins, one_of("variant", variant, CUTS))
         self.take_variant_name(variant)
-
-    def compute(self) -> Tensor:
-        """The adaptive calibration error, a float64 scalar."""
-        return self.formula.of_pairs(*self.pairs())
-
-
-adaptive_calibration_error = function_of(AdaptiveCalibrationError)
 
 
 def squared_error(count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
@@ -222,4 +231,144 @@ class DebiasedCalibrationError(PackedColumnsMetric):
         return self.mean_over_columns(error).pow(1 / self.p)
 
 
+class ClasswiseCalibrationError(SummedCellsMetric):
+    """Classwise calibration error, cwECE or SCE (Nixon et al. 2019; Kull et al. 2019).
+
+    cwECE = 1/K sum_k sum_b n_kb / N |mean p_k - share of class k|, over right-closed equal-width
+    bins of p_k, all N examples in each class's bins; p_k = 0 belongs to the first bin.
+
+    Args:
+        num_classes: K.
+        n_bins: Number of bins.
+        variant: "exact", or "reference": the code of Mukhoti et al. 2020, which puts p_k = 0 into
+            no bin and takes the mean over the classes up to the largest target seen instead of all
+            K.
+
+    Range [0, 1], and about 2 / K at most, since most p_k are tiny; NaN without examples.
+    State: 3 x K x (n_bins + 1) numbers.
+    """
+
+    formula: ClasswiseError
+
+    def __init__(
+        self, num_classes: int, n_bins: int = 15, variant: str = "exact", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_classes = positive_integer("num_classes", num_classes)
+        self.n_bins = positive_integer("n_bins", n_bins)
+        self.formula = ClasswiseError(n_bins, one_of("variant", variant, IS_REFERENCE))
+        self.take_variant_name(variant)
+        self.add_cells(num_classes, n_bins + 1)
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Add a batch: probabilities (N, K) and class indices (N,)."""
+        preds, target = self.receive(preds, target)
+        check_columns(preds, self.num_classes)
+        classes = torch.arange(self.num_classes, device=preds.device)
+        self.add_hits(self.formula.cells(preds), target.unsqueeze(1) == classes)
+
+
+COLUMN_CUTS: dict[str, Cuts] = {"exact": equal_mass_cuts, "reference": order_statistic_cuts}
+
+
+class AdaptiveClasswiseCalibrationError(PackedColumnsMetric):
+    """Adaptive classwise calibration error, ACE (Nixon et al. 2019).
+
+    The mean over classes of the adaptive calibration error of p_k, all N examples in each class's
+    bins of equal mass; ties are never split (see `AdaptiveCalibrationError`).
+
+    Args:
+        num_classes: K.
+        n_bins: Number of bins.
+        variant: "exact", or "reference": the code of MDCA (Hebbalaguppe et al. 2022; ACELoss),
+            whose edges are every (N // n_bins)-th order statistic and 1, with bins open at the
+            lower edge: the smallest p_k of each class are in no bin.
+
+    Range [0, 1]; NaN without examples. State: **all probabilities**, 4 K bytes an example.
+    """
+
+    def __init__(
+        self, num_classes: int, n_bins: int = 15, variant: str = "exact", **kwargs: Any
+    ) -> None:
+        super().__init__("marginal", **kwargs)
+        self.num_classes = positive_integer("num_classes", num_classes)
+        self.n_bins = positive_integer("n_bins", n_bins)
+        self.cuts = one_of("variant", variant, COLUMN_CUTS)
+        self.take_variant_name(variant)
+
+    def cells(self, preds: Tensor) -> Cells:
+        """The bins of each class, after one for what lies in none."""
+        bins = [mass_bins(column, self.n_bins, self.cuts) for column in preds.float().unbind(1)]
+        index = torch.stack([index for index, _ in bins], dim=1)
+        return columns_of_cells(preds.float(), index, max(size for _, size in bins))
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """Mean over classes of the summed |total - hits| over N; see `ErrorOfCells.of_cells`."""
+        return absolute_residuals(count, total, hits).mean(-1)
+
+    def compute(self) -> Tensor:
+        """The mean over classes, a float64 scalar."""
+        return self.mean_over_columns(lambda p, hit: self.of_set(self.cells(p), hit))
+
+
+class ThresholdedAdaptiveCalibrationError(AdaptiveClasswiseCalibrationError):
+    """Thresholded adaptive calibration error, TACE (Nixon et al. 2019).
+
+    As `AdaptiveClasswiseCalibrationError`, over the predictions p_k > threshold only: in each class
+    these are binned and each bin weighs its share of them. A class without any counts as 0.
+
+    Args:
+        num_classes: K.
+        n_bins: Number of bins.
+        threshold: Probabilities up to here are left out.
+        variant: "exact", or "reference": the convention of public code (MDCA's TACELoss), which
+            sets p_k < threshold to 0 and keeps them; bins as in the ACE's variant.
+
+    Range [0, 1]; NaN without examples. State: **all probabilities**, 4 K bytes an example.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        n_bins: int = 15,
+        threshold: float = 0.01,
+        variant: str = "exact",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_classes, n_bins, variant, **kwargs)
+        self.threshold = unit_interval("threshold", threshold)
+        self.keeps_small = IS_REFERENCE[variant]
+
+    def cells(self, preds: Tensor) -> Cells:
+        """The bins of what lies above the threshold in each class, after one for the rest."""
+        probs = preds.float()
+        if self.keeps_small:
+            return super().cells(torch.where(probs < self.threshold, 0, probs))
+        index = torch.zeros_like(probs, dtype=torch.int64)
+        for place, column in enumerate(probs.unbind(1)):
+            above = column > self.threshold
+            if above.any():
+                index[above, place] = mass_bins(column[above], self.n_bins, self.cuts)[0]
+        return columns_of_cells(probs, index, self.n_bins + 1)
+
+    def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
+        """Mean over classes of |total - hits| over the examples in any bin, or over all if the small ones are kept."""
+        if self.keeps_small:
+            return super().of_cells(count, total, hits)
+        errors = (total - hits)[..., 1:].abs().sum(-1) / count[..., 1:].sum(-1).clamp(min=1)
+        return errors.mean(-1)
+
+
+# The functions of the same names.
+calibration_error = function_of(CalibrationError)
+overconfidence_error = function_of(OverconfidenceError)
+underconfidence_error = function_of(UnderconfidenceError)
+adaptive_calibration_error = function_of(AdaptiveCalibrationError)
 debiased_calibration_error = function_of(DebiasedCalibrationError)
+classwise_calibration_error: Callable[..., Tensor] = function_of(ClasswiseCalibrationError)
+adaptive_classwise_calibration_error: Callable[..., Tensor] = function_of(
+    AdaptiveClasswiseCalibrationError
+)
+thresholded_adaptive_calibration_error: Callable[..., Tensor] = function_of(
+    ThresholdedAdaptiveCalibrationError
+)

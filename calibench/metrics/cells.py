@@ -60,8 +60,7 @@ class Cells:
     @property
     def count(self) -> Tensor:
         """How many probabilities lie in each cell, `shape` float64."""
-        counts = torch.bincount(self.index.flatten(), minlength=self.size)
-        return counts.double().view(self.shape)
+        return self._summed(torch.ones_like(self.index, dtype=torch.bool))
 
     @property
     def total(self) -> Tensor:

@@ -76,9 +76,6 @@ class ConfusionMatrix(ConfusionMetric):
         return plot_confusion_matrix(self.compute() if val is None else val, ax=ax)
 
 
-confusion_matrix: Callable[..., Tensor] = function_of(ConfusionMatrix)
-
-
 class PerClassError(ConfusionMetric):
     """Error among the examples of each class (this package).
 
@@ -93,9 +90,6 @@ class PerClassError(ConfusionMetric):
     def compute(self) -> Tensor:
         """The error of each class, (K,) float64."""
         return class_errors(self.confusion)
-
-
-per_class_error: Callable[..., Tensor] = function_of(PerClassError)
 
 
 class GroupError(ConfusionMetric):
@@ -131,4 +125,7 @@ class GroupError(ConfusionMetric):
         return {name: errors[labels].nanmean() for name, labels in self.groups.items()}
 
 
+# The functions of the same names.
+confusion_matrix: Callable[..., Tensor] = function_of(ConfusionMatrix)
+per_class_error: Callable[..., Tensor] = function_of(PerClassError)
 group_error = function_of(GroupError)

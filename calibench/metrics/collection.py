@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from inspect import signature
 
 import torch
@@ -10,10 +10,10 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 from calibench import metrics
-from calibench.ground.arguments import numbers_of_bins, positive_integer
+from calibench.ground.arguments import numbers_of_bins
 from calibench.ground.arrays import taking_any_arrays
 from calibench.ground.tensors import at_least_float32
-from calibench.metrics.base import CalibrationMetric
+from calibench.metrics.base import CalibrationMetric, TopLabelMetric
 from calibench.metrics.labelled import (
     check_columns,
     check_logits_and_target,
@@ -21,75 +21,15 @@ from calibench.metrics.labelled import (
     log_softmax,
     top_label,
 )
-from calibench.metrics.top_label import TopLabelMetric
 
 PANEL: tuple[type[CalibrationMetric], ...] = tuple(getattr(metrics, name) for name in metrics.PANEL)
 """What every run is evaluated by, in the order of a table."""
 
-_BLOCK_ELEMENTS = 1 << 20  # probabilities that are evaluated at once: 4 MB
-_PIECE = 1 << 17  # logits that are normalised at once
-_BLOCK_ROWS = (1024, 10_240)
-
-
-class RowBlock:
-    """A block of up to `capacity` rows of several columns, filled batch by batch (this package).
-
-    Args:
-        capacity: Rows that may wait.
-        evaluate: Called with the waiting rows of each column: copies, that it may overwrite and that
-            the next batch will.
-    """
-
-    def __init__(self, capacity: int, evaluate: Callable[..., None]) -> None:
-        self.capacity = capacity
-        self.count = 0
-        self._evaluate = evaluate
-        self._columns: list[Tensor] = []
-        self._kinds: list[torch.dtype | torch.device] = []
-
-    def add(self, *rows: Tensor) -> None:
-        """Let rows (n, ...) of each column wait.
-
-        The waiting ones are evaluated first where the new ones do not fit in or have other types.
-        """
-        if len(rows[0]) == 0:
-            self._evaluate(*rows)
-        elif len(rows[0]) > self.capacity:
-            pieces = (torch.split(column, self.capacity) for column in rows)
-            for piece in zip(*pieces, strict=True):
-                self.add(*piece)
-        elif not self._append(rows):
-            self.flush()
-            self._append(rows)
-
-    def flush(self) -> None:
-        """Evaluate the waiting rows."""
-        if self.count:
-            waiting = [block[: self.count] for block in self._columns]
-            self.count = 0
-            self._evaluate(*waiting)
-
-    def clear(self) -> None:
-        """Forget the waiting rows."""
-        self.count = 0
-
-    def _append(self, rows: tuple[Tensor, ...]) -> bool:
-        """Copy rows behind the others, or return False if they do not fit in or have other types."""
-        start, end = self.count, self.count + rows[0].shape[0]
-        if end > self.capacity:
-            return False
-        kinds: list[torch.dtype | torch.device] = [rows[0].device, *(row.dtype for row in rows)]
-        if kinds != self._kinds:
-            if start:
-                return False
-            self._kinds = kinds
-            with torch.inference_mode(False):  # or the block could not be written to after it
-                blocks = [column.new_empty(self.capacity, *column.shape[1:]) for column in rows]
-            self._columns = blocks
-        for block, column in zip(self._columns, rows, strict=True):
-            block[start:end] = column
-        self.count = end
-        return True
+_ELEMENTS, _FEWEST, _MOST = (
+    1 << 20,
+    1024,
+    10_240,
+)  # probabilities that wait, 4 MB; and bounds of the rows
 
 
 class CalibrationMetrics(MetricCollection):
@@ -120,16 +60,12 @@ class CalibrationMetrics(MetricCollection):
         prefix: str | None = None,
         validate_args: bool = True,
     ) -> None:
-        fewest, most = _BLOCK_ROWS
-        rows = min(
-            max(_BLOCK_ELEMENTS // positive_integer("num_classes", num_classes), fewest), most
-        )
-        # Before super().__init__, which looks into the collection.
-        self._probs = RowBlock(rows, self._evaluate)
-        self._log_probs = RowBlock(rows, self._evaluate_log_probs)
-        self._logits = RowBlock(rows, self._evaluate_logits)
-        self._blocks = self._probs, self._log_probs, self._logits
         metrics, groups = _metrics(num_classes, n_bins)
+        self._waiting: list[
+            tuple[Tensor, Tensor]
+        ] = []  # before super(), which looks into the collection
+        self._are = ""
+        self._enough = min(max(_ELEMENTS // num_classes, _FEWEST), _MOST)
         super().__init__(metrics, prefix=prefix, compute_groups=groups)
         self.num_classes = num_classes
         self.validate_args = validate_args
@@ -151,40 +87,40 @@ class CalibrationMetrics(MetricCollection):
                 f"`log_probs` must have the shape of `preds`, {tuple(preds.shape)}, "
                 f"got {tuple(log_probs.shape)}."
             )
-        labels = target.long()
         if log_probs is None:
-            self._probs.add(at_least_float32(preds.detach()), labels)
+            self._wait("probabilities", preds, target)
         else:
-            self._log_probs.add(at_least_float32(log_probs.detach()), labels)
+            self._wait("log-probabilities", log_probs, target)
 
     @taking_any_arrays
     def update_logits(self, logits: Tensor, target: Tensor) -> None:
-        """Add a batch; the probabilities are made of whole blocks of rows."""
+        """Add a batch; the probabilities are made of many rows at once."""
         if self.validate_args:
             check_logits_and_target(logits, target)
         check_columns(logits, self.num_classes, name="logits")
-        self._logits.add(at_least_float32(logits.detach()), target.long())
+        self._wait("logits", logits, target)
+
+    def _wait(self, are: str, scores: Tensor, target: Tensor) -> None:
+        """Let a copy of a batch wait behind others of its kind, until there are enough rows."""
+        if are != self._are:
+            self.evaluate_waiting_rows()
+        self._are = are
+        self._waiting.append((at_least_float32(scores.detach()).clone(), target.long().clone()))
+        if sum(len(rows) for rows, _ in self._waiting) >= self._enough:
+            self.evaluate_waiting_rows()
 
     def evaluate_waiting_rows(self) -> None:
         """Evaluate the rows of small batches that were kept back."""
-        for block in self._blocks:
-            block.flush()
-
-    def _evaluate(
-        self, preds: Tensor, target: Tensor, log_likelihood: Tensor | None = None
-    ) -> None:
-        super().update(
-            preds=preds, target=target, log_probs=log_likelihood, top_label=top_label(preds, target)
-        )
-
-    def _evaluate_log_probs(self, log_probs: Tensor, target: Tensor) -> None:
-        log_likelihood = log_probs.gather(1, target.unsqueeze(1)).squeeze(1)
-        self._evaluate(log_probs.exp_(), target, log_likelihood)
-
-    def _evaluate_logits(self, logits: Tensor, target: Tensor) -> None:
-        for piece in torch.split(logits, max(1, _PIECE // self.num_classes)):
-            piece.copy_(log_softmax(piece))
-        self._evaluate_log_probs(logits, target)
+        if not self._waiting:
+            return
+        scores, target = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
+        self._waiting.clear()
+        probs, logs = scores, None
+        if self._are != "probabilities":
+            logs = log_softmax(scores) if self._are == "logits" else scores
+            probs = logs.exp()
+        top = top_label(probs, target)
+        super().update(preds=probs, target=target, log_probs=logs, top_label=top)
 
     def items(  # type: ignore[override]
         self, keep_base: bool = False, copy_state: bool = True
@@ -204,8 +140,7 @@ class CalibrationMetrics(MetricCollection):
 
     def reset(self) -> None:
         """Forget all rows."""
-        for block in self._blocks:
-            block.clear()
+        self._waiting.clear()
         super().reset()
 
 

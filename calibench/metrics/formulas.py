@@ -6,12 +6,15 @@ torchmetrics takes several seconds; a test holds the two to the same numbers.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
 
 import torch
 from torch import Tensor
 
 from calibench.ground.binning import equal_mass_cuts, equal_width_bin, reference_mass_cuts
 from calibench.ground.tensors import running_sums
+from calibench.metrics import PANEL, TABLE
 from calibench.metrics.cells import (
     Cells,
     ErrorOfCells,
@@ -20,7 +23,6 @@ from calibench.metrics.cells import (
     distinct_cells,
 )
 from calibench.metrics.labelled import sort_rows
-from calibench.metrics.smoothing import SmoothError
 
 Norm = Callable[[Tensor, Tensor], Tensor]  # (share of the examples, gap), (..., bins) each -> (...)
 
@@ -133,8 +135,14 @@ class DistinctCells(TopLabelError):
         return distinct_cells(confidence.float())
 
 
-class KuiperError(DistinctCells):
-    """Formula of `KuiperCalibrationError`."""
+class KuiperCalibrationError(DistinctCells):
+    """Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).
+
+    The largest minus the smallest of the cumulative gaps 1/N sum_{c_i <= q} (a_i - c_i) over q, the empty sum 0 among
+    them: the largest gap of any interval of confidences, weighted by its share of the examples.
+
+    Range [0, 1]; NaN without examples. State: 4 bytes an example.
+    """
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The largest less the smallest of the cumulative gaps, 0 among them."""
@@ -142,20 +150,26 @@ class KuiperError(DistinctCells):
         return gaps.amax(-1).clamp(min=0) - gaps.amin(-1).clamp(max=0)
 
 
-# Those of every run that have bins, by the name of the value in files.
-BINNED: dict[str, Callable[[int], ErrorOfCells]] = {
-    "adaptive_ece": EqualMassError, "classwise_ece": ClasswiseError, "ece": EqualWidthError,
-}  # fmt: skip
-
 Formula = tuple[str, int | None, ErrorOfCells]
 """Name, number of bins if it has any, and formula of a calibration error."""
 
 
+def formula_of(name: str) -> type[ErrorOfCells]:
+    """The formula of a metric class, by the path that the table of the family has."""
+    module, _, of = TABLE[name].formula.rpartition(".")
+    formula: type[ErrorOfCells] = getattr(import_module(module), of)
+    return formula
+
+
 def errors(n_bins: Sequence[int]) -> Iterator[Formula]:
-    """The calibration errors of every run."""
-    for name, formula in BINNED.items():
-        yield from ((name, number, formula(number)) for number in n_bins)
-    yield "smooth_ece", None, SmoothError()
+    """The calibration errors of every run: what the panel has a formula of."""
+    values = {next(iter(TABLE[name].values)): name for name in PANEL if TABLE[name].formula}
+    for value, name in sorted(values.items()):
+        formula = formula_of(name)
+        if "n_bins" in signature(formula).parameters:
+            yield from ((value, number, formula(n_bins=number)) for number in n_bins)
+        else:
+            yield value, None, formula()
 
 
 def errors_as_coded(n_bins: Sequence[int]) -> Iterator[Formula]:

@@ -9,7 +9,13 @@ from torch import Tensor
 
 from calibench.ground.arguments import positive_integer
 from calibench.ground.binning import equal_width_bin
-from calibench.metrics.base import CalibrationMetric, MeanMetric, function_of
+from calibench.metrics.base import (
+    CalibrationMetric,
+    MeanMetric,
+    PackedColumnsMetric,
+    PairMetric,
+    function_of,
+)
 from calibench.metrics.labelled import (
     brier_sum,
     check_columns,
@@ -18,7 +24,6 @@ from calibench.metrics.labelled import (
     true_class,
 )
 from calibench.metrics.posterior import VALUES, posterior_values
-from calibench.metrics.top_label import PackedColumnsMetric, PairMetric
 
 
 class ErrorRate(PairMetric, MeanMetric):
@@ -34,9 +39,6 @@ class ErrorRate(PairMetric, MeanMetric):
         self.add(correct.logical_not().sum(dtype=torch.float64), len(correct))
 
 
-error_rate = function_of(ErrorRate)
-
-
 class BrierScore(MeanMetric):
     """Brier score, summed over classes (Brier 1950).
 
@@ -50,9 +52,6 @@ class BrierScore(MeanMetric):
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Add a batch: probabilities (N, K) and class indices (N,)."""
         self.add(brier_sum(*self.receive(preds, target)), len(target))
-
-
-brier_score = function_of(BrierScore)
 
 
 class NegativeLogLikelihood(MeanMetric):
@@ -94,9 +93,6 @@ class NegativeLogLikelihood(MeanMetric):
         self.add(-total, len(target))
 
 
-negative_log_likelihood = function_of(NegativeLogLikelihood)
-
-
 class SpiegelhalterZ(PairMetric):
     """Spiegelhalter's Z statistic of the top-label Brier score (Spiegelhalter 1986).
 
@@ -127,9 +123,6 @@ class SpiegelhalterZ(PairMetric):
         z = torch.where(excess == 0, excess, excess / variance.sqrt())
         z = torch.where(count > 0, z, torch.nan)
         return {"z": z, "p": torch.erfc(z.abs() / 2**0.5)}
-
-
-spiegelhalter_z = function_of(SpiegelhalterZ)
 
 
 class BrierDecomposition(CalibrationMetric):
@@ -181,9 +174,6 @@ class BrierDecomposition(CalibrationMetric):
         return {"calibration": calibration, "refinement": refinement, "within_bin": within_bin}
 
 
-brier_decomposition: Callable[..., dict[str, Tensor]] = function_of(BrierDecomposition)
-
-
 class CorpDecomposition(PackedColumnsMetric):
     """CORP decomposition of the Brier score, S = MCB - DSC + UNC (Dimitriadis et al. 2021).
 
@@ -218,9 +208,6 @@ def _parts(confidence: Tensor, hit: Tensor) -> list[np.floating]:
     return [np.mean((p - y) ** 2) - best, uncertainty - best, uncertainty]
 
 
-corp_decomposition = function_of(CorpDecomposition)
-
-
 class PosteriorScores(CalibrationMetric):
     """Means of `posterior_values` over all examples.
 
@@ -245,3 +232,12 @@ class PosteriorScores(CalibrationMetric):
     def compute(self) -> dict[str, Tensor]:
         """The means, by name."""
         return dict(zip(VALUES, self.sums / self.count, strict=True))
+
+
+# The functions of the same names.
+error_rate = function_of(ErrorRate)
+brier_score = function_of(BrierScore)
+negative_log_likelihood = function_of(NegativeLogLikelihood)
+spiegelhalter_z = function_of(SpiegelhalterZ)
+brier_decomposition: Callable[..., dict[str, Tensor]] = function_of(BrierDecomposition)
+corp_decomposition = function_of(CorpDecomposition)

@@ -7,10 +7,9 @@ from torch import Tensor
 
 from calibench.ground.arguments import one_of
 from calibench.ground.tensors import running_sums
-from calibench.metrics.base import PerExampleMetric, function_of
+from calibench.metrics.base import PerExampleMetric, TopLabelMetric, function_of
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.labelled import sort_rows, unpack
-from calibench.metrics.top_label import TopLabelMetric
 
 
 def out_of_distribution(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol, cast
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -49,57 +49,12 @@ class Residuals:
 
     def even_spectrum(self, points: int) -> Tensor:
         """`even_spectrum` of the weights on a grid of `points`."""
-        if points != COARSEST:
-            return even_spectrum(self.on_grid(points))
-        if self._spectrum is None:  # all kernels wider than 0.01 use this grid
-            self._spectrum = even_spectrum(self.on_grid(points))
-        return self._spectrum
-
-    def on_grid(self, points: int) -> Tensor:
-        """The weights, shared between the points of a grid."""
-        return round_to_grid(self.position, self.weight, points)
-
-
-class ExampleResiduals(Residuals):
-    """Residuals of one set of examples, made a piece at a time where a grid is enough.
-
-    Args:
-        kernel: Whose coordinate is used.
-        confidence: Confidences (N,).
-        correct: Hits (N,).
-    """
-
-    def __init__(self, kernel: SmoothingKernel, confidence: Tensor, correct: Tensor) -> None:
-        self._kernel, self._examples = kernel, (confidence, correct)
-        self._spectrum = None
-
-    def __len__(self) -> int:
-        return 1
-
-    @cached_property
-    def position(self) -> Tensor:  # type: ignore[override]
-        """Coordinates of the confidences, (N,) float64."""
-        return self._kernel.coordinate(self._examples[0])
-
-    @cached_property
-    def weight(self) -> Tensor:  # type: ignore[override]
-        """Residuals and masses, (2, N) float64."""
-        return _residuals_and_masses(*self._examples)
-
-    def on_grid(self, points: int) -> Tensor:
-        """See `Residuals`."""
-        grid: Tensor | float = 0.0
-        for confidence, correct in zip(
-            *(torch.split(of, _PIECE) for of in self._examples), strict=True
-        ):
-            weight = _residuals_and_masses(confidence, correct)
-            grid = grid + round_to_grid(self._kernel.coordinate(confidence), weight, points)
-        return cast(Tensor, grid)
-
-
-def _residuals_and_masses(confidence: Tensor, correct: Tensor) -> Tensor:
-    residual = confidence.double() - correct.double()
-    return torch.stack([residual, torch.ones_like(residual)])
+        if points == COARSEST and self._spectrum is not None:
+            return self._spectrum
+        found = even_spectrum(round_to_grid(self.position, self.weight, points))
+        if points == COARSEST:  # all kernels wider than 0.01 use this grid
+            self._spectrum = found
+        return found
 
 
 class SmoothingKernel(Protocol):
@@ -266,7 +221,9 @@ def error_and_width(
     confidence: Tensor, correct: Tensor, kernel: SmoothingKernel = KERNELS["reflected"]
 ) -> SelfConsistent:
     """Smooth calibration error of confidences (N,) and hits (N,), N >= 1, with the kernel's width: one set."""
-    return self_consistent(kernel, ExampleResiduals(kernel, confidence, correct))
+    residual = confidence.double() - correct.double()
+    weight = torch.stack([residual, torch.ones_like(residual)])
+    return self_consistent(kernel, Residuals(kernel.coordinate(confidence), weight))
 
 
 @dataclass(frozen=True)

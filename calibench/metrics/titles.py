@@ -50,6 +50,8 @@ class MetricEntry:
         variants: The same for other arguments, by these: MCE is ECE with the norm `max`.
         of_labelled_sets: Whether it takes probabilities and targets and gives numbers, or one for each class.
         name: What a command line may call all of its values.
+        formula: Path of the formula that it is, in a module without torchmetrics. Of a class of the panel floor,
+            p-value and interval follow from it, and a class that nobody writes is made of it.
     """
 
     line: str
@@ -57,6 +59,7 @@ class MetricEntry:
     variants: Mapping[str, Mapping[str, Title]] = field(default_factory=dict)
     of_labelled_sets: bool = True
     name: str = ""
+    formula: str = ""
 
     @property
     def names(self) -> list[str]:

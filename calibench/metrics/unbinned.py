@@ -1,5 +1,6 @@
 """Calibration errors without bins: cumulative gaps, suprema over functions, swept bins, kernels."""
 
+from abc import ABC
 from heapq import heappop, heappush
 from typing import Any
 
@@ -10,15 +11,22 @@ from torch import Tensor
 from calibench.ground.arguments import integer_from, one_of, positive
 from calibench.ground.binning import equal_mass_cuts
 from calibench.ground.tensors import running_sums
-from calibench.metrics.base import function_of
-from calibench.metrics.formulas import KuiperError
+from calibench.metrics.base import PackedColumnsMetric, TopLabelMetric, function_of
+from calibench.metrics.formulas import DistinctCells
 from calibench.metrics.labelled import unpack
 from calibench.metrics.smoothing import KERNELS, SmoothError, error_and_width
-from calibench.metrics.top_label import PackedColumnsMetric, TopLabelMetric, UnbinnedError
 
 _ENTRIES = 1 << 22  # of the matrix of pairs that are held at once
 _REPLICATES = 200
 _MOST, _BLOCK = 20_000, 1_000  # all pairs of more examples take minutes
+
+
+class UnbinnedError(DistinctCells, TopLabelMetric, ABC):
+    """The base of top-label calibration errors without bins: each distinct confidence is a cell (this package)."""
+
+    def compute(self) -> Tensor:
+        """The calibration error, a float64 scalar."""
+        return self.of_pairs(*self.pairs())
 
 
 class KolmogorovSmirnovCalibrationError(UnbinnedError):
@@ -35,22 +43,6 @@ class KolmogorovSmirnovCalibrationError(UnbinnedError):
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """The largest cumulative |total - hits| over N; see `ErrorOfCells.of_cells`."""
         return running_sums(total - hits).abs().amax(-1) / count.sum()
-
-
-kolmogorov_smirnov_calibration_error = function_of(KolmogorovSmirnovCalibrationError)
-
-
-class KuiperCalibrationError(KuiperError, UnbinnedError):
-    """Kuiper calibration error, ECCE-R (Arrieta-Ibarra et al. 2022).
-
-    The largest minus the smallest of the cumulative gaps 1/N sum_{c_i <= q} (a_i - c_i) over q, the empty sum 0 among
-    them: the largest gap of any interval of confidences, weighted by its share of the examples.
-
-    Range [0, 1]; NaN without examples. State: 4 bytes an example.
-    """
-
-
-kuiper_calibration_error = function_of(KuiperCalibrationError)
 
 
 class SmoothCalibrationError(TopLabelMetric):
@@ -82,9 +74,6 @@ class SmoothCalibrationError(TopLabelMetric):
         if len(confidence) == 0:
             return torch.full((), torch.nan, dtype=torch.float64, device=confidence.device)
         return error_and_width(confidence, correct, self.formula.kernel).error.squeeze(0)
-
-
-smooth_calibration_error = function_of(SmoothCalibrationError)
 
 
 class ConcaveFunction:
@@ -160,9 +149,6 @@ class LipschitzCalibrationError(UnbinnedError):
         return torch.tensor(found, dtype=torch.float64, device=hits.device)
 
 
-lipschitz_calibration_error = function_of(LipschitzCalibrationError)
-
-
 class Sweep:
     """Equal-mass bins of distinct confidences, for one number of bins after the other.
 
@@ -221,9 +207,6 @@ class SweepCalibrationError(UnbinnedError):
         sweep = Sweep(count.cpu(), total.cpu())
         found = [sweep.error(row) for row in hits.cpu().numpy()]
         return torch.tensor(found, dtype=torch.float64, device=hits.device)
-
-
-sweep_calibration_error = function_of(SweepCalibrationError)
 
 
 def pairs(probs: Tensor, residuals: Tensor, rows: slice, bandwidth: float) -> Tensor:
@@ -322,4 +305,9 @@ class SquaredKernelCalibrationError(PackedColumnsMetric):
         return kernel_error(self.packed_columns(), self.bandwidth, self.block_size)
 
 
+# The functions of the same names.
+kolmogorov_smirnov_calibration_error = function_of(KolmogorovSmirnovCalibrationError)
+smooth_calibration_error = function_of(SmoothCalibrationError)
+lipschitz_calibration_error = function_of(LipschitzCalibrationError)
+sweep_calibration_error = function_of(SweepCalibrationError)
 squared_kernel_calibration_error = function_of(SquaredKernelCalibrationError)

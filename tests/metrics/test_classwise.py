@@ -56,14 +56,3 @@ def test_an_exact_zero_belongs_to_the_first_bin_but_not_in_the_papers_code() -> 
     assert float(M.classwise_calibration_error(preds, target)) == pytest.approx(0.5)
     papers = M.classwise_calibration_error(preds, target, variant="reference")
     assert float(papers) == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize("n_bins", [1, 15, 20])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_path_without_a_selection_is_the_same(n_bins: int, dtype: torch.dtype) -> None:
-    """On a GPU all probabilities are binned, because a selection would wait for the device."""
-    (preds, target), sums = batch(500, dtype=dtype), torch.zeros(2, 5, n_bins, dtype=torch.float64)
-    preds[:n_bins, 0] = torch.linspace(0, 1, n_bins + 1)[1:]  # edges
-    M.classwise.add_selected(sums[0], preds, target)
-    M.classwise.add_all(sums[1], preds, target)
-    torch.testing.assert_close(*sums[:, :, 1:], rtol=0, atol=1e-12)

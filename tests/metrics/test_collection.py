@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from calibench import metrics as M
-from calibench.metrics.collection import PANEL, RowBlock
+from calibench.metrics.collection import PANEL
 from tests.metrics.cases import K, assert_same, batch, function_of
 
 FUNCTIONS = {metric.name: function_of(metric) for metric in PANEL}
@@ -228,29 +228,4 @@ def test_memory_of_the_state() -> None:
         for value in state.values()
         for part in (value if isinstance(value, list) else [value])
     }
-    assert sum(tensors.values()) <= 5 * 20_000 + 8 * 100 * 40
-
-
-def test_row_block() -> None:
-    taken: list[list[Tensor]] = []
-    block = RowBlock(5, lambda *rows: taken.append([column.clone() for column in rows]))
-    block.flush()
-    block.add(torch.ones(2, 3), torch.arange(2))
-    block.add(torch.zeros(1, 3), torch.tensor([7]))
-    assert (block.count, taken) == (3, [])
-    block.add(torch.zeros(4, 3), torch.arange(4))  # no room
-    assert block.count == 4
-    ((ones, numbers),) = taken
-    assert ones.sum() == 6
-    assert numbers.tolist() == [0, 1, 7]
-    block.add(torch.zeros(1, 3).double(), torch.arange(1))  # another type
-    assert [len(rows[0]) for rows in taken] == [3, 4]
-    block.add(torch.zeros(6, 3).double(), torch.arange(6))  # never any room
-    assert [len(rows[0]) for rows in taken] == [3, 4, 1, 5]
-    assert taken[-1][0].dtype == torch.float64
-    block.add(torch.ones(0, 3), torch.arange(0))
-    assert block.count == 1
-    assert [len(rows[0]) for rows in taken] == [3, 4, 1, 5, 0]
-    block.clear()
-    block.flush()
-    assert len(taken) == 5
+    assert sum(tensors.values()) <= 5 * 20_000 + 3 * 8 * 101 * (16 + 21)

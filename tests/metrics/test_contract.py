@@ -16,8 +16,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from calibench import metrics as M
-from calibench.metrics.base import CalibrationMetric, PerExampleMetric
-from calibench.metrics.top_label import KINDS, PackedColumnsMetric
+from calibench.metrics.base import (
+    KINDS,
+    CalibrationMetric,
+    PackedColumnsMetric,
+    PerExampleMetric,
+)
 from calibench.tables.titles import METRICS
 from tests.deterministic import AsOnADeterministicGpu
 from tests.examples import Contract
