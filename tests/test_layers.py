@@ -246,7 +246,10 @@ def _is_there(name: str) -> bool:
     file = _file(module)
     if file is None:
         return False
-    finds = ("lazy(__name__, ", "\ndef __getattr__(")  # names that are looked for when they are asked for
+    finds = (
+        "lazy(__name__, ",
+        "\ndef __getattr__(",
+    )  # names that are looked for when they are asked for
     return own in _bound(file) or any(how in file.read_text() for how in finds)
 
 

@@ -10,27 +10,26 @@ if TYPE_CHECKING:
     from calibench.calibrators.adaptive_temperature import (
         AdaptiveTemperatureScaling as AdaptiveTemperatureScaling,
     )
+    from calibench.calibrators.adaptive_temperature import (
+        EntropyTemperatureScaling as EntropyTemperatureScaling,
+    )
+    from calibench.calibrators.adaptive_temperature import (
+        ParameterizedTemperatureScaling as ParameterizedTemperatureScaling,
+    )
     from calibench.calibrators.affine import DirichletCalibration as DirichletCalibration
     from calibench.calibrators.affine import MatrixScaling as MatrixScaling
     from calibench.calibrators.affine import StructuredMatrixScaling as StructuredMatrixScaling
     from calibench.calibrators.affine import StructuredVectorScaling as StructuredVectorScaling
     from calibench.calibrators.affine import VectorScaling as VectorScaling
     from calibench.calibrators.base import Calibrator as Calibrator
-    from calibench.calibrators.binning import BBQ as BBQ
-    from calibench.calibrators.binning import HistogramBinning as HistogramBinning
     from calibench.calibrators.cross_validated import (
         CrossValidatedCalibration as CrossValidatedCalibration,
     )
+    from calibench.calibrators.cross_validated import SklearnCalibrator as SklearnCalibrator
     from calibench.calibrators.ensemble import (
         EnsembleTemperatureScaling as EnsembleTemperatureScaling,
     )
     from calibench.calibrators.estimator import LogitsClassifier
-    from calibench.calibrators.experimental import (
-        EntropyTemperatureScaling as EntropyTemperatureScaling,
-    )
-    from calibench.calibrators.experimental import (
-        ParameterizedTemperatureScaling as ParameterizedTemperatureScaling,
-    )
     from calibench.calibrators.isotonic import IRM as IRM
     from calibench.calibrators.isotonic import (
         CentredIsotonicCalibration as CentredIsotonicCalibration,
@@ -42,13 +41,14 @@ if TYPE_CHECKING:
         BiasCorrectedTemperatureScaling as BiasCorrectedTemperatureScaling,
     )
     from calibench.calibrators.label_shift import LabelShiftCorrection as LabelShiftCorrection
+    from calibench.calibrators.one_vs_rest import BBQ as BBQ
+    from calibench.calibrators.one_vs_rest import HistogramBinning as HistogramBinning
     from calibench.calibrators.sigmoid import BetaCalibration as BetaCalibration
     from calibench.calibrators.sigmoid import PlattScaling as PlattScaling
     from calibench.calibrators.sigmoid import QuadraticScaling as QuadraticScaling
     from calibench.calibrators.temperature import TemperatureScaling as TemperatureScaling
     from calibench.calibrators.top_label import MeanReplacement as MeanReplacement
     from calibench.calibrators.top_label import SplineCalibration as SplineCalibration
-    from calibench.calibrators.wrapped import SklearnCalibrator as SklearnCalibrator
 
 
 # What each is, and where it is from: the first line of its docstring.

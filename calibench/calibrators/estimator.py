@@ -57,7 +57,7 @@ class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return found
 
 
-class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class CalibratedClassifier(MetaEstimatorMixin, LogitsClassifier):  # type: ignore[misc]
     """Classifier of scikit-learn with calibrated probabilities: any classifier, and a calibrator after it.
 
     As `CalibratedClassifierCV(ensemble=False)` does it: the calibrator is fitted on the scores that the classifier
@@ -121,15 +121,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         """Calibrated probabilities, (N, K)."""
         check_is_fitted(self)
         method = _method(self.estimator_)
-        return self.calibrator_.predict_proba(
-            self._logits(getattr(self.estimator_, method)(X), method)
-        )
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The most probable class of each row, (N,)."""
-        probs = self.predict_proba(X)
-        found: npt.NDArray[Any] = self.classes_[probs.argmax(axis=1)]
-        return found
+        return super().predict_proba(self._logits(getattr(self.estimator_, method)(X), method))
 
     def _estimator(self) -> Any:
         return LogisticRegression() if self.estimator is None else self.estimator

@@ -1,12 +1,22 @@
-"""One-vs-rest calibration: each class's probability has a map, then rows are normalised (Zadrozny & Elkan 2002)."""
+"""One-vs-rest calibration: each class's probability has a map, then rows are normalised (Zadrozny & Elkan 2002).
 
+Maps by bins are here too: histogram binning, and Bayesian binning into quantiles.
+"""
+
+import math
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from calibench.calibrators.base import Calibrator
+from calibench.ground.arguments import non_negative, one_of, positive_integer
+from calibench.ground.arrays import Floats, Integers
+from calibench.ground.binning import equal_mass_ends, equal_width_edges
 
 
 def padded(rows: list[Tensor], fill: float | None = None, minimum: int = 0) -> Tensor:
@@ -102,3 +112,161 @@ class OneVsRest(Calibrator):
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         return log_normalised(self.classwise(logits))
+
+
+def midway_mass_edges(score: Tensor, n_bins: int) -> Tensor:
+    """Inner edges midway between equal parts of the sorted scores; a bin within a tie is empty."""
+    ordered, ends = score.sort().values, equal_mass_ends(len(score), n_bins)
+    inner = ends[ends < len(score)]
+    return (ordered[inner - 1] + ordered[inner]) / 2
+
+
+# Inner edges of scores (N,) and a number of bins.
+EDGES: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "equal_width": lambda score, n_bins: equal_width_edges(n_bins, dtype=score.dtype)[1:-1],
+    "equal_mass": midway_mass_edges,
+}
+
+
+class HistogramBinning(OneVsRest):
+    """Histogram binning of each class against the rest (Zadrozny & Elkan 2001).
+
+    The calibrated p_k is the frequency of class k in the bin of p_k; rows are normalised. A bin
+    that saw no example gives 0, as in the code of Guo et al. (2017) (others use its midpoint).
+    Without `shrinkage` exact zeros stay (log-probability -inf) unless `smoothing` is positive. Bins of equal mass hold
+    equally many examples, whatever these weigh.
+
+    Args:
+        n_bins: Number of right-closed bins, (lower, upper].
+        mode: `"equal_width"` bins of [0, 1], or `"equal_mass"` bins of each class's scores.
+        smoothing: Added to a bin's hits and to its misses (Laplace); 0 is the method as published.
+        shrinkage: As for `Calibrator`.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_bins: int = 15,
+        mode: Literal["equal_width", "equal_mass"] = "equal_width",
+        smoothing: float = 0.0,
+        shrinkage: bool = True,
+    ) -> None:
+        super().__init__(shrinkage=shrinkage)
+        self.smoothing = non_negative("smoothing", smoothing)
+        one_of("mode", mode, EDGES)
+        self.n_bins = positive_integer("n_bins", n_bins)
+        self.mode = mode
+
+    def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        edges = EDGES[self.mode](score, self.n_bins)
+        bins = torch.bucketize(score, edges)
+        count = bins.bincount(share, minlength=len(edges) + 1)
+        hits = bins[hit].bincount(share[hit], minlength=len(edges) + 1)
+        total = count + 2 * self.smoothing
+        frequency = (hits + self.smoothing) / total
+        return edges, torch.where(total > 0, frequency, 0.0)
+
+    def _evaluate(self, score: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+        return values[torch.bucketize(score, knots)]
+
+
+# The sorted models are cut where the relative score falls by less than this share of its variance.
+ELBOW = 0.001
+# Bounds of the prior mean of a bin.
+LOWEST_PRIOR = 0.005
+
+
+class BBQ(OneVsRest):
+    """Bayesian binning into quantiles, class against rest (Naeini et al. 2015).
+
+    For each number of bins from max(1, floor(N^(1/3) / 10)) to min(ceil(N / 5), ceil(10 N^(1/3)))
+    the scores are cut into equal-mass bins (equal scores stay together). A binning's weight is its
+    BDeu marginal likelihood with an equivalent sample size of twice its bins and the bins'
+    midpoints as prior means; binnings behind the elbow of the sorted weights are dropped, the
+    others' bin estimates averaged. The average is one step function per class; rows are normalised.
+
+    Follows the authors' `build.m`, which also smooths a bin's estimate towards the mean score of
+    its hits. netcal's BBQ differs: equal-width bins, BIC instead of BDeu, another elbow.
+    """
+
+    takes_weights = False
+
+    def _fit_class(self, score: Tensor, hit: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        order = score.argsort(stable=True)
+        scores, hits = score[order].numpy(), hit[order].double().numpy()
+        smallest = max(1, int(len(scores) ** (1 / 3) / 10))
+        largest = min(math.ceil(len(scores) / 5), math.ceil(10 * len(scores) ** (1 / 3)))
+        sums, numbers = _sums(scores, hits), range(smallest, max(largest, smallest) + 1)
+        binnings = [_binning(scores, sums, _ends(scores, n)) for n in numbers]
+        cuts, values = _average(_before_elbow(binnings))
+        return torch.from_numpy(cuts), torch.from_numpy(values)
+
+    def _evaluate(self, score: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+        return values[torch.bucketize(score, knots, right=True)]
+
+
+class _Binning(NamedTuple):
+    """Inner cuts (B - 1,), estimates (B,) and log marginal likelihood of one binning."""
+
+    cuts: Floats
+    values: Floats
+    evidence: float
+
+
+def _ends(scores: Floats, n_bins: int) -> Integers:
+    """Ends of equal-mass bins of sorted scores, bins of one score merged; the last end is N."""
+    n, size = len(scores), len(scores) // n_bins
+    ends = np.append(np.arange(1, n_bins) * size, n)
+    starts = np.append(0, ends[:-1])
+    # A bin is merged into the one before where all of both is one score.
+    same = scores[starts[:-1]] == scores[ends[1:] - 1]
+    merged: Integers = ends[~np.append(same, False)]
+    return merged
+
+
+def _sums(scores: Floats, hits: Floats) -> Floats:
+    """Running sums over the sorted examples, (3, N + 1): their number, hits and scores of hits."""
+    return np.pad(np.cumsum([np.ones_like(hits), hits, hits * scores], axis=1), ((0, 0), (1, 0)))
+
+
+def _binning(scores: Floats, sums: Floats, ends: Integers) -> _Binning:
+    from scipy.special import gammaln  # scipy: half a second, which only a fit needs
+
+    cuts = (scores[ends[:-1] - 1] + scores[ends[:-1]]) / 2
+    edges = np.concatenate([[0.0], cuts, [1.0]])
+    middle = (edges[1:] + edges[:-1]) / 2
+    count, hits, hit_scores = np.diff(sums[:, np.append(0, ends)])
+    values = (hits + (hit_scores + middle) / (hits + 1)) / (count + 1)
+    prior = 2 * middle.clip(LOWEST_PRIOR, 1 - LOWEST_PRIOR)
+    terms = (
+        gammaln(hits + prior) - gammaln(prior)
+        + gammaln(count - hits + 2 - prior) - gammaln(2 - prior)
+        + gammaln(2) - gammaln(count + 2)
+    )  # fmt: skip
+    return _Binning(cuts, values, float(terms.sum()))
+
+
+def _before_elbow(binnings: list[_Binning]) -> list[tuple[float, _Binning]]:
+    """Weights relative to the best binning, and the binnings before the elbow, best first."""
+    evidence = np.array([binning.evidence for binning in binnings])
+    weights = np.exp(evidence - evidence.max())
+    order = np.argsort(-weights, kind="stable")
+    drops, variance = -np.diff(weights[order]), weights.var()
+    if variance == 0:
+        return [(1.0, binning) for binning in binnings]
+    first = int(np.argmax(drops > 0))
+    flat = np.flatnonzero(drops[first:] <= ELBOW * variance)
+    last = first + int(flat[0]) if len(flat) else len(drops)
+    return [(float(weights[i]), binnings[i]) for i in order[: max(last, 1)]]
+
+
+def _average(weighted: list[tuple[float, _Binning]]) -> tuple[Floats, Floats]:
+    """Cuts and values of the weighted mean of step functions."""
+    cuts = np.unique(np.concatenate([binning.cuts for _, binning in weighted]))
+    inside = np.append(-np.inf, cuts)
+    total = sum(weight for weight, _ in weighted)
+    values = np.zeros(len(cuts) + 1)
+    for weight, binning in weighted:
+        step = np.searchsorted(binning.cuts, inside, side="right")
+        values += weight / total * binning.values[step]
+    return cuts, values

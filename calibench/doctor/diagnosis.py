@@ -1,11 +1,12 @@
-"""The diagnosis: the verdict and all that follows from it, as values; their sentences are made by `words`."""
+"""The diagnosis: the verdict and all that follows from it, as values; below them, their sentences."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from html import escape
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,10 @@ from torch import Tensor
 
 from calibench.calibrators import Calibrator, CrossValidatedCalibration
 from calibench.calibrators.cross_validated import FEWEST, candidates, nll
-from calibench.doctor import words
 from calibench.doctor.choice import Choice, Watch, choose
 from calibench.doctor.examples import LabelledExamples, Shape
-from calibench.doctor.label_shift import LabelShift
-from calibench.doctor.verdict import After, Enough, Gain, ece, enough, verdict
-from calibench.doctor.where import Group, kinds, ranges
+from calibench.doctor.verdict import POWER, After, Enough, Gain, ece, enough, verdict
+from calibench.doctor.where import Group, LabelShift, kinds, ranges
 from calibench.evaluation.fitting import log_probabilities
 from calibench.ground.output import say
 from calibench.statistics.number import Key, Number
@@ -27,6 +26,10 @@ from calibench.statistics.number import Key, Number
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+
+_KINDS = 4  # classes that are named where the model is off
+_SHIFTED = 3  # and where their frequency is
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,13 @@ class Diagnosis:
         shift, choice, names = self.shift, self.choice, self.class_names
         return [
             self.verdict.in_words(n),
-            words.numbers(self.shape, self.confidence, self.accuracy, self.ece),
-            *(f"where: {line}" for line in words.ranges(self.ranges, n)),
-            *(f"where: {line}" for line in words.kinds(self.kinds, of)),
-            *([f"label shift: {words.label_shift(shift, names)}"] if shift else []),
-            *(words.advice(choice) if choice else [words.too_few(self.compared)]),
-            *(words.afterwards(self.after, of) if self.after else []),
-            *([words.enough(self.enough, n)] if self.enough else []),
+            about_numbers(self.shape, self.confidence, self.accuracy, self.ece),
+            *(f"where: {line}" for line in about_ranges(self.ranges, n)),
+            *(f"where: {line}" for line in about_kinds(self.kinds, of)),
+            *([f"label shift: {about_label_shift(shift, names)}"] if shift else []),
+            *(about_advice(choice) if choice else [about_too_few(self.compared)]),
+            *(about_afterwards(self.after, of) if self.after else []),
+            *([about_enough(self.enough, n)] if self.enough else []),
         ]
 
     @property
@@ -214,3 +217,109 @@ def _after(choice: Choice, examples: LabelledExamples, fitted: Calibrator | None
         )
     number = verdict(after).at(calibrator=choice.name)
     return After(len(after), number, before.accuracy, after.accuracy, gain)
+
+
+def about_numbers(shape: Shape, confidence: float, accuracy: float, ece: Number) -> str:
+    """What there is, mean confidence, accuracy and ECE in one sentence."""
+    return (
+        f"numbers: {_shape(shape)}; mean confidence {100 * confidence:.1f} %, accuracy {100 * accuracy:.1f} %, "
+        f"ECE {100 * ece.value:.1f} points ({ece.key.n_bins} bins)"
+    )
+
+
+def _shape(shape: Shape) -> str:
+    what = {
+        "classes": f"examples, {shape.number} classes",
+        "labels": f"labels of {shape.number} kinds",
+        "pairs": "pairs of confidence and correct",
+    }
+    return f"{shape.examples:,} {what[shape.of]}"
+
+
+def about_ranges(parts: Sequence[Group], n: int) -> Iterator[str]:
+    """A sentence for each range of confidences in which the model is surely off; neighbours are one range."""
+    for (sure, _), run in groupby(parts, key=lambda group: (group.sure, group.direction)):
+        if sure:
+            yield _range(Group.together([*run]), n)
+
+
+def _range(group: Group, n: int) -> str:
+    off = f"{group.direction} by {100 * abs(group.gap):.1f} points"
+    ends = " to ".join(map(_apart_from_1, (group.lowest, group.highest)))
+    right = f"{100 * group.accuracy:.1f} % are right"
+    if group.examples == n:
+        return f"{off} at all confidences, {ends}: {right}"
+    share = f"{100 * group.examples / n:.0f} % of the examples"
+    return f"{off} at confidences {ends} ({share}), of which {right}"
+
+
+def _apart_from_1(value: float) -> str:
+    """A confidence with the fewest of 2 to 4 decimals that tell it from 1."""
+    shown = (f"{value:.{decimals}f}" for decimals in (2, 3, 4))
+    return next((text for text in shown if value == 1 or float(text) < 1), f"{value:.4f}")
+
+
+def about_kinds(groups: Sequence[Group], of: str) -> Iterator[str]:
+    """A sentence for each direction in which some classes, or some labels, are surely off."""
+    where = "in label" if of == "labels" else "where it predicts"
+    for direction in ("overconfident", "underconfident"):
+        off = [group for group in groups if group.sure and group.direction == direction]
+        if off:
+            off.sort(key=lambda group: -abs(group.gap))
+            first = ", ".join(f"{g.name} (by {100 * abs(g.gap):.1f})" for g in off[:_KINDS])
+            more = len(off) - _KINDS
+            yield f"{direction} {where} {first}{f' and {more} more' if more > 0 else ''}"
+
+
+def about_label_shift(shift: LabelShift, names: Sequence[str]) -> str:
+    """What there is to say of class frequencies of validation and test."""
+    if not shift.sure:
+        return f"none: class frequencies of validation and test cannot be told apart (p = {shift.p:.2f})"
+    most = np.argsort(-np.abs(shift.after - shift.before), kind="stable")[:_SHIFTED]
+    before, after = 100 * shift.before, 100 * shift.after
+    each = ", ".join(f"{names[k]} {before[k]:.1f} to {after[k]:.1f} %" for k in most)
+    return (
+        f"yes, {100 * shift.moved:.1f} % of the labels have moved from validation to test (p = {shift.p:.3f}): {each}; "
+        "a calibrator is tuned to the frequencies that it was fitted on, see `calibench evaluate --priors`"
+    )
+
+
+def about_too_few(examples: int) -> str:
+    """Why there is no calibrator."""
+    return f"calibrator: none, as to compare them takes {FEWEST} examples, here are {examples}"
+
+
+def about_advice(choice: Choice) -> Iterator[str]:
+    """Which calibrator to take, and what the others would do."""
+    leave = "" if choice.helps else "leave it, as nothing is surely better: "
+    yield (
+        f"calibrator: {leave}{choice.name}, expected gain in NLL {choice.gain} (nested cross-validation of "
+        f"{len(choice.rows):,} examples; chosen in {choice.agreeing} of {choice.folds} folds)"
+    )
+    yield f"compared: NLL of {', '.join(f'{name} {value:.4f}' for name, value in choice.nll.items())}"
+
+
+def about_afterwards(after: After, of: str) -> Iterator[str]:
+    """The verdict after the calibrator."""
+    if after.gain:
+        yield f"measured: gain in NLL {after.gain}"
+    was, is_now = (f"{100 * share:.1f} %" for share in (after.accuracy_before, after.accuracy))
+    accuracy = "" if of == "pairs" else f"; accuracy {was} before, {is_now} after"
+    yield f"after it: {after.verdict.in_words(after.examples)}{accuracy}"
+
+
+def about_enough(power: Enough, n: int) -> str:
+    """How large a gap these examples show, and how many are needed for others."""
+    needed = ", ".join(
+        f"{100 * gap:.0f} point{'s' * (gap > 0.01)}: {_about(examples)}"
+        for gap, examples in power.needed.items()
+    )
+    return (
+        f"enough: {n:,} examples tell a gap of {100 * power.gap:.1f} points "
+        f"({100 * POWER:.0f} % of the time); needed for {needed}"
+    )
+
+
+def _about(number: float) -> str:
+    """A number to two figures."""
+    return f"{int(float(f'{max(1.0, number):.2g}')):,}"

@@ -19,7 +19,7 @@ from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.ground.verb import InPython, Option, ends_in, in_python
 from calibench.predictions import Predictions
-from calibench.predictions.files import Reader, Source, check_file
+from calibench.predictions.files import Arrays, Reader, Source, check_file
 from calibench.predictions.hdf5 import is_hdf5, the_model
 from calibench.predictions.sets import labelled_as, sources_of
 
@@ -98,6 +98,8 @@ def examine(
 
     from calibench.ground.bar import with_progress
 
+    if isinstance(test := read["test"], Arrays) and test.labels is None:
+        raise ValueError("a verdict needs labels: `calibench.doctor(logits, labels)`.")
     found = {name: reader.read(source) for name, source in read.items()}
     if isinstance(of_val := found.get("val"), Predictions):
         found["val"] = labelled_as(of_val, "val", "val", read["val"])

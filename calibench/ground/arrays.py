@@ -116,5 +116,5 @@ def indices_of_names(values: Array, names: Sequence[str] | Array | None) -> Arra
     unknown = next((value for value in values if str(value) not in position), None)
     if unknown is not None:
         known = f", none of the columns {', '.join(position)}" if position else ""
-        raise ValueError(f"labels must be class indices 0, 1, ..., got {unknown!r}{known}.")
+        raise ValueError(f"labels must be class indices 0, 1, ..., got '{unknown}'{known}.")
     return np.array([position[str(value)] for value in values], dtype=np.int64)

@@ -7,6 +7,7 @@ from calibench.ground.lazily import lazy
 
 if TYPE_CHECKING:
     from calibench.losses.base import CalibrationLoss as CalibrationLoss
+    from calibench.losses.base import ImportedLoss as ImportedLoss
     from calibench.losses.base import PerExampleLoss as PerExampleLoss
     from calibench.losses.base import WeightedSum as WeightedSum
     from calibench.losses.batch_penalties import DCALoss as DCALoss
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
     from calibench.losses.class_counts import ClassBalancedLoss as ClassBalancedLoss
     from calibench.losses.class_counts import LDAMLoss as LDAMLoss
     from calibench.losses.class_counts import LogitAdjustedLoss as LogitAdjustedLoss
+    from calibench.losses.class_counts import MaxEntLoss as MaxEntLoss
     from calibench.losses.class_counts import ldam_loss as ldam_loss
     from calibench.losses.class_counts import logit_adjusted_loss as logit_adjusted_loss
-    from calibench.losses.correctness_ranking import (
-        CorrectnessRankingLoss as CorrectnessRankingLoss,
-    )
     from calibench.losses.cross_entropy import ACLSLoss as ACLSLoss
     from calibench.losses.cross_entropy import BrierLoss as BrierLoss
     from calibench.losses.cross_entropy import ConfidencePenaltyLoss as ConfidencePenaltyLoss
@@ -64,10 +63,9 @@ if TYPE_CHECKING:
     from calibench.losses.gradient_reweighting import dual_focal_gra_loss as dual_focal_gra_loss
     from calibench.losses.gradient_reweighting import flsd_gra_loss as flsd_gra_loss
     from calibench.losses.gradient_reweighting import focal_gra_loss as focal_gra_loss
-    from calibench.losses.imported import ImportedLoss as ImportedLoss
-    from calibench.losses.maximum_entropy import MaxEntLoss as MaxEntLoss
     from calibench.losses.soft_calibration import AURCLoss as AURCLoss
     from calibench.losses.soft_calibration import AvUCLoss as AvUCLoss
+    from calibench.losses.soft_calibration import CorrectnessRankingLoss as CorrectnessRankingLoss
     from calibench.losses.soft_calibration import SoftAvUCLoss as SoftAvUCLoss
     from calibench.losses.soft_calibration import SoftBinnedECELoss as SoftBinnedECELoss
     from calibench.losses.validation_steered import AdaFocalLoss as AdaFocalLoss

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from calibench.ground.tensors import check_scores
 from calibench.metrics.labelled import check_finite_maximum, sort_rows
 
 _LOST = -40.0  # of a logarithm: its exp is less than half a rounding of 1
@@ -91,9 +92,6 @@ def detection_rates(inside: Tensor, outside: Tensor) -> dict[str, Tensor]:
 
 
 def check_scored(logits: Tensor) -> None:
-    """Raise a ValueError unless `logits` is a floating (N, K) tensor whose rows have a finite largest value."""
-    shaped = isinstance(logits, Tensor) and logits.dim() == 2 and logits.shape[1] > 0
-    if not shaped or not logits.is_floating_point():
-        found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise ValueError(f"`logits` must be a floating tensor of shape (N, K), got {found}.")
+    """Raise unless `logits` is a floating (N, K) tensor whose rows have a finite largest value."""
+    check_scores(logits, classes=1)
     check_finite_maximum(logits)

@@ -1,11 +1,7 @@
 """Metrics against known class distributions: the true posterior, or the labels of many annotators."""
 
-from dataclasses import dataclass, fields
-
 import torch
 from torch import Tensor
-
-from calibench.metrics.labelled import check_probabilities
 
 TOLERANCE = 1e-6  # differences up to this size count as none (float32 rounding)
 VALUES = tuple(
@@ -38,38 +34,3 @@ def posterior_values(log_probs: Tensor, posterior: Tensor) -> dict[str, Tensor]:
     gap = torch.where(gap.abs() > TOLERANCE, gap, 0.0)
     sides = (gap > 0).double(), (gap < 0).double(), gap.clamp(min=0), (-gap).clamp(min=0)
     return dict(zip(VALUES, (cross_entropy, cross_entropy - entropy, *sides), strict=True))
-
-
-@dataclass(frozen=True)
-class PosteriorConfidence:
-    """Over- and underconfidence against the true posterior (Definition 2.1 of the FCL paper).
-
-    Attributes:
-        overconfident: Share of inputs with max_k p_k > max_k eta_k.
-        underconfident: Share of inputs with max_k p_k < max_k eta_k.
-        excess: Mean of max(max_k p_k - max_k eta_k, 0) over all inputs.
-        shortfall: Mean of max(max_k eta_k - max_k p_k, 0) over all inputs.
-    """
-
-    overconfident: float
-    underconfident: float
-    excess: float
-    shortfall: float
-
-
-def posterior_confidence(preds: Tensor, posterior: Tensor) -> PosteriorConfidence:
-    """Compare predicted with true probabilities, both (N, K).
-
-    Raises:
-        ValueError: If either is no matrix of probabilities, the shapes differ, or there are no rows.
-    """
-    for probs in (preds, posterior):
-        check_probabilities(probs, torch.zeros(len(probs), dtype=torch.int64, device=probs.device))
-    if preds.shape != posterior.shape or len(preds) == 0:
-        raise ValueError(
-            f"`preds` and `posterior` must have one shape (N, K), N >= 1, got {tuple(preds.shape)} "
-            f"and {tuple(posterior.shape)}."
-        )
-    values = posterior_values(preds.double().log(), posterior.to(preds.device))
-    parts = [field.name for field in fields(PosteriorConfidence)]
-    return PosteriorConfidence(*(float(values[f"posterior_{part}"].mean()) for part in parts))

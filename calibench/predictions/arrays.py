@@ -155,6 +155,11 @@ def two_columns(values: Array, scores: str = PROBS) -> Array:
     """Scores (N, K); those of the second of two classes, (N,) or (N, 1), as (N, 2): 1 - p and p, or 0 and log-odds."""
     if (values.ndim == 2 and values.shape[1] > 1) or values.dtype.kind not in REAL:
         return values
+    if scores != PROBS:
+        warnings.warn(
+            f"logits of shape {values.shape} are read as those of the second of two classes, the first one's as 0.",
+            stacklevel=3,
+        )
     second = values.reshape(len(values), -1)[:, :1].astype(np.float64)
     first = 1 - second if scores == PROBS else np.zeros_like(second)
     return np.concatenate([first, second], axis=1)

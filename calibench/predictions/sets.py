@@ -105,6 +105,8 @@ def labelled_as(predictions: Predictions, split: str, kind: str, source: Source)
     if len(predictions.target) == 0:
         raise ValueError(f"{source} holds no examples.")
     if kind != "ood" and predictions.target.min() < 0:
+        if isinstance(source, Arrays):
+            raise ValueError(f"{source} needs a label of each example: `{split}=(logits, labels)`.")
         raise ValueError(
             f"{source} has examples without a label, which `--{kind}` needs: an array or column `label`, "
             "`--keys target=NAME` for another name, or `logits.npy:labels.npy`."

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import TemperatureScaling
-from calibench.calibrators.temperature import calibration_errors
+from calibench.calibrators.temperature import calibration_error
 
 Integers = npt.NDArray[np.int64]
 
@@ -22,7 +22,7 @@ Integers = npt.NDArray[np.int64]
 def ece(probs: Tensor, target: Tensor) -> float:
     confidence, predicted = probs.max(dim=1)
     residual = confidence - (predicted == target).double()
-    return 100 * calibration_errors(confidence[None], residual[None], 15).item()
+    return 100 * calibration_error(confidence, residual, 15).item()
 
 
 def load(path: Path) -> tuple[Tensor, Tensor]:

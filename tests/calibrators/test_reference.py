@@ -32,7 +32,7 @@ from calibench.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from calibench.calibrators.binning import _binning, _ends, _sums
+from calibench.calibrators.one_vs_rest import _binning, _ends, _sums
 
 pytestmark = pytest.mark.committed
 

@@ -15,7 +15,7 @@ from calibench.calibrators.temperature import (
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
     below_top,
-    calibration_errors,
+    calibration_error,
     is_correct,
     top_confidence,
 )
@@ -77,7 +77,7 @@ def ece_curve(logits: Tensor, target: Tensor, n_bins: int) -> Tensor:
     confidence = torch.stack(
         [top_confidence(shifted, torch.full((len(shifted),), 1 / t)) for t in GRID]
     )
-    return calibration_errors(confidence, confidence - hits, n_bins)
+    return torch.stack([calibration_error(row, row - hits, n_bins) for row in confidence])
 
 
 def test_ece_grid_is_the_papers(ph10: dict[str, Tensor], numbers: dict[str, Any]) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
-from calibench.doctor import words
-from calibench.doctor.label_shift import LabelShift
+from calibench.doctor.diagnosis import about_label_shift
+from calibench.doctor.where import LabelShift
 
 
 def test_the_p_value_is_that_of_chi_squared_where_that_holds() -> None:
@@ -22,14 +22,14 @@ def test_the_p_value_is_that_of_chi_squared_where_that_holds() -> None:
 
 def test_a_shift_is_described() -> None:
     val, test = np.repeat([0, 1], [90, 10]), np.repeat([0, 1], [50, 50])
-    said = words.label_shift(LabelShift.of(val, test, 2), ["cat", "dog"])
+    said = about_label_shift(LabelShift.of(val, test, 2), ["cat", "dog"])
     assert said.startswith("yes, 40.0 % of the labels have moved from validation to test (p = 0.00")
     assert "cat 90.0 to 50.0 %, dog 10.0 to 50.0 %" in said
-    assert words.label_shift(LabelShift.of(val, val, 2), ["cat", "dog"]).startswith("none: ")
+    assert about_label_shift(LabelShift.of(val, val, 2), ["cat", "dog"]).startswith("none: ")
 
 
 @pytest.mark.parametrize(("p", "told"), [(0.049, True), (0.051, False), (0.4, False)])
 def test_the_level_is_five_percent(p: float, told: bool) -> None:
     shift = LabelShift(np.array([0.9, 0.1]), np.array([0.5, 0.5]), p)
-    said = words.label_shift(shift, ["cat", "dog"])
+    said = about_label_shift(shift, ["cat", "dog"])
     assert said.startswith("yes, " if told else "none: ")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from calibench.doctor import words
+from calibench.doctor.diagnosis import about_kinds, about_ranges
 from calibench.doctor.examples import LabelledExamples
 from calibench.doctor.where import groups, kinds, ranges
 from calibench.predictions.pairs import ConfidencePairs
@@ -22,7 +22,7 @@ def test_the_range_that_is_off_is_named() -> None:
     confidence = random.random(4000)
     chance = np.where(confidence > 0.8, confidence - 0.2, confidence)
     pairs = LabelledExamples.of(ConfidencePairs(confidence, random.random(4000) < chance), 1e-12)
-    (line,) = words.ranges(ranges(pairs), len(pairs))
+    (line,) = about_ranges(ranges(pairs), len(pairs))
     assert re.match(
         r"overconfident by (19|2[01])\.\d points at confidences 0.80 to 0.9996 \(20 % of", line
     )
@@ -36,7 +36,7 @@ def test_the_class_that_is_off_is_named() -> None:
     of_class_2 = number == 2
     wrong = torch.from_numpy(np.random.default_rng(0).random(4000) < 0.3)
     spoilt = replace(base, correct=base.correct & ~(of_class_2 & wrong), class_names="abcd")
-    (line,) = words.kinds(kinds(spoilt), spoilt.shape.of)
+    (line,) = about_kinds(kinds(spoilt), spoilt.shape.of)
     assert line.startswith(
         "overconfident where it predicts c (by 1"
     )  # 0.3 of those that were right
@@ -49,7 +49,7 @@ def test_labels_are_looked_at_one_by_one() -> None:
     logits[:, 1] *= 3
     names = {"label_names": ["edema", "mass", "hernia"]}
     labelled = LabelledExamples.of(Predictions.of_labels(logits, target, names), 0.0)
-    (line,) = words.kinds(kinds(labelled), labelled.shape.of)
+    (line,) = about_kinds(kinds(labelled), labelled.shape.of)
     assert line.startswith("overconfident in label mass (by ")
     assert "and" not in line
 

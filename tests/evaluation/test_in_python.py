@@ -147,3 +147,23 @@ def test_a_calibrator_is_a_classifier_of_scikit_learn() -> None:
     assert not model.calibrator.fitted
     with pytest.raises(ValueError, match="one label for each of the 4 columns of `X`, got 2"):
         model.fit(VAL.logits, VAL.target > 1)
+
+
+@pytest.mark.parametrize("scores", [None, "probs"])
+def test_one_column_of_logits_is_said_to_be_of_the_second_of_two_classes(
+    scores: str | None,
+) -> None:
+    column, target = np.linspace(0.1, 0.9, 50)[:, None], np.arange(50) % 2
+    if scores:
+        report = calibench.evaluate(column, target, scores=scores)  # as everybody writes them
+    else:
+        with pytest.warns(UserWarning, match=r"logits of shape \(50, 1\) .* second of two"):
+            report = calibench.evaluate(column, target)
+    assert report.value("error") == pytest.approx(0.48 if scores else 0.5)
+
+
+@pytest.mark.parametrize("labels", [None, TEST.target])
+def test_a_set_without_labels_is_named(labels: Any) -> None:
+    which = "test" if labels is None else "val"
+    with pytest.raises(ValueError, match=rf"needs a label .*`{which}=\(logits, labels\)`"):
+        calibench.evaluate(TEST.logits, labels, val=VAL.logits if which == "val" else None)

@@ -14,7 +14,7 @@ from calibench.data import SyntheticGaussiansDataModule
 from calibench.evaluation import evaluate, fit_calibrator, temperature_gap
 from calibench.metrics import lipschitz_calibration_error
 from calibench.metrics.post_processing_gap import best_lipschitz_map, post_processing_gap
-from calibench.metrics.posterior import posterior_confidence, posterior_values
+from calibench.metrics.posterior import posterior_values
 
 from ..evaluation.examples import predictions
 
@@ -100,10 +100,9 @@ def test_confidence_against_the_posterior_of_gaussians() -> None:
     assert sharp["excess"] == pytest.approx(float((sharper.amax(1) - uncertain.amax(1)).mean()))
 
 
-def test_confidence_against_the_posterior_checks_its_input() -> None:
+def test_confidence_against_the_posterior_by_hand() -> None:
     posterior = torch.tensor([[0.7, 0.3], [0.4, 0.6]])
-    found = posterior_confidence(torch.tensor([[0.9, 0.1], [0.5, 0.5]]), posterior)
-    assert (found.overconfident, found.underconfident) == (0.5, 0.5)
-    assert (found.excess, found.shortfall) == pytest.approx((0.1, 0.05))
-    with pytest.raises(ValueError, match="must have one shape"):
-        posterior_confidence(posterior, posterior[:1])
+    values = posterior_values(torch.tensor([[0.9, 0.1], [0.5, 0.5]]).log(), posterior)
+    found = {name.removeprefix("posterior_"): float(of.mean()) for name, of in values.items()}
+    assert (found["overconfident"], found["underconfident"]) == (0.5, 0.5)
+    assert (found["excess"], found["shortfall"]) == pytest.approx((0.1, 0.05))

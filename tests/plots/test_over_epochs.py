@@ -12,7 +12,7 @@ import torch
 from calibench.cli import main
 from calibench.evaluation.crossfit import variational_terms
 from calibench.leaderboard import read_results
-from calibench.metrics.posterior import posterior_confidence
+from calibench.metrics.posterior import posterior_values
 from calibench.plots.curves import OverEpochs
 from calibench.plots.kinds.confidence import sides_of
 from calibench.runs import Predictions
@@ -76,8 +76,9 @@ def test_over_and_underconfidence(tmp_path: Path) -> None:
     (record,) = read_results(tmp_path / "known").records
     found = sides_of(record, "raw")
     logits, eta = torch.from_numpy(test.logits).double(), torch.from_numpy(test.posterior).double()
-    expected = posterior_confidence(logits.softmax(1), eta)
-    assert (found.over, found.under) == pytest.approx((expected.excess, expected.shortfall))
+    expected = posterior_values(logits.log_softmax(1), eta)
+    sides = [float(expected[f"posterior_{side}"].mean()) for side in ("excess", "shortfall")]
+    assert [found.over, found.under] == pytest.approx(sides)
     assert found.over > 0.05 > found.under
     assert found.gap is not None
     assert found.gap.mean() == pytest.approx(found.over - found.under, abs=1e-6)

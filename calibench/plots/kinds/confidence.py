@@ -38,7 +38,7 @@ def sides_of(record: Record, calibrator: str) -> Sides:
     from calibench.evaluation.crossfit import variational_terms
     from calibench.evaluation.fitting import log_probabilities
     from calibench.evaluation.settings import calibrator_of_run
-    from calibench.metrics.posterior import posterior_confidence
+    from calibench.metrics.posterior import posterior_values
     from calibench.plots.example_scores import load_predictions
 
     test = load_predictions(record, TEST)
@@ -49,8 +49,9 @@ def sides_of(record: Record, calibrator: str) -> Sides:
         found = variational_terms(log_probs, target)
         return Sides(float(found["over"].mean()), float(found["under"].mean()), None)
     probs, eta = log_probs.exp(), torch.from_numpy(test.posterior).double()
-    against = posterior_confidence(probs, eta)
-    return Sides(against.excess, against.shortfall, (probs.amax(1) - eta.amax(1)).numpy())
+    against = posterior_values(log_probs, eta)
+    over, under = (float(against[f"posterior_{side}"].mean()) for side in ("excess", "shortfall"))
+    return Sides(over, under, (probs.amax(1) - eta.amax(1)).numpy())
 
 
 def over_under(request: Request) -> Picture:
