@@ -53,7 +53,8 @@ class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row, (N, K) -> (N,)."""
-        found: npt.NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        probs = self.predict_proba(X)
+        found: npt.NDArray[Any] = self.classes_[probs.argmax(axis=1)]
         return found
 
 

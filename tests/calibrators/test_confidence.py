@@ -34,7 +34,7 @@ def test_calibration_error_by_hand() -> None:
     # Bins (0.4, 0.6] and (0.8, 1]: gaps |0.5 - 1| and |0.95 - 0.5|, shares 1/3 and 2/3.
     conf = torch.tensor([[0.5, 0.9, 1.0], [0.6, 0.6, 0.6]])
     hits = torch.tensor([1.0, 1.0, 0.0])
-    found = calibration_error(conf, conf - hits, 5)
+    found = torch.stack([calibration_error(row, row - hits, 5) for row in conf])
     expected = torch.tensor([0.5 / 3 + 0.45 * 2 / 3, 2 / 3 - 0.6]).double()
     torch.testing.assert_close(found, expected, atol=1e-7, rtol=0)
 
