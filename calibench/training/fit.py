@@ -4,7 +4,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any, Literal
 
@@ -13,7 +13,6 @@ from lightning.pytorch.loggers import Logger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from calibench.config import Config
-from calibench.evaluation import Report
 from calibench.evaluation.run_metrics import write_metrics
 from calibench.evaluation.settings import built, spelled_out, united
 from calibench.ground.console import Terminal
@@ -238,21 +237,11 @@ def _train(
             evaluated = experiment.evaluation(saved, data.unavailable)
             if claim is not None:
                 claim.check()
-            _write_metrics(experiment, run, saved, evaluated, experiment.evaluation_settings, trial)
+            is_of = experiment.cell, settings(experiment.resolved)
+            how = experiment.evaluation_settings
+            write_metrics(run, *is_of, saved, evaluated, how, fast=trial)
         trainer.strategy.barrier("calibench: the run is written")
     return "trial" if trial else "done"
-
-
-def _write_metrics(
-    experiment: Experiment,
-    run: Run,
-    sets: Mapping[str, Predictions],
-    evaluated: Report,
-    evaluation: Mapping[str, Any],
-    fast: bool,
-) -> None:
-    is_of = experiment.cell, settings(experiment.resolved)
-    write_metrics(run, *is_of, sets, evaluated, evaluation, fast=fast)
 
 
 def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:
@@ -270,7 +259,8 @@ def _evaluate_again(experiment: Experiment, run: Run, *, patient: bool) -> None:
             sets = _saved(run)
             evaluated = built(wanted)(sets, unavailable)
             claim.check()
-            _write_metrics(experiment, run, sets, evaluated, wanted, fast)
+            is_of = experiment.cell, settings(experiment.resolved)
+            write_metrics(run, *is_of, sets, evaluated, wanted, fast=fast)
 
 
 def _missing(experiment: Experiment, run: Run) -> tuple[Config, dict[str, str], bool] | None:

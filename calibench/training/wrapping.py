@@ -44,21 +44,15 @@ def _with_the_networks_tokenizer(config: Config) -> Config:
     backbone, texts = (loaded_class(base, block["class_path"]) for block, base in blocks)
     init = dict(data.get("init_args") or {})
     of_texts = any("tokenizer_file" in parameters_of(cls) for cls in getattr(texts, "__mro__", ()))
-    if (
-        not hasattr(backbone, "tokenizer_of")
-        or not of_texts
-        or init.keys() & {"tokenizer_file", "vectors"}
-    ):
+    tokenizer_of = getattr(backbone, "tokenizer_of", None)
+    if tokenizer_of is None or not of_texts or init.keys() & {"tokenizer_file", "vectors"}:
         return config
     given = network.get("init_args") or {}
-    file = backbone.tokenizer_of(
-        str(given.get("name")), str(given.get("pretrained", True)).lower() != "false"
-    )
-    return (
-        config
-        if file is None
-        else {**config, "data": {**data, "init_args": {**init, "tokenizer_file": file}}}
-    )
+    pretrained = str(given.get("pretrained", True)).lower() != "false"
+    file = tokenizer_of(str(given.get("name")), pretrained)
+    if file is None:
+        return config
+    return {**config, "data": {**data, "init_args": {**init, "tokenizer_file": file}}}
 
 
 def _changed(config: Any, keys: Sequence[str], change: Callable[[Any], Any]) -> Any:
