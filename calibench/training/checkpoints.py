@@ -79,12 +79,10 @@ class LastCheckpoint(ModelCheckpoint):
         )
         self.file = Path(dirpath) / "last.ckpt"
         self.every_n_steps = every_n_steps
-        if not every_n_steps:  # Lightning does not call a hook that is None
-            self.on_train_batch_end = None  # type: ignore[assignment,method-assign]
 
     def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
         """Save within an epoch, if it is time."""
-        due = trainer.global_step % self.every_n_steps == 0
+        due = self.every_n_steps and trainer.global_step % self.every_n_steps == 0
         if due and not trainer.is_last_batch:
             self.best_model_path = str(self.file)  # what the checkpoint of an epoch says, too
             trainer.save_checkpoint(self.file)
