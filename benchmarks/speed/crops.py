@@ -15,7 +15,7 @@ import torch
 
 from calibench.backbones import DenseNet121
 from calibench.data.batch import Examples
-from calibench.data.images.augment import Normalize, Views
+from calibench.data.images.augment import Normalize
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD
 from calibench.data.resident import ResidentLoader
 from calibench.data.task import Multilabel
@@ -53,13 +53,13 @@ def main(arguments: list[str] | None = None) -> None:
     shape = (options.images, 1, options.size, options.size)
     images = torch.randint(256, shape, dtype=torch.uint8)
     target = torch.zeros(options.images, len(LABELS), dtype=torch.int8)
-    normalize, edge = Normalize(IMAGENET_MEAN, IMAGENET_STD), (options.size - options.side) // 2
+    edge = (options.size - options.side) // 2
     centre = images[:, :, edge : edge + options.side, edge : edge + options.side].contiguous()
     one, ten = (
         ResidentLoader(Examples(stored, target), batch_size=options.batch, transform=views)
         for stored, views in (
-            (centre, Views(normalize)),
-            (images, Views(normalize, crops=options.side)),
+            (centre, Normalize(IMAGENET_MEAN, IMAGENET_STD)),
+            (images, Normalize(IMAGENET_MEAN, IMAGENET_STD, crops=options.side)),
         )
     )
     seconds(module, one)

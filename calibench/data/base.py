@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -279,14 +279,6 @@ class ClassificationDataModule(LightningDataModule, ABC):
     def predict_dataloader(self) -> list[ResidentLoader]:
         """The validation loader, then the test loaders."""
         return [self.val_dataloader(), *self.test_dataloader()]
-
-    def transfer_batch_to_device(
-        self, batch: Any, device: torch.device, dataloader_idx: int
-    ) -> Any:
-        """Move a batch to a device, unless its loader made it there: Lightning would look through it for tensors."""
-        if batch.target.device == device:
-            return batch
-        return super().transfer_batch_to_device(batch, device, dataloader_idx)
 
     def _ordered(
         self,

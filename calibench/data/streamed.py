@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,12 +96,12 @@ class StreamedLoader(ResumableLoader):
         """The dataset's positions of an epoch's examples, in order; None of a loader of whole batches."""
         if self._reader is None:
             return None
-        return [row.position for batch in self._order() for row in batch]
+        return [row.position for row in chain.from_iterable(self._order())]
 
     def take(self, index: Tensor) -> Tensor:
         """The inputs (n, ...) at some positions of the epoch; of a loader of whole batches, all up to them are read."""
         if self._reader is not None:
-            order = [row for batch in self._order() for row in batch]
+            order = [*chain.from_iterable(self._order())]
             rows = [order[place] for place in index.tolist()]
             return self._pair(next(self._reader.read([rows])))[0]
         found: dict[int, Tensor] = {}

@@ -6,7 +6,6 @@ of the process that holds it: an augmentation draws its random numbers for a who
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -166,61 +165,63 @@ class RandomResizedCrop(OfFiles):
         return ((height - tall) // 2, (width - wide) // 2, tall, wide), flipped
 
 
-@dataclass(frozen=True)
-class CentreCrop:
-    """The middle of an image of Pillow's, resized so that its shorter side is `resize`.
+def centre_crop(resize: int | None, side: int) -> Crop | None:
+    """The middle of `side` pixels of images whose shorter side is resized, as torchvision's `Resize` and `CenterCrop`.
 
-    As torchvision's `Resize(resize)` and `CenterCrop(side)`.
-    """
-
-    resize: int
-
-    def __call__(self, image: Any, side: int) -> Any:
-        """The square."""
-        from torchvision.transforms.functional import center_crop, resize
-
-        return center_crop(resize(image, [self.resize]), [side])
-
-
-def centre_crop(resize: int | None, side: int) -> CentreCrop | None:
-    """The crop of `side` pixels of images resized to `resize`; None where they are the same.
+    None where `resize` is None, which is as a whole image is read anyway.
 
     Raises:
         ValueError: `resize` is below `side`.
     """
-    if resize is not None and integer_from("resize", resize, 1) < side:
+    if resize is None:
+        return None
+    if integer_from("resize", resize, 1) < side:
         raise ValueError(f"`resize` must be at least `side` {side}, got {resize}.")
-    return None if resize is None else CentreCrop(resize)
+    return partial(_centre, resize=resize)
+
+
+def _centre(image: Any, side: int, *, resize: int) -> Any:
+    from torchvision.transforms import functional
+
+    return functional.center_crop(functional.resize(image, [resize]), [side])
 
 
 class Normalize:
-    """Stored images to network inputs: float, scaled to [0, 1], per channel (x - mean) / std.
+    """Stored images to network inputs: float, scaled to [0, 1], per channel (x - mean) / std; grey is in each channel.
 
     Args:
         mean: Per-channel mean on the [0, 1] scale.
         std: Per-channel standard deviation on the [0, 1] scale.
         white: The stored value that means 1.0 (255 for uint8 images).
+        crops: Side of ten crops that are given of each image (`ten_crops`); None for the whole image.
     """
 
     def __init__(
-        self, mean: Sequence[float], std: Sequence[float], *, white: float = 255.0
+        self,
+        mean: Sequence[float],
+        std: Sequence[float],
+        *,
+        white: float = 255.0,
+        crops: int | None = None,
     ) -> None:
-        self.mean, self.std, self.white = tuple(mean), tuple(std), white
+        self.mean, self.std, self.white, self.crops = tuple(mean), tuple(std), white, crops
         centre, width = (torch.tensor(part, dtype=torch.float64) for part in (mean, std))
         self._scale, self._offset = (1 / (white * width)).float(), (-centre / width).float()
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Images (B, C, H, W) of any type -> float32, channels_last in memory."""
+        """Images (B, C or 1, H, W) of any type -> (B, C, H, W), or 10 B, of float32, channels_last in memory."""
+        inputs = inputs.expand(-1, len(self.mean), -1, -1)
         self._scale, self._offset = (part.to(inputs.device) for part in (self._scale, self._offset))
         pixels = inputs.to(torch.float32, memory_format=torch.channels_last, copy=True)
         # Whole rows, because broadcasting over three channels leaves a CPU's vector units idle.
         rows = pixels.permute(0, 2, 3, 1).flatten(0, 1).flatten(1)
         rows.mul_(self._scale.repeat(inputs.shape[3])).add_(self._offset.repeat(inputs.shape[3]))
-        return pixels
+        return pixels if self.crops is None else ten_crops(pixels, self.crops)
 
     def described(self) -> dict[str, object]:
         """What it does, as plain values."""
-        return {"white": self.white, "mean": self.mean, "std": self.std}
+        plain = {"white": self.white, "mean": self.mean, "std": self.std}
+        return plain if self.crops is None else {**plain, "ten_crops": self.crops}
 
 
 def ten_crops(images: Tensor, side: int) -> Tensor:
@@ -241,25 +242,3 @@ def ten_crops(images: Tensor, side: int) -> Tensor:
         for top, left in corners
     ]
     return torch.stack(crops, dim=1).flatten(0, 1).permute(0, 3, 1, 2)
-
-
-@dataclass(frozen=True)
-class Views:
-    """Stored images, grey or in colour, to network inputs: three channels, normalised, cropped if asked.
-
-    Attributes:
-        normalize: Scales the channels.
-        crops: Side of ten crops; None for the whole image.
-    """
-
-    normalize: Normalize
-    crops: int | None = None
-
-    def __call__(self, images: Tensor) -> Tensor:
-        """Images (n, 1 or 3, H, W) uint8 -> (n, 3, H, W), or ten rows for each, float32."""
-        inputs = self.normalize(images.expand(-1, 3, -1, -1))
-        return inputs if self.crops is None else ten_crops(inputs, self.crops)
-
-    def described(self) -> dict[str, object]:
-        """What it does, as plain values."""
-        return {**self.normalize.described(), "ten_crops": self.crops}

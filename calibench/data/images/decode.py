@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from calibench.data.cache import cached
 from calibench.data.mixing import Crop
-from calibench.data.source import DataError
+from calibench.data.source import DataError, left_out
 from calibench.ground.distributed import world
 from calibench.ground.errors import in_one_line
 from calibench.ground.processes import cores
@@ -24,15 +24,6 @@ MODES = {"RGB": ("red", "green", "blue"), "L": ("grey",)}
 
 Opener = Path | Callable[[], Any]
 """Where an image is: its file, or what opens it as an image of Pillow's."""
-
-
-class UnreadableImages(DataError):
-    """Image files that cannot be read: what is wrong with each, by its position (`wrong`)."""
-
-    def __init__(self, files: Sequence[Opener], wrong: Mapping[int, str]) -> None:
-        places = {str(files[number]): wrong[number] for number in sorted(wrong)}
-        super().__init__(f"{in_one_line(places, len(files), 'images')}.")
-        self.wrong = wrong
 
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
@@ -74,8 +65,19 @@ def decode_images(
         Pixels (N, side, side, 3) uint8, or (N, side, side, 1).
 
     Raises:
-        UnreadableImages: If some are none; the others have been decoded by then too.
+        DataError: If some are none; the text names the first five.
     """
+    pixels, wrong = _decoded(files, side, mode, crops)
+    if wrong:
+        places = {str(files[number]): why for number, why in wrong.items()}
+        raise DataError(f"{in_one_line(places, len(files), 'images')}.")
+    return pixels
+
+
+def _decoded(
+    files: Sequence[Opener], side: int, mode: Mode, crops: Sequence[Crop | None]
+) -> tuple[np.ndarray, dict[int, str]]:
+    """The same of those that are images, and what is wrong with the others, by position."""
     pixels = np.empty((len(files), side, side, len(MODES[mode])), dtype=np.uint8)
 
     def fill(number: int) -> str:
@@ -88,10 +90,7 @@ def decode_images(
 
     with ThreadPoolExecutor(threads()) as pool:
         said = enumerate(pool.map(fill, range(len(files))))
-        wrong = {number: why for number, why in said if why}
-    if wrong:
-        raise UnreadableImages(files, wrong)
-    return pixels
+        return pixels, {number: why for number, why in said if why}
 
 
 def too_large(pixels: int, memory_limit: float, mode: Mode = "RGB") -> bool:
@@ -127,51 +126,62 @@ def cached_images(cache: Path, files: Sequence[Path], *, side: int, mode: Mode =
     return torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2)
 
 
+class Readable(NamedTuple):
+    """A user's images that can be read.
+
+    Attributes:
+        inputs: As stored inputs (n, ...).
+        kept: The positions of their files (n,).
+        wrong: What is wrong with the others, by position.
+    """
+
+    inputs: Tensor
+    kept: np.ndarray
+    wrong: Mapping[int, str]
+
+    def left_out(self, folder: Path, places: Sequence[str], *, skip: bool) -> list[str]:
+        """What results say of the others (`left_out`); `places` says where each file is."""
+        bad = {places[number]: why for number, why in self.wrong.items()}
+        return left_out(folder, bad, len(places), skip=skip, what="images")
+
+
 def readable_images(
     cache: Path,
     files: Sequence[Path],
     *,
     side: int,
-    mode: Mode,
     stream: StreamedImages | None,
+    mode: Mode = "RGB",
     crop: Crop | None = None,
-) -> tuple[Tensor, dict[int, str]]:
-    """A user's images as stored inputs (N, ...), and what is wrong with those that cannot be read, by position.
+) -> Readable:
+    """A user's images, and which of them cannot be read.
 
     Args:
-        cache: The file in which what was found is kept.
+        cache: The file in which what was found is kept; of what streams, another one beside it.
         files: The files.
         side: Height and width in pixels.
-        mode: `RGB` or `L`.
         stream: Where the images are decoded as they are used: only the beginnings of the files are read here.
+        mode: `RGB` or `L`.
         crop: What is taken of each image; None for its middle.
     """
 
     def found() -> dict[str, np.ndarray]:
-        wrong, pixels = dict[int, str](), np.empty(0, np.uint8)
         if stream is not None:
-            wrong = _without_header(files)
+            pixels, wrong = np.empty(0, np.uint8), _without_header(files)
         else:
-            try:
-                pixels = decode_images(files, side=side, mode=mode, crops=[crop] * len(files))
-            except UnreadableImages as error:
-                wrong = dict(error.wrong)
-                good = [file for number, file in enumerate(files) if number not in wrong]
-                pixels = decode_images(good, side=side, mode=mode, crops=[crop] * len(good))
-        return {
-            "pixels": pixels,
-            "bad": np.array([*wrong], np.int64),
-            "why": np.array([*wrong.values()], str),
-        }
+            pixels, wrong = _decoded(files, side, mode, [crop] * len(files))
+            pixels = np.delete(pixels, [*wrong], axis=0) if wrong else pixels
+        why = np.array([*wrong.values()], str)
+        return {"pixels": pixels, "bad": np.array([*wrong], np.int64), "why": why}
 
+    if stream is not None:
+        cache = cache.with_name(f"streamed-{cache.name}")
     arrays = cached(cache, files, found)
-    wrong = {}
-    if "bad" in arrays:
-        wrong = dict(zip(arrays["bad"].tolist(), arrays["why"].tolist(), strict=True))
+    wrong = dict(zip(arrays["bad"].tolist(), arrays["why"].tolist(), strict=True))
+    kept = np.setdiff1d(np.arange(len(files)), [*wrong]).astype(np.int64)
     if stream is None:
-        return torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2), wrong
-    good = [file for number, file in enumerate(files) if number not in wrong]
-    return stream.add(good, side, crop), wrong
+        return Readable(torch.from_numpy(arrays["pixels"]).permute(0, 3, 1, 2), kept, wrong)
+    return Readable(stream.add([files[number] for number in kept], side, crop), kept, wrong)
 
 
 def _without_header(files: Sequence[Path]) -> dict[int, str]:

@@ -11,10 +11,10 @@ import torch
 
 from calibench.data.base import ClassificationDataModule
 from calibench.data.batch import Examples, Splits
-from calibench.data.images.augment import Normalize, RandomCropFlip, Views
+from calibench.data.images.augment import Normalize, RandomCropFlip
 from calibench.data.images.base import IMAGENET_MEAN, IMAGENET_STD, Channels
 from calibench.data.images.decode import Mode, StreamedImages, readable_images, too_large
-from calibench.data.source import DataError, left_out
+from calibench.data.source import DataError
 from calibench.data.splits import check_fractions, hold_out_share_of_groups
 from calibench.data.task import Multilabel
 from calibench.data.users_table import check_columns, opened, usable_rows
@@ -92,9 +92,9 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
             raise ValueError(f"`ten_crops` must be at least `side` {side}, got {ten_crops}.")
         self.cache, self.memory_limit = cache, memory_limit
         self.skip_missing, self.skip_bad = skip_missing or skip_bad, skip_bad
-        self.transform = Views(Normalize(mean, std))
+        self.transform = Normalize(mean, std)
         if ten_crops is not None:
-            self.evaluation_transform = Views(Normalize(mean, std), crops=side)
+            self.evaluation_transform = Normalize(mean, std, crops=side)
         self.augmentation = RandomCropFlip(padding=0) if augment else None
 
     @abstractmethod
@@ -135,16 +135,15 @@ class LabelledImageDataModule(ClassificationDataModule, ABC):
         if not len(part.files):
             raise DataError(f"there are no {name} images.")
         stream = self.decode if isinstance(self.decode, StreamedImages) else None
-        cache = self.cache / f"{'streamed-' if stream else ''}{name}-{side}-{self.mode}.npz"
-        inputs, wrong = readable_images(cache, part.files, side=side, mode=self.mode, stream=stream)
-        bad = {f"{part.files[at].name} ({part.places[at]})": why for at, why in wrong.items()}
-        folder = part.files[0].parent
-        self.caveats += left_out(folder, bad, len(part.files), skip=self.skip_bad, what="images")
-        if wrong:
-            part = part.take(np.setdiff1d(np.arange(len(part.files)), [*wrong]))
+        found = readable_images(
+            self.cache / f"{name}-{side}-{self.mode}.npz", part.files, side=side, mode=self.mode, stream=stream
+        )  # fmt: skip
+        places = [f"{file.name} ({at})" for file, at in zip(part.files, part.places, strict=True)]
+        self.caveats += found.left_out(part.files[0].parent, places, skip=self.skip_bad)
+        part = part.take(found.kept)
         if name == "test":
             self.test_files = part.files
-        return Examples(inputs, torch.from_numpy(part.target))
+        return Examples(found.inputs, torch.from_numpy(part.target))
 
 
 SPLITS = ("train", "val", "test")

@@ -19,7 +19,7 @@ from calibench.data.images.decode import (
 )
 from calibench.data.images.hub_files import HubImages, HubName
 from calibench.data.mixing import OfFiles
-from calibench.data.source import DataError, left_out
+from calibench.data.source import DataError
 from calibench.data.splits import check_fractions, given_or_held_out
 from calibench.ground.arguments import positive_integer
 
@@ -95,7 +95,7 @@ class ImageFolderDataModule(_OwnImageDataModule):
         # without a folder for training its absence is said of it
         self._parts = ["train", *(part for part in there if part != "train")] if there else [""]
         super().__init__(names=_classes(self.folder / self._parts[0]), **common)
-        self.crop = centre_crop(resize, self.side)
+        self.resize, self.crop = resize, centre_crop(resize, self.side)
         files = [images_in(self.folder / part / k) for part in self._parts for k in self.names]
         pixels = sum(map(len, files)) * self.side**2
         if isinstance(self.augmentation, OfFiles) or too_large(pixels, memory_limit):
@@ -116,23 +116,19 @@ class ImageFolderDataModule(_OwnImageDataModule):
 
     def _read(self, part: str) -> Examples:
         files = files_of_classes(self.folder / part, self.class_names)
-        name = f"{part or 'all'}-{self.side}{f'-of-{self.crop.resize}' if self.crop else ''}.npz"
-        stream = self.decode if isinstance(self.decode, StreamedImages) else None
-        if stream is not None:
-            name = f"streamed-{name}"
-        cache = self.folder / ".calibench" / name
-        inputs, wrong = readable_images(
-            cache, [*files], side=self.side, mode="RGB", stream=stream, crop=self.crop
+        name = f"{part or 'all'}-{self.side}{f'-of-{self.resize}' if self.crop else ''}.npz"
+        found = readable_images(
+            self.folder / ".calibench" / name,
+            [*files],
+            side=self.side,
+            stream=self.decode if isinstance(self.decode, StreamedImages) else None,
+            crop=self.crop,
         )
         places = [str(file.relative_to(self.folder)) for file in files]
-        bad = {places[number]: why for number, why in wrong.items()}
-        for line in left_out(self.folder, bad, len(files), skip=self.skip_bad, what="images"):
+        for line in found.left_out(self.folder, places, skip=self.skip_bad):
             if line not in self.caveats:
                 self.caveats.append(line)
-        target = torch.tensor(
-            [label for number, label in enumerate(files.values()) if number not in wrong]
-        )
-        return Examples(inputs, target)
+        return Examples(found.inputs, torch.tensor([*files.values()])[found.kept])
 
 
 def _classes(folder: Path) -> list[str]:

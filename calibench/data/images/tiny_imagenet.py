@@ -7,9 +7,8 @@ from typing import Any
 import torch
 
 from calibench.data.batch import Examples, Splits
-from calibench.data.cache import Arrays, cached
 from calibench.data.images.base import ImageDataModule
-from calibench.data.images.decode import decode_images, files_of_classes
+from calibench.data.images.decode import cached_images, files_of_classes
 from calibench.data.source import DataError
 from calibench.data.splits import choose_per_class, complement
 
@@ -71,17 +70,14 @@ class TinyImageNetDataModule(ImageDataModule):
         if len(set(names)) != self.num_classes:
             n = len(set(names))
             raise DataError(f"{folder / 'wnids.txt'} names {n} classes, not {self.num_classes}.")
-        files = files_of_classes(folder / "train", names)
-        halves = {"train": files, "val": _validation_files(folder, names)}
-
-        def decode() -> Arrays:
-            return {f"{half}_pixels": decode_images([*halves[half]], side=_SIDE) for half in halves}
-
-        cache = self.root / ".calibench" / "tiny-imagenet-200.npz"
-        arrays = cached(cache, [*halves["train"], *halves["val"]], decode)
+        halves = {
+            "train": files_of_classes(folder / "train", names),
+            "val": _validation_files(folder, names),
+        }
+        caches = self.root / ".calibench"
         train, test = (
             Examples(
-                torch.from_numpy(arrays[f"{half}_pixels"]).permute(0, 3, 1, 2),
+                cached_images(caches / f"tiny-imagenet-200-{half}.npz", [*files], side=_SIDE),
                 torch.tensor([*files.values()]),
             )
             for half, files in halves.items()

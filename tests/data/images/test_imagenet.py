@@ -199,7 +199,7 @@ def test_the_middle_is_that_of_torchvision() -> None:
     for size in ((61, 47), (40, 90), (36, 36)):
         theirs = Compose([Resize(36), CenterCrop(32)])(photo(*size))
         assert np.array_equal(
-            np.asarray(augment.CentreCrop(36)(photo(*size), 32)), np.asarray(theirs)
+            np.asarray(augment.centre_crop(36, 32)(photo(*size), 32)), np.asarray(theirs)
         )
 
 

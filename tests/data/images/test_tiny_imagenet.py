@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibench.data import DataError, TinyImageNetDataModule
-from calibench.data.images import decode, tiny_imagenet
+from calibench.data.images import decode
 from tests.data import fakes
 
 # By data module: what makes its files, and the arguments that fit so few of them.
@@ -62,7 +62,7 @@ def test_images_are_decoded_once(fake, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args, **kwargs):
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr(tiny_imagenet, "decode_images", fail)
+    monkeypatch.setattr(decode, "decode_images", fail)
     tiny(fake)
 
 
