@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from calibench.config import available, benchmarks_folder, data_root, load
-from calibench.data.source import MADE_UP, DataError, Source, made_up, md5, sources
+from calibench.data.source import MADE_UP, DataError, Source, made_up, md5, read_table, sources
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.output import say
 
@@ -49,7 +49,7 @@ def data(
 def _fake(names: Sequence[str]) -> int:
     """Make up the files of a benchmark's data, and of its further test sets, in a folder that has none of them."""
     free = [name for name, path in available().items() if path.parent == benchmarks_folder()]
-    known = {name: dataset for name in free if (dataset := _dataset_of(name)) in _FAKES}
+    known = {name: source for name in free if (source := _data_of(name)) and source.fake}
     if len(names) != 2 or names[0] not in known:
         found = f", got `{' '.join(names)}`" if names else ""
         near = near_matches(names[0], known) if names else ""
@@ -59,65 +59,35 @@ def _fake(names: Sequence[str]) -> int:
     (name, folder), root = names, Path(names[1])
     if root.is_file():
         raise UsageError(f"`{folder}` is a file: name a folder to write to.")
-    source = sources()[known[name]]
+    source = known[name]
     if not made_up(source.path(root, "")) and source.path(root, "").exists():
         raise UsageError(f"{source.path(root, '')} is there already: name a new folder.")
     further = load(name)["data"].get("init_args", {}).get("ood", [])
-    beside = [_BESIDE.get(one, one) for one in further if _BESIDE.get(one, one) in _FAKES]
-    for dataset in (known[name], *beside):
-        if dataset == known[name] or not sources()[dataset].path(root, "").exists():
-            getattr(import_module("calibench.data.fakes"), _FAKES[dataset])(root)
-            sources()[dataset].path(root, MADE_UP).write_text("by `calibench data fake`\n")
-    sets = f", with {', '.join(beside)} beside it" if beside else ""
+    others = (sources().get(_BESIDE.get(one, one)) for one in further)
+    beside = [one for one in others if one is not None and one.fake]
+    for one in (source, *beside):
+        if one is source or not one.path(root, "").exists():
+            getattr(import_module("calibench.data.fakes"), one.fake)(root)
+            one.path(root, MADE_UP).write_text("by `calibench data fake`\n")
+    sets = f", with {', '.join(one.name for one in beside)} beside it" if beside else ""
     say(
         f"{name} is made up in {root}{sets}; results say so. Give it as `--data.root {root}`, or as CALIBENCH_DATA:",
         f"next: CALIBENCH_DATA={root} calibench fit --config {name} --trainer.fast_dev_run true"
-        + _OFFLINE.get(known[name], ""),
+        + f" {source.trial}".rstrip(),
     )
     return 0
 
 
-def _dataset_of(benchmark: str) -> str:
-    """The name in `sources.yaml` of the data of a benchmark; empty where it needs no files."""
+def _data_of(benchmark: str) -> Source | None:
+    """The official files that a benchmark reads; None where it needs none."""
     data = load(benchmark).get("data", {})
     file = Path(data.get("init_args", {}).get("train_file") or "")
-    of_file = (name for name, source in sources().items() if file.parts[:1] == (source.folder,))
-    return next(of_file, _DATASETS.get(data.get("class_path", ""), ""))
+    of_file = (source for source in sources().values() if file.parts[:1] == (source.folder,))
+    module = read_table()["modules"].get(data.get("class_path"), {})
+    return next(of_file, sources().get(module.get("dataset", "")))
 
 
-_DATASETS = {
-    "AGNewsDataModule": "ag_news",
-    "CIFAR100DataModule": "cifar100",
-    "CIFAR10DataModule": "cifar10",
-    "ChestXray14DataModule": "chestxray14",
-    "FinSenDataModule": "finsen",
-    "ImageNetDataModule": "imagenet",
-    "NewsgroupsDataModule": "newsgroups",
-    "SVHNDataModule": "svhn",
-    "TinyImageNetDataModule": "tiny_imagenet",
-}
-# What writes a few files in the official format of a dataset below a folder.
-_FAKES = {
-    "ag_news": "write_ag_news",
-    "av1451": "write_scans",
-    "chestxray14": "write_chest_xrays",
-    "cifar10": "write_cifar10",
-    "cifar100": "write_cifar100",
-    "financial_phrasebank": "write_phrasebank",
-    "finsen": "write_finsen",
-    "imagenet": "write_imagenet",
-    "mnist": "write_mnist",
-    "newsgroups": "write_newsgroups",
-    "svhn": "write_svhn",
-    "tiny_imagenet": "write_tiny_imagenet",
-    "tiny_imagenet_32": "write_tiny_imagenet_32",
-}
 _BESIDE = {"tiny_imagenet": "tiny_imagenet_32"}  # as a further test set
-# What the command needs without a network, or where the files are fewer than the benchmark takes.
-_OFFLINE = {
-    "chestxray14": " --model.backbone.pretrained false --data.batch_size 4",
-    "imagenet": " --data.val_per_class 1 --data.batch_size 8",
-}
 
 
 def _list(source: Source, root: Path) -> int:

@@ -144,14 +144,18 @@ def write_tiny_imagenet_32(root: Path, *, n: int = 500) -> None:
 _COMMON = "the a of and to in year said about from with more people news this that was after"
 
 
+def _text(words: Sequence[str], random: np.random.Generator, *, of_topic: bool = True) -> str:
+    """Thirty common words, of which three are the topic's."""
+    text = list(random.choice(_COMMON.split(), 30))
+    for place in random.choice(30, 3, replace=False) if of_topic else ():
+        text[place] = str(random.choice(words))
+    return " ".join(text)
+
+
 def _texts(words: Sequence[str], n: int, seed: int) -> Iterator[str]:
-    """Texts of thirty common words, three of them the topic's; each ninth is of another seed's words only."""
+    """Texts of a topic; each ninth has common words only."""
     random = np.random.default_rng(seed)
-    for number in range(n):
-        text = list(random.choice(_COMMON.split(), 30))
-        for place in random.choice(30, 3, replace=False) if number % 9 else ():
-            text[place] = str(random.choice(words))
-        yield " ".join(text)
+    return (_text(words, random, of_topic=number % 9 > 0) for number in range(n))
 
 
 def write_newsgroups(root: Path, *, train: int = 60, test: int = 30) -> None:
@@ -244,8 +248,9 @@ def write_chest_xrays(
         if name != missing:
             image = Image.fromarray(_pixels(findings, random))
             (image.convert("RGBA") if number == 2 else image).save(folder / "images" / name)
-    _write_tables(folder, names, patient, visits, target)
-    return Fake(names, patient, target, missing)
+    fake = Fake(names, patient, target, missing)
+    _write_tables(folder, fake)
+    return fake
 
 
 def _pixels(findings: npt.NDArray[np.int8], random: np.random.Generator) -> npt.NDArray[np.uint8]:
@@ -257,17 +262,12 @@ def _pixels(findings: npt.NDArray[np.int8], random: np.random.Generator) -> npt.
     return pixels.astype(np.uint8)
 
 
-def _write_tables(
-    folder: Path,
-    names: list[str],
-    patient: npt.NDArray[np.int64],
-    visits: list[int],
-    target: npt.NDArray[np.int8],
-) -> None:
+def _write_tables(folder: Path, fake: Fake) -> None:
+    names, patient, target, _ = fake
     found = ["|".join(FINDINGS[i] for i in np.flatnonzero(one)) or NONE for one in target]
     rows = [
-        f"{name},{findings},{visit},{one},{40 + one % 50},{'FM'[one % 2]},PA,{SIDE},{SIDE},0.143,0.143,"
-        for name, findings, visit, one in zip(names, found, visits, patient, strict=True)
+        f"{name},{findings},{int(name[9:12])},{one},{40 + one % 50},{'FM'[one % 2]},PA,{SIDE},{SIDE},0.143,0.143,"
+        for name, findings, one in zip(names, found, patient, strict=True)
     ]
     (folder / TABLES[0]).write_text("\n".join([f"{','.join(COLUMNS)},{_LATER}", *rows]) + "\n")
     first_test = patient.max() - TEST_PATIENTS + 1
@@ -288,7 +288,6 @@ TOPICS = {
     "Interest Rate": ("rate", "bank", "committee", "hike"),
     "Stock Market": ("shares", "index", "stocks", "futures"),
 }
-_OTHERS = "the month rose fell to a from percent in year above forecast analysts said quarter since".split()  # noqa: SIM905
 
 
 def write_finsen(root: Path, *, texts: int = 600, seed: int = 0) -> list[tuple[str, str]]:
@@ -304,7 +303,8 @@ def write_finsen(root: Path, *, texts: int = 600, seed: int = 0) -> list[tuple[s
         if number % 20 == 19:
             category, content = rows[-1][0], f"{rows[-1][1].rsplit(' ', 1)[0]} again"
         else:
-            content = _content(category, random)
+            first, _, others = _text(TOPICS[category], random).partition(" ")
+            content = f'"{first}".\n{others}'
             category = str(random.choice(list(TOPICS))) if random.random() < 0.1 else category
         rows.append((category, content))
     path = root / "FinSen" / FINSEN
@@ -316,15 +316,6 @@ def write_finsen(root: Path, *, texts: int = 600, seed: int = 0) -> list[tuple[s
             blanks = " " * int(number % 5 == 0)
             writer.writerow([f"Title {number}", category + blanks, "01/02/2019", content])
     return rows
-
-
-def _content(category: str, random: np.random.Generator) -> str:
-    """Some forty words, of which a few are the topic's, in two lines with a quotation."""
-    words = list(random.choice(_OTHERS, 38))
-    for place in random.choice(len(words), 4, replace=False):
-        words[place] = random.choice(TOPICS[category])
-    middle = len(words) // 2
-    return f'{" ".join(words[:middle])}.\n"{words[middle]}", {" ".join(words[middle:])}'
 
 
 def write_imagenet(root: Path, *, subset: bool = False, train: int = 2) -> None:

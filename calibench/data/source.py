@@ -81,6 +81,8 @@ class Source:
         url: The official archive, or the page to get it from.
         archive_md5: The archive's official md5; None where there is none to fetch.
         parts: Instead of one archive: files below the URL to their official md5, for the folder.
+        fake: The function of `calibench.data.fakes` that makes a few such files up; "" where there is none.
+        trial: Options with which its benchmark runs on these, without a network.
     """
 
     name: str
@@ -90,6 +92,8 @@ class Source:
     url: str
     archive_md5: str | None = None
     parts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    fake: str = ""
+    trial: str = ""
 
     def path(self, root: Path, file: str) -> Path:
         """Where a file is expected."""

@@ -76,30 +76,23 @@ def load_human_probabilities(root: Path, n: int = 10_000) -> Tensor | None:
 
 
 def _read(folder: Path, stem: str) -> tuple[Path, dict[str, np.ndarray]]:
+    """The file that is there, and its arrays."""
     archive, tensors = folder / f"{stem}.npz", folder / _OFFICIAL_NAMES[stem]
-    if archive.exists():
-        try:
-            with np.load(archive, allow_pickle=False) as file:
-                return archive, {name: file[name] for name in file.files}
-        except Exception as error:  # zipfile and numpy raise many kinds
-            raise DataError(f"{archive} is not a readable .npz file ({error}).") from None
-    if tensors.exists():
-        return tensors, _read_tensors(tensors)
-    url = sources()["cifar_n"].url
-    raise DataError(f"{tensors} is missing: CIFAR-N is expected there; get it from {url}.")
-
-
-def _read_tensors(path: Path) -> dict[str, np.ndarray]:
+    path = archive if archive.exists() else tensors
+    if not path.exists():
+        url = sources()["cifar_n"].url
+        raise DataError(f"{path} is missing: CIFAR-N is expected there; get it from {url}.")
     # The authors' file is a dictionary of numpy arrays: torch must be told that those are harmless.
-    reconstruct = np.empty(0).__reduce__()[0]
     kinds = [type(np.dtype(kind)) for kind in ("int8", "int32", "int64")]
-    allowed: list[Any] = [reconstruct, np.ndarray, np.dtype, *kinds]
+    allowed: list[Any] = [np.empty(0).__reduce__()[0], np.ndarray, np.dtype, *kinds]
     try:
+        if path == archive:
+            with np.load(path, allow_pickle=False) as file:
+                return path, dict(file)
         with torch.serialization.safe_globals(allowed):
-            content: dict[str, np.ndarray] = torch.load(path, weights_only=True)
-    except Exception as error:  # torch.load raises many kinds for a damaged file
-        raise DataError(f"{path} is not a readable label file ({error}).") from None
-    return content
+            return path, torch.load(path, weights_only=True)
+    except Exception as error:  # zipfile, numpy and torch raise many kinds of a damaged file
+        raise DataError(f"{path} is not a readable file of labels ({error}).") from None
 
 
 Recipe = Literal["tail_val", "full", "balanced_val", "published"]
@@ -201,6 +194,11 @@ class _CIFARDataModule(OfficialImageDataModule, ABC):
         return load_noisy_labels(self.root, self.dataset, self.labels, clean)
 
 
+Labels = Literal[
+    "clean", "aggregate", "random1", "random2", "random3", "worst", "distributions", "same_images",
+]  # fmt: skip
+
+
 class CIFAR10DataModule(_CIFARDataModule):
     """CIFAR-10, CIFAR-10-LT and CIFAR-10N (Krizhevsky 2009; Cui et al. 2019; Wei et al. 2022).
 
@@ -228,16 +226,7 @@ class CIFAR10DataModule(_CIFARDataModule):
     def __init__(
         self,
         *,
-        labels: Literal[
-            "clean",
-            "aggregate",
-            "random1",
-            "random2",
-            "random3",
-            "worst",
-            "distributions",
-            "same_images",
-        ] = "clean",
+        labels: Labels = "clean",
         **common: Any,
     ) -> None:
         super().__init__(labels=labels, **common)

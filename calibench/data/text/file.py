@@ -2,6 +2,7 @@
 
 import codecs
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from calibench.data.batch import EvaluationSet, Examples
@@ -75,9 +76,11 @@ class TextFileDataModule(TextDataModule):
                 f"`encoding` must be one that Python knows, such as utf-8 or latin-1, got `{encoding}`."
             ) from None
         sets_named(ood, ("newsgroups", "ag_news", *(["outside"] if ood_file else [])))
-        self.text_columns, self.label_column = tuple(text_columns), label_column
-        self.column_names, self.encoding, self._given_root = column_names, encoding, root
-        self.separator, self.skip_bad = separator, skip_bad
+        self.label_column, self._given_root = label_column, root
+        self._read = partial(
+            read_table, text=tuple(text_columns), skip=skip_bad, columns=column_names, encoding=encoding,
+            separator=separator,
+        )  # fmt: skip
         self._train = self._table(train_file)
         check_labels(self._train.labels, train_file, label_column)
         names = sorted({*self._train.labels})
@@ -109,16 +112,8 @@ class TextFileDataModule(TextDataModule):
     def _table(
         self, file: str, *, labelled: bool = True, classes: Sequence[str] | None = None
     ) -> TextTable:
-        return read_table(
-            located(file, self._given_root),
-            self.text_columns,
-            self.label_column if labelled else None,
-            classes=classes,
-            skip=self.skip_bad,
-            columns=self.column_names,
-            encoding=self.encoding,
-            separator=self.separator,
-        )
+        label = self.label_column if labelled else None
+        return self._read(located(file, self._given_root), label=label, classes=classes)
 
     def _given(self, file: str | None, fraction: float) -> Corpus | float:
         if file is None:
