@@ -122,18 +122,16 @@ class StreamedLoader(ResumableLoader):
             processes, rank = world()
         first = 0
         for step, (batch, size) in enumerate(self._batches(start, processes, rank)):
-            pair = None if batch is None else self._pair(batch)
-            n = len(pair[1]) if size is None and pair is not None else size or 0
-            mine = _places(n, processes, rank)
-            if pair is not None and step >= start:
-                own = mine if size is None else torch.arange(len(mine))
-                yield Rows(pair[0][own], pair[1][own], first + mine, n)
-            first += n
+            mine = _places(size, processes, rank)
+            if step >= start:
+                inputs, target = self._pair(batch)
+                yield Rows(inputs[: len(mine)], target[: len(mine)], first + mine, size)
+            first += size
 
-    def _batches(self, start: int, processes: int, rank: int) -> Iterator[tuple[Any, int | None]]:
-        """What is read of each batch of an epoch, and the batch's size; of those before `start` nothing, if possible.
+    def _batches(self, start: int, processes: int, rank: int) -> Iterator[tuple[Any, int]]:
+        """A process's rows of each batch of an epoch, or one row where it has none, and the size of the batch.
 
-        That is a process's rows, or one where it has none; of batches that are read whole, all, and the size is None.
+        In place of what comes before the batch `start` there may be None.
         """
         if self._reader is not None:
             order = self._order()
@@ -154,7 +152,12 @@ class StreamedLoader(ResumableLoader):
                     batch = next(batches)
             except StopIteration:  # it promised more
                 return
-            yield batch if self._iterates else (batch, None)
+            if self._iterates:
+                yield batch
+                continue
+            inputs, target = self._pair(batch)
+            mine = _places(len(target), processes, rank)
+            yield (inputs[mine], target[mine]), len(target)
 
     def _order(self) -> list[list["_Row"]]:
         """The examples of each batch of an epoch, with their seeds."""
@@ -199,9 +202,7 @@ class _Seeded(Dataset[Any]):
     """A dataset whose examples are read after the generators were seeded with a number of their own."""
 
     def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-
-        whole = dataset
+        self.dataset = whole = dataset
         while isinstance(whole, Subset):
             whole = whole.dataset
         self.draws = not isinstance(whole, TensorDataset)
