@@ -122,6 +122,8 @@ class Diagnosis:
     def __str__(self) -> str:
         return "\n".join(self.lines)
 
+    __repr__ = __str__
+
     def tell(self, export: Path | None = None) -> None:
         """Print the sentences, and whether the calibrator was exported."""
         say(*self.lines)

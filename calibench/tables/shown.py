@@ -107,6 +107,8 @@ class Report:
         """The tables that `calibench evaluate` shows, as Markdown."""
         return "\n".join([*map(markdown, self.sheets), *self.remarks])
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks)
         return "".join(map(html, self.sheets)) + remarks

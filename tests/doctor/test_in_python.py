@@ -80,6 +80,7 @@ def test_values_as_a_frame_and_a_picture() -> None:
     drawn = np.concatenate([points.get_offsets() for points in axes.collections])
     assert sorted(drawn.tolist()) == sorted([g.confidence, g.accuracy] for g in diagnosis.ranges)
     assert diagnosis.lines[0] in diagnosis._repr_html_()
+    assert repr(diagnosis) == str(diagnosis)  # sentences
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,7 @@ def test_a_report_is_a_frame_a_picture_and_html() -> None:
     (first, *_) = panels[1].lines
     assert first.get_xdata() == pytest.approx(report.value("nll"))
     assert "<td>raw</td>" in report._repr_html_()
+    assert repr(report) == str(report)  # tables, not a dump of their numbers
 
 
 @pytest.mark.parametrize("scores", ["logits", "probs", "confidence"])
