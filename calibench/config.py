@@ -163,8 +163,11 @@ def find(name: str, *, folders: Sequence[str] = _FOLDERS) -> Path:
             return found
     if path.is_dir():
         raise UsageError(f"`{name}` is a folder; a YAML file is expected.")
-    spellings = (part for known in available() for part in (known, known.rsplit("/", 1)[-1]))
-    near = near_matches(short, spellings)
+    taken = [known for known in available() if known.rpartition("/")[0] in folders]
+    full = taken if "" in folders else []  # `losses/focal` is a name in the folder above
+    near = near_matches(
+        short if full else Path(short).name, [*full, *(Path(n).name for n in taken)]
+    )
     raise UsageError(f"no configuration file or short name `{name}`{near}")
 
 

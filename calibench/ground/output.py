@@ -248,11 +248,15 @@ def _wrapped_line(line: str, width: int) -> list[str]:
         )
         return [*_wrapped_line(table[1].rstrip(), width), *behind]
     hanging = " " * (table.end() - 1 if table else indent + 4 * bool(indent))
-    fill = partial(wrap, subsequent_indent=hanging, break_on_hyphens=False, break_long_words=False)
-    if table or not line.lstrip().startswith("calibench "):
+    fill = partial(
+        wrap, initial_indent=" " * indent, subsequent_indent=hanging,
+        break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
+    line = line.lstrip()
+    if table or not line.startswith("calibench "):
         return fill(line, width)
-    parts = fill(re.sub(r"(?<=\S) (?!-)", _UNBROKEN, line), width - 2)  # an option beside its value
-    if max(map(len, parts)) > width:
+    parts = fill(re.sub(" (?!-)", _UNBROKEN, line), width - 2)  # an option beside its value
+    if max(map(len, parts)) > width - 2:
         parts = fill(line, width - 2)
     words = [part.replace(_UNBROKEN, " ") for part in parts]
     return [f"{part} \\" for part in words[:-1]] + words[-1:]

@@ -201,6 +201,11 @@ def test_short_names_and_near_matches() -> None:
     assert len(found) == 1
     with pytest.raises(UsageError, match=r"`digits_l`; did you mean digits_lt"):
         config.find("digits_l")
+    with pytest.raises(UsageError) as error:
+        config.find("losses/focal", folders=("losses",))
+    suggested = str(error.value).partition("did you mean ")[2].rstrip("?").split(", ")
+    assert suggested[0] == "focal"
+    assert all(config.find(name, folders=("losses",)) for name in suggested)
 
 
 def test_published_settings_are_stripped_and_applied_by_name(tmp_path: Path) -> None:

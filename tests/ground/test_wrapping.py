@@ -43,6 +43,14 @@ def test_a_long_command_can_be_copied() -> None:
     assert "--calibrators A B" in text
 
 
+@pytest.mark.parametrize("width", range(40, 80))
+def test_every_line_of_an_indented_command_keeps_its_indent(width: int) -> None:
+    lines = wrapped(f"examples:\n  calibench plot {'name ' * 12}-o x.png", width).splitlines()
+    assert len(lines) > 2
+    assert all(line.startswith("  ") for line in lines[1:])
+    assert max(map(len, lines)) <= width
+
+
 def test_prose_is_filled_and_wide_enough_text_is_as_it_was() -> None:
     assert wrapped("a\nb\n\nc", 80) == "a b\n\nc"
     assert wrapped("list:\n  a  b\n  c  d", 80) == "list:\n  a  b\n  c  d"
