@@ -40,7 +40,7 @@ VERBS = {
     "ensemble": "evaluation.ensemble_command:ensemble",
     "reproduce": "report.reproduce.command:reproduce",
     "methods": "report.methods.command:methods",
-    "plot all": "plots.gallery_command:plot_all",
+    "plot all": "plots.command:plot_all",
     "plot sweep": "plots.sweep_command:plot_sweep",
     "plot learning-curves": "analyses.posthoc.learning_curves:plot_learning_curves",
     "plot grad-cam": "analyses.command:plot_grad_cam",

@@ -1,24 +1,24 @@
-"""`calibench plot`: one picture of a folder of runs."""
+"""`calibench plot`: one picture of a folder of runs, or every kind that it can feed, with a page that shows them."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
 
-from calibench.ground.arguments import positive_integer
-from calibench.ground.errors import near_matches
-from calibench.ground.family import load_plugins
-from calibench.ground.output import loading
+from calibench.ground.bar import with_progress
+from calibench.ground.errors import UsageError
+from calibench.ground.family import load_plugins, plugin_lines
+from calibench.ground.output import loading, say
 from calibench.ground.verb import Option, documented
-from calibench.leaderboard.columns import ANY, Column, check_columns
-from calibench.leaderboard.reading import read_results
-from calibench.leaderboard.table import Table, build_tables
 from calibench.plots.curves import OverEpochs
-from calibench.plots.kinds import KINDS, LINES
+from calibench.plots.kinds import BESIDE_RAW, KINDS, LINES, OVER_TABLES
 from calibench.plots.picture import Picture
-from calibench.plots.request import Keys, Request, of_keys
+from calibench.plots.request import Request, Shown, request_of
 from calibench.plots.style import PictureFile, Width, room_of
+from calibench.runs import CorruptRun, write_output
 from calibench.statistics.number import RAW
+from calibench.store import results_folder
 from calibench.store.finding import ResultsFolder
 
 
@@ -26,36 +26,6 @@ def kinds() -> dict[str, Callable[[Request], Picture]]:
     """The kinds of pictures, those of other packages too."""
     KINDS.update(load_plugins("plots"))
     return KINDS
-
-
-@dataclass(frozen=True)
-class Shown:
-    """Which runs a picture shows, and what of them.
-
-    Attributes:
-        metric: A column of the leaderboard (default: ece; for critical-difference nll, for shift error, for curves
-            all).
-        calibrator: Show probabilities after this calibrator.
-        bins: Bins of a diagram.
-        table: Only the tables that have these words in their titles (or parts of words, if no title has them whole).
-        losses: Only the rows of these losses, or with these labels.
-        label: Other words for labels, as in CrossEntropyLoss=CE.
-        allow_missing: Compare losses over tables even if runs are missing.
-        baseline: The loss that a probability of improvement is over (default: CrossEntropyLoss).
-        set: The OOD set of a ROC (default: the first).
-        key: Only runs of these keys.
-    """
-
-    metric: Annotated[str | None, "COLUMN"] = None
-    calibrator: Annotated[str, "NAME"] = RAW
-    bins: Annotated[int, "N", positive_integer] = 15
-    table: Annotated[tuple[str, ...], "WORD"] = ()
-    losses: Annotated[tuple[str, ...], "LOSS"] = ()
-    label: Annotated[tuple[str, ...], "NAME=TEXT"] = ()
-    allow_missing: bool = False
-    baseline: Annotated[str | None, "LOSS"] = None
-    set: Annotated[str | None, "NAME"] = None
-    key: Keys = ()
 
 
 @documented(kinds="\n".join(f"{kind:19}  {line}" for kind, line in LINES.items()))
@@ -112,75 +82,115 @@ def default_metric(kind: str) -> str:
     return DEFAULT_METRICS.get(kind, "ece")
 
 
-def request_of(
-    folder: str, shown: Shown, over_epochs: OverEpochs, usual_metric: str, *, logged: bool = False
-) -> Request:
-    """What is drawn of a folder of runs; of `usual_metric` if none is asked for.
+TS = "TemperatureScaling"
+
+
+class GalleryPicture(NamedTuple):
+    """A picture of a table or of all, its file without the suffix, below the page; the reason if it is left out."""
+
+    kind: str
+    title: str
+    place: str
+    request: Request
+    reason: str = ""
+
+
+def tasks(requests: Mapping[str, Request]) -> list[GalleryPicture]:
+    """The pictures of a gallery, table by table, given for each kind what it shows of all tables."""
+    several = len(next(iter(requests.values())).tables) > 1
+    found = []
+    for kind, request in requests.items():
+        if kind in OVER_TABLES:
+            title = f"{len(request.tables)} tables" if several else request.tables[0].title
+            found.append(GalleryPicture(kind, title, kind, request))
+            continue
+        for table in request.tables:
+            slug = re.sub(r"[^\w.=-]+", "-", table.title).strip("-.")
+            folder = f"{slug}/" if several else ""
+            one = replace(request, tables=[table], shown=_beside_raw(kind, request))
+            found.append(GalleryPicture(kind, table.title, f"{folder}{kind}", one))
+    return sorted(found, key=lambda task: (task.kind in OVER_TABLES, task.title))
+
+
+def _beside_raw(kind: str, request: Request) -> Shown:
+    """What was asked for; beside raw probabilities temperature scaling where runs have it."""
+    if request.shown.calibrator != RAW or kind not in BESIDE_RAW:
+        return request.shown
+    rows = (row for table in request.tables for row in table.rows)
+    keys = (key for row in rows for record in row.records.values() for key in record.values)
+    names = {key.calibrator for key in keys}
+    usual = (name for name in (TS, f"{TS}(shrinkage=False)") if name in names)
+    return replace(request.shown, calibrator=next(usual, RAW))
+
+
+def drawn(
+    todo: Sequence[GalleryPicture], folder: Path, suffix: str, width: str | None
+) -> Iterator[GalleryPicture]:
+    """Draw the pictures into a folder, one after the other; what results cannot feed is left out with the reason."""
+    for task in todo:
+        try:
+            with room_of(width):
+                picture = KINDS[task.kind](task.request)
+        except (ValueError, FileNotFoundError, CorruptRun) as error:
+            yield task._replace(reason=" ".join(str(error).split()))
+            continue
+        picture.write(folder / f"{task.place}{suffix}", width=width)
+        yield task
+
+
+def page_of(title: str, pictures: Sequence[GalleryPicture], suffix: str) -> str:
+    """The page: the pictures, what each shows, its CSV, what is left out, kinds with a command of their own."""
+    from importlib.resources import files
+
+    from jinja2 import Environment, StrictUndefined
+
+    text = files(__package__).joinpath("gallery.html").read_text(encoding="utf-8")
+    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
+    titles = list(dict.fromkeys(one.title for one in pictures if not one.reason))
+    said = LINES | plugin_lines("plots")
+    elsewhere = {kind: line for kind, line in said.items() if kind not in kinds() and kind != "all"}
+    shown = {"title": title, "titles": titles, "pictures": pictures, "suffix": suffix}
+    return page.render(**shown, said=said, elsewhere=elsewhere)
+
+
+def plot_all(
+    results: ResultsFolder = "results",
+    *,
+    output: Annotated[Path, Option("DIR", ("-o",))],
+    format: Literal["png", "svg", "pdf"] = "png",
+    shown: Shown,
+    width: Width = None,
+    over_epochs: OverEpochs,
+) -> int:
+    """Draw every kind of picture that a results folder can feed into a folder, for each benchmark and backbone.
+
+    Each has its numbers as CSV, and index.html shows them and says which kinds are left out and why. Reliability and
+    ECE against bins are raw and after temperature scaling, where the runs have it.
 
     Args:
-        folder: What `results_folder` takes.
-        shown: Which runs, and what of them.
+        results: Folder of runs, or a store.
+        output: The folder of the gallery.
+        format: Of the pictures.
+        shown: Which runs they show.
+        width: Their width in a paper.
         over_epochs: What training curves show.
-        usual_metric: The metric if none is named.
-        logged: Whether the metric is one of those that training logged, not of the leaderboard.
 
-    Raises:
-        FileNotFoundError: If the folder is missing.
-        ValueError: If it has no such tables, losses or runs.
+    Examples:
+        calibench plot all results/ -o pictures
+        calibench plot all results/digits_lt -o pictures --format pdf --width column
+        calibench plot all store/digits_lt -o pictures --losses CrossEntropyLoss FocalLoss --metric nll
     """
-    metric = Column.parse(shown.metric or usual_metric)
-    columns = [Column("error"), Column("nll"), metric, metric.after(ANY)]
-    results = of_keys(read_results(folder), shown.key)
-    every = build_tables(results, columns, Column("nll"))
-    if not every:
-        why = "; ".join(results.unfinished.values())
-        raise ValueError(f"{why or f'{folder} holds no finished run'}.")
-    if shown.metric and not logged:
-        check_columns([metric.after(ANY)], results.keys)
-    tables = _with_words(every, shown.table)
-    if not tables:
-        titles = ", ".join(table.title for table in every)
-        raise ValueError(f"no table has {' and '.join(shown.table)} in its title: {titles}.")
-    words = dict(_renaming(text) for text in shown.label)
-    tables = [_with_rows(table, shown.losses, words) for table in tables]
-    if not any(row.records for table in tables for row in table.rows):
-        raise ValueError(f"{folder} holds no finished run of {' or '.join(shown.losses)}.")
-    return Request(
-        tables, metric, shown.calibrator, n_bins=shown.bins, ood_set=shown.set,
-        allow_missing=shown.allow_missing, metric_given=shown.metric is not None,
-        baseline=shown.baseline, over_epochs=over_epochs,
-    )  # fmt: skip
-
-
-def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:
-    """The tables with all the words in their titles; a whole word counts first, so that `factor=10` is not 100."""
-    found = list(tables)
-    for word in words:
-        whole = [table for table in found if word in table.title.split()]
-        found = whole or [table for table in found if word in table.title]
-    return found
-
-
-def _renaming(text: str) -> tuple[str, str]:
-    name, equals, word = text.partition("=")
-    if not equals:
-        raise ValueError(f"`--label {text}`: NAME=TEXT is expected, as in CrossEntropyLoss=CE.")
-    return name, word
-
-
-def _with_rows(table: Table, losses: Sequence[str], words: Mapping[str, str]) -> Table:
-    """The rows of some losses, all if none is named, with other words in their labels.
-
-    Raises:
-        ValueError: If the table has no such loss.
-    """
-    known = {name: row for row in table.rows for name in (row.loss, row.label)}
-    for name in [*losses, *words]:
-        if name not in known:
-            raise ValueError(f"{table.title} has no loss `{name}`{near_matches(name, known)}")
-    rows = [row for row in table.rows if not losses or {row.loss, row.label} & set(losses)]
-    named = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b" if words else "$^")
-    renamed = [
-        replace(row, label=named.sub(lambda found: words[found[0]], row.label)) for row in rows
-    ]
-    return replace(table, rows=renamed)
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"`--output` must be a folder, {output} is a file.")
+    drawers = kinds()
+    metrics = dict.fromkeys(map(default_metric, drawers))
+    by_metric = {name: request_of(results, shown, over_epochs, name) for name in metrics}
+    todo = tasks({kind: by_metric[default_metric(kind)] for kind in drawers})
+    made = drawn(todo, output, f".{format}", width)
+    pictures = list(with_progress(made, len(todo), "drawing"))
+    title, page = f"Pictures of {results_folder(results).resolve().name}", output / "index.html"
+    write_output(page, page_of(title, pictures, f".{format}").encode())
+    left_out = [one for one in pictures if one.reason]
+    say(*(f"left out: {one.kind}, {one.title}: {one.reason}" for one in left_out))
+    say(f"{page} shows {len(pictures) - len(left_out)} pictures")
+    return 0

@@ -3,21 +3,61 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
+from calibench.ground.arguments import positive_integer
+from calibench.ground.errors import near_matches
 from calibench.ground.output import FileRow
 from calibench.ground.verb import Option
-from calibench.leaderboard.columns import Column
+from calibench.leaderboard.columns import ANY, Column, check_columns
+from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Results
-from calibench.leaderboard.table import Row, Table
+from calibench.leaderboard.table import Row, Table, build_tables
 from calibench.plots.curves import OverEpochs
 from calibench.statistics.number import RAW, TEST
 from calibench.tables.titles import initials
 
 if TYPE_CHECKING:
     from calibench.plots.example_scores import ExampleScores
+
+Keys = Annotated[
+    tuple[str, ...],
+    Option("KEY", help="Only runs of these keys, the folders above seed=..."),
+]
+"""The argument of a verb that draws some runs of a folder."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Which runs a picture shows, and what of them.
+
+    Attributes:
+        metric: A column of the leaderboard (default: ece; for critical-difference nll, for shift error, for curves
+            all).
+        calibrator: Show probabilities after this calibrator.
+        bins: Bins of a diagram.
+        table: Only the tables that have these words in their titles (or parts of words, if no title has them whole).
+        losses: Only the rows of these losses, or with these labels.
+        label: Other words for labels, as in CrossEntropyLoss=CE.
+        allow_missing: Compare losses over tables even if runs are missing.
+        baseline: The loss that a probability of improvement is over (default: CrossEntropyLoss).
+        set: The OOD set of a ROC (default: the first).
+        key: Only runs of these keys.
+    """
+
+    metric: Annotated[str | None, "COLUMN"] = None
+    calibrator: Annotated[str, "NAME"] = RAW
+    bins: Annotated[int, "N", positive_integer] = 15
+    table: Annotated[tuple[str, ...], "WORD"] = ()
+    losses: Annotated[tuple[str, ...], "LOSS"] = ()
+    label: Annotated[tuple[str, ...], "NAME=TEXT"] = ()
+    allow_missing: bool = False
+    baseline: Annotated[str | None, "LOSS"] = None
+    set: Annotated[str | None, "NAME"] = None
+    key: Keys = ()
 
 
 @dataclass(frozen=True)
@@ -27,22 +67,13 @@ class Request:
     Attributes:
         tables: Tables whose rows hold the runs.
         metric: The metric of kinds that show one.
-        calibrator: `raw`, or the calibrator after which probabilities are shown.
-        n_bins: Bins of a reliability diagram.
-        ood_set: The set of a ROC; the first one if None.
-        allow_missing: Compare ranks although runs are missing.
-        baseline: The loss that a probability of improvement is over; cross-entropy if None.
-        metric_given: Whether the metric was asked for; training curves are of all metrics if not.
+        shown: What else was asked for; training curves are of all metrics if it names none.
+        over_epochs: What training curves show.
     """
 
     tables: Sequence[Table]
     metric: Column
-    calibrator: str = RAW
-    n_bins: int = 15
-    ood_set: str | None = None
-    allow_missing: bool = False
-    metric_given: bool = False
-    baseline: str | None = None
+    shown: Shown = Shown()
     over_epochs: OverEpochs = field(default_factory=OverEpochs)
 
     @property
@@ -68,7 +99,7 @@ class Request:
 
     def scores(self, row: Row, split: str = TEST) -> ExampleScores:
         """Scores of the examples of all runs of a row, after the calibrator."""
-        return self.after(self.calibrator, row, split)
+        return self.after(self.shown.calibrator, row, split)
 
     def after(self, calibrator: str, row: Row, split: str = TEST) -> ExampleScores:
         """Scores of the examples of all runs of a row, raw or after a calibrator."""
@@ -79,7 +110,7 @@ class Request:
 
     def shows_curve(self, column: Column) -> bool:
         """Whether a logged number is drawn: of the metric that was asked for, or any by its first bins."""
-        if self.metric_given:
+        if self.shown.metric:
             return (column.metric, column.n_bins) == (self.metric.metric, self.metric.n_bins)
         return column.n_bins is None
 
@@ -123,11 +154,74 @@ def place_of(table: Table, row: Row) -> FileRow:
     return {"table": table.title, "loss": row.label}
 
 
-Keys = Annotated[
-    tuple[str, ...],
-    Option("KEY", help="Only runs of these keys, the folders above seed=..."),
-]
-"""The argument of a verb that draws some runs of a folder."""
+def request_of(
+    folder: str, shown: Shown, over_epochs: OverEpochs, usual_metric: str, *, logged: bool = False
+) -> Request:
+    """What is drawn of a folder of runs; of `usual_metric` if none is asked for.
+
+    Args:
+        folder: What `results_folder` takes.
+        shown: Which runs, and what of them.
+        over_epochs: What training curves show.
+        usual_metric: The metric if none is named.
+        logged: Whether the metric is one of those that training logged, not of the leaderboard.
+
+    Raises:
+        FileNotFoundError: If the folder is missing.
+        ValueError: If it has no such tables, losses or runs.
+    """
+    metric = Column.parse(shown.metric or usual_metric)
+    columns = [Column("error"), Column("nll"), metric, metric.after(ANY)]
+    results = of_keys(read_results(folder), shown.key)
+    every = build_tables(results, columns, Column("nll"))
+    if not every:
+        why = "; ".join(results.unfinished.values())
+        raise ValueError(f"{why or f'{folder} holds no finished run'}.")
+    if shown.metric and not logged:
+        check_columns([metric.after(ANY)], results.keys)
+    tables = _with_words(every, shown.table)
+    if not tables:
+        titles = ", ".join(table.title for table in every)
+        raise ValueError(f"no table has {' and '.join(shown.table)} in its title: {titles}.")
+    words = dict(_renaming(text) for text in shown.label)
+    tables = [_with_rows(table, shown.losses, words) for table in tables]
+    if not any(row.records for table in tables for row in table.rows):
+        raise ValueError(f"{folder} holds no finished run of {' or '.join(shown.losses)}.")
+    return Request(tables, metric, shown, over_epochs)
+
+
+def _with_words(tables: Sequence[Table], words: Sequence[str]) -> list[Table]:
+    """The tables with all the words in their titles; a whole word counts first, so that `factor=10` is not 100."""
+    found = list(tables)
+    for word in words:
+        whole = [table for table in found if word in table.title.split()]
+        found = whole or [table for table in found if word in table.title]
+    return found
+
+
+def _renaming(text: str) -> tuple[str, str]:
+    name, equals, word = text.partition("=")
+    if not equals:
+        raise ValueError(f"`--label {text}`: NAME=TEXT is expected, as in CrossEntropyLoss=CE.")
+    return name, word
+
+
+def _with_rows(table: Table, losses: Sequence[str], words: Mapping[str, str]) -> Table:
+    """The rows of some losses, all if none is named, with other words in their labels.
+
+    Raises:
+        ValueError: If the table has no such loss.
+    """
+    known = {name: row for row in table.rows for name in (row.loss, row.label)}
+    for name in [*losses, *words]:
+        if name not in known:
+            raise ValueError(f"{table.title} has no loss `{name}`{near_matches(name, known)}")
+    rows = [row for row in table.rows if not losses or {row.loss, row.label} & set(losses)]
+    named = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b" if words else "$^")
+    renamed = [
+        replace(row, label=named.sub(lambda found: words[found[0]], row.label)) for row in rows
+    ]
+    return replace(table, rows=renamed)
 
 
 def of_keys(results: Results, keys: Sequence[str]) -> Results:

@@ -193,12 +193,12 @@ def _write_run(site: Path, page: RunPage, bins: int) -> None:
 def _picture(record: Record, kind: str, bins: int) -> bytes:
     """A picture of one run as SVG; empty where the run has not what it shows."""
     from calibench.plots.kinds import KINDS
-    from calibench.plots.request import Request
+    from calibench.plots.request import Request, Shown
     from calibench.plots.style import as_file
 
     tables = build_tables(Results([record]), [Column("nll"), Column("ece")], Column("nll"))
     try:
-        picture = KINDS[kind](Request(tables, Column("ece"), n_bins=bins))
+        picture = KINDS[kind](Request(tables, Column("ece"), Shown(bins=bins)))
     except (ValueError, CorruptRun, FileNotFoundError):
         return b""
     return as_file(picture.figure, "svg")

@@ -32,7 +32,7 @@ from calibench.plots.kinds.calibrators import draw_bars, draw_heat_map
 from calibench.plots.kinds.examples import draw_confusion
 from calibench.plots.kinds.losses import draw_shift, draw_tradeoff
 from calibench.plots.reliability import draw_reliability, reliability
-from calibench.plots.request import Request
+from calibench.plots.request import Request, Shown
 from calibench.plots.smooth_reliability import smooth_reliability
 from calibench.plots.style import legend_below
 from tests.run_folders import metric_rows, settings_of, write_predictions, write_run
@@ -355,7 +355,7 @@ def test_ranks_over_holes_are_drawn_only_on_demand(tmp_path: Path) -> None:
     assert picture.exists()
 
 
-def _aggregates(root: Path, request: dict[str, object]) -> Request:
+def _aggregates(root: Path) -> Request:
     for benchmark, scale in (("a", 1.0), ("b", 10.0)):
         for loss, nll in (("BrierLoss", 0.2), ("CrossEntropyLoss", 0.1)):
             for seed in (1, 2, 3, 4):
@@ -363,11 +363,11 @@ def _aggregates(root: Path, request: dict[str, object]) -> Request:
                 write_run(root, benchmark=benchmark, loss=loss, seed=seed, values=values)
     column = Column("nll")
     tables = build_tables(read_results(root), [column, column.after(ANY)], column)
-    return Request(tables, column, **request)  # type: ignore[arg-type]
+    return Request(tables, column)
 
 
 def test_interquartile_means_are_relative_where_tables_differ(tmp_path: Path) -> None:
-    picture = KINDS["iqm"](_aggregates(tmp_path, {}))
+    picture = KINDS["iqm"](_aggregates(tmp_path))
     assert [row["loss"] for row in picture.numbers] == ["CrossEntropyLoss", "BrierLoss"]
     ours = [0.1 + 0.001 * seed for seed in (2, 3)]
     mean = (0.1025 + 0.2025) / 2
@@ -379,10 +379,10 @@ def test_interquartile_means_are_relative_where_tables_differ(tmp_path: Path) ->
 
 
 def test_improvement_is_over_the_baseline(tmp_path: Path) -> None:
-    request = _aggregates(tmp_path, {})
+    request = _aggregates(tmp_path)
     (row,) = KINDS["improvement"](request).numbers
     assert (row["loss"], row["baseline"], row["value"]) == ("BrierLoss", "CrossEntropyLoss", 0)
-    (row,) = KINDS["improvement"](replace(request, baseline="BrierLoss")).numbers
+    (row,) = KINDS["improvement"](replace(request, shown=Shown(baseline="BrierLoss"))).numbers
     assert (row["loss"], row["value"], row["high"]) == ("CrossEntropyLoss", 1, 1)
     (pair,) = compare_pairs(request.tables, request.metric).pairs  # as the report prints it
     ends = (pair.beats.low, pair.beats.high)
@@ -390,16 +390,16 @@ def test_improvement_is_over_the_baseline(tmp_path: Path) -> None:
     assert (row["low"], row["high"]) == pytest.approx(mirrored)
     assert 0.5 < row["low"] < 0.9
     with pytest.raises(ValueError, match=r"baseline FocalLoss.*`--baseline LOSS`"):
-        KINDS["improvement"](replace(request, baseline="FocalLoss"))
+        KINDS["improvement"](replace(request, shown=Shown(baseline="FocalLoss")))
 
 
 def test_losses_that_some_table_lacks_are_left_out_on_demand_only(tmp_path: Path) -> None:
-    request = _aggregates(tmp_path, {})
+    request = _aggregates(tmp_path)
     write_run(tmp_path, benchmark="b", loss="FocalLoss")
     tables = build_tables(read_results(tmp_path), [request.metric], request.metric)
     with pytest.raises(ValueError, match="missing: FocalLoss in a / SmallCNN"):
         KINDS["iqm"](replace(request, tables=tables))
-    picture = KINDS["iqm"](replace(request, tables=tables, allow_missing=True))
+    picture = KINDS["iqm"](replace(request, tables=tables, shown=Shown(allow_missing=True)))
     assert len(picture.numbers) == 2
 
 
@@ -410,7 +410,7 @@ def test_ranks_say_which_test_and_what_is_missing(tmp_path: Path) -> None:
     write_run(tmp_path, benchmark="d", loss="BrierLoss")
     column = Column("nll")
     tables = build_tables(read_results(tmp_path), [column], column)
-    figure = KINDS["critical-difference"](Request(tables, column, allow_missing=True)).figure
+    figure = KINDS["critical-difference"](Request(tables, column, Shown(allow_missing=True))).figure
     (axes,) = figure.axes
     assert axes.get_title() == "mean ranks by NLL over 3 of 4 tables, runs missing: 2"
     said = "joined: no significant difference (Nemenyi, 5%); all alike (Friedman): p = 0.05"
@@ -421,6 +421,6 @@ def test_ranks_say_which_test_and_what_is_missing(tmp_path: Path) -> None:
 def test_a_title_names_the_calibrator(kind: str, results: Path) -> None:
     column = Column("ece")
     tables = build_tables(read_results(results / "a"), [column], column)
-    figure = KINDS[kind](Request(tables, column, "TemperatureScaling")).figure
+    figure = KINDS[kind](Request(tables, column, Shown(calibrator="TemperatureScaling"))).figure
     assert figure.axes[-1].get_title().endswith("\nafter TemperatureScaling")
     assert "after" not in KINDS[kind](Request(tables, column)).figure.axes[-1].get_title()

@@ -10,7 +10,7 @@ import pytest
 from calibench.cli import main
 from calibench.leaderboard import Column
 from calibench.plots import command
-from calibench.plots.gallery_command import GalleryPicture, page_of, tasks
+from calibench.plots.command import GalleryPicture, page_of, tasks
 from calibench.plots.kinds import KINDS
 from calibench.plots.request import Request
 
@@ -55,9 +55,9 @@ def test_tables_do_not_share_files_and_kinds_over_tables_come_last(
     assert [task.kind for task in todo[-3:]] == ["iqm", "improvement", "critical-difference"]
     (of_b,) = [task for task in todo if task.place == "b-SmallCNN/reliability"]
     assert of_b.request.table.title == "b / SmallCNN"
-    assert of_b.request.calibrator == "TemperatureScaling"  # beside raw
+    assert of_b.request.shown.calibrator == "TemperatureScaling"  # beside raw
     (alone,) = [task for task in todo if task.place == "b-SmallCNN/confusion"]
-    assert alone.request.calibrator == "raw"
+    assert alone.request.shown.calibrator == "raw"
 
 
 def test_a_page_escapes_names_and_shows_any_format() -> None:

@@ -14,7 +14,7 @@ from calibench.evaluation.crossfit import variational_terms
 from calibench.leaderboard import read_results
 from calibench.metrics.posterior import posterior_values
 from calibench.plots.curves import OverEpochs
-from calibench.plots.kinds.confidence import sides_of
+from calibench.plots.kinds.losses import sides_of
 from calibench.runs import Predictions
 from tests.evaluation.examples import means
 from tests.run_folders import write_predictions, write_run

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from calibench.cli import main
 from calibench.plots.kinds import KINDS, OVER_TABLES
-from calibench.plots.kinds.overview import BEST
+from calibench.plots.kinds.calibrators import BEST
 from calibench.plots.picture import Picture
 
 from .three_sets import (

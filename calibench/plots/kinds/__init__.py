@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-from calibench.plots.kinds import aggregates, calibrators, confidence, examples, losses
-from calibench.plots.kinds.overview import overview
+from calibench.plots.kinds import aggregates, calibrators, examples, losses
 from calibench.plots.picture import Picture
 from calibench.plots.request import Request
 
 KINDS: dict[str, Callable[[Request], Picture]] = {
-    "overview": overview,
+    "overview": calibrators.overview,
     "heat-map": calibrators.heat_map,
     "bars": calibrators.bars,
     "reliability": examples.reliability,
@@ -19,7 +18,7 @@ KINDS: dict[str, Callable[[Request], Picture]] = {
     "confusion": examples.confusion_matrices,
     "curves": losses.curves,
     "tradeoff": losses.tradeoff,
-    "over-under": confidence.over_under,
+    "over-under": losses.over_under,
     "shift": losses.shift,
     "iqm": aggregates.interquartile_means,
     "improvement": aggregates.improvement,

@@ -70,7 +70,7 @@ def improvement(request: Request) -> Picture:
 
 def _baseline(request: Request, runs: ScoresOfRuns) -> str:
     """The label of the loss that `--baseline` names, else of cross-entropy."""
-    named = request.baseline or "CrossEntropyLoss"
+    named = request.shown.baseline or "CrossEntropyLoss"
     rows = [row for table in request.tables for row in table.rows]
     labels = (row.label for row in rows if named in (row.loss, row.label) and row.label in runs)
     label = next(labels, None)
@@ -82,7 +82,7 @@ def _baseline(request: Request, runs: ScoresOfRuns) -> str:
 
 def _column(request: Request) -> Column:
     metric = request.metric
-    return metric if request.calibrator == RAW else metric.after(request.calibrator)
+    return metric if request.shown.calibrator == RAW else metric.after(request.shown.calibrator)
 
 
 def _title(request: Request, column: Column) -> str:
@@ -109,7 +109,7 @@ def _runs(request: Request, column: Column) -> ScoresOfRuns:
         for table, rows in zip(request.tables, of_tables, strict=True)
         if label not in rows
     ]
-    if missing and (not request.allow_missing or not complete):
+    if missing and (not request.shown.allow_missing or not complete):
         raise ValueError(
             f"a mean over tables needs every loss in every one; missing: {'; '.join(missing)} "
             "(`--losses` and `--table` choose; `--allow-missing` leaves these losses out)."
@@ -206,7 +206,7 @@ def draw_critical_difference(
 
 def critical_difference(request: Request) -> Picture:
     """Mean ranks over all benchmarks and backbones."""
-    compared = compare(request.tables, request.metric, allow_missing=request.allow_missing)
+    compared = compare(request.tables, request.metric, allow_missing=request.shown.allow_missing)
     figure, axes = panel(7, 1.6 + 0.3 * len(compared.methods))
     holes = len(compared.left_out)
     number = f"{len(compared.tables)} of {len(request.tables)}" if holes else len(compared.tables)

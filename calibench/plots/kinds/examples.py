@@ -66,7 +66,7 @@ POINTS = 500  # of a curve
 
 def reliability(request: Request) -> Picture:
     """Accuracy against confidence: smooth curve, bins, density, band of calibrated models."""
-    drawn = list(product(request.rows, dict.fromkeys([RAW, request.calibrator])))
+    drawn = list(product(request.rows, dict.fromkeys([RAW, request.shown.calibrator])))
     figure, grid = panels(len(drawn))
     numbers: list[FileRow] = []
     for axes, (row, calibrator) in zip(grid, drawn, strict=True):
@@ -83,7 +83,7 @@ def draw_reliability_of(
     from calibench.plots.reliability import draw_reliability
 
     scores = request.after(calibrator, row)
-    bins, curve = scores.reliability(request.n_bins), scores.smooth_reliability()
+    bins, curve = scores.reliability(request.shown.bins), scores.smooth_reliability()
     draw_reliability(axes, bins, curve, title=title)
     named = {"loss": row.label, "calibrator": calibrator}
     shown = {"bin": bins.rows(), "curve": curve.rows()}
@@ -95,14 +95,14 @@ def class_reliability(request: Request) -> Picture:
     from calibench.plots import reliability as classes
     from calibench.plots.example_scores import class_names, load_predictions, probabilities
 
-    found, names = {}, []
+    found, names, calibrator = {}, [], request.shown.calibrator
     for row in request.rows:
         records = list(row.records.values())
         test = [load_predictions(record, TEST) for record in records]
         names = class_names(test[0].metadata, test[0].logits.shape[1])
-        probs = [probabilities(record, TEST, request.calibrator) for record in records]
+        probs = [probabilities(record, TEST, calibrator) for record in records]
         targets = [of.target for of in test]
-        found[row_title(row)] = classes.class_reliability(probs, targets, n_bins=request.n_bins)
+        found[row_title(row)] = classes.class_reliability(probs, targets, n_bins=request.shown.bins)
     shown = classes.worst_classes(list(found.values()))
     figure, grid = panels(len(shown), shared=True)
     for axes, k in zip(grid, shown, strict=True):
@@ -111,10 +111,10 @@ def class_reliability(request: Request) -> Picture:
     label_outer(grid)
     some = f": the {len(shown)} of {len(names)} classes with the largest errors"
     few = some if len(shown) < len(names) else ""
-    figure.suptitle(f"{request.table.title}{after(request.calibrator)}{few}", fontsize=8)
+    figure.suptitle(f"{request.table.title}{after(calibrator)}{few}", fontsize=8)
     legend_below(figure, grid)
     numbers = [
-        {"loss": row.label, "calibrator": request.calibrator, "class": name, **bins, "error": float(of.ece.mean())}
+        {"loss": row.label, "calibrator": calibrator, "class": name, **bins, "error": float(of.ece.mean())}
         for row, diagrams in zip(request.rows, found.values(), strict=True)
         for name, of in zip(names, diagrams, strict=True)
         for bins in of.rows()
@@ -126,7 +126,7 @@ def error_by_bins(request: Request) -> Picture:
     """ECE against its number of bins, and what a calibrated model gets."""
     from calibench.plots.reliability import binned_errors, draw_binned_errors
 
-    shown = list(dict.fromkeys([RAW, request.calibrator]))
+    shown = list(dict.fromkeys([RAW, request.shown.calibrator]))
     figure, grid = panels(len(shown), shared=True, height=3, alone=(5, 3.8))
     numbers: list[dict[str, Any]] = []
     for axes, calibrator in zip(grid, shown, strict=True):
@@ -152,7 +152,7 @@ def roc(request: Request) -> Picture:
     """Detection of an out-of-distribution set by entropy."""
     record = next(iter(request.rows[0].records.values()))
     sets = (key.split for key in record.values if key.metric == "ood_auroc")
-    name = request.ood_set or next(sets, None)
+    name = request.shown.set or next(sets, None)
     if name is None:
         raise ValueError(f"{request.table.title} has no out-of-distribution set.")
     curves = {}
@@ -160,7 +160,7 @@ def roc(request: Request) -> Picture:
         inside, outside = (request.scores(row, split).entropy for split in (TEST, name))
         curves[row_title(row)] = roc_curve(inside, outside, points=POINTS)
     figure, axes = panel(5, 4.2)
-    title = f"{request.table.title}: {name}, by entropy{after(request.calibrator)}"
+    title = f"{request.table.title}: {name}, by entropy{after(request.shown.calibrator)}"
     draw_roc(axes, curves, title=title)
     legend_below(figure, [axes], title="AUROC %")
     return Picture(figure, list(_points(request, curves, "false_alarms", "detected", "auroc")))
@@ -173,7 +173,9 @@ def risk_coverage(request: Request) -> Picture:
         of = request.scores(row)
         curves[row_title(row)] = risk_coverage_curve(of.confidence, of.correct, points=POINTS)
     figure, axes = panel(5, 3.8)
-    draw_risk_coverage(axes, curves, title=f"{request.table.title}{after(request.calibrator)}")
+    draw_risk_coverage(
+        axes, curves, title=f"{request.table.title}{after(request.shown.calibrator)}"
+    )
     legend_below(figure, [axes], title="AURC %")
     return Picture(figure, list(_points(request, curves, "coverage", "error", "aurc")))
 
@@ -182,7 +184,7 @@ def _points(
     request: Request, curves: Mapping[str, Curve], x: str, y: str, area: str
 ) -> Iterator[FileRow]:
     for row, curve in zip(request.rows, curves.values(), strict=True):
-        named = {"loss": row.label, "calibrator": request.calibrator}
+        named = {"loss": row.label, "calibrator": request.shown.calibrator}
         for one, other in zip(curve.x, curve.y, strict=True):
             yield {**named, x: float(one), y: float(other), area: curve.area}
 
@@ -195,7 +197,7 @@ def confusion_matrices(request: Request) -> Picture:
         scores = request.scores(row)
         names = scores.class_names
         matrix = confusion(scores.predicted, scores.target, num_classes=len(names))
-        draw_confusion(axes, matrix, names, title=row_title(row, request.calibrator))
+        draw_confusion(axes, matrix, names, title=row_title(row, request.shown.calibrator))
         numbers += [
             {"loss": row.label, "true": true, "predicted": predicted, "share": float(share)}
             for true, shares in zip(names, matrix, strict=True)
