@@ -229,7 +229,7 @@ def plot_grad_cam(runs: RunFolders, *, output: PictureFile, maps: MapChoice) -> 
     check_kept(output, *filter(None, [maps.boxes]))
     finished = finished_runs(runs)
     with loading():
-        from calibench.analyses.grad_cam.drawing import draw
+        from calibench.analyses.grad_cam import draw
     draw(finished, maps, output)
     return 0
 

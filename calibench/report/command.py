@@ -18,7 +18,7 @@ RUNS_OF_A_PAGE = 1000  # with more, of several benchmarks, each has a page of it
 
 def write_report(
     results: Path | str,
-    output: Path,
+    output: Path | str,
     *,
     title: str | None = None,
     bins: int = 15,
@@ -29,7 +29,7 @@ def write_report(
     Args:
         results: Folder of runs, or a store.
         output: The HTML file. Of more than 1,000 runs of several benchmarks it is an index, and a folder of its name
-            beside it has a page of each benchmark.
+            beside it has a page of each benchmark. Or a folder, for a page of each benchmark and run.
         title: Title of the page; by default the folder's name.
         bins: Bins of the reliability diagrams.
         processes: Number of processes that read logits, if there are many runs; a script that asks for
@@ -45,14 +45,16 @@ def write_report(
         from calibench.leaderboard.reading import read_results
         from calibench.report.content import report_content
         from calibench.report.page import render_page
-        from calibench.report.site import write_benchmarks
-    name = title or _title(folder)
-    read = read_results(folder)
+        from calibench.report.site import write_benchmarks, write_site
+    name, page = title or f"calibench: {folder.resolve().name}", Path(output)
+    read, how = read_results(folder), {"bins": bins, "processes": processes}
+    if is_site(output):
+        return write_site(read, page, title=name, **how)
     if len(read.records) > RUNS_OF_A_PAGE and len({run.cell.benchmark for run in read.records}) > 1:
-        pages, how = output.with_suffix(""), {"bins": bins, "processes": processes}
-        return write_benchmarks(read, output, pages, title=name, linked=False, **how)
+        pages = page.with_suffix("")
+        return write_benchmarks(read, page, pages, title=name, linked=False, **how)
     content = report_content(read, title=name, n_bins=bins, processes=processes)
-    write_output(output, render_page(content).encode())
+    write_output(page, render_page(content).encode())
     return 1
 
 
@@ -97,23 +99,16 @@ def report(
         calibench report store -o site/                  an index, a page for each benchmark and for each run
     """
     check_output(output)
-    page, how = Path(output), {"bins": bins, "processes": cores()}
-    if not is_site(output):
-        count = write_report(results, page, title=title, **how)
-        size, pages = f"{page.stat().st_size / 1e6:.1f} MB", page.with_suffix("")
-        say(f"{page} ({size if count == 1 else f'{count} pages, the others in {pages}'})")
-        return 0
-    positive_integer("bins", bins)
-    folder = results_folder(results)
-    if page.is_file():
+    page = Path(output)
+    if is_site(output) and page.is_file():
         advice = "name a folder, or a page that ends in .html"
         raise ValueError(f"`--output {page}` is a file: {advice}.")
-    with loading():
-        from calibench.report.site import write_site
-    count = write_site(folder, page, title=title or _title(folder), **how)
-    say(f"{page / 'index.html'} ({count} pages)")
+    count = write_report(results, output, title=title, bins=bins, processes=cores())
+    if is_site(output):
+        said = f"{page / 'index.html'} ({count} pages)"
+    elif count == 1:
+        said = f"{page} ({page.stat().st_size / 1e6:.1f} MB)"
+    else:
+        said = f"{page} ({count} pages, the others in {page.with_suffix('')})"
+    say(said)
     return 0
-
-
-def _title(folder: Path) -> str:
-    return f"calibench: {folder.resolve().name}"

@@ -12,7 +12,6 @@ from urllib.parse import quote
 from calibench.ground.bar import with_progress
 from calibench.ground.output import without_folders
 from calibench.leaderboard.columns import Column
-from calibench.leaderboard.reading import read_results
 from calibench.leaderboard.records import Record, Results
 from calibench.leaderboard.table import build_tables
 from calibench.report.content import report_content
@@ -90,14 +89,13 @@ def _test_size(record: Record) -> int:
         return 0
 
 
-def write_site(results: Path | str, site: Path, *, title: str, bins: int, processes: int) -> int:
-    """Write the pages of a folder of runs below `site`. Returns how many there are.
+def write_site(read: Results, site: Path, *, title: str, bins: int, processes: int) -> int:
+    """Write the pages of runs below `site`. Returns how many there are.
 
     Files of the same names are replaced, others stay; arguments and errors are those of `write_report`.
     """
-    read = read_results(results)
     if not read.records:
-        raise ValueError(f"{results} holds no finished run.")
+        raise ValueError(f"{read.folder} holds no finished run.")
     index = site / "index.html"
     count = write_benchmarks(read, index, site, title=title, bins=bins, processes=processes)
     every = list(map(RunPage, read.records))

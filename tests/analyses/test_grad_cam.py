@@ -14,10 +14,11 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from calibench.analyses.grad_cam.drawing import _found, _places
-from calibench.analyses.grad_cam.maps import (
+from calibench.analyses.grad_cam import (
     Box,
     Localisation,
+    _found,
+    _places,
     enlarged,
     feature_layer,
     grad_cam,
@@ -57,15 +58,14 @@ def test_grad_cam_equals_cam_after_global_average_pooling(layer: str) -> None:
     with torch.no_grad():
         features, linear = parts(network, images)
     classes = torch.tensor([3, 0, -1, 4])
-    found = grad_cam(network, images, classes, feature_layer(network, images))
+    maps, of = grad_cam(network, images, classes, feature_layer(network, images))
     chosen = torch.where(classes < 0, network(images).argmax(1), classes)
     assert feature_layer(network, images) == layer
-    assert found.classes.tolist() == chosen.tolist()
+    assert of.tolist() == chosen.tolist()
     cam = torch.einsum("nk,nkhw->nhw", linear.weight[chosen], features).relu()
     assert cam.any()
-    torch.testing.assert_close(
-        found.maps, (cam / features[0, 0].numel()).detach(), rtol=1e-9, atol=1e-12
-    )
+    expected = (cam / features[0, 0].numel()).detach()
+    torch.testing.assert_close(maps, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_frozen_weights_and_layers_by_name() -> None:
@@ -75,7 +75,7 @@ def test_frozen_weights_and_layers_by_name() -> None:
     )
     assert feature_layer(network, images) == "features"
     early = feature_layer(network, images, "features.0")
-    assert grad_cam(network, images, torch.tensor([0, 1]), early).maps.shape == (2, 16, 16)
+    assert grad_cam(network, images, torch.tensor([0, 1]), early)[0].shape == (2, 16, 16)
     with pytest.raises(UsageError, match=r"no such layer; did you mean features\?|no such layer"):
         feature_layer(network, images, "feature")
     with pytest.raises(UsageError, match="gives no feature map"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
-from calibench.analyses.posthoc.arena import write_arena
+from calibench.analyses.posthoc.cells import write_arena
 from calibench.analyses.posthoc.peers import known_peers, peer
 from calibench.cli import main
 from calibench.ground.errors import UsageError

@@ -442,13 +442,3 @@ def test_learning_curves_of_any_metric_are_drawn_from_results(
     }.items():
         assert main([*command, *more]) == 2
         assert problem in capsys.readouterr().err
-
-
-def test_rows_of_before_shrinkage_are_of_published_forms(tmp_path: Path) -> None:
-    path = tmp_path / "results.csv"
-    head = "dataset,model,seed,digest,size,repeat,calibrator,version,nll"
-    path.write_text(
-        f"{head}\nd,m,1,x,0,0,raw,0.1.0,1\nd,m,1,x,0,0,HistogramBinning(n_bins=7),0.1.0,2\n"
-    )
-    names = [row["calibrator"] for row in ResultsFile(path, ("nll",)).rows.values()]
-    assert names == ["raw", "HistogramBinning(n_bins=7, shrinkage=False)"]

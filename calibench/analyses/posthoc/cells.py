@@ -26,7 +26,7 @@ from calibench.evaluation.settings import calibrator_of
 from calibench.ground.family import load_plugins
 from calibench.ground.version import __version__
 from calibench.predictions.files import Reader
-from calibench.runs import CorruptRun, Predictions, with_arguments, write_atomically
+from calibench.runs import CorruptRun, Predictions, write_atomically
 from calibench.statistics.number import RAW
 from calibench.tables.text import csv_field, csv_text
 
@@ -227,21 +227,47 @@ def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> list[Row]:
-    """The whole rows of a file; a line that was cut short is left out.
-
-    Files without a column `shrinkage` are older than it: their calibrators are published forms, and named so.
-    """
+    """The whole rows of a file; a line that was cut short is left out."""
     if not path.is_file():
         return []
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         if not set(IDENTITY) <= set(reader.fieldnames or ()):
             raise CorruptRun(f"{path} is no CSV of `calibench posthoc`: its columns are others")
-        rows = [row for row in reader if None not in row.values() and None not in row]
-        if "shrinkage" in (reader.fieldnames or ()):
-            return rows
-        names = {
-            name: with_arguments(name, ["shrinkage=False"])
-            for name in {row["calibrator"] for row in rows}
-        }
-        return [{**row, "calibrator": (names | {RAW: RAW})[row["calibrator"]]} for row in rows]
+        return [row for row in reader if None not in row.values() and None not in row]
+
+
+_UNCALIBRATED = "Base-model"
+_METRICS = {"brier": "brier", "logloss": "nll", "ece-15": "ece"}
+
+
+def write_arena(rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
+    """Write results as CalArena does: a file `<folder>/{binary,multiclass}/<calibrator>.csv` has a row for each model.
+
+    Berta et al. (2026). Of a model that was halved at random, the first split counts. `time` is CPU seconds of one
+    thread, fit and application together. Their ECE has 15 bins too; their Kuiper error of two classes is not among
+    ours.
+    """
+    tables: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        if str(row["size"]) == "0" and str(row["repeat"]) == "0":
+            kind = "binary" if str(row["classes"]) == "2" else "multiclass"
+            name = _UNCALIBRATED if row["calibrator"] == RAW else row["calibrator"]
+            tables.setdefault((kind, name), []).append(_of_arena(row, name, kind))
+    for (kind, name), lines in tables.items():
+        file = folder / kind / f"{name.replace(':', '-').replace('/', '-')}.csv"
+        write_atomically(file, csv_text(list(lines[0]), lines).encode())
+
+
+def _of_arena(row: Mapping[str, Any], name: str, kind: str) -> dict[str, Any]:
+    model = row["model"] if str(row["seed"]) == "1" else f"{row['model']}/seed={row['seed']}"
+    sizes = {"cal_size": row["fitted_on"], "test_size": row["tested_on"]}
+    sizes |= {"n_classes": row["classes"]} if kind == "multiclass" else {}
+    found = {f"{name}_{theirs}": row.get(ours, "") for theirs, ours in _METRICS.items()}
+    error, spent = row.get("error"), [row.get("fit_seconds"), row.get("apply_seconds")]
+    seconds = sum(float(part) for part in spent if part) if all(spent) else ""
+    return {
+        "dataset": row["dataset"], "model": model, **sizes, **found,
+        f"{name}_accuracy": 1 - float(error) if error else "",
+        f"{name}_time": seconds,
+    }  # fmt: skip

@@ -5,8 +5,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from calibench.analyses.posthoc import cells
-from calibench.analyses.posthoc.arena import write_arena
-from calibench.analyses.posthoc.cells import Block, CalibratorFit, ResultsFile
+from calibench.analyses.posthoc.cells import Block, CalibratorFit, ResultsFile, write_arena
 from calibench.analyses.posthoc.peers import peer
 from calibench.analyses.posthoc.sources import PosthocSettings, sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, pictures, summarised

@@ -77,17 +77,6 @@ def _of_netcal(name: str) -> Any:
     raise ValueError(f"neither netcal.binning nor netcal.scaling has `{name}`")
 
 
-def _of_sklearn(method: str) -> Any:
-    return _OnProbabilities(method)
-
-
-_PACKAGES: dict[str, Callable[[str], Any]] = {
-    "probmetrics": _of_probmetrics,
-    "netcal": _of_netcal,
-    "sklearn": _of_sklearn,
-}
-
-
 class _Transforming:
     """A calibrator of netcal, whose probabilities of two classes are those of the second one, (N,)."""
 
@@ -145,3 +134,10 @@ def _given(classes: Array) -> Any:
             return found
 
     return Given().fit(classes, classes)
+
+
+_PACKAGES: dict[str, Callable[[str], Any]] = {
+    "probmetrics": _of_probmetrics,
+    "netcal": _of_netcal,
+    "sklearn": _OnProbabilities,
+}

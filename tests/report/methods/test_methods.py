@@ -13,8 +13,15 @@ from calibench.cli import main
 from calibench.config import benchmarks_folder
 from calibench.leaderboard.reading import read_results
 from calibench.metrics import PANEL
-from calibench.report.methods.command import cited, entries, keys_of, listed, paragraph
-from calibench.report.methods.facts import Facts, facts_of
+from calibench.report.methods.command import (
+    Facts,
+    cited,
+    entries,
+    facts_of,
+    keys_of,
+    listed,
+    paragraph,
+)
 from calibench.training.keys import FAMILIES
 
 STORE = benchmarks_folder() / "store" / "digits_lt"
