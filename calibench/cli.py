@@ -34,7 +34,7 @@ VERBS = {
     "test": "",
     "predict": "",
     "features": "analyses.frozen_features:features",
-    "posthoc": "analyses.posthoc.sources:posthoc",
+    "posthoc": "analyses.posthoc.command:posthoc",
     "store": "evaluation.store_command:store",
     "verify": "evaluation.store_command:verify",
     "ensemble": "evaluation.ensemble_command:ensemble",

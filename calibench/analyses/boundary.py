@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from sklearn.datasets import make_moons
-from torch import Tensor
+from torch import Tensor, nn
 
 from calibench.analyses.arguments import Training, write
 from calibench.analyses.audit.checks import Subject
-from calibench.backbones import MLP
 from calibench.config import Config
 from calibench.ground.bar import with_progress
 from calibench.losses import CalibrationLoss
@@ -23,7 +22,7 @@ from calibench.tables.grid import Grid, PrintedNumber, headings
 from calibench.tables.terminal import show
 
 TRAIN, TEST = 500, 5000
-HIDDEN = (10, 10)
+UNITS = 10
 WINDOW = (-1.5, 2.5, -1.0, 1.5)  # left, right, bottom, top: where the points are
 GRID = 161
 MEASURED = ("loss", "seed", "error", "ece", "slope")
@@ -64,7 +63,8 @@ def trained(
     points, target = moons(TRAIN, noise=noise, seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = MLP(num_classes=2, in_features=2, hidden=HIDDEN)
+        layers = (nn.Linear(2, UNITS), nn.ReLU(), nn.Linear(UNITS, UNITS), nn.ReLU())
+        network = nn.Sequential(*layers, nn.Linear(UNITS, 2))
     optimizer = torch.optim.Adam(network.parameters(), lr=lr)
     loss.on_fit_start(torch.bincount(target, minlength=2))
     for epoch in range(epochs):

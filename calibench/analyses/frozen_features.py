@@ -185,7 +185,7 @@ def _write_set(source: Source, name: str, folder: Path, metadata: dict[str, Any]
     import torch
     from numpy.lib.format import open_memmap
 
-    from calibench.analyses.last_layer import outputs_of
+    from calibench.analyses.features import outputs_of
     from calibench.ground.bar import with_progress
 
     loader = _loader(source.data, name)

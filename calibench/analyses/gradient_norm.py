@@ -15,7 +15,7 @@ from scipy import stats
 from torch import Tensor, nn
 
 from calibench.analyses.arguments import labels_of, write
-from calibench.analyses.last_layer import outputs_of
+from calibench.analyses.features import outputs_of
 from calibench.data import Batch
 from calibench.ground.bar import with_progress
 from calibench.ground.binning import equal_width_bin
@@ -36,20 +36,17 @@ SAME = 1e-6
 
 
 class Norms(NamedTuple):
-    """Class, Brier score sum_k (p_k - Y_k)^2 and gradient norm of every example (N,); whether the loss couples them."""
+    """Class, Brier score sum_k (p_k - Y_k)^2 and gradient norm of every example (N,); whether the loss couples them.
+
+    Of a run its label and the epoch.
+    """
 
     target: Tensor
     brier: Tensor
     norm: Tensor
     coupled: bool
-
-
-class RunNorms(NamedTuple):
-    """The norms of a run after an epoch."""
-
-    label: str
-    epoch: int
-    norms: Norms
+    label: str = ""
+    epoch: int = 0
 
 
 class NormSummary(NamedTuple):
@@ -124,7 +121,7 @@ DENSITY_BINS = 60
 SHOWN = 99.5  # percent of the norms that a density shows
 
 
-def picture(entries: Sequence[RunNorms]) -> Figure:
+def picture(entries: Sequence[Norms]) -> Figure:
     """Draw the losses down and the epochs across, and a row of densities below them.
 
     Shades are counts on a logarithmic scale. A row has one scale of norms, as losses differ in theirs.
@@ -134,11 +131,11 @@ def picture(entries: Sequence[RunNorms]) -> Figure:
     across = max(map(len, by_label.values()))
     figure, grid = panels((len(labels) + 1) * across, columns=across, height=2.2)
     for row, label in enumerate(labels):
-        top = max(float(entry.norms.norm.max()) for entry in by_label[label])
+        top = max(float(entry.norm.max()) for entry in by_label[label])
         for place, entry in enumerate(by_label[label]):
             axes = grid[row * across + place]
             axes.hexbin(
-                entry.norms.brier.numpy(), entry.norms.norm.numpy(), gridsize=CELLS, bins="log",
+                entry.brier.numpy(), entry.norm.numpy(), gridsize=CELLS, bins="log",
                 cmap="cividis_r", extent=(0, 2, 0, top), linewidths=0.1, mincnt=1,
             )  # fmt: skip
             tidied(
@@ -155,12 +152,12 @@ def picture(entries: Sequence[RunNorms]) -> Figure:
     return figure
 
 
-def _draw_densities(axes: Axes, entries: Sequence[RunNorms], labels: Sequence[str]) -> None:
+def _draw_densities(axes: Axes, entries: Sequence[Norms], labels: Sequence[str]) -> None:
     """Densities of the norms, all losses in one panel."""
-    top = max(float(np.percentile(entry.norms.norm, SHOWN)) for entry in entries)
+    top = max(float(np.percentile(entry.norm, SHOWN)) for entry in entries)
     edges = np.linspace(0, top, DENSITY_BINS + 1)
     for entry in entries:
-        norm, index = entry.norms.norm.numpy(), labels.index(entry.label)
+        norm, index = entry.norm.numpy(), labels.index(entry.label)
         density = np.histogram(norm, edges)[0] / (len(norm) * edges[1])
         axes.stairs(density, edges, label=entry.label, **look(index))
     title = f"epoch {', '.join(map(str, dict.fromkeys(e.epoch for e in entries)))}"
@@ -171,7 +168,7 @@ def _draw_densities(axes: Axes, entries: Sequence[RunNorms], labels: Sequence[st
 
 def _entries(
     runs: Sequence[Run], found: Sequence[Mapping[int, Path]], *, trusted: bool
-) -> Iterator[RunNorms]:
+) -> Iterator[Norms]:
     """The norms of each run after each epoch."""
     for run, label, paths in zip(runs, labels_of(runs), found, strict=True):
         trained = trained_network(run, trusted=trusted)
@@ -183,39 +180,39 @@ def _entries(
                 trained.load(path)
             of = trained.backbone, trained.loss, data.plain_batches("train")
             norms = gradient_norms(*of, batch_size=data.batch_size)
-            yield RunNorms(label, trained.epoch, norms)
+            yield norms._replace(label=label, epoch=trained.epoch)
 
 
-def table_of(entries: Sequence[RunNorms]) -> Grid:
+def table_of(entries: Sequence[Norms]) -> Grid:
     """Correlations and spread of each run and epoch."""
     names = ("Pearson", "Spearman", "std within bins", "over std of all", "mean norm")
     columns = [*headings("loss"), Heading("epoch", label=True), *map(Heading, names)]
     rows: list[list[PrintedNumber | str]] = []
     for of in entries:
-        found, mean = summary(of.norms), float(of.norms.norm.mean())
+        found, mean = summary(of), float(of.norm.mean())
         shown = (
             f"{found.pearson:.3f}", f"{found.spearman:.3f}", f"{found.spread:.4g}",
             f"{found.relative:.3f}", f"{mean:.4g}",
         )  # fmt: skip
         rows.append([of.label, str(of.epoch), *map(PrintedNumber, shown)])
-    coupled = dict.fromkeys(entry.label for entry in entries if entry.norms.coupled)
+    coupled = dict.fromkeys(entry.label for entry in entries if entry.coupled)
     rows_of = "couples the examples of a batch: N times an example's row of the batch's gradient"
     footer = [
-        f"{len(entries[0].norms.norm)} training examples; gradient of the last linear layer",
+        f"{len(entries[0].norm)} training examples; gradient of the last linear layer",
         f"std within bins: mean over {N_BINS} bins of [0, 2], those with two examples or more",
         *(f"{label} {rows_of}" for label in coupled),
     ]
     return Grid("Gradient norm against uncertainty", columns, rows, footer)
 
 
-def _numbers(entries: Sequence[RunNorms]) -> Iterator[FileRow]:
+def _numbers(entries: Sequence[Norms]) -> Iterator[FileRow]:
     """A row for each example."""
     for entry in entries:
-        columns = (part.tolist() for part in entry.norms[:3])
+        columns = (part.tolist() for part in entry[:3])
         for number, (target, brier, norm) in enumerate(zip(*columns, strict=True)):
             yield {
                 "loss": entry.label, "epoch": entry.epoch, "example": number, "target": target,
-                "brier": brier, "norm": norm, "batch_coupled": entry.norms.coupled,
+                "brier": brier, "norm": norm, "batch_coupled": entry.coupled,
             }  # fmt: skip
 
 

@@ -18,8 +18,6 @@ from calibench.plots.smooth_reliability import SmoothReliability, smooth_reliabi
 from calibench.runs import Predictions, read_json
 from calibench.statistics.number import RAW, TEST
 
-_LOWEST = np.float32(-87)  # below it exp is subnormal, and slow, in float32
-
 
 @dataclass(frozen=True)
 class ExampleScores:
@@ -51,20 +49,16 @@ class ExampleScores:
     @classmethod
     def of(cls, scores: Floats, target: Integers, metadata: Mapping[str, Any]) -> Self:
         """The scores of logits or log-probabilities (N, K), given what the prediction file says beside them."""
-        rows = np.arange(len(target))
-        predicted = scores.argmax(axis=1)
-        below = np.asarray(scores - scores[rows, predicted][:, None], np.float32)
-        np.maximum(below, _LOWEST, out=below)
-        weight = np.exp(below)
-        # The largest weighs 1 and is added last, so that what is far below it is not lost.
-        weight[rows, predicted] = 0
-        others = weight.sum(axis=1).astype(np.float64)
-        spread = -np.einsum("nk,nk->n", weight, below).astype(np.float64)
+        rows, predicted = np.arange(len(target)), scores.argmax(axis=1)
+        weight = torch.from_numpy(scores - scores[rows, predicted][:, None]).float().exp()
+        weight[rows, predicted] = 0  # the largest weighs 1: beside it small ones would be lost
+        others = weight.sum(1, dtype=torch.float64)
+        spread = torch.special.entr(weight).sum(1, dtype=torch.float64)
         rounded = torch.from_numpy(np.asarray(scores, np.float32))
         return cls(
-            confidence=1 / (1 + others),
+            confidence=(1 / (1 + others)).numpy(),
             metric_confidence=log_probabilities(rounded).exp().amax(1).numpy(),
-            entropy=np.log1p(others) + spread / (1 + others),
+            entropy=(others.log1p() + spread / (1 + others)).numpy(),
             predicted=predicted,
             target=target,
             example=rows,

@@ -139,39 +139,35 @@ def label_points(axes: Axes, points: Mapping[str, tuple[float, float]]) -> None:
 
     The limits of the axes must be what they will be; places are in data coordinates.
     """
+    from matplotlib.transforms import Bbox
+
+    def box(x: float, y: float, width: float, height: float) -> Bbox:
+        return Bbox.from_bounds(x - width / 2, y - height / 2, width, height)
+
+    def overlap(one: Bbox, other: Bbox) -> float:
+        common = Bbox.intersection(one, other)
+        return common.width * common.height if common else 0.0
+
     scale, size = axes.figure.dpi / 72, 6.5
     places = {name: axes.transData.transform(place) for name, place in points.items()}
-    taken = [_box(x, y, 3 * scale, 3 * scale) for x, y in places.values()]
-    inside = axes.get_window_extent().extents
+    taken = [box(x, y, 6 * scale, 6 * scale) for x, y in places.values()]
+    inside = axes.get_window_extent()
     for name, (x, y) in places.items():
         width, height = 0.55 * size * len(name) * scale, 1.2 * size * scale
         options = []
         for side, above in product((1, -1, 0), (0, 1, -1)):
             if side or above:
                 dx, dy = side * (width / 2 + 4 * scale), above * (height / 2 + 4 * scale)
-                box = _box(x + dx, y + dy, width / 2, height / 2)
-                covered = sum(_overlap(box, other) for other in taken)
-                outside = width * height - _overlap(box, inside)
-                options.append((outside + covered, dx, dy, box))
-        _, dx, dy, box = min(options, key=lambda option: option[0])
-        taken.append(box)
+                of_label = box(x + dx, y + dy, width, height)
+                covered = sum(overlap(of_label, other) for other in taken)
+                outside = width * height - overlap(of_label, inside)
+                options.append((outside + covered, dx, dy, of_label))
+        _, dx, dy, of_label = min(options, key=lambda option: option[0])
+        taken.append(of_label)
         axes.annotate(
             name, points[name], (dx / scale, dy / scale), textcoords="offset points", fontsize=size,
             ha="center", va="center",
         )  # fmt: skip
-
-
-Box = tuple[float, float, float, float]
-
-
-def _box(x: float, y: float, half_width: float, half_height: float) -> Box:
-    return x - half_width, y - half_height, x + half_width, y + half_height
-
-
-def _overlap(one: Box, other: Box) -> float:
-    across = min(one[2], other[2]) - max(one[0], other[0])
-    down = min(one[3], other[3]) - max(one[1], other[1])
-    return max(across, 0.0) * max(down, 0.0)
 
 
 def legend_below(

@@ -18,6 +18,7 @@ from calibench.report.content import report_content
 from calibench.report.page import filled, render_page
 from calibench.runs import (
     CorruptRun,
+    Predictions,
     Run,
     json_or_nothing,
     with_present_calibrators,
@@ -36,9 +37,10 @@ UNKNOWN = "not recorded"
 
 @dataclass(frozen=True)
 class RunPage:
-    """A run, as its page and the links to it show it."""
+    """A run, as its page and the links to it show it; `again` trains it from the configuration beside its page."""
 
     record: Record
+    again = "calibench fit --config config.yaml"
 
     @property
     def path(self) -> str:
@@ -64,11 +66,6 @@ class RunPage:
         }
 
     @property
-    def again(self) -> str:
-        """The command that trains the run from the configuration beside its page."""
-        return shlex.join(["calibench", "fit", "--config", "config.yaml"])
-
-    @property
     def config(self) -> str:
         """The resolved configuration, as YAML, without paths of the machine; empty where the run has none."""
         file = Path(self.record.folder) / "config.yaml"
@@ -80,8 +77,6 @@ def _json(record: Record, name: str) -> Json:
 
 
 def _test_size(record: Record) -> int:
-    from calibench.runs import Predictions
-
     file = Run(Path(record.folder)).sets().get("test")
     try:
         return Predictions.load(file).examples if file else 0

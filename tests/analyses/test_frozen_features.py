@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from calibench.analyses.last_layer import outputs_of
+from calibench.analyses.features import outputs_of
 from calibench.cli import configuration_of, main
 from calibench.data import Batch
 from calibench.ground.errors import UsageError

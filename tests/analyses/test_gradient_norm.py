@@ -12,8 +12,8 @@ from scipy.stats import pearsonr
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from calibench.analyses.features import outputs_of
 from calibench.analyses.gradient_norm import Norms, gradient_norms, is_coupled, summary
-from calibench.analyses.last_layer import outputs_of
 from calibench.backbones import MLP
 from calibench.cli import main
 from calibench.data import Batch

@@ -12,7 +12,7 @@ import pytest
 import scipy.stats
 import torch
 
-from calibench.analyses.posthoc import cells, command
+from calibench.analyses.posthoc import cells, command, summary
 from calibench.analyses.posthoc.cells import CalibratorFit, ResultsFile
 from calibench.analyses.posthoc.sources import PosthocSettings, sources
 from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, summarised
@@ -181,7 +181,7 @@ def test_the_same_command_computes_only_what_is_missing(
         return real(one)
 
     monkeypatch.setattr(cells, "row", counted)
-    monkeypatch.setattr(command, "pictures", lambda *_: iter(()))
+    monkeypatch.setattr(summary, "pictures", lambda *_: iter(()))
     assert main(asked(tmp_path, "--repeats", "1")) == 0
     assert len(computed) == 1
     assert sorted(row.rsplit(",", 3)[0] for row in path.read_text().splitlines()) == sorted(

@@ -1,29 +1,99 @@
-"""`calibench posthoc`, once its options are checked: compute the cells that are missing, then tables and pictures."""
+"""`calibench posthoc`: compute the cells that are missing, then tables and pictures; torch comes after the checks."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from calibench.analyses.posthoc import cells
-from calibench.analyses.posthoc.cells import Block, CalibratorFit, ResultsFile, write_arena
-from calibench.analyses.posthoc.peers import peer
-from calibench.analyses.posthoc.sources import PosthocSettings, sources
-from calibench.analyses.posthoc.summary import TS, curve_grid, curves, frame, pictures, summarised
-from calibench.evaluation.calibrator_names import unique_names
-from calibench.evaluation.settings import calibrator_of
+from calibench.analyses.posthoc.sources import PosthocSettings, check_sources, sources
+from calibench.calibrators import CALIBRATORS
+from calibench.config import read_yaml
+from calibench.evaluation.calibrator_names import listed_calibrators, unique_names
 from calibench.ground.bar import with_progress
 from calibench.ground.console import Terminal
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.family import load_plugins
+from calibench.ground.output import loading
 from calibench.ground.processes import spread
-from calibench.ground.threads import one_thread
+from calibench.ground.files import text_of
+from calibench.ground.verb import Option
 from calibench.metrics import METRIC_CLASSES, PANEL, TABLE
 from calibench.runs import write_output
 from calibench.runs.lock import held
 from calibench.statistics.number import RAW
 from calibench.tables.terminal import show
 from calibench.tables.text import markdown
-from calibench.tables.titles import direction
+from calibench.tables.titles import TEST_METRICS, direction, metric_named
+
+if TYPE_CHECKING:
+    from calibench.analyses.posthoc.cells import Block, CalibratorFit, ResultsFile
+
+TS = "TemperatureScaling"
+
+
+def posthoc(
+    sources: Annotated[tuple[str, ...], "STORE"],
+    *,
+    asked: PosthocSettings,
+    output: Annotated[Path, Option("DIR", ("-o",))] = Path("posthoc"),
+) -> int:
+    """Fit every calibrator on the validation predictions of every model and score it on the test predictions.
+
+    Which calibrator improves proper scores most, how often it wins, how long it takes, and from how many examples on.
+
+    Args:
+        sources: Stores, folders or files.
+        asked: What is computed.
+        output: Folder of the results.
+
+    Examples:
+        calibench posthoc store                                  the runs that come with calibench
+        calibench posthoc results --calibrators default
+        calibench posthoc logits/ --repeats 10                   a folder of files, each split into random halves
+        calibench posthoc cv-multiclass.h5 --also probmetrics:sms --arena      a file of CalArena
+        calibench posthoc store --sizes 100 300 1000 3000        learning curves
+
+    A source is a store (`store`, a folder, a URL), a folder of runs, a folder of files `val` and `test` or of such
+    folders, a file, a folder of files, or an HDF5 file of CalArena, x.h5 or x.h5:DATASET/MODEL; a file
+    `<data set>__<model>.npz` names both. A file alone is split into random halves.
+
+    The folder --output gets results.csv (a row a cell: model, calibrator, split; written at once, so that the same
+    command goes on after an interruption and adds what is new), summary.md, phi.svg, critical_difference.svg,
+    seconds.svg and, with --sizes, learning_curves.svg, each with its numbers beside it as .csv.
+    """
+    check_sources(sources)
+    asked = replace(asked, metrics=_metrics(asked.metrics))
+    calibrators = [block for given in asked.calibrators for block in _calibrators(given)]
+    benchmark(sources, asked, calibrators, output)
+    return 0
+
+
+def _metrics(names: Sequence[str]) -> tuple[str, ...]:
+    chosen = [name for one in names for name in (TEST_METRICS if one == "all" else (one,))]
+    for name in chosen:
+        METRIC_CLASSES.check(name)
+    return tuple(dict.fromkeys(map(metric_named, chosen)))
+
+
+def _calibrators(given: str) -> list[str | dict[str, Any]]:
+    """Names, and blocks of classes with arguments, that one word of the command line stands for."""
+    if not given.endswith((".yaml", ".yml")):
+        return [*listed_calibrators([given])]
+    path = Path(given)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    blocks = read_yaml(text_of(path))
+    paths = [one.get("class_path") if isinstance(one, dict) else one for one in blocks or ()]
+    if not isinstance(blocks, list) or not all(isinstance(name, str) for name in paths):
+        raise UsageError(
+            f"{path} must hold a list of names and of {{class_path, init_args}}, as `evaluation.calibrators` does."
+        )
+    for name in map(str, paths):
+        CALIBRATORS.check(name)
+    return blocks
 
 
 def benchmark(
@@ -38,6 +108,10 @@ def benchmark(
         ValueError: For a mistake in the files.
         ExpectedFailure: If there are no predictions, or a worker process died.
     """
+    with loading():
+        from calibench.analyses.posthoc import cells
+        from calibench.analyses.posthoc.peers import peer
+
     load_plugins("calibrators")
     for name in asked.also:
         peer(name)  # what is not there is said before anything is computed
@@ -52,15 +126,17 @@ def benchmark(
         few = f"no source has so many validation examples; the largest has {most}."
         raise ValueError(f"`--sizes`: {few}")
     with held(output / ".posthoc.lock"):
-        results = ResultsFile(output / "results.csv", metrics)
+        results = cells.ResultsFile(output / "results.csv", metrics)
         _compute(results, planned, asked.jobs)
         _report(results, planned, metrics, output)
         if asked.arena:
-            write_arena(results.of(planned), output / "arena")
+            cells.write_arena(results.of(planned), output / "arena")
 
 
 def _named(given: Sequence[str | Block]) -> dict[str, Block | None]:
     """The calibrators by name, each once; those with arguments as blocks."""
+    from calibench.evaluation.settings import calibrator_of
+
     blocks = [one for one in given if not isinstance(one, str)]
     names = dict(zip(map(id, blocks), unique_names([*map(calibrator_of, blocks)]), strict=True))
     return {
@@ -94,6 +170,9 @@ def _asked(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:
 
 
 def _compute(results: ResultsFile, planned: Sequence[CalibratorFit], jobs: int) -> None:
+    from calibench.analyses.posthoc import cells
+    from calibench.ground.threads import one_thread
+
     missing = [cell for cell in planned if results.lacks(cell)]
     if not missing:
         return
@@ -117,17 +196,19 @@ def _report(
     metrics: Sequence[str],
     output: Path,
 ) -> None:
-    found = frame(results.of(planned), metrics)
-    summary = summarised(found[found["size"] == max(found["size"])], metrics)
-    table = curves(found, summary.first)
+    from calibench.analyses.posthoc import summary
+
+    found = summary.frame(results.of(planned), metrics)
+    made = summary.summarised(found[found["size"] == max(found["size"])], metrics)
+    table = summary.curves(found, made.first)
     console = Terminal()
-    grids = [summary.grid(), *([] if table is None else [curve_grid(table, summary.first)])]
+    grids = [made.grid(), *([] if table is None else [summary.curve_grid(table, made.first)])]
     for grid in grids:
         show(grid, console)
     failed = [row for row in results.of(planned) if str(row["note"]).startswith("failed")]
     for row in failed[:3]:
         console.print(f"{row['model']} {row['calibrator']}: {row['note']}", soft_wrap=True)
     write_output(output / "summary.md", "\n".join(map(markdown, grids)).encode())
-    for name, picture in pictures(summary, table):
+    for name, picture in summary.pictures(made, table):
         picture.write(output / f"{name}.svg")
     console.print(f"{output} holds results.csv, summary.md and the pictures.", soft_wrap=True)

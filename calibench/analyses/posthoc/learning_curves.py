@@ -102,13 +102,9 @@ def picture(found: pd.DataFrame, metric: str, calibrators: Sequence[str]) -> Pic
     numbers = []
     for axes, dataset in zip(grid, datasets, strict=True):
         curves = _curves(found[found["dataset"] == dataset], metric)
-        shown = {
-            _short(name): LearningCurve(of.sizes, scale * of.mean, scale * of.std)
-            for name in chosen
-            if (of := curves.get(name))
-        }
-        raw = scale * float(curves[RAW].mean[-1])
-        draw_learning_curves(axes, shown, raw, y=info.label, title=dataset)
+        shown = {_short(name): curves[name] for name in chosen if name in curves}
+        raw = float(curves[RAW].mean[-1])
+        draw_learning_curves(axes, shown, raw, y=info.label, title=dataset, scale=scale)
         numbers += [
             {"dataset": dataset, "calibrator": name, "examples": int(size), metric: float(mean), "std": float(std)}
             for name in (RAW, *chosen)
@@ -159,21 +155,21 @@ class LearningCurve(NamedTuple):
 
 
 def draw_learning_curves(
-    axes: Axes, found: Mapping[str, LearningCurve], raw: float, *, y: str, title: str = ""
+    axes: Axes, found: Mapping[str, LearningCurve], raw: float, *, y: str, title: str, scale: float
 ) -> Axes:
     """Draw the curve of each calibrator with its deviations, and the uncalibrated value as a dashed line.
 
-    All are in the printed unit.
+    All are multiplied with `scale`.
     """
     low = min([raw, *(float(np.nanmin(of.mean)) for of in found.values())])
     high = raw + max(raw - low, _ROOM * raw)
-    axes.axhline(raw, color=GREY, linestyle="--", linewidth=1, label="raw")
+    axes.axhline(scale * raw, color=GREY, linestyle="--", linewidth=1, label="raw")
     for index, (name, of) in enumerate(found.items()):
         spread = np.where(of.mean <= high, np.nan_to_num(of.std), 0)
         axes.errorbar(
-            of.sizes, of.mean, spread, **look(index, marked=True),
+            of.sizes, scale * of.mean, scale * spread, **look(index, marked=True),
             markersize=3, linewidth=1, elinewidth=0.6, label=name,
         )  # fmt: skip
     logarithmic_at(axes, sorted({float(size) for of in found.values() for size in of.sizes}))
-    axes.set_ylim(low - 0.1 * (high - low), high)
+    axes.set_ylim(scale * (low - 0.1 * (high - low)), scale * high)
     return tidied(axes, xlabel="validation examples", ylabel=y, title=title)

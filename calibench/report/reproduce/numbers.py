@@ -173,23 +173,20 @@ def reproduction(paper: str, table: str, results: Path | str) -> Reproduction:
     name = suite_of(paper, table)
     suite = load_suite(name) if name else Suite([])
     settings = suite.settings()
-    found: dict[int, _RunsOfSetting] = {}
-
-    def runs(setting: Setting) -> _RunsOfSetting:
-        if id(setting) not in found:
-            found[id(setting)] = _RunsOfSetting.of(setting, folder)
-        return found[id(setting)]
+    found: dict[int, _RunsOfSetting] = {}  # of the settings of which the table has numbers
 
     def ours(number: Published, metric: str) -> Ours:
         dataset, _, outside = number.dataset.partition("->")
-        for setting in settings:
+        for place, setting in enumerate(settings):
             models = (setting.model, *model_names(setting.backbone))
             same = (setting.dataset, setting.loss) == (dataset, number.loss)
             if same and number.model in models:
+                if place not in found:
+                    found[place] = _RunsOfSetting.of(setting, folder)
                 split = setting.sets.get(outside, outside) or "test"
                 differs = suite.differences(dataset, outside, setting.model, setting.loss)
-                measured = _measured(number, metric, runs(setting), split, differs)
-                if not runs(setting).contents:
+                measured = _measured(number, metric, found[place], split, differs)
+                if not found[place].contents:
                     measured.missing = suite.absent(dataset) or measured.missing
                 return measured
         reason = suite.absent(number.loss) or suite.absent(dataset)
