@@ -16,9 +16,9 @@ from calibench.ground.bar import with_progress
 from calibench.ground.console import Terminal
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.family import load_plugins
+from calibench.ground.files import text_of
 from calibench.ground.output import loading
 from calibench.ground.processes import spread
-from calibench.ground.files import text_of
 from calibench.ground.verb import Option
 from calibench.metrics import METRIC_CLASSES, PANEL, TABLE
 from calibench.runs import write_output
