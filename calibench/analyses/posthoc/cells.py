@@ -43,12 +43,11 @@ class CalibratorFit:
 
     Attributes:
         source: The predictions.
-        calibrator: Name of a calibrator, with the arguments that are not its defaults, or `raw`.
+        calibrator: Name of a calibrator, or `raw`.
         repeat: Number of the random split, or of the random draw of `size` examples, from 0.
         size: Number of examples to fit on; 0 for all there are.
         metrics: Names of what is computed.
-        block: The calibrator as `{class_path, init_args}`; None for its name.
-        further: Metrics beyond the panel, as such blocks.
+        further: Metrics beyond the panel, as blocks `{class_path, init_args}`.
         also: Names that are calibrators of other packages.
     """
 
@@ -58,7 +57,6 @@ class CalibratorFit:
     size: int
     metrics: tuple[str, ...]
     reader: Reader
-    block: Block | None = None
     further: tuple[Block, ...] = ()
     also: tuple[str, ...] = ()
 
@@ -91,7 +89,7 @@ def _numbers(cell: CalibratorFit, val: Predictions, test: Predictions) -> Number
     if cell.calibrator in cell.also:
         calibrator = peer(cell.calibrator)
     elif cell.calibrator != RAW:
-        calibrator = calibrator_of(cell.block or {"class_path": cell.calibrator})
+        calibrator = calibrator_of({"class_path": cell.calibrator})
     start = time.process_time()
     if calibrator is not None:
         calibrator.fit(torch.from_numpy(val.logits), torch.from_numpy(val.target))
@@ -139,7 +137,7 @@ def _rows(part: Predictions, rows: Indices) -> Predictions:
 
 def planned(
     found: Sequence[ModelPredictions],
-    calibrators: Mapping[str, Block | None],
+    calibrators: Sequence[str],
     *,
     repeats: int,
     sizes: Sequence[int],
@@ -153,12 +151,12 @@ def planned(
     With sizes each one is drawn as often as there are repeats, where there are as many examples.
     """
     return [
-        CalibratorFit(source, name, repeat, size, metrics, reader, block, further, also)
+        CalibratorFit(source, name, repeat, size, metrics, reader, further, also)
         for source in found
         for size in (sizes or (0,))
         if size <= source.fitted_on
         for repeat in range(repeats if size or source.halved else 1)
-        for name, block in (*calibrators.items(), *((peer, None) for peer in also))
+        for name in dict.fromkeys((*calibrators, *also))
     ]
 
 
@@ -200,9 +198,7 @@ class ResultsFile:
             writer = csv.DictWriter(file, self.columns, restval="", lineterminator="\n")
 
             def add(cell: CalibratorFit, numbers: Mapping[str, Any]) -> None:
-                arguments = (cell.block or {}).get("init_args") or {}
-                as_it_comes = cell.calibrator in (RAW, *cell.also)
-                shrinkage = "" if as_it_comes else arguments.get("shrinkage", True)
+                shrinkage = "" if cell.calibrator in (RAW, *cell.also) else True
                 known = {"classes": cell.source.classes, "shrinkage": shrinkage}
                 row = {**identity(cell), **known, **numbers}
                 text = {name: csv_field(row.get(name, "")) for name in self.columns}

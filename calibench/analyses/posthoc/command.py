@@ -6,17 +6,14 @@ from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from calibench.analyses.posthoc.sources import PosthocSettings, check_sources, sources
-from calibench.calibrators import CALIBRATORS
-from calibench.config import read_yaml
-from calibench.evaluation.calibrator_names import listed_calibrators, unique_names
+from calibench.evaluation.calibrator_names import listed_calibrators
 from calibench.ground.bar import with_progress
 from calibench.ground.console import Terminal
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.family import load_plugins
-from calibench.ground.files import text_of
 from calibench.ground.output import loading
 from calibench.ground.processes import spread
 from calibench.ground.verb import Option
@@ -66,8 +63,7 @@ def posthoc(
     """
     check_sources(sources)
     asked = replace(asked, metrics=_metrics(asked.metrics))
-    calibrators = [block for given in asked.calibrators for block in _calibrators(given)]
-    benchmark(sources, asked, calibrators, output)
+    benchmark(sources, asked, output)
     return 0
 
 
@@ -78,28 +74,9 @@ def _metrics(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(metric_named, chosen)))
 
 
-def _calibrators(given: str) -> list[str | dict[str, Any]]:
-    """Names, and blocks of classes with arguments, that one word of the command line stands for."""
-    if not given.endswith((".yaml", ".yml")):
-        return [*listed_calibrators([given])]
-    path = Path(given)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    blocks = read_yaml(text_of(path))
-    paths = [one.get("class_path") if isinstance(one, dict) else one for one in blocks or ()]
-    if not isinstance(blocks, list) or not all(isinstance(name, str) for name in paths):
-        raise UsageError(
-            f"{path} must hold a list of names and of {{class_path, init_args}}, as `evaluation.calibrators` does."
-        )
-    for name in map(str, paths):
-        CALIBRATORS.check(name)
-    return blocks
-
-
 def benchmark(
     source_names: Sequence[str],
     asked: PosthocSettings,
-    calibrators: Sequence[str | Block],
     output: Path,
 ) -> None:
     """Compute what is missing, print the tables, write tables and pictures.
@@ -108,6 +85,7 @@ def benchmark(
         ValueError: For a mistake in the files.
         ExpectedFailure: If there are no predictions, or a worker process died.
     """
+    calibrators = [RAW, TS, *listed_calibrators(asked.calibrators)]
     with loading():
         from calibench.analyses.posthoc import cells
         from calibench.analyses.posthoc.peers import peer
@@ -118,7 +96,7 @@ def benchmark(
     found = sources(source_names, asked.reader)
     metrics, further = _asked(asked.metrics)
     planned = cells.planned(
-        found, _named([RAW, TS, *calibrators]), repeats=asked.repeats, sizes=asked.sizes,
+        found, calibrators, repeats=asked.repeats, sizes=asked.sizes,
         metrics=metrics, reader=asked.reader, further=further, also=asked.also,
     )  # fmt: skip
     if not planned:
@@ -131,18 +109,6 @@ def benchmark(
         _report(results, planned, metrics, output)
         if asked.arena:
             cells.write_arena(results.of(planned), output / "arena")
-
-
-def _named(given: Sequence[str | Block]) -> dict[str, Block | None]:
-    """The calibrators by name, each once; those with arguments as blocks."""
-    from calibench.evaluation.settings import calibrator_of
-
-    blocks = [one for one in given if not isinstance(one, str)]
-    names = dict(zip(map(id, blocks), unique_names([*map(calibrator_of, blocks)]), strict=True))
-    return {
-        one if isinstance(one, str) else names[id(one)]: None if isinstance(one, str) else one
-        for one in given
-    }
 
 
 def _asked(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Block, ...]]:

@@ -33,8 +33,8 @@ class PosthocSettings:
 
     Attributes:
         reader: How files are read.
-        calibrators: Names of `calibench list calibrators`, default, all, or a .yaml with a list of names and of
-            {class_path, init_args}; raw and TemperatureScaling are always among them.
+        calibrators: Names of `calibench list calibrators`, default or all; raw and TemperatureScaling are always among
+            them.
         metrics: Of {metrics}, or all for these; names of `calibench list metrics`, import paths of torchmetrics
             classes; the first ranks.
         sizes: Fit on so many validation examples, drawn at random (default: on all).
