@@ -342,7 +342,7 @@ def _check_groups(tables: Sequence[tuple[str, Columns]]) -> None:
     """Refuse a group that two files have."""
     known: dict[str, tuple[int, str]] = {}
     for number, (file, table) in enumerate(tables):
-        groups = [] if table.groups is None else table.groups
+        groups: Sequence[str] | np.ndarray = [] if table.groups is None else table.groups
         for name, row in zip(groups, table.rows.tolist(), strict=False):
             first, place = known.setdefault(name, (number, f"{file}, row {row}"))
             if first != number:
