@@ -1,6 +1,6 @@
 """Evaluation of files or arrays, once what is asked for is checked: every metric, raw and after each calibrator."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from calibench.predictions.sets import short_names
 from calibench.runs import FORMAT, Predictions, json_bytes, write_output
 from calibench.statistics.number import RAW
 from calibench.tables.shown import MODEL, Report
+from calibench.tables.titles import HEADLINE
 
 _EVERY_NUMBER = (".json", ".csv")  # the others hold what is printed: the test sets, the first bins
 
@@ -61,7 +62,10 @@ def evaluated(
             priors=asked.priors,
         )  # fmt: skip
         files = models(asked, lambda one: first if one is first_of_all else read(one))
-        report = _of_models(evaluation, asked, files, score_val=every)
+        alone = asked.plain and not every and first.labels is None and first.posterior is None
+        report = _of_models(
+            evaluation, asked, files, every=every, panel=HEADLINE if alone else None
+        )
     report.metrics = [name for name in asked.metrics if isinstance(name, str)]
     report.file = str(first_of_all) if asked.plain else ""
     if output:
@@ -92,7 +96,8 @@ def _of_models(
     asked: EvaluationOptions,
     models: Mapping[str, Mapping[str, Predictions]],
     *,
-    score_val: bool,
+    every: bool,
+    panel: Collection[str] | None,
 ) -> Report:
     """One report of all models, with intervals and the best."""
     for sets in models.values() if evaluation.calibrators else ():
@@ -103,8 +108,8 @@ def _of_models(
         names = {name: f"{of} {name}".strip() for name in (*evaluation.fittings(sets), RAW)}
         with stage_bars(names, STAGES) as watch:
             reports[model] = evaluation(
-                sets, bootstrap=asked.bootstrap, jobs=asked.jobs, score_val=score_val, watch=watch
-            ).of_model(of)
+                sets, bootstrap=asked.bootstrap, jobs=asked.jobs, every=every, panel=panel, watch=watch,
+            ).of_model(of)  # fmt: skip
     first, *others = reports.values()
     for other in others:
         first.numbers += other.numbers

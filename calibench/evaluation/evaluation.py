@@ -1,6 +1,6 @@
 """Evaluation of all sets of one model, raw and after each calibrator, as a run and `calibench evaluate` do it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -57,6 +57,7 @@ from calibench.tables.titles import TEST_METRICS, metric_info
 
 LABELLED = ("", "val", "test", "shift")
 OUTSIDE = ("ood", "shift")
+_LOGITS_AT_ONCE = 1 << 25  # of all fits together, each of which takes up to three copies in float64
 AUROC = "ood_auroc"
 # Beside the panel, of the raw test set.
 LEADING = Refinement(scores=["nll"])
@@ -124,7 +125,9 @@ class Evaluation:
         *,
         bootstrap: int = 0,
         jobs: int = 1,
-        score_val: bool = True,
+        every: bool = True,
+        panel: Collection[str] | None = None,
+        draws: int | None = None,
         watch: StageWatch = _unwatched,
     ) -> Report:
         """Evaluate the sets `val`, `test` and any OOD and shift sets, raw and after each calibrator.
@@ -134,11 +137,16 @@ class Evaluation:
             unavailable: Sets that are missing, with the reason.
             bootstrap: Resamples of the test examples; with some, rows of labelled sets (but `val`) and AUROC rows
                 hold their `replicates`, which `bootstrap.summarised` turns into intervals.
-            jobs: Number of calibrators that are worked on at a time, each in a thread of its own.
-            score_val: Whether the validation set has rows too; without, calibrators are still fitted on it.
+            jobs: Number of calibrators that are worked on at a time, each in a thread of its own; fewer of large sets.
+            every: Whether there is also what no table of an evaluation shows: numbers of the validation set, on which
+                calibrators are fitted anyway, and intervals of the parts of the raw NLL.
+            panel: The metrics of every run that are computed; all, and the parts of the raw NLL, if None.
+            draws: Calibrated models that are drawn for a floor at most; a thousand if None.
             watch: Called whenever a stage begins.
         """
         fitted = self.fittings(sets)
+        if fitted:
+            jobs = max(1, min(jobs, _LOGITS_AT_ONCE // max(1, sets["val"].logits.size)))
 
         def variant(name: str) -> tuple[list[Number], dict[Key, Floats]]:
             if name in fitted:
@@ -146,9 +154,9 @@ class Evaluation:
                 fitted[name].fit(sets["val"])
             told = partial(watch, name)
             found, drawn = self._scored(
-                sets, fitted.get(name), bootstrap, told, score_val=score_val
+                sets, fitted.get(name), bootstrap, told, every=every, panel=panel, draws=draws
             )
-            found += self._of_choice(name, sets) if score_val else []
+            found += self._of_choice(name, sets) if every else []
             of_name = {key._replace(calibrator=name): values for key, values in drawn.items()}
             return [number.at(calibrator=name) for number in found], of_name
 
@@ -194,24 +202,26 @@ class Evaluation:
         bootstrap: int,
         watch: Callable[[str], None],
         *,
-        score_val: bool,
+        every: bool,
+        panel: Collection[str] | None,
+        draws: int | None,
     ) -> tuple[list[Number], dict[Key, Floats]]:
         """The numbers of all sets, and their replicates."""
         watch("score")
         of = fitted.log_probabilities if fitted else predicted_log_probabilities
-        needed = (name for name in sets if name != "val" or score_val or self.metrics)
+        needed = (name for name in sets if name != "val" or every or self.metrics)
         log_probs = {name: of(sets[name]) for name in needed}
         val = LabelledSet.of(sets["val"], log_probs["val"]) if "val" in log_probs else None
-        every: list[Number] = []
+        found: list[Number] = []
         drawn: dict[Key, Floats] = {}
         for name, part in sets.items():
             numbers: list[Number] = []
             labelled = None
-            if part.kind in LABELLED and (score_val or name != "val"):
-                labelled = LabelledSet.of(part, log_probs[name])
-                others = LEADING if fitted is None and name == "test" else None
+            if part.kind in LABELLED and (every or name != "val"):
+                labelled = LabelledSet.of(part, log_probs[name], draws)
                 of_val = None if name == "val" else val
-                numbers += self._numbers(labelled, part, of_val, leading=others)
+                leading = panel is None and fitted is None and name == "test"
+                numbers += self._numbers(labelled, part, of_val, panel, leading=leading)
                 numbers += label_numbers(log_probs[name], part, n_bins=self.n_bins)
             if part.kind in OUTSIDE:
                 numbers += ood_numbers(log_probs["test"], log_probs[name])
@@ -219,7 +229,8 @@ class Evaluation:
             if bootstrap and labelled and name != "val":
                 watch("resample")
                 resamples = Resamples.of(part, bootstrap)
-                known |= self._replicates(part, labelled, numbers, resamples)
+                refits = every or bool(self.metrics)
+                known |= self._replicates(part, labelled, numbers, resamples, refits=refits)
             if bootstrap and part.kind in OUTSIDE:
                 inside = Resamples.of(sets["test"], bootstrap)
                 outside = Resamples.of(part, bootstrap, seed=1)
@@ -228,24 +239,27 @@ class Evaluation:
             split = part.split or name
             keys = (number.key for number in numbers if number.key in known)
             drawn |= {key._replace(split=split): known[key] for key in keys}
-            every += [number.at(split=split) for number in numbers]
+            found += [number.at(split=split) for number in numbers]
         watch("done")
-        return every, drawn
+        return found, drawn
 
     def _numbers(
         self,
         of: LabelledSet,
         predictions: Predictions,
         val: LabelledSet | None,
+        panel: Collection[str] | None,
         *,
-        leading: Refinement | None,
+        leading: bool,
     ) -> list[Number]:
         """The numbers of a labelled set: of every run, the reference code's, then further ones."""
-        numbers = labelled_numbers(of.log_probs, of.target, n_bins=self.n_bins, floors=of.floors)
+        numbers = labelled_numbers(
+            of.log_probs, of.target, n_bins=self.n_bins, floors=of.floors, panel=panel
+        )
         if self.reference:
             numbers += reference_numbers(of.floors, n_bins=self.n_bins)
         numbers += posterior_numbers(of.log_probs, predictions)
-        numbers += of.whole_set(leading, None) if leading else []
+        numbers += of.whole_set(LEADING, None) if leading else []
         return numbers + further_numbers(of, blocks_of(self.metrics or ()), numbers, val)
 
     def _replicates(
@@ -254,8 +268,10 @@ class Evaluation:
         of: LabelledSet,
         numbers: Sequence[Number],
         resamples: Resamples,
+        *,
+        refits: bool,
     ) -> dict[Key, Floats]:
-        """Values of a labelled set's numbers on its resampled sets."""
+        """Values of a labelled set's numbers on its resampled sets, those that take fits if there are `refits`."""
         log_probs, target, means = of.log_probs, of.target, of.means
         asked = (number.key for number in numbers if number.key.label is None)
         found = replicates(log_probs, target, asked, resamples, of.floors.probs)
@@ -263,9 +279,10 @@ class Evaluation:
         again = [key for key in means if key.metric in REFITTED]
         plain = {key: values for key, values in means.items() if key not in again}
         found |= mean_replicates(plain, resamples)
-        metrics = (key.metric for key in again)
-        refitted = refitted_replicates(metrics, log_probs, target, resamples)
-        found |= {key: refitted[key.metric] for key in again}
+        if refits:
+            metrics = (key.metric for key in again)
+            refitted = refitted_replicates(metrics, log_probs, target, resamples)
+            found |= {key: refitted[key.metric] for key in again}
         return found | label_replicates(log_probs, predictions, resamples, self.n_bins)
 
 

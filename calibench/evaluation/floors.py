@@ -35,11 +35,14 @@ class Floors:
         probs: Probabilities, (N, K).
         target: Class indices, (N,).
         seed: Of the draws.
+        draws: How many calibrated models are drawn at most; None for as many as each error says.
     """
 
-    def __init__(self, probs: Tensor, target: Tensor, *, seed: int = 0) -> None:
+    def __init__(
+        self, probs: Tensor, target: Tensor, *, seed: int = 0, draws: int | None = None
+    ) -> None:
         self.probs, self._target = probs, target
-        self._seed = seed
+        self._seed, self._most = seed, draws
 
     @classmethod
     def of_pairs(cls, confidence: Tensor, correct: Tensor, *, seed: int = 0) -> Self:
@@ -76,9 +79,13 @@ class Floors:
         count, total = cells.count, cells.total
         draw = self._drawn_hits if cells.value.ndim == 1 else self._hits_of_drawn_labels
         with one_thread():
-            found = [metric.of_cells(count, total, hits) for hits in draw(cells, metric.draws)]
+            number = self._number(metric)
+            found = [metric.of_cells(count, total, hits) for hits in draw(cells, number)]
         values: Floats = torch.cat(found).double().numpy()
         return values
+
+    def _number(self, metric: type[ErrorOfCells] | ErrorOfCells) -> int:
+        return metric.draws if self._most is None else min(metric.draws, self._most)
 
     def _drawn_hits(self, cells: Cells, draws: int) -> Iterator[Tensor]:
         """Hits of calibrated models in each cell, in chunks (some draws, cells)."""
@@ -105,7 +112,7 @@ class Floors:
         """Labels of calibrated models, (N, draws): by inversion of each example's distribution."""
         n, k = self.probs.shape
         random = np.random.default_rng([self._seed, 1])
-        number = affordable(ErrorOfCells.draws, n)
+        number = affordable(self._number(ErrorOfCells), n)
         labels = np.empty((n, number), np.min_scalar_type(k - 1) if k <= _MOST else np.int32)
         step = max(1, _IN_CACHE // number)
         for start in range(0, n, step):

@@ -107,7 +107,7 @@ def blocks_named(
 class LabelledSet:
     """A labelled set: log-probabilities (N, K), targets (N,), and what metrics may need to know of its classes.
 
-    `means` holds, for each number that is a mean over the examples, their values (N,).
+    `means` holds, for each number that is a mean over the examples, their values (N,); `draws` are those of its floors.
     """
 
     log_probs: Tensor
@@ -115,18 +115,22 @@ class LabelledSet:
     class_names: Sequence[str]
     class_counts: Sequence[int]
     means: dict[Key, Tensor] = field(default_factory=dict)
+    draws: int | None = None
 
     @cached_property
     def floors(self) -> Floors:
         """Floors of its calibration errors."""
-        return Floors(self.log_probs.exp(), self.target)
+        return Floors(self.log_probs.exp(), self.target, draws=self.draws)
 
     @classmethod
-    def of(cls, predictions: Predictions, log_probs: Tensor) -> LabelledSet:
+    def of(
+        cls, predictions: Predictions, log_probs: Tensor, draws: int | None = None
+    ) -> LabelledSet:
         """The set of a prediction file, with its log-probabilities raw or after a calibrator."""
         names = predictions.metadata.get("class_names") or map(str, range(log_probs.shape[1]))
         counts = predictions.metadata.get("class_counts") or []
-        return cls(log_probs, torch.from_numpy(predictions.target), [*names], counts)
+        target = torch.from_numpy(predictions.target)
+        return cls(log_probs, target, [*names], counts, draws=draws)
 
     def whole_set(self, metric: WholeSetMetric, val: LabelledSet | None) -> list[Number]:
         """The numbers of a metric of the whole set."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -86,13 +86,19 @@ def temperature_gap(
 
 
 def labelled_numbers(
-    log_probs: Tensor, target: Tensor, *, n_bins: Sequence[int], floors: Floors | None = None
+    log_probs: Tensor,
+    target: Tensor,
+    *,
+    n_bins: Sequence[int],
+    floors: Floors | None = None,
+    panel: Collection[str] | None = None,
 ) -> list[Number]:
-    """Numbers of `evaluate` for log-probabilities (N, K) and targets (N,)."""
+    """Numbers of `evaluate` for log-probabilities (N, K) and targets (N,): those of a panel of metrics, all if None."""
     floors = floors or Floors(log_probs.exp(), target)
     means = _means(log_probs, floors.probs, target)
     numbers = [Number(Key(name), value) for name, value in means.items()]
-    numbers += error_numbers(errors(n_bins), floors)
+    formulas = (of for of in errors(n_bins) if panel is None or of[0] in panel)
+    numbers += error_numbers(formulas, floors)
     return sorted(numbers, key=lambda number: number.key.metric)
 
 

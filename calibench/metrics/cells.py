@@ -6,17 +6,13 @@ A resample of the examples re-weights the cells.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from calibench.ground.arrays import Booleans, Floats, Integers
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-
 
 _AT_ONCE = 1 << 20  # probabilities that are summed at a time
 
@@ -44,7 +40,7 @@ class Cells:
 
     Attributes:
         value: The probabilities: the confidence of each example, (N,), or each p_k, (N, K).
-        index: The number of each one's cell, of the same shape, int64.
+        index: The number of each one's cell, of the same shape, int64 or int32.
         shape: Of the cells: (cells,), or (K, cells), class k having the numbers from k * cells on.
     """
 
@@ -84,9 +80,9 @@ class Cells:
 
 
 def columns_of_cells(value: Tensor, index: Tensor, cells: int) -> Cells:
-    """Cells of each class of their own, given the place 0 ... cells - 1 of each p_k within its class, (N, K)."""
+    """Cells of each class, given the place 0 ... cells - 1 of each p_k in its class, (N, K), which is written to."""
     classes = torch.arange(value.shape[1], device=value.device)
-    return Cells(value, index + classes * cells, (value.shape[1], cells))
+    return Cells(value, index.add_(classes * cells), (value.shape[1], cells))
 
 
 def distinct_cells(value: Tensor) -> Cells:
@@ -182,7 +178,11 @@ class ResampledCells:
         return error.of_resamples(self._sums(counts), self._whole).numpy()
 
     def _sums(self, counts: Floats) -> Sums:
-        sums = [matrix @ counts for matrix in (self._count, self._total, self._hits)]
+        times = torch.from_numpy(counts)
+        sums = [
+            torch.sparse.mm(matrix, times).numpy()
+            for matrix in (self._count, self._total, self._hits)
+        ]
         if self._fullest is not None:
             self._fullest.fill(sums[0], counts.sum(0))
             self._fullest.fill(sums[1], self._fullest.totals(counts))
@@ -212,10 +212,8 @@ class _FullestCells:
         sums[self._cell] = totals - sums.reshape(self._classes, -1, sums.shape[1]).sum(1)
 
 
-def _sparse(values: Floats | Booleans, chosen: Booleans, index: Integers, cells: int) -> csr_matrix:
+def _sparse(values: Floats | Booleans, chosen: Booleans, index: Integers, cells: int) -> Tensor:
     """The chosen of the values of each example (N,) or (N, K) at the cell that each lies in, (cells, N) float64."""
-    from scipy.sparse import csr_matrix  # a fifth of a second, which only resamples need
-
-    example = np.nonzero(chosen)[0]
-    place = index[chosen], example
-    return csr_matrix((values[chosen].astype(np.float64), place), shape=(cells, len(chosen)))
+    place = torch.from_numpy(np.stack([index[chosen].astype(np.int64), np.nonzero(chosen)[0]]))
+    numbers = torch.from_numpy(values[chosen].astype(np.float64))
+    return torch.sparse_coo_tensor(place, numbers, (cells, len(chosen)), check_invariants=False)

@@ -81,7 +81,7 @@ def test_what_is_printed_does_not_depend_on_numbers_that_no_table_shows(
 def test_the_validation_set_needs_no_rows(files: dict[str, str]) -> None:
     sets = {name: Predictions.load(files[name]) for name in ("val", "test")}
     evaluation = Evaluation([TemperatureScaling()], [15])
-    with_val, without = (evaluation(sets, bootstrap=0, score_val=said) for said in (True, False))
+    with_val, without = (evaluation(sets, bootstrap=0, every=said) for said in (True, False))
     assert without.rows == [row for row in with_val.rows if row["split"] != "val"]
     assert without.calibrators == with_val.calibrators
 
