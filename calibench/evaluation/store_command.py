@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import ExpectedFailure, UsageError
 from calibench.ground.output import loading, say
+from calibench.ground.processes import cores, spread
 from calibench.ground.version import __version__
 from calibench.predictions.files import Reader
 from calibench.runs import Predictions, run_folders
@@ -45,6 +47,7 @@ from calibench.tables.terminal import show
 from calibench.tables.titles import HEADLINE
 
 _PIECE = 10_000  # entries of a table
+_ENTRIES_A_PROCESS = 10  # of which a verification takes longer than another process's start
 
 
 @dataclass(frozen=True)
@@ -292,27 +295,30 @@ class _Verdict(NamedTuple):
         return self.line[1] == "yes" and not self.problems
 
 
-def _verified(folder: Path, names: Iterable[str]) -> Iterator[_Verdict]:
+def _verified(folder: Path, names: Sequence[str]) -> Iterator[_Verdict]:
+    processes = min(cores(), len(names) // _ENTRIES_A_PROCESS)
+    room = ["calibench.evaluation.verify"]
+    return spread(partial(_verdict_of, folder), names, processes=processes, imports=room)
+
+
+def _verdict_of(folder: Path, name: str) -> _Verdict:
     from calibench.evaluation.verify import verify
 
-    line: list[str | PrintedNumber]
-    for name in names:
-        digest = ""
-        try:
-            entry = Entry.read(folder / name)
-            digest = entry.digest
-            found = verify(entry)
-        except (ExpectedFailure, ValueError, OSError) as error:
-            line = [name, "NO", *[""] * (2 + len(HEADLINE))]
-            yield _Verdict(line, [f"{name}: {error}"], digest)
-            continue
-        scores = Scores(found.numbers)
-        numbers = [scores.entry(column, RAW) for column in measures("test", HEADLINE)]
-        says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
-        line = [name, says, str(found.checked), str(found.claimed), *numbers]
-        wrong = {difference.key for difference in found.wrong if difference.of_number}
-        problems = [f"{name}: {difference}" for difference in found.wrong]
-        yield _Verdict(line, problems, digest, found.checked - len(wrong), found.checked)
+    digest = ""
+    try:
+        entry = Entry.read(folder / name)
+        digest = entry.digest
+        found = verify(entry)
+    except (ExpectedFailure, ValueError, OSError) as error:
+        line: list[str | PrintedNumber] = [name, "NO", *[""] * (2 + len(HEADLINE))]
+        return _Verdict(line, [f"{name}: {error}"], digest)
+    scores = Scores(found.numbers)
+    numbers = [scores.entry(column, RAW) for column in measures("test", HEADLINE)]
+    says = "yes" if found.follows else "NO" if found.wrong else "no numbers"
+    line = [name, says, str(found.checked), str(found.claimed), *numbers]
+    wrong = {difference.key for difference in found.wrong if difference.of_number}
+    problems = [f"{name}: {difference}" for difference in found.wrong]
+    return _Verdict(line, problems, digest, found.checked - len(wrong), found.checked)
 
 
 def _verdict_table(verdicts: Sequence[_Verdict]) -> Grid:
