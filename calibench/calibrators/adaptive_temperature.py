@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, softplus
+from torch.nn.functional import softplus
 
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.likelihood import by_autograd, lbfgs_minimum
@@ -15,6 +15,7 @@ from calibench.calibrators.temperature import (
     MIN_TEMPERATURE,
     below_top,
     calibration_error,
+    in_blocks,
     is_bound,
     is_correct,
     nll_temperature,
@@ -199,7 +200,7 @@ class EntropyTemperatureScaling(Calibrator):
     intercept: Tensor
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        shifted, entropy = below_top(logits), _log_entropy(logits)
+        entropy = _log_entropy(logits)
         prior = prior_weight(len(target), self.shrinkage)
         temperature = nll_temperature(logits, target, weight, prior)
         start = logits.new_tensor([0.0, temperature + math.log(-math.expm1(-temperature))])
@@ -207,7 +208,7 @@ class EntropyTemperatureScaling(Calibrator):
         def objective(parameters: Tensor) -> Tensor:
             slope, intercept = parameters
             of_row = _temperature(entropy, slope, intercept)
-            nll = cross_entropy(shifted / of_row, target, reduction="none")
+            nll = _nll_of_rows(logits, target, of_row)
             return (nll * weight).mean() + _penalty(of_row, weight, prior)
 
         found = lbfgs_minimum(by_autograd(objective), start, max_iter=ENTROPY_ITERATIONS)
@@ -218,6 +219,21 @@ class EntropyTemperatureScaling(Calibrator):
         return (logits / temperature).log_softmax(dim=1)
 
 
+def _nll_of_rows(logits: Tensor, target: Tensor, temperature: Tensor) -> Tensor:
+    """NLL of each row (N,), differentiable by its temperature (N, 1) alone: no (N, K) is kept for that."""
+    inverse = 1 / temperature.squeeze(1)
+    values, slopes = torch.empty_like(inverse), torch.empty_like(inverse)
+    parts = (logits, target, inverse.detach(), values, slopes)
+    for rows, labels, of_row, value, slope in in_blocks(*parts):
+        shifted = below_top(rows)
+        of_target = shifted.gather(1, labels.unsqueeze(1)).squeeze(1)
+        terms = (shifted * of_row.unsqueeze(1)).exp_()
+        total = terms.sum(dim=1)
+        value.copy_(total.log() - of_target * of_row)
+        slope.copy_(terms.mul_(shifted).sum(dim=1) / total - of_target)
+    return values + slopes * (inverse - inverse.detach())
+
+
 def _penalty(temperature: Tensor, weight: Tensor, prior: float) -> Tensor:
     """The prior of temperatures (N, 1), averaged over examples that count by weights (N,)."""
     return prior * (temperature.squeeze(1).log().square() * weight).mean() / 2
@@ -225,8 +241,8 @@ def _penalty(temperature: Tensor, weight: Tensor, prior: float) -> Tensor:
 
 def _log_entropy(logits: Tensor) -> Tensor:
     """Logarithm of the normalised entropy of each row, (N, K) -> (N, 1)."""
-    entropy = torch.special.entr(logits.softmax(dim=1)).sum(dim=1, keepdim=True)
-    share: Tensor = entropy / math.log(logits.shape[1])
+    parts = [torch.special.entr(rows.softmax(dim=1)).sum(dim=1) for (rows,) in in_blocks(logits)]
+    share = torch.cat(parts).unsqueeze(1) / math.log(logits.shape[1])
     return share.clamp(min=LOWEST_ENTROPY).log()
 
 

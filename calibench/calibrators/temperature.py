@@ -115,13 +115,15 @@ def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float
 
     `prior` is the weight of (ln T)^2 / 2 beside the mean NLL.
     """
-    shifted = below_top(logits)
-    of_target = (shifted.gather(1, target.unsqueeze(1)).squeeze(1) * weight).mean().item()
+    top = logits.amax(dim=1, keepdim=True)
+    below = (logits.gather(1, target.unsqueeze(1)) - top).squeeze(1)
+    of_target = (below * weight).mean().item()
 
     def nll(inverse: float) -> tuple[float, float, float]:
         """Mean NLL at 1/T, and its first two derivatives."""
         value, mean, variance = 0.0, 0.0, 0.0
-        for block, share in in_blocks(shifted, weight):
+        for rows, largest, share in in_blocks(logits, top, weight):
+            block = rows - largest  # of a block: another copy of all logits may not fit
             terms = (block * inverse).exp_()
             total = terms.sum(dim=1)
             first = terms.mul_(block).sum(dim=1) / total
@@ -129,7 +131,7 @@ def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float
             value += (total.log() @ share).item()
             mean += (first @ share).item()
             variance += ((second - first.square()) @ share).item()
-        n = len(shifted)
+        n = len(logits)
         return value / n - of_target * inverse, mean / n - of_target, variance / n
 
     likely = _increasing_root(lambda x: nll(x)[1:], 1 / MAX_TEMPERATURE, 1 / MIN_TEMPERATURE)

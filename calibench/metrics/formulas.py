@@ -24,6 +24,8 @@ from calibench.metrics.cells import (
 )
 from calibench.metrics.labelled import sort_rows
 
+_AT_ONCE = 1 << 20  # probabilities that are looked up at a time
+
 Norm = Callable[[Tensor, Tensor], Tensor]  # (share of the examples, gap), (..., bins) each -> (...)
 
 
@@ -110,9 +112,13 @@ class ClasswiseError(ErrorOfCells):
 
     def cells(self, preds: Tensor) -> Cells:
         """The bins of each class, after one for what lies in none."""
-        bins = equal_width_bin(preds, self.n_bins) + 1
-        nowhere = preds == 0 if self.reference else torch.zeros_like(preds, dtype=torch.bool)
-        return columns_of_cells(preds, bins.masked_fill_(nowhere, 0), self.n_bins + 1)
+        bins = torch.empty(preds.shape, dtype=torch.int32, device=preds.device)
+        rows = max(1, _AT_ONCE // preds.shape[1])  # or int64 would take twice the memory of all
+        for some, of in zip(preds.split(rows), bins.split(rows), strict=True):
+            of.copy_(equal_width_bin(some, self.n_bins)).add_(1)
+            if self.reference:
+                of.masked_fill_(some == 0, 0)
+        return columns_of_cells(preds, bins, self.n_bins + 1)
 
     def of_cells(self, count: Tensor, total: Tensor, hits: Tensor) -> Tensor:
         """Mean over classes of the summed |total - hits| over N."""
