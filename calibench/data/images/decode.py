@@ -174,9 +174,9 @@ def readable_images(
         why = np.array([*wrong.values()], str)
         return {"pixels": pixels, "bad": np.array([*wrong], np.int64), "why": why}
 
-    if stream is not None:
-        cache = cache.with_name(f"streamed-{cache.name}")
-    arrays = cached(cache, files, found)
+    # files of the plain name hold pixels alone: versions that refused what could not be read wrote them
+    kind = "decoded" if stream is None else "streamed"
+    arrays = cached(cache.with_name(f"{kind}-{cache.name}"), files, found)
     wrong = dict(zip(arrays["bad"].tolist(), arrays["why"].tolist(), strict=True))
     kept = np.setdiff1d(np.arange(len(files)), [*wrong]).astype(np.int64)
     if stream is None:
