@@ -30,7 +30,7 @@ class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     """
 
     def __init__(self, calibrator: Calibrator) -> None:
-        self.calibrator = calibrator
+        self.calibrator: Any = calibrator  # `CalibratedClassifier` takes a name as well
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit on logits X (N, K) and labels y (N,), of which there are K.

@@ -160,10 +160,10 @@ Formula = tuple[str, int | None, ErrorOfCells]
 """Name, number of bins if it has any, and formula of a calibration error."""
 
 
-def formula_of(name: str) -> type[ErrorOfCells]:
+def formula_of(name: str) -> Callable[..., ErrorOfCells]:
     """The formula of a metric class, by the path that the table of the family has."""
     module, _, of = TABLE[name].formula.rpartition(".")
-    formula: type[ErrorOfCells] = getattr(import_module(module), of)
+    formula: Callable[..., ErrorOfCells] = getattr(import_module(module), of)
     return formula
 
 
