@@ -241,8 +241,8 @@ def _penalty(temperature: Tensor, weight: Tensor, prior: float) -> Tensor:
 
 def _log_entropy(logits: Tensor) -> Tensor:
     """Logarithm of the normalised entropy of each row, (N, K) -> (N, 1)."""
-    parts = [torch.special.entr(rows.softmax(dim=1)).sum(dim=1) for (rows,) in in_blocks(logits)]
-    share = torch.cat(parts).unsqueeze(1) / math.log(logits.shape[1])
+    entropy = torch.special.entr(logits.softmax(dim=1)).sum(dim=1, keepdim=True)
+    share: Tensor = entropy / math.log(logits.shape[1])
     return share.clamp(min=LOWEST_ENTROPY).log()
 
 

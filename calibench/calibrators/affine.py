@@ -16,12 +16,7 @@ from calibench.calibrators.likelihood import (
     lbfgs_minimum,
     newton_minimum,
 )
-from calibench.calibrators.temperature import (
-    TemperatureWithMixture,
-    in_blocks,
-    nll_temperature,
-    prior_weight,
-)
+from calibench.calibrators.temperature import TemperatureWithMixture, nll_temperature, prior_weight
 from calibench.ground.arguments import non_negative, one_of, positive_integer
 
 # With a handful of examples for each class a set is separable: vector scaling then has no finite optimum, and
@@ -304,7 +299,7 @@ class Structured(Affine, ABC):
         return 0  # drawn towards the identity, so that few examples tell few of them
 
     def _features(self, logits: Tensor) -> Tensor:
-        return torch.cat([self.first.log_prob(rows) for (rows,) in in_blocks(logits)])
+        return self.first.log_prob(logits)
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         self.first.fit(logits, target, weight)

@@ -156,7 +156,7 @@ def test_a_trained_embedding_starts_at_the_word_vectors(root: Path) -> None:
     assert data.tokens.vocab_size == len(data.tokenizer.words) + 1
     known = data.tokens.vectors.any(1)
     assert {data.tokenizer.words[n - 1] for n in known.nonzero().squeeze(1)} == {"alpha", "beta"}
-    assert tokens.tokens == (data.tokens.vocab_size, None)
+    assert tokens.tokens == (data.tokens.vocab_size, None, True)
     assert module(root, vectors="vectors.txt").tokens is None
 
 
