@@ -328,12 +328,42 @@ def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
     before = [pages.values("cifar10", name, "nll", pages.CVC).mean() for name in both]
     spreads = [round(float(max(of) - min(of)), 3) for of in (now, before)]
     assert spreads == [0.016, 0.128]
-    small = pages.small_runs().query("benchmark == 'cifar100_rates'")
+    small = pages.searched().query("benchmark == 'cifar100_rates'")
     nll = small.pivot_table("nll_ts", "lr", "loss")
     behind_by = nll["GenerativeCrossEntropy"] - nll[pages.BASE]
     assert [round(value, 2) for value in behind_by] == [0.22, 0.09]
     assert small["error"].min() > 0.46
     assert small["error"].max() < 0.56
+
+
+def test_what_is_said_of_the_small_speedrun(pages: ModuleType) -> None:
+    head, *rows = pages.TABLES["speedrun small"]()
+    found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    gce, base = found["GenerativeCrossEntropy"], found[pages.BASE]
+    assert gce["runs"] == base["runs"] == "3"
+    assert round(float(gce[head[-1]].partition(" ")[0]), 3) == -0.003
+    low, high = ends(gce[head[-1]])
+    assert (round(low, 3), round(high, 3)) == (-0.024, 0.018)
+    errors = [float(row["Error %"].partition(" ")[0]) for row in (gce, base)]
+    assert all(10.5 < error < 11.5 for error in errors)
+    runs = pages.small_runs().query("split == 'test' and metric == 'nll'")
+    nll = runs.pivot_table("value", ["loss", "seed"], "calibrator")
+    both = nll.loc[["GenerativeCrossEntropy", pages.BASE]]
+    assert (both["TemperatureScaling"] == both["CrossValidatedCalibration"]).all()  # as CVC chose
+    pairs = nll["CrossValidatedCalibration"].unstack("loss")
+    assert (pairs["GenerativeCrossEntropy"] < pairs[pages.BASE]).sum() == 1
+    smoothed = found["LabelSmoothingLoss"]
+    searched = pages.searched().query(
+        "benchmark == 'cifar10_rates' and loss == 'LabelSmoothingLoss'"
+    )
+    by_rate = searched.set_index("lr").loc[[0.00051, 0.001465]]
+    assert abs(by_rate["val_nll_ts"].diff().iloc[-1]) < 1e-4
+    assert [smoothed["runs"], smoothed["rate (of)"], smoothed["Error %"]] == [
+        "1",
+        "11.5 (4, 11.5)",
+        "12.42",
+    ]
+    assert round(100 * by_rate["error"].iloc[-1], 1) == 10.5
 
 
 def test_what_is_said_of_single_sets(pages: ModuleType) -> None:

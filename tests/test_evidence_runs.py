@@ -69,6 +69,21 @@ def test_tuned_rows_are_numbers_of_the_committed_runs(name: str) -> None:
     assert rows <= found
 
 
+def test_rows_of_the_small_speedrun_are_numbers_of_the_committed_runs() -> None:
+    part = ("loss", "seed", "split", "calibrator", "metric")
+    found = {
+        (run["loss"], str(run["seed"]), *(row[name] for name in part[2:]), f"{row['value']:.6g}")
+        for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name("speedrun_small.tar.xz"))
+        for row in run["rows"]
+    }
+    with (BENCHMARKS / "results" / "speedrun_small.csv").open(newline="") as file:
+        rows = {tuple(row[name] for name in (*part, "value")) for row in csv.DictReader(file)}
+    assert (
+        len(rows) == 7 * 12
+    )  # runs; validation NLL, error, NLL and ECE, raw and after two calibrators
+    assert rows <= found
+
+
 def test_a_sweep_goes_on_from_the_committed_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

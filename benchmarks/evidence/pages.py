@@ -240,9 +240,16 @@ def shifted(benchmark: str) -> Iterator[list[str]]:
 
 
 @cache
-def small_runs() -> pd.DataFrame:
+def searched() -> pd.DataFrame:
     """The search for the rate of each loss in the speedrun, at its small width."""
     return pd.read_csv(RESULTS / "speedrun_rates.csv")
+
+
+@cache
+def small_runs() -> pd.DataFrame:
+    """The speedrun's runs of small width on CIFAR-10, each loss at the rate that the search found."""
+    search = searched().query("benchmark == 'cifar10_rates'")
+    return speedrun.with_search(pd.read_csv(RESULTS / "speedrun_small.csv"), search)
 
 
 @cache
@@ -336,10 +343,11 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "learning curves": learning_curves,
     "few labels": few_labels,
     "validated": lambda: validated.table(pd.read_csv(RESULTS / "validated.csv")),
-    "rates": lambda: rates.table(small_runs()),
+    "rates": lambda: rates.table(searched()),
     "speedrun": lambda: speedrun.losses(full_runs()),
+    "speedrun small": lambda: speedrun.losses(small_runs()),
     "speedrun shifts": lambda: speedrun.shifts(full_runs()),
-    "speedrun orders": lambda: speedrun.orders(full_runs(), small_runs()),
+    "speedrun orders": lambda: speedrun.orders(full_runs(), searched()),
     "methods": lambda: training_methods.scores(pd.read_csv(RESULTS / "methods.csv")),
     "changes": lambda: training_methods.changes(pd.read_csv(RESULTS / "methods.csv")),
     "tuned": lambda: tuned.table(pd.read_csv(RESULTS / "tuned.csv")),

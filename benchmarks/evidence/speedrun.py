@@ -1,6 +1,7 @@
-"""Losses in the speedrun at full width: scores on the test set and on corrupted test images, raw and after calibrators.
+"""Losses in the speedrun: scores on the test set and on corrupted test images, raw and after calibrators.
 
-    python benchmarks/evidence/speedrun.py RESULTS > benchmarks/results/speedrun.csv
+    python benchmarks/evidence/speedrun.py results/cifar10_speedrun > benchmarks/results/speedrun.csv
+    python benchmarks/evidence/speedrun.py results/cifar10_small > benchmarks/results/speedrun_small.csv
 
 Rows of each finished run of a part of `suites/evidence_speedrun` but the rates. Calibrators are fitted on the
 clean validation split.
@@ -69,6 +70,12 @@ def at_chosen_rates(scores: pd.DataFrame) -> pd.DataFrame:
         tried = ", ".join(rates.title(rate) for rate in sorted(trials.index))
         kept.append(of[of["lr"] == trials["value"].idxmin()].assign(tried=tried))
     return pd.concat(kept)
+
+
+def with_search(scores: pd.DataFrame, search: pd.DataFrame) -> pd.DataFrame:
+    """The runs of the small width with the rates that the search tried for each loss, on a seed of its own."""
+    tried = search.groupby("loss")["lr"].agg(lambda of: ", ".join(map(rates.title, sorted(of))))
+    return scores.assign(tried=scores["loss"].map(tried))
 
 
 def losses(scores: pd.DataFrame) -> Iterator[list[str]]:
