@@ -49,7 +49,8 @@ class LogitsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def predict_proba(self, X: Any) -> Floats:
         """Calibrated probabilities of logits, (N, K) -> (N, K)."""
-        return self.calibrator_.predict_proba(X)
+        found: Floats = self.calibrator_.predict_proba(X)
+        return found
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row, (N, K) -> (N,)."""

@@ -1,6 +1,6 @@
 """Evaluation of files or arrays, once what is asked for is checked: every metric, raw and after each calibrator."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from calibench.evaluation.asked import EvaluationOptions
 from calibench.evaluation.bootstrap import summarised
 from calibench.evaluation.calibrator_names import calibrators_named
 from calibench.evaluation.ensemble import pooled_sets
-from calibench.evaluation.evaluation import STAGES, Evaluation, evaluate_pairs
+from calibench.evaluation.evaluation import STAGES, Evaluation, Extent, evaluate_pairs
 from calibench.evaluation.fitting import check_fittable
 from calibench.evaluation.further_metrics import blocks_named
 from calibench.ground.bar import stage_bars
@@ -64,7 +64,7 @@ def evaluated(
         files = models(asked, lambda one: first if one is first_of_all else read(one))
         alone = asked.plain and not every and first.labels is None and first.posterior is None
         report = _of_models(
-            evaluation, asked, files, every=every, panel=HEADLINE if alone else None
+            evaluation, asked, files, Extent(every=every, panel=HEADLINE if alone else None)
         )
     report.metrics = [name for name in asked.metrics if isinstance(name, str)]
     report.file = str(first_of_all) if asked.plain else ""
@@ -95,9 +95,7 @@ def _of_models(
     evaluation: Evaluation,
     asked: EvaluationOptions,
     models: Mapping[str, Mapping[str, Predictions]],
-    *,
-    every: bool,
-    panel: Collection[str] | None,
+    extent: Extent,
 ) -> Report:
     """One report of all models, with intervals and the best."""
     for sets in models.values() if evaluation.calibrators else ():
@@ -108,8 +106,8 @@ def _of_models(
         names = {name: f"{of} {name}".strip() for name in (*evaluation.fittings(sets), RAW)}
         with stage_bars(names, STAGES) as watch:
             reports[model] = evaluation(
-                sets, bootstrap=asked.bootstrap, jobs=asked.jobs, every=every, panel=panel, watch=watch,
-            ).of_model(of)  # fmt: skip
+                sets, bootstrap=asked.bootstrap, jobs=asked.jobs, extent=extent, watch=watch
+            ).of_model(of)
     first, *others = reports.values()
     for other in others:
         first.numbers += other.numbers

@@ -76,6 +76,22 @@ def default_calibrators() -> list[Calibrator]:
     return [TemperatureScaling()]
 
 
+@dataclass(frozen=True)
+class Extent:
+    """How much of an evaluation is computed.
+
+    Attributes:
+        every: Whether there is also what no table of an evaluation shows: numbers of the validation set, on which
+            calibrators are fitted anyway, and intervals of the parts of the raw NLL.
+        panel: The metrics of every run that are computed; all, and the parts of the raw NLL, if None.
+        draws: Calibrated models that are drawn for a floor at most; a thousand if None.
+    """
+
+    every: bool = True
+    panel: Collection[str] | None = None
+    draws: int | None = None
+
+
 @dataclass
 class Evaluation:
     """Evaluation of logits: which metrics are computed, and after which calibrators.
@@ -125,9 +141,7 @@ class Evaluation:
         *,
         bootstrap: int = 0,
         jobs: int = 1,
-        every: bool = True,
-        panel: Collection[str] | None = None,
-        draws: int | None = None,
+        extent: Extent = Extent(),
         watch: StageWatch = _unwatched,
     ) -> Report:
         """Evaluate the sets `val`, `test` and any OOD and shift sets, raw and after each calibrator.
@@ -138,10 +152,7 @@ class Evaluation:
             bootstrap: Resamples of the test examples; with some, rows of labelled sets (but `val`) and AUROC rows
                 hold their `replicates`, which `bootstrap.summarised` turns into intervals.
             jobs: Number of calibrators that are worked on at a time, each in a thread of its own; fewer of large sets.
-            every: Whether there is also what no table of an evaluation shows: numbers of the validation set, on which
-                calibrators are fitted anyway, and intervals of the parts of the raw NLL.
-            panel: The metrics of every run that are computed; all, and the parts of the raw NLL, if None.
-            draws: Calibrated models that are drawn for a floor at most; a thousand if None.
+            extent: How much of it is computed.
             watch: Called whenever a stage begins.
         """
         fitted = self.fittings(sets)
@@ -153,10 +164,8 @@ class Evaluation:
                 watch(name, "fit")
                 fitted[name].fit(sets["val"])
             told = partial(watch, name)
-            found, drawn = self._scored(
-                sets, fitted.get(name), bootstrap, told, every=every, panel=panel, draws=draws
-            )
-            found += self._of_choice(name, sets) if every else []
+            found, drawn = self._scored(sets, fitted.get(name), bootstrap, told, extent)
+            found += self._of_choice(name, sets) if extent.every else []
             of_name = {key._replace(calibrator=name): values for key, values in drawn.items()}
             return [number.at(calibrator=name) for number in found], of_name
 
@@ -201,15 +210,12 @@ class Evaluation:
         fitted: Fitting | None,
         bootstrap: int,
         watch: Callable[[str], None],
-        *,
-        every: bool,
-        panel: Collection[str] | None,
-        draws: int | None,
+        extent: Extent,
     ) -> tuple[list[Number], dict[Key, Floats]]:
         """The numbers of all sets, and their replicates."""
         watch("score")
         of = fitted.log_probabilities if fitted else predicted_log_probabilities
-        needed = (name for name in sets if name != "val" or every or self.metrics)
+        needed = (name for name in sets if name != "val" or extent.every or self.metrics)
         log_probs = {name: of(sets[name]) for name in needed}
         val = LabelledSet.of(sets["val"], log_probs["val"]) if "val" in log_probs else None
         found: list[Number] = []
@@ -217,11 +223,11 @@ class Evaluation:
         for name, part in sets.items():
             numbers: list[Number] = []
             labelled = None
-            if part.kind in LABELLED and (every or name != "val"):
-                labelled = LabelledSet.of(part, log_probs[name], draws)
+            if part.kind in LABELLED and (extent.every or name != "val"):
+                labelled = LabelledSet.of(part, log_probs[name], extent.draws)
                 of_val = None if name == "val" else val
-                leading = panel is None and fitted is None and name == "test"
-                numbers += self._numbers(labelled, part, of_val, panel, leading=leading)
+                leading = extent.panel is None and fitted is None and name == "test"
+                numbers += self._numbers(labelled, part, of_val, extent.panel, leading=leading)
                 numbers += label_numbers(log_probs[name], part, n_bins=self.n_bins)
             if part.kind in OUTSIDE:
                 numbers += ood_numbers(log_probs["test"], log_probs[name])
@@ -229,7 +235,7 @@ class Evaluation:
             if bootstrap and labelled and name != "val":
                 watch("resample")
                 resamples = Resamples.of(part, bootstrap)
-                refits = every or bool(self.metrics)
+                refits = extent.every or bool(self.metrics)
                 known |= self._replicates(part, labelled, numbers, resamples, refits=refits)
             if bootstrap and part.kind in OUTSIDE:
                 inside = Resamples.of(sets["test"], bootstrap)

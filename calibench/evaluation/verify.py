@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibench import calibrators, metrics
+from calibench.evaluation.evaluation import Extent
 from calibench.evaluation.settings import built
 from calibench.ground.family import load_plugins
 from calibench.ground.lazily import load
@@ -116,7 +117,7 @@ def _compared(
 ) -> Verification:
     # On two threads that wait for a core another uses, an entry took six times as long.
     with one_thread():
-        report = built(content["evaluation"])(sets, draws=None if exact else _DRAWS)
+        report = built(content["evaluation"])(sets, extent=Extent(draws=None if exact else _DRAWS))
     claimed = [Number.of(row) for row in content["rows"]]
     told = [number for number in claimed if number.key.split in sets]
     wrong = list(_differences(told, report.numbers, sets, exact))

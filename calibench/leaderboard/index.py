@@ -112,7 +112,7 @@ def _records(
     paths, then, fingerprints = (table[name].to_pylist() for name in _OF_RUN[:3])
     folders = [f"{root}{os.sep}{path}" for path in paths]
     unchanged = np.array([stamps.get(f) == of for f, of in zip(folders, then, strict=True)])
-    facts, shape_of = _facts(table["facts"]), _array(table["layout"], np.int32)
+    facts, shape_of = _facts(table["facts"]), _array(table["layout"])
     for place, shape in enumerate(shapes):
         runs = np.flatnonzero(unchanged & (shape_of == place))
         values, verdicts = (_rows(table, names, runs) for names in shape.columns)
@@ -135,19 +135,16 @@ def _rows(
 
     rows = np.empty((len(runs), len(columns)))
     for place, name in enumerate(columns):
-        rows[:, place] = _array(table[name], np.float64)[runs]
+        rows[:, place] = _array(table[name])[runs]
     return (array("d", row.tobytes()) for row in rows)
 
 
-def _array(column: pa.ChunkedArray, dtype: type[np.generic]) -> npt.NDArray[Any]:
-    """The numbers of a column; its own `to_numpy` imports pandas."""
+def _array(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """The numbers of a column, none of which is missing; its own `to_numpy` imports pandas."""
     import numpy as np
 
-    parts = [
-        np.frombuffer(part.buffers()[1], dtype, len(part), part.offset * np.dtype(dtype).itemsize)
-        for part in column.chunks
-    ]
-    return np.concatenate([np.empty(0, dtype), *parts])
+    parts = [np.from_dlpack(part) for part in column.chunks]
+    return np.concatenate(parts) if parts else np.empty(0)
 
 
 def _facts(column: pa.ChunkedArray) -> list[Mapping[str, Any]]:

@@ -25,11 +25,8 @@ from calibench.metrics.labelled import (
 PANEL: tuple[type[CalibrationMetric], ...] = tuple(getattr(metrics, name) for name in metrics.PANEL)
 """What every run is evaluated by, in the order of a table."""
 
-_ELEMENTS, _FEWEST, _MOST = (
-    1 << 20,
-    1024,
-    10_240,
-)  # probabilities that wait, 4 MB; and bounds of the rows
+_ELEMENTS = 1 << 20  # probabilities that wait, 4 MB
+_FEWEST, _MOST = 1024, 10_240  # and bounds of the rows
 
 
 class CalibrationMetrics(MetricCollection):
@@ -61,9 +58,8 @@ class CalibrationMetrics(MetricCollection):
         validate_args: bool = True,
     ) -> None:
         metrics, groups = _metrics(num_classes, n_bins)
-        self._waiting: list[
-            tuple[Tensor, Tensor]
-        ] = []  # before super(), which looks into the collection
+        # before super(), which looks into the collection
+        self._waiting: list[tuple[Tensor, Tensor]] = []
         self._are = ""
         self._enough = min(max(_ELEMENTS // num_classes, _FEWEST), _MOST)
         super().__init__(metrics, prefix=prefix, compute_groups=groups)

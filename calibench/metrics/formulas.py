@@ -114,7 +114,7 @@ class ClasswiseError(ErrorOfCells):
         """The bins of each class, after one for what lies in none."""
         bins = torch.empty(preds.shape, dtype=torch.int32, device=preds.device)
         rows = max(1, _AT_ONCE // preds.shape[1])  # or int64 would take twice the memory of all
-        for some, of in zip(preds.split(rows), bins.split(rows), strict=True):
+        for some, of in zip(torch.split(preds, rows), torch.split(bins, rows), strict=True):
             of.copy_(equal_width_bin(some, self.n_bins)).add_(1)
             if self.reference:
                 of.masked_fill_(some == 0, 0)
