@@ -70,5 +70,5 @@ def test_a_submission_is_text_and_never_a_part_of_a_command() -> None:
     form = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / "row.yml").read_text())
     assert form["labels"] == ["row"]
     assert form["labels"][0] in jobs["verify"]["if"]
-    script = (ROOT / ".ci" / "submission.py").read_text()
+    script = (ROOT / "benchmarks" / "contributions" / "submission.py").read_text()
     assert f"### {form['body'][0]['attributes']['label']}" in script

@@ -6,8 +6,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from calibench.backbones.base import Backbone
-from calibench.backbones.pretrained import one_line_of
 from calibench.ground.errors import UsageError
+from calibench.ground.hub import one_line_of
 from calibench.ground.imports import accepts, check_arguments, imported, parameters_of
 
 

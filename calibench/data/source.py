@@ -1,7 +1,6 @@
 """The official files of a dataset: where they lie, how they are checked and downloaded."""
 
 import hashlib
-import os
 import tarfile
 import tempfile
 import warnings
@@ -14,11 +13,11 @@ from typing import Any, Literal
 
 from calibench.config import data_root, read_yaml
 from calibench.ground.errors import ExpectedFailure, in_one_line
+from calibench.ground.hub import forbidden
 
 Checksum = Literal["strict", "warn", "off"]
 
 _PACKED = (".tar", ".gz", ".zip")
-_OFFLINE = ("CALIBENCH_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
 class DataError(ExpectedFailure, ValueError):
@@ -155,9 +154,8 @@ class Source:
         expected = self._where((self.missing(root) or [root / self.folder])[0])
         if not self.fetchable:
             raise DataError(f"{expected} It cannot be fetched for you.")
-        for variable in _OFFLINE:
-            if os.environ.get(variable, "0").lower() not in ("", "0", "false", "no"):
-                raise DataError(f"{expected} Not tried: {variable} is set.")
+        if reason := forbidden():
+            raise DataError(f"{expected} Not tried: {reason}.")
         try:
             root.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=root, prefix=".fetch-") as unpacked:

@@ -1,10 +1,12 @@
-"""Predictions in Python: `calibench.load`, for whatever the command line reads."""
+"""Predictions in Python: `calibench.load`, for whatever the command line reads, and arrays as pairs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from calibench.predictions.files import Reader, is_a_file
 from calibench.predictions.pairs import ConfidencePairs
+from calibench.predictions.sets import sources_of
 from calibench.runs import Predictions
 from calibench.store import finding
 from calibench.store.entry import STATUS
@@ -34,3 +36,38 @@ def load(
     if (Path(name) / STATUS).is_file():
         return finding.find_run(str(name)).predictions()
     return finding.load(str(name), store)
+
+
+def confidence_pairs(
+    logits: Any,
+    labels: Any = None,
+    *,
+    scores: str | None = None,
+    classes: Sequence[str] | None = None,
+) -> ConfidencePairs:
+    """The confidence of each example's top label, and whether it is right: of scores (N, K), or of such pairs.
+
+    Args:
+        logits: Scores (N, K) of any kind that `Reader` takes; or confidences (N,); or a file, which has its labels.
+        labels: Class indices or names (N,); of confidences, whether each was right.
+        scores: `"logits"`, or `"probs"` if these are probabilities.
+        classes: Names of the columns, where labels are names.
+
+    Raises:
+        ValueError: If an array is not what it should be, or labels are unknown.
+    """
+    (source,) = sources_of("labels", logits if labels is None else (logits, labels))
+    read = Reader(scores=scores, classes=classes).read(source)
+    if isinstance(read, ConfidencePairs):
+        return read
+    import torch
+
+    from calibench.evaluation.fitting import predicted_log_probabilities
+    from calibench.metrics.labelled import top_label
+
+    if (read.target < 0).any():
+        raise ValueError("`labels` must be known, and some are negative.")
+    confidence, correct = top_label(
+        predicted_log_probabilities(read).exp(), torch.from_numpy(read.target)
+    )
+    return ConfidencePairs(confidence.numpy(), correct.numpy())

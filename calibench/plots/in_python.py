@@ -3,17 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
-from calibench.evaluation.fitting import predicted_log_probabilities
-from calibench.metrics.labelled import top_label
+from calibench.evaluation.loading import confidence_pairs
 from calibench.plots.reliability import draw_reliability
 from calibench.plots.reliability import reliability as computed
 from calibench.plots.smooth_reliability import smooth_reliability
 from calibench.plots.style import Axes
-from calibench.predictions.files import Reader
-from calibench.predictions.pairs import ConfidencePairs
-from calibench.predictions.sets import sources_of
 
 
 def reliability(
@@ -44,18 +38,11 @@ def reliability(
     Raises:
         ValueError: If an array is not what it should be, or labels are unknown.
     """
-    (source,) = sources_of("labels", logits if labels is None else (logits, labels))
-    read = Reader(scores=scores, classes=classes).read(source)
-    if isinstance(read, ConfidencePairs):
-        confidence, correct = read.confidence, read.correct
-    else:
-        if (read.target < 0).any():
-            raise ValueError("`labels` must be known, and some are negative.")
-        log_probs, target = predicted_log_probabilities(read), torch.from_numpy(read.target)
-        confidence, correct = (part.numpy() for part in top_label(log_probs.exp(), target))
+    pairs = confidence_pairs(logits, labels, scores=scores, classes=classes)
     if ax is None:
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=(4, 4.5), layout="constrained")[1]
-    diagram = computed(confidence, correct, n_bins=n_bins)
-    return draw_reliability(ax, diagram, smooth_reliability(confidence, correct), title=title)
+    diagram = computed(pairs.confidence, pairs.correct, n_bins=n_bins)
+    smooth = smooth_reliability(pairs.confidence, pairs.correct)
+    return draw_reliability(ax, diagram, smooth, title=title)

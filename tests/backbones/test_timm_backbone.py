@@ -6,8 +6,9 @@ import pytest
 import torch
 import yaml
 
-from calibench.backbones import TimmBackbone, pretrained
+from calibench.backbones import TimmBackbone
 from calibench.config import find
+from calibench.ground import hub
 
 BENCHMARKS = find("fcl_table10", folders=("suites",)).parent.parent
 
@@ -49,7 +50,7 @@ def test_unreachable_weights_are_one_line(
         return create(name, **options)
 
     monkeypatch.setattr(timm, "create_model", offline)
-    monkeypatch.setattr(pretrained, "offline", lambda: "")
+    monkeypatch.setattr(hub, "offline", lambda: "")
     with pytest.raises(
         ValueError, match=r"weights of `resnet18` cannot be loaded: cannot reach the hub$"
     ):

@@ -13,7 +13,8 @@ from threading import Thread
 import pytest
 
 from calibench.config import data_root
-from calibench.data.source import _OFFLINE, DataError, Source, md5, sources
+from calibench.data.source import DataError, Source, md5, sources
+from calibench.ground import hub
 
 GOOD = b"what the authors published"
 
@@ -153,7 +154,7 @@ class _Silent(SimpleHTTPRequestHandler):
 @pytest.fixture
 def archive(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Source]:
     """The toy as an archive that can be fetched, from a server of this process."""
-    for variable in _OFFLINE:
+    for variable in hub.VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     made = tmp_path / "made" / source.folder

@@ -19,7 +19,7 @@ from calibench.store import CARD, place_of
 from tests.run_folders import write_predictions, write_run
 
 OWNER = ["--by", "A. Author", "--licence", "CC-BY-4.0"]
-SCRIPT = Path(__file__).parents[2] / ".ci" / "submission.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "contributions" / "submission.py"
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def test_all_numbers_follow() -> None:
 
 
 class TestWhatIsAdded:
-    """`.ci/verify_store`, with a `calibench` that says how it was called."""
+    """`benchmarks/contributions/verify_store`, with a `calibench` that says how it was called."""
 
     @pytest.fixture
     def repository(self, tmp_path: Path) -> Path:
@@ -81,7 +81,7 @@ class TestWhatIsAdded:
         self.commit(folder)
         path = f"{folder.parent / 'bin'}:{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", ROOT / ".ci" / "verify_store", "main"], cwd=folder, text=True,
+            ["bash", ROOT / "benchmarks" / "contributions" / "verify_store", "main"], cwd=folder, text=True,
             capture_output=True, env={**os.environ, "PATH": path},
         )  # fmt: skip
         return done.returncode, done.stdout

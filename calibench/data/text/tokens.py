@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.backbones.pretrained import file_of_the_hub
 from calibench.data.cache import Arrays, cached_by_key
 from calibench.data.source import DataError
 from calibench.ground.arguments import integer_from
 from calibench.ground.errors import pip_install
+from calibench.ground.hub import file_of_the_hub
 
 PADDING = 0
 # Keras' Tokenizer turns these into blanks, lowers the case and splits; a word is what is left between.

@@ -9,20 +9,20 @@ import time
 import pytest
 from huggingface_hub import constants
 
-from calibench.backbones import pretrained
+from calibench.ground import hub
 
 
 @pytest.fixture(autouse=True)
 def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CALIBENCH_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+    for name in hub.VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize("name", ["CALIBENCH_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+@pytest.mark.parametrize("name", hub.VARIABLES)
 def test_a_variable_forbids_requests(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "1")
     monkeypatch.setattr(constants, "ENDPOINT", None)  # whoever asks it fails
-    assert pretrained.offline() == f"{name} is set"
+    assert hub.offline() == f"{name} is set"
 
 
 def test_a_closed_door_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,10 +30,10 @@ def test_a_closed_door_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
-    assert pretrained.offline().startswith("the hub does not answer (Connect")
+    assert hub.offline().startswith("the hub does not answer (Connect")
     seen = []
 
-    @pretrained.without_retries()
+    @hub.without_retries()
     def fetch() -> None:
         seen.append(constants.HF_HUB_OFFLINE)
         raise OSError("as the client does")
@@ -44,11 +44,11 @@ def test_a_closed_door_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_hub_that_is_silent_is_waited_for_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretrained, "_PATIENCE", 0.2)
+    monkeypatch.setattr(hub, "_PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         start = time.monotonic()
-        assert pretrained.offline().startswith("the hub does not answer (")
+        assert hub.offline().startswith("the hub does not answer (")
         assert time.monotonic() - start < 30
 
 
@@ -63,5 +63,5 @@ def test_a_hub_that_answers_is_asked_for_more(monkeypatch: pytest.MonkeyPatch) -
             connection.close()
 
         threading.Thread(target=answer, daemon=True).start()
-        with pretrained.without_retries():
+        with hub.without_retries():
             assert constants.HF_HUB_OFFLINE is False

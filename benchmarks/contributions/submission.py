@@ -1,4 +1,6 @@
-"""Verify a submitted store: python .ci/submission.py FOLDER, with the text of the issue in the variable ISSUE.
+"""Verify a submitted store; the variable ISSUE has the text of the issue.
+
+    python benchmarks/contributions/submission.py FOLDER
 
 FOLDER gets answer.md, one line that says how many numbers hold or why the store is refused, and, where they hold, the
 page of the results. The exit status is 1 where something does not hold.
