@@ -37,7 +37,7 @@ VERBS = {
     "posthoc": "analyses.posthoc.command:posthoc",
     "store": "evaluation.store_command:store",
     "verify": "evaluation.store_command:verify",
-    "ensemble": "evaluation.ensemble_command:ensemble",
+    "ensemble": "analyses.ensemble:ensemble",
     "reproduce": "report.reproduce.command:reproduce",
     "methods": "report.methods.command:methods",
     "plot all": "plots.command:plot_all",

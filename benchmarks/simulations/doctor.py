@@ -40,8 +40,8 @@ from calibench.calibrators import (
     VennAbers,
 )
 from calibench.calibrators.cross_validated import candidates, nll, refitted, unwarned
+from calibench.calibrators.names import unique_names
 from calibench.doctor.choice import number_of_folds
-from calibench.evaluation.calibrator_names import unique_names
 from calibench.predictions.files import Reader
 from calibench.statistics.number import RAW
 

@@ -20,8 +20,8 @@ from calibench.calibrators.cross_validated import (
     surely_best,
     unwarned,
 )
+from calibench.calibrators.names import unique_names
 from calibench.doctor.verdict import Gain
-from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.fitting import log_probabilities
 from calibench.ground.threads import in_threads
 from calibench.statistics.number import RAW

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from calibench.evaluation.calibrator_names import (
+from calibench.calibrators.names import (
     ONE_PER_CORE,
     Calibrators,
     Jobs,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from calibench.calibrators import CALIBRATORS
-from calibench.evaluation.calibrator_names import (
+from calibench.calibrators.names import (
     ONE_PER_CORE,
     Calibrators,
     Jobs,

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from calibench.calibrators import CALIBRATORS
-from calibench.evaluation.calibrator_names import CalibratorName, calibrator_named
+from calibench.calibrators.names import CalibratorName, calibrator_named
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading, say
 from calibench.ground.verb import Option

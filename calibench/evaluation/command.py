@@ -5,9 +5,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from calibench.calibrators import Calibrator
+from calibench.calibrators.names import calibrators_named
 from calibench.evaluation.asked import EvaluationOptions
 from calibench.evaluation.bootstrap import summarised
-from calibench.evaluation.calibrator_names import calibrators_named
 from calibench.evaluation.ensemble import pooled_sets
 from calibench.evaluation.evaluation import STAGES, Evaluation, Extent, evaluate_pairs
 from calibench.evaluation.fitting import check_fittable

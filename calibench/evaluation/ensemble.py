@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from calibench.calibrators import Calibrator
-from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.calibrators.names import calibrator_named
 from calibench.evaluation.fitting import check_fittable, fit_calibrator
 from calibench.metrics.labelled import log_softmax
 from calibench.runs import Predictions

@@ -9,6 +9,7 @@ import torch
 
 from calibench.calibrators import Calibrator, TemperatureScaling
 from calibench.calibrators.cross_validated import FEWEST
+from calibench.calibrators.names import unique_names
 from calibench.evaluation.bootstrap import (
     mean_replicates,
     ood_replicates,
@@ -16,7 +17,6 @@ from calibench.evaluation.bootstrap import (
     replicates,
     summarised,
 )
-from calibench.evaluation.calibrator_names import unique_names
 from calibench.evaluation.crossfit import REFITTED, cross_fitted_nll, refitted_replicates
 from calibench.evaluation.fitting import (
     Fitting,

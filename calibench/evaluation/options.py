@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from calibench.calibrators.names import DEFAULT
 from calibench.evaluation.asked import EvaluationOptions
-from calibench.evaluation.calibrator_names import DEFAULT
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
 from calibench.ground.verb import InPython, Option, documented, ends_in, in_python

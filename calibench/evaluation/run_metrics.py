@@ -1,10 +1,25 @@
-"""metrics.json: what the evaluation of a run's logits says, beside what the run is."""
+"""metrics.json: what the evaluation of a run's logits says, beside what the run is; and a run made of runs."""
 
-from collections.abc import Mapping
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from calibench.evaluation.further_metrics import described
-from calibench.runs import FORMAT, Cell, Predictions, Run, write_json
+from calibench.evaluation.settings import built, spelled_out
+from calibench.ground.files import text_of
+from calibench.runs import (
+    FORMAT,
+    Cell,
+    Predictions,
+    Run,
+    cell_key,
+    read_json,
+    settings,
+    with_present_calibrators,
+    write_json,
+)
 from calibench.runs.files import files_of
 from calibench.tables.shown import Report
 
@@ -49,3 +64,48 @@ def write_metrics(
         "rows": report.rows,
     }
     write_json(run.folder / "metrics.json", content, sealed=True)
+
+
+def write_derived(
+    runs: Sequence[Run], sets: Mapping[str, Predictions], added: Mapping[str, Any]
+) -> Path:
+    """Write predictions that were made of finished runs as another one beside them, evaluated as they are.
+
+    Args:
+        runs: Runs of one key; the other one has the seed of the first.
+        sets: The predictions of each set.
+        added: Settings that the other run has besides.
+
+    Returns:
+        Its folder.
+    """
+    first = runs[0].folder
+    content = with_present_calibrators(read_json(first / "metrics.json"))
+    of_all = settings({**content["settings"], **added})
+    cell = Cell.at(str(first))._replace(key=cell_key(of_all))
+    run = Run(cell.folder(first.parents[4]))
+    with run.claimed():
+        run.write_status("running")
+        run.write_config(text_of(first / "config.yaml"))
+        for name, part in sets.items():
+            part.save(run.predictions(name))
+        write_json(run.folder / "environment.json", _environment(runs), sealed=True)
+        evaluation = spelled_out(content["evaluation"])
+        report = built(evaluation)(sets, content["unavailable"])
+        write_metrics(run, cell, of_all, sets, report, evaluation)
+        run.write_status("done")
+    return run.folder
+
+
+def _environment(runs: Sequence[Run]) -> dict[str, Any]:
+    """That of the first member; the seconds are those of all, the memory that of the largest."""
+    all_of = [read_json(run.folder / "environment.json") for run in runs]
+    known = {
+        key: [of[key] for of in all_of if of.get(key)] for key in ("wall_seconds", "peak_memory_mb")
+    }
+    return {
+        **all_of[0],
+        "command": shlex.join(["calibench", *sys.argv[1:]]),
+        "wall_seconds": sum(known["wall_seconds"]),
+        "peak_memory_mb": max(known["peak_memory_mb"], default=None),
+    }

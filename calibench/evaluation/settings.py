@@ -15,7 +15,7 @@ import torch
 
 from calibench import calibrators
 from calibench.calibrators import Calibrator
-from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.calibrators.names import calibrator_named
 from calibench.evaluation.evaluation import Evaluation, default_calibrators
 from calibench.evaluation.further_metrics import blocks_of
 from calibench.ground.errors import UsageError, errors_as

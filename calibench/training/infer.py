@@ -7,11 +7,11 @@ from typing import Any
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import Callback
 
+from calibench.calibrators.names import calibrator_named
 from calibench.config import Config
 from calibench.data import ClassificationDataModule
 from calibench.evaluation.calibrate import save_calibrated
-from calibench.evaluation.calibrator_names import calibrator_named
-from calibench.evaluation.ensemble_command import write_derived
+from calibench.evaluation.run_metrics import write_derived
 from calibench.ground.console import Terminal
 from calibench.ground.errors import UsageError
 from calibench.runs import Predictions

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from calibench.calibrators import Calibrator
+from calibench.calibrators.names import calibrator_named
 from calibench.config import configuration
 from calibench.data import ClassificationDataModule
 from calibench.data.resident import identity
-from calibench.evaluation.calibrator_names import calibrator_named
 from calibench.evaluation.fitting import PER_LABEL, PerLabel, Shared
 from calibench.ground.errors import ExpectedFailure, UsageError, errors_as
 from calibench.ground.output import say

@@ -23,9 +23,9 @@ from calibench.calibrators import (
     SplineCalibration,
     TemperatureScaling,
 )
+from calibench.calibrators.names import calibrator_named, unfolded
 from calibench.cli import main
 from calibench.evaluation.calibrate import load_calibrator, save_calibrator
-from calibench.evaluation.calibrator_names import calibrator_named, unfolded
 from calibench.runs import CorruptRun, Predictions
 from tests.evaluation.examples import predictions, saved
 

@@ -13,9 +13,9 @@ import pytest
 
 from calibench import calibrators
 from calibench.calibrators import TemperatureScaling
+from calibench.calibrators.names import DEFAULT, calibrator_named, unfolded
 from calibench.cli import main
 from calibench.evaluation import Evaluation, deep_ensemble, evaluate, fit_calibrator
-from calibench.evaluation.calibrator_names import DEFAULT, calibrator_named, unfolded
 from calibench.evaluation.evaluation import Extent
 from calibench.runs import Predictions
 from calibench.statistics.number import Number

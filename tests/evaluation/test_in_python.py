@@ -18,9 +18,9 @@ from sklearn.model_selection import cross_val_score
 
 import calibench
 from calibench.calibrators import TemperatureScaling, VectorScaling
+from calibench.calibrators.names import calibrator_named, unfolded
 from calibench.cli import main, parser_of
 from calibench.evaluation import Evaluation
-from calibench.evaluation.calibrator_names import calibrator_named, unfolded
 
 from .examples import predictions
 

@@ -11,7 +11,7 @@ from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 
 from calibench import metrics
 from calibench.calibrators import CALIBRATORS, AdaptiveTemperatureScaling, VectorScaling
-from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.calibrators.names import calibrator_named
 from calibench.evaluation.settings import fitted_from
 from calibench.leaderboard import read_results
 from calibench.plots.curves import risk_coverage_curve, roc, training_curves

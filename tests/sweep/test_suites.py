@@ -34,7 +34,7 @@ def write(folder: Path, text: str) -> str:
 
 def write_cell(root: Path, setting: Setting, seed: int, **given: Any) -> Path:
     """A run folder of a suite's cell, under the key that training would give it."""
-    from calibench.evaluation.calibrator_names import unique_names
+    from calibench.calibrators.names import unique_names
     from calibench.evaluation.evaluation import default_calibrators
     from calibench.evaluation.settings import built
 

@@ -17,10 +17,10 @@ import torch
 from torch import nn
 
 from calibench.calibrators import TemperatureScaling
+from calibench.calibrators.names import DEFAULT
 from calibench.cli import configuration_of, main
 from calibench.evaluation import fit_calibrator
 from calibench.evaluation.calibrate import load_calibrator
-from calibench.evaluation.calibrator_names import DEFAULT
 from calibench.ground.errors import ExpectedFailure
 from calibench.runs import Predictions, Run
 from calibench.training import fit as training

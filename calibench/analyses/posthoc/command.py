@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from calibench.analyses.posthoc.sources import PosthocSettings, check_sources, sources
-from calibench.evaluation.calibrator_names import listed_calibrators
+from calibench.calibrators.names import listed_calibrators
 from calibench.ground.bar import with_progress
 from calibench.ground.console import Terminal
 from calibench.ground.errors import ExpectedFailure, UsageError

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from calibench.analyses.posthoc.peers import known_peers
-from calibench.evaluation.calibrator_names import ONE_PER_CORE
+from calibench.calibrators.names import ONE_PER_CORE
 from calibench.ground.errors import ExpectedFailure
 from calibench.ground.files import opened
 from calibench.ground.verb import Count, documented

@@ -14,9 +14,8 @@ from calibench.calibrators import TemperatureScaling
 from calibench.cli import main
 from calibench.leaderboard.reading import read_results
 from calibench.runs import Predictions
+from tests.evaluation.examples import predictions
 from tests.run_folders import write_run
-
-from .examples import predictions
 
 
 def written(results: Path, seed: int, loss: str = "CrossEntropyLoss", n: int = 300) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calibench.calibrators import CALIBRATORS, AdaptiveTemperatureScaling, TemperatureScaling
-from calibench.evaluation.calibrator_names import calibrator_named, unique_names
+from calibench.calibrators.names import calibrator_named, unique_names
 
 
 def test_a_name_is_the_class_and_what_is_not_its_default() -> None:

@@ -1,19 +1,15 @@
 """`calibench ensemble`: runs that differ in their seed alone become a deep ensemble, a run among the others."""
 
-import shlex
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from calibench.evaluation.calibrator_names import calibrator_named
+from calibench.calibrators.names import calibrator_named
 from calibench.evaluation.ensemble import pooled_sets
-from calibench.evaluation.run_metrics import write_metrics
-from calibench.evaluation.settings import built, spelled_out
+from calibench.evaluation.run_metrics import write_derived
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import UsageError, errors_as
-from calibench.ground.files import text_of
 from calibench.ground.output import next_commands, say
 from calibench.ground.threads import one_thread
 from calibench.ground.verb import Option
@@ -21,12 +17,8 @@ from calibench.runs import (
     Cell,
     Predictions,
     Run,
-    cell_key,
     read_json,
     run_folders,
-    settings,
-    with_present_calibrators,
-    write_json,
 )
 
 ENSEMBLE = "ensemble"
@@ -109,48 +101,3 @@ def pooled(runs: Sequence[Run], calibrate_members: str | None = None) -> Path:
         sets = pooled_sets(members, calibrate_members)
     how = f"{len(runs)} after {calibrate_members}" if calibrate_members else str(len(runs))
     return write_derived(runs, sets, {ENSEMBLE: how})
-
-
-def write_derived(
-    runs: Sequence[Run], sets: Mapping[str, Predictions], added: Mapping[str, Any]
-) -> Path:
-    """Write predictions that were made of finished runs as another one beside them, evaluated as they are.
-
-    Args:
-        runs: Runs of one key; the other one has the seed of the first.
-        sets: The predictions of each set.
-        added: Settings that the other run has besides.
-
-    Returns:
-        Its folder.
-    """
-    first = runs[0].folder
-    content = with_present_calibrators(read_json(first / "metrics.json"))
-    of_all = settings({**content["settings"], **added})
-    cell = Cell.at(str(first))._replace(key=cell_key(of_all))
-    run = Run(cell.folder(first.parents[4]))
-    with run.claimed():
-        run.write_status("running")
-        run.write_config(text_of(first / "config.yaml"))
-        for name, part in sets.items():
-            part.save(run.predictions(name))
-        write_json(run.folder / "environment.json", _environment(runs), sealed=True)
-        evaluation = spelled_out(content["evaluation"])
-        report = built(evaluation)(sets, content["unavailable"])
-        write_metrics(run, cell, of_all, sets, report, evaluation)
-        run.write_status("done")
-    return run.folder
-
-
-def _environment(runs: Sequence[Run]) -> dict[str, Any]:
-    """That of the first member; the seconds are those of all, the memory that of the largest."""
-    all_of = [read_json(run.folder / "environment.json") for run in runs]
-    known = {
-        key: [of[key] for of in all_of if of.get(key)] for key in ("wall_seconds", "peak_memory_mb")
-    }
-    return {
-        **all_of[0],
-        "command": shlex.join(["calibench", *sys.argv[1:]]),
-        "wall_seconds": sum(known["wall_seconds"]),
-        "peak_memory_mb": max(known["peak_memory_mb"], default=None),
-    }
