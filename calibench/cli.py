@@ -3,8 +3,9 @@
 import importlib
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -273,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     if not debug:
-        warnings.showwarning = _warn  # type: ignore[assignment]
+        warnings.showwarning = _warner()  # type: ignore[assignment]
     try:
         return _dispatch([argument for argument in given if argument != "--debug"])
     except BaseException as error:
@@ -285,9 +286,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
 
 
-def _warn(message: Warning | str, *_: object) -> None:
-    """Print a warning as one line, without its place in the source."""
-    say(f"calibench: warning: {' '.join(str(message).split())}", to=sys.stderr)
+def _warner() -> Callable[..., None]:
+    """What prints a warning as one line, without its place in the source, and each text once."""
+
+    @cache
+    def warn(text: str) -> None:
+        say(f"calibench: warning: {text}", to=sys.stderr)
+
+    return lambda message, *_, **__: warn(" ".join(str(message).split()))
 
 
 def _verdict(error: BaseException) -> tuple[int, str | None]:

@@ -120,6 +120,7 @@ class Calibrator(TakesSavedShapes, ABC):
 
         Warns:
             FewExamplesWarning: If the parameters outnumber the examples, or a class that has its own is absent.
+            UserWarning: If the logits look like probabilities.
         """
         check_calibration_set(logits, target)
         target = target.to(logits.device, torch.int64)
@@ -295,8 +296,10 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
             "`logits` must be finite, got nan or inf (clip probabilities before taking their log)."
         )
     if are_probabilities(logits):
-        raise ValueError(
-            "`logits` must be logits, got probabilities: every row lies in [0, 1] and sums to 1 (give their logarithm)."
+        warnings.warn(
+            "the `logits` look like probabilities: every row lies in [0, 1] and sums to 1. "
+            "Give their logarithm if they are.",
+            stacklevel=5,
         )
     if (largest := float(logits.abs().max())) > torch.finfo(torch.float32).max:
         raise ValueError(f"`logits` must be finite in float32, got {largest:.3g}.")
