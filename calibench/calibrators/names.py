@@ -40,8 +40,13 @@ _GROUPS: dict[Any, Callable[[], Iterable[str]]] = {
 
 def unfolded(calibrators: Iterable[Any]) -> list[Any]:
     """Calibrators and names, in which `default`, `all` and `none` stand for several names; each once."""
-    parts = (_GROUPS[one]() if one in _GROUPS else [one] for one in calibrators)
+    parts = (_GROUPS[one]() if one in _GROUPS else [_class_of(one)] for one in calibrators)
     return list(dict.fromkeys(chain.from_iterable(parts)))
+
+
+def _class_of(calibrator: Any) -> Any:
+    """The name for the one that tables print, `TemperatureScaling` for `TS`; another calibrator or name itself."""
+    return CALIBRATORS.class_of(calibrator) if isinstance(calibrator, str) else calibrator
 
 
 def listed_calibrators(given: Sequence[Any]) -> list[Any]:
@@ -79,7 +84,7 @@ def calibrator_named(name: str) -> Calibrator:
     from calibench import calibrators
 
     load(calibrators)
-    cls = loaded_class(calibrators.Calibrator, name)
+    cls = loaded_class(calibrators.Calibrator, _class_of(name))
     if cls is None or inspect.isabstract(cls):
         raise UsageError(CALIBRATORS.no_such(name))
     calibrator: Calibrator = cls()

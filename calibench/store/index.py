@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 
 import msgspec
@@ -145,12 +146,15 @@ def listed(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
 
 
 def mark_verified(place: Place, verdicts: Mapping[str, str]) -> None:
-    """Write into the index which entries were verified.
+    """Write into the index which entries were verified; one that says so already stays as it is.
 
     Args:
         place: The store.
         verdicts: The version that verified an entry by the entry's digest; empty if its numbers do not follow.
     """
+    with suppress(FileNotFoundError, StoreError):
+        if verdicts.items() <= {row.digest: row.verified for row in iterate_index(place)}.items():
+            return
     rows = rebuild_index(place)
     _write(place, [replace(r, verified=verdicts.get(r.digest, r.verified)) for r in rows])
 

@@ -426,3 +426,16 @@ def test_learning_curves_of_any_metric_are_drawn_from_results(
     }.items():
         assert main([*command, *more]) == 2
         assert problem in capsys.readouterr().err
+
+
+def test_a_calibrator_that_is_not_there_is_said_before_anything_is_computed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = str(write_files(tmp_path) / "alone")
+    assert (
+        main(["posthoc", files, "--calibrators", "nowhere.yaml", "-o", str(tmp_path / "out")]) == 2
+    )
+    assert capsys.readouterr().err.startswith(
+        "calibench: error: there is no calibrator `nowhere.yaml`"
+    )
+    assert not (tmp_path / "out").exists()

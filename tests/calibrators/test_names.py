@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from calibench.calibrators import CALIBRATORS, AdaptiveTemperatureScaling, TemperatureScaling
-from calibench.calibrators.names import calibrator_named, unique_names
+from calibench.calibrators.names import (
+    calibrator_named,
+    listed_calibrators,
+    unfolded,
+    unique_names,
+)
+from calibench.ground.errors import UsageError
 
 
 def test_a_name_is_the_class_and_what_is_not_its_default() -> None:
@@ -33,3 +39,15 @@ def test_equal_ones_are_numbered() -> None:
         "TemperatureScaling#2",
         "TemperatureScaling#3",
     ]
+
+
+def test_what_tables_print_is_a_name_too() -> None:
+    assert type(calibrator_named("TS")).__name__ == "TemperatureScaling"
+    assert unfolded(["ts", "TemperatureScaling", "CVC"]) == [
+        "TemperatureScaling",
+        "CrossValidatedCalibration",
+    ]
+    with pytest.raises(
+        UsageError, match="there is no calibrator `ETS`"
+    ):  # of ensembles, or entropies
+        listed_calibrators(["ETS"])

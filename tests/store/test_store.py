@@ -138,6 +138,10 @@ def test_what_was_verified_stays_so_until_a_file_changes(
     place = store.Folder(kept)
     digest = store.find(NAME, kept).digest
     store.mark_verified(place, {digest: "0.1.0"})
+    (index,) = kept.glob("index.*")
+    written = index.stat().st_mtime_ns
+    store.mark_verified(place, {digest: "0.1.0"})
+    assert index.stat().st_mtime_ns == written  # which says so already
     write_predictions(write_run(results, loss="BrierLoss"))
     store.add(kept, results)
     assert {row.name.split("/")[2]: row.verified for row in store.read_index(place)} == {

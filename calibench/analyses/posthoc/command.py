@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from calibench.analyses.posthoc.sources import PosthocSettings, check_sources, sources
-from calibench.calibrators.names import listed_calibrators
+from calibench.calibrators.names import calibrator_named, listed_calibrators
 from calibench.ground.bar import with_progress
 from calibench.ground.console import Terminal
 from calibench.ground.errors import ExpectedFailure, UsageError
@@ -91,8 +91,10 @@ def benchmark(
         from calibench.analyses.posthoc.peers import peer
 
     load_plugins("calibrators")
+    for name in calibrators[1:]:
+        calibrator_named(name)  # what is not there is said before anything is computed
     for name in asked.also:
-        peer(name)  # what is not there is said before anything is computed
+        peer(name)
     found = sources(source_names, asked.reader)
     metrics, further = _asked(asked.metrics)
     planned = cells.planned(
