@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from calibench.config import Config, available, load, read_yaml
-from calibench.ground.arguments import integer_from, non_negative, positive
+from calibench.ground.arguments import ends_in, integer_from, non_negative, positive
 from calibench.ground.errors import UsageError
-from calibench.ground.verb import Count, Option, ends_in
+from calibench.ground.verb import Count, Option
 from calibench.losses import LOSSES
 from calibench.plots.style import FORMATS, Figure
 from calibench.runs import Run, run_folders

@@ -16,10 +16,10 @@ from calibench.analyses.arguments import (
     finished_runs,
     whole_numbers,
 )
-from calibench.ground.arguments import positive
+from calibench.ground.arguments import ends_in, positive
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
-from calibench.ground.verb import Count, Option, ends_in
+from calibench.ground.verb import Count, Option
 from calibench.plots.style import PictureFile, check_kept
 
 LOSSES = ("CrossEntropyLoss", "FocalLoss:gamma=10", "FocalCalibrationLoss:gamma=10,weight=1.5")

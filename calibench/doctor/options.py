@@ -15,9 +15,10 @@ from calibench.calibrators.names import (
     listed_calibrators,
 )
 from calibench.evaluation.options import files_of_run
+from calibench.ground.arguments import ends_in
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
-from calibench.ground.verb import InPython, Option, ends_in, in_python
+from calibench.ground.verb import InPython, Option, in_python
 from calibench.predictions import Predictions
 from calibench.predictions.files import Arrays, Reader, Source, check_file
 from calibench.predictions.hdf5 import is_hdf5, the_model

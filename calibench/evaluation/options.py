@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from calibench.calibrators.names import DEFAULT
 from calibench.evaluation.asked import EvaluationOptions
+from calibench.ground.arguments import ends_in
+from calibench.ground.docstrings import documented
 from calibench.ground.errors import UsageError
 from calibench.ground.output import loading
-from calibench.ground.verb import InPython, Option, documented, ends_in, in_python
+from calibench.ground.verb import InPython, Option, in_python
 from calibench.predictions.files import Arrays
 from calibench.predictions.hdf5 import is_hdf5
 from calibench.predictions.sets import Sets, sources_of

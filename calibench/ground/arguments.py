@@ -1,9 +1,12 @@
-"""Checks of arguments that are numbers or options: each returns the value or raises one clear ValueError."""
+"""Checks of arguments, numbers, options or files: each returns the value or raises one clear ValueError."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import TypeVar
+
+from calibench.ground.errors import UsageError
 
 Name = TypeVar("Name", bound=Hashable)
 Option = TypeVar("Option")
@@ -83,3 +86,15 @@ def unit_interval(name: str, value: float) -> float:
     if not (_is_finite(name, value) and 0 <= value < 1):
         raise ValueError(f"`{name}` must lie in [0, 1), got {value!r}.")
     return float(value)
+
+
+def ends_in(*suffixes: str) -> Callable[[str, Path], Path]:
+    """A check that the name of a file ends in one of some suffixes."""
+
+    def checked(name: str, file: Path) -> Path:
+        if file.suffix not in suffixes:
+            allowed = " or ".join(filter(None, [", ".join(suffixes[:-1]), suffixes[-1]]))
+            raise UsageError(f"`{name}` must end in {allowed}, got {file.name}.")
+        return file
+
+    return checked

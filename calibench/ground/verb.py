@@ -16,7 +16,6 @@ from functools import partial, wraps
 from inspect import Parameter, Signature, cleandoc, signature, unwrap
 from itertools import takewhile
 from pathlib import Path, PurePath
-from textwrap import dedent
 from types import NoneType, SimpleNamespace, UnionType
 from typing import (
     Annotated,
@@ -32,6 +31,7 @@ from typing import (
 )  # fmt: skip
 
 from calibench.ground.arguments import positive_integer
+from calibench.ground.docstrings import ENTRIES, Docstring
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.output import terminal_width, wrapped
 
@@ -70,74 +70,6 @@ Count = Annotated[int, "N", positive_integer]
 
 InPython = Annotated[Any, "an argument of Python alone"]
 """An argument that the command line lacks: arrays, say."""
-
-
-def ends_in(*suffixes: str) -> Callable[[str, Path], Path]:
-    """A check that the name of a file ends in one of some suffixes."""
-
-    def checked(name: str, file: Path) -> Path:
-        if file.suffix not in suffixes:
-            allowed = " or ".join(filter(None, [", ".join(suffixes[:-1]), suffixes[-1]]))
-            raise UsageError(f"`{name}` must end in {allowed}, got {file.name}.")
-        return file
-
-    return checked
-
-
-def documented(**words: str) -> Callable[[Function], Function]:
-    """Put words that a program knows, names of a family say, into a docstring, for `{name}` each."""
-
-    def filled(thing: Function) -> Function:
-        for name, word in words.items():
-            place = re.search(f"( *)[^\n]*{{{name}}}", thing.__doc__ or "")
-            if place and thing.__doc__:
-                below = word.replace("\n", f"\n{place[1]}")
-                thing.__doc__ = thing.__doc__.replace(f"{{{name}}}", below)
-        return thing
-
-    return filled
-
-
-class Docstring(NamedTuple):
-    """A docstring in Google's style, split.
-
-    Attributes:
-        description: What stands above the first section.
-        arguments: What is said of each argument or attribute, in one line.
-        epilog: Sections that are not about the code (examples, say), and what stands between and after sections.
-    """
-
-    description: str
-    arguments: dict[str, str]
-    epilog: str
-
-    @classmethod
-    def of(cls, thing: Any) -> Docstring:
-        """The docstring of a function or class."""
-        text = cleandoc(thing.__doc__ or "") + "\n"
-        first = _SECTION.search(text)
-        start = first.start() if first else len(text)
-        arguments = {
-            entry[1]: " ".join(entry[2].split())
-            for section in _SECTION.finditer(text)
-            if section[1] in ("Args", "Attributes")
-            for entry in _ENTRY.finditer(dedent(section[2]))
-        }
-        epilog = _SECTION.sub(_shown, text[start:])
-        return cls(text[:start].strip(), arguments, re.sub(r"\n{3,}", "\n\n", epilog).strip())
-
-
-_SECTION = re.compile(r"^([A-Z][\w ]*):\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
-_ENTRY = re.compile(r"^(\w+):(.*\n(?: .*\n|\n)*)", re.MULTILINE)
-_ENTRIES = re.compile(r"(?<=\n)    [a-z_]+: .*\n(?: {5,}.*\n)*")
-_OF_CODE = ("Args", "Attributes", "Raises", "Returns")
-
-
-def _shown(section: re.Match[str]) -> str:
-    if section[1] in _OF_CODE:
-        return ""
-    body = re.sub("^ {4}", "  ", section[2], flags=re.MULTILINE)
-    return f"{section[1][0].lower()}{section[1][1:]}:\n{body}"
 
 
 class _Type(NamedTuple):
@@ -315,7 +247,7 @@ class _Arguments:
         text = cleandoc(self.make.__doc__ or "")
         for name, part in self.parts.items():
             if isinstance(part, _Arguments):
-                inside = _ENTRIES.findall(f"\n{part.flat_docstring}\n")
+                inside = ENTRIES.findall(f"\n{part.flat_docstring}\n")
                 text = re.sub(
                     rf"^    {name}: .*\n(?: {{5,}}.*\n)*", "".join(inside), text, flags=re.M
                 )

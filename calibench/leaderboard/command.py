@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, TextIO
 
+from calibench.ground.docstrings import documented
 from calibench.ground.output import say
 from calibench.ground.processes import cores
-from calibench.ground.verb import Option, documented
+from calibench.ground.verb import Option
 from calibench.leaderboard.against import add_published, paper_columns
 from calibench.leaderboard.answer import NEEDED
 from calibench.leaderboard.best_on_validation import answer_of

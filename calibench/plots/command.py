@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from calibench.ground.bar import with_progress
+from calibench.ground.docstrings import documented
 from calibench.ground.errors import UsageError
 from calibench.ground.family import load_plugins, plugin_lines
 from calibench.ground.output import loading, say
-from calibench.ground.verb import Option, documented
+from calibench.ground.verb import Option
 from calibench.plots.curves import OverEpochs
 from calibench.plots.kinds import BESIDE_RAW, KINDS, LINES, OVER_TABLES
 from calibench.plots.picture import Picture

@@ -16,9 +16,9 @@ from typing import Annotated
 from calibench.config import available, read_yaml
 from calibench.data.source import sources
 from calibench.ground.console import Terminal
+from calibench.ground.docstrings import documented
 from calibench.ground.errors import UsageError, near_matches
 from calibench.ground.family import plugin_lines
-from calibench.ground.verb import documented
 from calibench.tables.grid import Grid, Heading, headings
 from calibench.tables.published import PAPERS, load
 from calibench.tables.terminal import show

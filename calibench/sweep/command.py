@@ -11,10 +11,11 @@ from rich.live import Live
 
 from calibench.config import Options, find, read_arguments
 from calibench.ground.console import Terminal
+from calibench.ground.docstrings import documented
 from calibench.ground.errors import UsageError, pip_install
 from calibench.ground.output import next_commands, say
 from calibench.ground.processes import cores, unwinding
-from calibench.ground.verb import Option, VerbParser, documented
+from calibench.ground.verb import Option, VerbParser
 from calibench.leaderboard import leaderboard
 from calibench.sweep.launchers.sbatch import slurm_options
 from calibench.sweep.launchers.slurm import Slurm

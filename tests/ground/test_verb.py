@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 import pytest
 
 from calibench.ground.arguments import unit_interval
+from calibench.ground.docstrings import Docstring, documented
 from calibench.ground.errors import UsageError
-from calibench.ground.verb import Count, Docstring, Option, VerbParser, documented
+from calibench.ground.verb import Count, Option, VerbParser
 
 CALLS: list[dict[str, object]] = []
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from calibench.ground.arrays import Floats
+from calibench.ground.docstrings import documented
 from calibench.ground.errors import UsageError, near_matches
-from calibench.ground.verb import documented
 from calibench.plots.style import (
     GREY,
     Axes,

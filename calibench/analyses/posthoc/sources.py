@@ -12,9 +12,10 @@ import numpy as np
 
 from calibench.analyses.posthoc.peers import known_peers
 from calibench.calibrators.names import ONE_PER_CORE
+from calibench.ground.docstrings import documented
 from calibench.ground.errors import ExpectedFailure
 from calibench.ground.files import opened
-from calibench.ground.verb import Count, documented
+from calibench.ground.verb import Count
 from calibench.predictions.files import Reader
 from calibench.predictions.hdf5 import dataset_and_model, is_hdf5, models_of
 from calibench.runs import CorruptRun, Predictions, Run, run_folders
