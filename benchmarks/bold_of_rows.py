@@ -34,7 +34,6 @@ TABLES = {
     "evidence_digits_lt": "evidence",
     "evidence_wine": "evidence",
     **{name: name for name in ("evidence_newsgroups", "evidence_ag_news", "evidence_cifar100_lt")},
-    **{name: name for name in ("evidence_cifar10", "evidence_cifar100")},
 }
 _AGAIN = (r"with \d+ seeds, differences below", re.escape(WELCH), re.escape(NOISY))
 _FAR = {"OOD AUROC % photos": "OOD AUROC % far"}  # a mean over one set

@@ -84,8 +84,6 @@ def shown(title: str, of_labels: dict[str, dict[int, dict[str, str]]]) -> dict[s
         ("evidence_newsgroups", "evidence_newsgroups"),
         ("evidence_ag_news", "evidence_ag_news"),
         ("evidence_cifar100_lt", "evidence_cifar100_lt"),
-        ("evidence_cifar10", "evidence_cifar10"),
-        ("evidence_cifar100", "evidence_cifar100"),
     ],
 )
 def test_the_table_is_that_of_the_rows(name: str, of: str) -> None:

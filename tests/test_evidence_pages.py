@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from calibench.calibrators.cross_validated import candidates
+from calibench.statistics import comparison_with_best
 from calibench.statistics.data_sets import compare_ranks, sign_flip_p
 from calibench.sweep.suites import load_suite
 from tests.committed import agree
@@ -58,44 +58,15 @@ def test_no_loss_can_be_told_from_cross_entropy_with_data_sets_as_the_sample(
     assert kinds == dict.fromkeys(pages.losses()[1:], "exploratory") | {
         "GenerativeCrossEntropy": "primary"
     }
-    on_ten = [row["loss"] for row in found if row["data sets"] == "10"]
-    assert len(on_ten) == 6
-    assert {row["data sets"] for row in found} == {"8", "10"}
+    sets = {row["loss"]: row["data sets"] for row in found}
+    assert sets == dict.fromkeys(pages.losses()[1:], "9") | {"LogitAdjustedLoss": "8"}
     assert pages.compared()["BrierLoss"][1].needed == 9
-    nine = {row["loss"] for row in found if row["data sets"] == "10" and row["lower on"] == "1"}
-    assert nine == {"BrierLoss", "BSCEGRALoss"} == {row["loss"] for row in found[-2:]}
-    alone = sign_flip_p(np.array(pages.log_ratios("BrierLoss", pages.CVC)))
-    assert round(alone, 3) == 0.035
+    eight = {row["loss"] for row in found if row["data sets"] == "9" and row["lower on"] == "1"}
+    assert eight == {"BrierLoss", "BSCEGRALoss"} == {row["loss"] for row in found[-2:]}
+    for loss, alone in (("BrierLoss", 0.078), ("BSCEGRALoss", 0.082)):
+        assert round(sign_flip_p(np.array(pages.log_ratios(loss, pages.CVC))), 3) == alone
     (primary,) = (of for kind, of in pages.compared().values() if kind == "primary")
     assert primary.p == sign_flip_p(np.array(pages.log_ratios("GenerativeCrossEntropy", pages.CVC)))
-
-
-def test_what_is_said_of_gce_on_cifar100(pages: ModuleType) -> None:
-    """The difference appears after structured matrix scaling, which CVC chose in all runs, and after nothing simpler."""
-
-    def of(loss: str, metric: str, calibrator: str) -> np.ndarray:
-        return pages.values("cifar100", loss, metric, calibrator)
-
-    gce, base = "GenerativeCrossEntropy", "CrossEntropyLoss"
-    place = [type(one).__name__ for one in candidates(100)].index("StructuredMatrixScaling") + 1
-    for loss, nll, taken, errors in (
-        (gce, 3.082, 0.099, (76.0, 74.3)),
-        (base, 3.104, 0.024, (76.8, 76.15)),
-    ):
-        assert set(of(loss, "chosen", pages.CVC)) == {place}
-        raw = of(loss, "nll", "raw")
-        assert round(raw.mean(), 3) == nll
-        assert round((raw - of(loss, "nll", pages.CVC)).mean(), 3) == taken
-        found = [100 * of(loss, "error", calibrator).mean() for calibrator in ("raw", pages.CVC)]
-        assert found == pytest.approx(errors, abs=0.051)
-        for simpler in (
-            "TemperatureScaling",
-            "AdaptiveTemperatureScaling",
-            "EnsembleTemperatureScaling",
-            "SplineCalibration",
-        ):
-            after = of(loss, "nll", f"{simpler}(shrinkage=False)")
-            assert (raw - after).max() < 0.0155
 
 
 def test_a_richer_calibrator_leaves_less_than_the_refinement(pages: ModuleType) -> None:
@@ -104,7 +75,7 @@ def test_a_richer_calibrator_leaves_less_than_the_refinement(pages: ModuleType) 
     def mean(data: str, loss: str, metric: str, calibrator: str) -> float:
         return float(pages.values(data, loss, metric, calibrator).mean())
 
-    places = (("digits_lt", "CrossEntropyLoss"), ("cifar100", "GenerativeCrossEntropy"))
+    places = (("digits_lt", "CrossEntropyLoss"), ("financial_phrasebank", "GenerativeCrossEntropy"))
     page = (ROOT / "docs" / "concepts" / "refinement.md").read_text()
     for data, loss in places:
         left, after = mean(data, loss, "nll_refinement", "raw"), mean(data, loss, "nll", pages.CVC)
@@ -120,35 +91,33 @@ def test_a_richer_calibrator_leaves_less_than_the_refinement(pages: ModuleType) 
     assert len(below) >= 5
 
 
-def test_which_of_the_seven_losses_can_be_told_apart(pages: ModuleType) -> None:
-    seven = pages.losses("cifar10")
+def test_which_of_the_nine_losses_can_be_told_apart(pages: ModuleType) -> None:
+    nine = pages.losses("cifar10_small")
     table = [
-        [pages.values(data, loss, "nll", pages.CVC).mean() for loss in seven]
+        [pages.values(data, loss, "nll", pages.CVC).mean() for loss in nine]
         for data in pages.sets()
     ]
     found = compare_ranks(table)
-    assert len(table) == 10
-    assert found.friedman_p == pytest.approx(0.0002, abs=5e-5)
-    rank = dict(zip(seven, found.mean_ranks, strict=True))
+    assert len(table) == len(nine) == 9
+    assert round(found.friedman_p, 4) == 0.0008
+    rank = dict(zip(nine, found.mean_ranks, strict=True))
     apart = {
         (one, other)
-        for one in seven
-        for other in seven
+        for one in nine
+        for other in nine
         if rank[other] - rank[one] > found.critical_difference
     }
     assert apart == {
-        ("GenerativeCrossEntropy", "BrierLoss"),
         ("GenerativeCrossEntropy", "BSCEGRALoss"),
         ("FocalCalibrationLoss", "BSCEGRALoss"),
     }
     said = {
-        "CrossEntropyLoss": 3.0,
-        "GenerativeCrossEntropy": 2.1,
-        "BrierLoss": 5.4,
-        "BSCEGRALoss": 5.7,
+        "CrossEntropyLoss": 4.3,
+        "GenerativeCrossEntropy": 2.8,
+        "FocalCalibrationLoss": 3.3,
+        "BSCEGRALoss": 7.4,
     }
     assert {loss: rank[loss] for loss in said} == pytest.approx(said, abs=0.051)
-    assert rank["FocalCalibrationLoss"] == pytest.approx(2.6, abs=0.051)
 
 
 def test_the_structured_scalings_and_the_choice_are_ahead_on_four_of_five_sets(
@@ -309,25 +278,30 @@ def test_what_is_said_of_tuning_and_of_label_shift(pages: ModuleType) -> None:
     assert rows[0][0] == "GenerativeCrossEntropy"
 
 
+def table_of(pages: ModuleType, name: str) -> dict[str, dict[str, str]]:
+    head, *rows = pages.TABLES[name]()
+    return {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+
+
+DIFFERENCE = "NLL +CVC, minus that of cross-entropy"
+BEHIND = {"BrierLoss": 0.016, "DualFocalLoss": 0.019, "FLSDLoss": 0.021, "BSCEGRALoss": 0.040}
+
+
 def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
-    head, *rows = pages.TABLES["speedrun"]()
-    found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    found = table_of(pages, "speedrun")
     errors = [float(row["Error %"].partition(" ")[0]) for row in found.values()]
     assert 7 < min(errors) < max(errors) < 8
-    base = float(found[pages.BASE]["NLL +CVC"].partition(" ")[0])
-    assert round(base, 3) == 0.223
-    behind = {name: row[head[-1]] for name, row in found.items() if name != pages.BASE}
-    differences = {name: float(cell.partition(" ")[0]) for name, cell in behind.items()}
-    assert max(map(abs, differences.values())) < 0.013
-    assert round(differences["GenerativeCrossEntropy"], 3) == -0.004
-    assert [round(end, 3) for end in ends(behind["GenerativeCrossEntropy"])] == [-0.008, 0.0]
-    assert {row["runs"] for row in found.values()} == {"1", "2"}
-    both = [name for name in found if name in pages.losses("cifar10")]
-    assert len(both) == 5
-    now = [float(found[name]["NLL +CVC"].partition(" ")[0]) for name in both]
-    before = [pages.values("cifar10", name, "nll", pages.CVC).mean() for name in both]
-    spreads = [round(float(max(of) - min(of)), 3) for of in (now, before)]
-    assert spreads == [0.016, 0.128]
+    assert found[pages.BASE]["Error %"] == "7.27 ± 0.27"
+    three = {loss for loss, row in found.items() if row["runs"] == "3"}
+    assert three == {pages.BASE, "GenerativeCrossEntropy"}
+    differences = {loss: row[DIFFERENCE] for loss, row in found.items() if loss != pages.BASE}
+    means = {loss: float(cell.partition(" ")[0]) for loss, cell in differences.items()}
+    assert max(map(abs, means.values())) < 0.013
+    assert round(means["GenerativeCrossEntropy"], 3) == -0.001
+    assert [round(end, 3) for end in ends(differences["GenerativeCrossEntropy"])] == [-0.013, 0.012]
+    orders = {row[0]: row[1:] for row in pages.TABLES["speedrun orders"]()}
+    assert orders["small and full width"][0].startswith("1.00 [")
+    agree(orders["small and full width"][1], "0.60 [-0.22, 0.92]")
     small = pages.searched().query("benchmark == 'cifar100_rates'")
     nll = small.pivot_table("nll_ts", "lr", "loss")
     behind_by = nll["GenerativeCrossEntropy"] - nll[pages.BASE]
@@ -337,33 +311,55 @@ def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
 
 
 def test_what_is_said_of_the_small_speedrun(pages: ModuleType) -> None:
-    head, *rows = pages.TABLES["speedrun small"]()
-    found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
-    gce, base = found["GenerativeCrossEntropy"], found[pages.BASE]
-    assert gce["runs"] == base["runs"] == "3"
-    assert round(float(gce[head[-1]].partition(" ")[0]), 3) == -0.003
-    low, high = ends(gce[head[-1]])
-    assert (round(low, 3), round(high, 3)) == (-0.024, 0.018)
-    errors = [float(row["Error %"].partition(" ")[0]) for row in (gce, base)]
-    assert all(10.5 < error < 11.5 for error in errors)
-    runs = pages.small_runs().query("split == 'test' and metric == 'nll'")
-    nll = runs.pivot_table("value", ["loss", "seed"], "calibrator")
-    both = nll.loc[["GenerativeCrossEntropy", pages.BASE]]
-    assert (both["TemperatureScaling"] == both["CrossValidatedCalibration"]).all()  # as CVC chose
-    pairs = nll["CrossValidatedCalibration"].unstack("loss")
-    assert (pairs["GenerativeCrossEntropy"] < pairs[pages.BASE]).sum() == 1
-    smoothed = found["LabelSmoothingLoss"]
-    searched = pages.searched().query(
-        "benchmark == 'cifar10_rates' and loss == 'LabelSmoothingLoss'"
+    found = table_of(pages, "speedrun small")
+    assert len(found) == 10
+    assert {row["runs"] for row in found.values()} == {"3"}
+    errors = [float(row["Error %"].partition(" ")[0]) for row in found.values()]
+    assert 10.6 < min(errors) < max(errors) < 12.6
+    bold = {
+        loss: row["NLL +CVC"].strip("*") for loss, row in found.items() if "*" in row["NLL +CVC"]
+    }
+    assert set(bold) == {
+        "FocalCalibrationLoss", "GenerativeCrossEntropy", "CrossEntropyLoss", "AdaFocalLoss", "LabelSmoothingLoss",
+    }  # fmt: skip
+    assert [bold["FocalCalibrationLoss"][:5], bold["LabelSmoothingLoss"][:5]] == ["0.318", "0.335"]
+    above = {
+        loss for loss, row in found.items() if row[DIFFERENCE] and ends(row[DIFFERENCE])[0] > 0
+    }
+    assert above == set(BEHIND)
+    for loss, difference in BEHIND.items():
+        assert round(float(found[loss][DIFFERENCE].partition(" ")[0]), 3) == difference
+    said = {
+        "GenerativeCrossEntropy": (-0.003, -0.024, 0.018),
+        "FocalCalibrationLoss": (-0.006, -0.019, 0.006),
+    }
+    for loss, numbers in said.items():
+        cell = found[loss][DIFFERENCE]
+        assert (float(cell.partition(" ")[0]), *ends(cell)) == pytest.approx(numbers, abs=6e-4)
+    after = pages.speedrun.by_run(pages.small_runs(), "nll", pages.speedrun.CVC)
+    comparison = comparison_with_best(after.to_numpy())
+    base = [*after.index].index(pages.BASE)
+    worse = {loss for loss, of in zip(after.index, comparison.worse, strict=True) if of[base]}
+    assert worse == {"BSCEGRALoss"}
+    raw = pages.speedrun.by_run(pages.small_runs(), "nll", "raw").mean(axis=1)
+    spans = [round(float(of.max() - of.min()), 3) for of in (raw, after.mean(axis=1))]
+    assert spans == [0.285, 0.046]
+
+
+def test_what_is_said_of_label_smoothing_and_of_the_search(pages: ModuleType) -> None:
+    runs = pages.small_runs()
+    errors, nll = (
+        pages.speedrun.by_run(runs, *of).loc["LabelSmoothingLoss"].round(3)
+        for of in (("error", "raw"), ("nll", pages.speedrun.CVC))
     )
-    by_rate = searched.set_index("lr").loc[[0.00051, 0.001465]]
-    assert abs(by_rate["val_nll_ts"].diff().iloc[-1]) < 1e-4
-    assert [smoothed["runs"], smoothed["rate (of)"], smoothed["Error %"]] == [
-        "1",
-        "11.5 (4, 11.5)",
-        "12.42",
-    ]
-    assert round(100 * by_rate["error"].iloc[-1], 1) == 10.5
+    assert [*errors] == [0.124, 0.106, 0.111]
+    assert [*nll] == [0.365, 0.319, 0.323]
+    search = pages.searched().query("benchmark == 'cifar10_rates'")
+    tried = search[search["loss"] == "LabelSmoothingLoss"].set_index("lr").loc[[0.00051, 0.001465]]
+    assert abs(tried["val_nll_ts"].diff().iloc[-1]) < 1e-4
+    chosen = pages.rates.choices(search).droplevel("benchmark")["nll_ts"]
+    found = pages.speedrun.by_run(runs, "nll", pages.speedrun.TS).mean(axis=1)
+    agree(pages.speedrun.tau(chosen, found), "0.69 [0.31, 0.88]")
 
 
 def test_what_is_said_of_single_sets(pages: ModuleType) -> None:
@@ -373,18 +369,18 @@ def test_what_is_said_of_single_sets(pages: ModuleType) -> None:
     assert found["long-tailed CIFAR-10"][-1].startswith("1.882 to")
     assert found["wine"][2].startswith("-0.052")
     head, *rows = pages.TABLES["pairs by set"]()
-    assert len(head) == 11
-    assert all(row.count("") in (0, 2) for row in rows)
+    assert len(head) == 10
+    assert {row[0] for row in rows if "" in row} == {"LogitAdjustedLoss"}
     gce = dict(
         zip(head, next(row for row in rows if row[0] == "GenerativeCrossEntropy"), strict=True)
     )
     won = [name for name, cell in gce.items() if cell.startswith("1.00 [") and ends(cell)[0] == 0.5]
-    assert won == ["long-tailed CIFAR-10", "long-tailed CIFAR-100", "CIFAR-100", "20 Newsgroups"]
+    assert won == ["long-tailed CIFAR-10", "long-tailed CIFAR-100", "20 Newsgroups"]
     others = [data for data, name in pages.sets().items() if name not in won]
     assert len(others) == 6
     assert all(low < 0.5 < high for low, high in (ends(gce[pages.SETS[data]]) for data in others))
     together = pages.against_base("GenerativeCrossEntropy", pages.CVC, others)
-    agree(together, "0.58 [0.41, 0.73]")
+    agree(together, "0.60 [0.43, 0.74]")
 
 
 def test_what_is_said_of_methods(pages: ModuleType) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import runpy
 import tarfile
 from pathlib import Path
@@ -12,12 +13,12 @@ import yaml
 
 from calibench.cli import main
 from calibench.config import read_yaml
-from calibench.runs import with_present_calibrators
+from calibench.runs import Run, with_present_calibrators
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 RUNS = runpy.run_path(str(BENCHMARKS / "evidence" / "runs.py"))
 ROWS = (
-    "evidence", "evidence_cifar10", "evidence_cifar100", "evidence_cifar10_lt", "evidence_cifar100_lt",
+    "evidence", "evidence_cifar10_lt", "evidence_cifar100_lt",
     "evidence_newsgroups", "evidence_ag_news", "financial_phrasebank_cpu", "digits_tenth",
 )  # fmt: skip
 UNMEASURED = {"seconds", "seconds_per_epoch", "peak_memory_mb", "temperature", "chosen"}
@@ -78,10 +79,53 @@ def test_rows_of_the_small_speedrun_are_numbers_of_the_committed_runs() -> None:
     }
     with (BENCHMARKS / "results" / "speedrun_small.csv").open(newline="") as file:
         rows = {tuple(row[name] for name in (*part, "value")) for row in csv.DictReader(file)}
-    assert (
-        len(rows) == 7 * 12
-    )  # runs; validation NLL, error, NLL and ECE, raw and after two calibrators
+    assert len(rows) == 30 * 12  # validation NLL, error, NLL and ECE, raw and after two calibrators
     assert rows <= found
+
+
+def test_what_is_said_of_the_same_run_in_bfloat16() -> None:
+    both = {}
+    for name in ("speedrun_small", "speedrun"):
+        for _, run in RUNS["packed"](RUNS["ARCHIVE"].with_name(f"{name}.tar.xz")):
+            if (run["benchmark"], run["loss"], run["seed"]) == (
+                "cifar10_small",
+                "CrossEntropyLoss",
+                1,
+            ):
+                both[name] = {
+                    (row["metric"], row["calibrator"]): row["value"]
+                    for row in run["rows"]
+                    if row["split"] == "test"
+                }
+    errors, nll = (
+        [round(of[place], 4) for of in both.values()]
+        for place in (("error", "raw"), ("nll", "CrossValidatedCalibration"))
+    )
+    assert errors == [0.1081, 0.1096]
+    assert nll == [0.3239, 0.3234]
+
+
+def test_rows_of_the_small_speedrun_are_made_of_its_committed_logits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS / "evidence")
+    from_logits = importlib.import_module("from_logits")
+    place = "cifar10_small/SpeedNet/GenerativeCrossEntropy"
+    with tarfile.open(RUNS["ARCHIVE"].with_name("speedrun_small.tar.xz")) as tar:
+        tar.extractall(tmp_path, (m for m in tar if m.name.startswith(place)), filter="data")
+    (folder,) = tmp_path.glob(f"{place}/*/seed=2")
+    made = {tuple(row[2:7]): float(row[-1]) for row in map(list, from_logits.rows(Run(folder)))}
+    with (BENCHMARKS / "results" / "evidence_cifar10_small.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file)]
+    of_run = {
+        (row["loss"], int(row["seed"]), row["split"], row["calibrator"], row["metric"]): float(
+            row["value"]
+        )
+        for row in rows
+        if (row["loss"], row["seed"]) == ("GenerativeCrossEntropy", "2")
+    }
+    assert made == pytest.approx(of_run, rel=1e-3, abs=1e-5)
+    assert len({(row["loss"], row["seed"]) for row in rows}) == 30
 
 
 def test_a_sweep_goes_on_from_the_committed_runs(

@@ -67,8 +67,7 @@ SETS = {
     "financial_phrasebank": "Financial PhraseBank",
     "cifar10_lt": "long-tailed CIFAR-10",
     "cifar100_lt": "long-tailed CIFAR-100",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
+    "cifar10_small": "CIFAR-10",
     "newsgroups": "20 Newsgroups",
     "ag_news": "AG News",
 }
@@ -96,9 +95,9 @@ def sets(loss: str = BASE) -> dict[str, str]:
 
 @cache
 def losses(data: str = "") -> list[str]:
-    """The losses that have runs on a data set, or on any, cross-entropy first."""
+    """The losses that have runs on a data set, or on any, cross-entropy first; those of one set are no sample."""
     known = {n.method for n in numbers()}
-    ran = {loss for loss in known if sets(loss) and (not data or data in sets(loss))}
+    ran = {loss for loss in known if len(sets(loss)) > 1 and (not data or data in sets(loss))}
     return sorted(ran, key=lambda name: (name != BASE, name))
 
 
@@ -347,7 +346,7 @@ TABLES: dict[str, Callable[[], str | Iterator[Sequence[str]]]] = {
     "speedrun": lambda: speedrun.losses(full_runs()),
     "speedrun small": lambda: speedrun.losses(small_runs()),
     "speedrun shifts": lambda: speedrun.shifts(full_runs()),
-    "speedrun orders": lambda: speedrun.orders(full_runs(), searched()),
+    "speedrun orders": lambda: speedrun.orders(full_runs(), small_runs()),
     "methods": lambda: training_methods.scores(pd.read_csv(RESULTS / "methods.csv")),
     "changes": lambda: training_methods.changes(pd.read_csv(RESULTS / "methods.csv")),
     "tuned": lambda: tuned.table(pd.read_csv(RESULTS / "tuned.csv")),

@@ -23,6 +23,7 @@ from scipy.stats import t as student
 
 from calibench.analyses.arguments import finished_runs
 from calibench.runs import Run, read_json
+from calibench.statistics import comparison_with_best
 
 BASE, TS, CVC = "CrossEntropyLoss", "TemperatureScaling", "CrossValidatedCalibration"
 SEVERITIES = (1, 3, 5)
@@ -79,7 +80,7 @@ def with_search(scores: pd.DataFrame, search: pd.DataFrame) -> pd.DataFrame:
 
 
 def losses(scores: pd.DataFrame) -> Iterator[list[str]]:
-    """Each loss at its own rate on the clean test set; the differences of the same seeds' runs."""
+    """Each loss at its own rate on the clean test set, bold as in leaderboards; differences of the same seeds' runs."""
     columns = {
         "Error %": ("error", "raw"),
         "NLL": ("nll", "raw"),
@@ -92,15 +93,18 @@ def losses(scores: pd.DataFrame) -> Iterator[list[str]]:
     found = {title: by_run(scores, *place) for title, place in columns.items()}
     first = scores.groupby("loss")[["lr", "tried"]].first()
     after = found["NLL +CVC"]
+    best = dict(zip(after.index, comparison_with_best(after.to_numpy()).bold, strict=True))
     for loss in after.mean(axis=1).sort_values().index:
-        cells = [
-            _spread(100 * runs.loc[loss], 2) if "%" in title else _spread(runs.loc[loss], 4)
-            for title, runs in found.items()
-        ]
+        cells = {
+            title: _spread(100 * of.loc[loss], 2) if "%" in title else _spread(of.loc[loss], 4)
+            for title, of in found.items()
+        }
         difference = (after.loc[loss] - after.loc[BASE]).dropna()
         count = str(after.loc[loss].count())
         rate = f"{rates.title(first.loc[loss, 'lr'])} ({first.loc[loss, 'tried']})"
-        yield [loss, rate, count, *cells, _interval(difference, loss == BASE)]
+        if best[loss]:
+            cells["NLL +CVC"] = f"**{cells['NLL +CVC']}**"
+        yield [loss, rate, count, *cells.values(), _interval(difference, loss == BASE)]
 
 
 def _spread(values: pd.Series, digits: int) -> str:
@@ -153,23 +157,19 @@ def tau(one: pd.Series, other: pd.Series) -> str:
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def orders(scores: pd.DataFrame, small: pd.DataFrame) -> Iterator[list[str]]:
+def orders(full: pd.DataFrame, small: pd.DataFrame) -> Iterator[list[str]]:
     """How much of the losses' order stays: in a smaller network, after a calibrator, on corrupted images."""
 
-    def mean(calibrator: str, split: str = "test") -> pd.Series:
-        return by_run(scores, "nll", calibrator, split).mean(axis=1)
+    def mean(of: pd.DataFrame, calibrator: str, split: str = "test") -> pd.Series:
+        return by_run(of, "nll", calibrator, split).mean(axis=1)
 
-    yield ["two orders of the losses by NLL", "raw", "after a calibrator"]
-    chosen = rates.choices(small[small["benchmark"] == "cifar10_rates"]).droplevel("benchmark")
-    yield [
-        "small (one run) and full width, TS",
-        tau(chosen["nll"], mean("raw")),
-        tau(chosen["nll_ts"], mean(TS)),
-    ]
-    yield ["full width: raw and after CVC", "", tau(mean("raw"), mean(CVC))]
+    yield ["two orders of the losses by NLL", "raw", "after CVC"]
+    yield ["small and full width", *(tau(mean(small, of), mean(full, of)) for of in ("raw", CVC))]
+    for title, runs in (("small", small), ("full", full)):
+        yield [f"{title} width: raw and after CVC", "", tau(mean(runs, "raw"), mean(runs, CVC))]
     for name in (f"severity {severity}" for severity in SEVERITIES):
-        pairs = [tau(mean(of), mean(of, name)) for of in ("raw", CVC)]
-        yield [f"full width: clean and {name}, CVC", *pairs]
+        pairs = [tau(mean(full, of), mean(full, of, name)) for of in ("raw", CVC)]
+        yield [f"full width: clean and {name}", *pairs]
 
 
 def main(folders: Sequence[str]) -> None:

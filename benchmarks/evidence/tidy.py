@@ -14,12 +14,18 @@ HEAD = [*_PLACE, "n_bins", "score", "class", "value"]
 
 
 def row(
-    run: Run, split: str, calibrator: str, metric: str, value: float, n_bins: int | str = ""
+    run: Run,
+    split: str,
+    calibrator: str,
+    metric: str,
+    value: float,
+    n_bins: int | str = "",
+    score: str = "",
 ) -> list[Any]:
     """The row of a number of a run."""
     content = read_json(run.folder / "metrics.json")
     place = [content["benchmark"], "", content["loss"], content["seed"], split, calibrator, metric]
-    return [*place, n_bins, "", "", f"{value:.6g}"]
+    return [*place, n_bins, score, "", f"{value:.6g}"]
 
 
 def print_rows(rows: Iterable[list[Any]]) -> None:
