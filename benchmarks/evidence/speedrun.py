@@ -24,6 +24,7 @@ from scipy.stats import t as student
 from calibench.analyses.arguments import finished_runs
 from calibench.runs import Run, read_json
 from calibench.statistics import comparison_with_best
+from calibench.tables.grid import SCATTER
 
 BASE, TS, CVC = "CrossEntropyLoss", "TemperatureScaling", "CrossValidatedCalibration"
 SEVERITIES = (1, 3, 5)
@@ -93,7 +94,9 @@ def losses(scores: pd.DataFrame) -> Iterator[list[str]]:
     found = {title: by_run(scores, *place) for title, place in columns.items()}
     first = scores.groupby("loss")[["lr", "tried"]].first()
     after = found["NLL +CVC"]
-    best = dict(zip(after.index, comparison_with_best(after.to_numpy()).bold, strict=True))
+    best = comparison_with_best(after.to_numpy())
+    bold = {loss for loss, is_bold in zip(after.index, best.bold, strict=True) if is_bold}
+    noisy = {after.index[place] for place in best.noisy}
     for loss in after.mean(axis=1).sort_values().index:
         cells = {
             title: _spread(100 * of.loc[loss], 2) if "%" in title else _spread(of.loc[loss], 4)
@@ -102,8 +105,8 @@ def losses(scores: pd.DataFrame) -> Iterator[list[str]]:
         difference = (after.loc[loss] - after.loc[BASE]).dropna()
         count = str(after.loc[loss].count())
         rate = f"{rates.title(first.loc[loss, 'lr'])} ({first.loc[loss, 'tried']})"
-        if best[loss]:
-            cells["NLL +CVC"] = f"**{cells['NLL +CVC']}**"
+        if loss in bold:
+            cells["NLL +CVC"] = f"**{cells['NLL +CVC']}**{SCATTER * (loss in noisy)}"
         yield [loss, rate, count, *cells.values(), _interval(difference, loss == BASE)]
 
 
