@@ -302,7 +302,12 @@ def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
     orders = {row[0]: row[1:] for row in pages.TABLES["speedrun orders"]()}
     assert orders["small and full width"][0].startswith("1.00 [")
     agree(orders["small and full width"][1], "0.60 [-0.22, 0.92]")
-    small = pages.searched().query("benchmark == 'cifar100_rates'")
+    search = pages.searched().query("benchmark == 'cifar100_rates'")
+    chosen = pages.rates.choices(search)
+    assert chosen["inside"].all()
+    assert {pages.rates.title(rate) for rate in chosen["lr"]} == {"11.5"}
+    assert (search[search["lr"] > 0.004]["error"] > 0.64).all()
+    small = search[search["lr"] < 0.004]
     nll = small.pivot_table("nll_ts", "lr", "loss")
     behind_by = nll["GenerativeCrossEntropy"] - nll[pages.BASE]
     assert [round(value, 2) for value in behind_by] == [0.22, 0.09]
