@@ -142,7 +142,7 @@ def test_the_help_is_the_docstring(
     with pytest.raises(SystemExit):
         VerbParser("tried", tried).run(["--help"])
     text = capsys.readouterr().out
-    words = " ".join(text.split())
+    words = " ".join(text.split()).replace("--output, -o FILE", "--output FILE, -o FILE")  # 3.13's
     for expected in (
         "Try 5 % of a b. And say so.",
         "NAME Some names.",
