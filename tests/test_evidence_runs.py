@@ -114,13 +114,15 @@ def test_rows_of_the_small_speedrun_are_made_of_its_committed_logits(
     with tarfile.open(RUNS["ARCHIVE"].with_name("speedrun_small.tar.xz")) as tar:
         tar.extractall(tmp_path, (m for m in tar if m.name.startswith(place)), filter="data")
     (folder,) = tmp_path.glob(f"{place}/*/seed=2")
-    made = {tuple(row[2:7]): float(row[-1]) for row in map(list, from_logits.rows(Run(folder)))}
+    made = {(*row[2:7], row[8]): float(row[-1]) for row in from_logits.rows(Run(folder))}
     with (BENCHMARKS / "results" / "evidence_cifar10_small.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file)]
+        rows = list(csv.DictReader(file))
     of_run = {
-        (row["loss"], int(row["seed"]), row["split"], row["calibrator"], row["metric"]): float(
-            row["value"]
-        )
+        (
+            row["loss"],
+            int(row["seed"]),
+            *(row[k] for k in ("split", "calibrator", "metric", "score")),
+        ): float(row["value"])
         for row in rows
         if (row["loss"], row["seed"]) == ("GenerativeCrossEntropy", "2")
     }

@@ -12,7 +12,9 @@ _PATIENCE = 3.0  # seconds; the hub's client alone tries again for most of a min
 def forbidden() -> str:
     """`NAME is set` of the variable that forbids downloads, or an empty string."""
     values = {name: os.environ.get(name, "").lower() for name in VARIABLES}
-    name = next((name for name in VARIABLES if values[name] not in ("", "0", "false", "no")), "")
+    name = next(
+        (name for name in VARIABLES if values[name] not in ("", "0", "false", "no", "off")), ""
+    )
     return name and f"{name} is set"
 
 

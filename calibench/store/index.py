@@ -146,17 +146,20 @@ def listed(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
 
 
 def mark_verified(place: Place, verdicts: Mapping[str, str]) -> None:
-    """Write into the index which entries were verified; one that says so already stays as it is.
+    """Write into the index which entries were verified; one that would come out the same stays as it is.
 
     Args:
         place: The store.
         verdicts: The version that verified an entry by the entry's digest; empty if its numbers do not follow.
     """
+
+    def marked(rows: Sequence[Listed]) -> list[Listed]:
+        return [replace(row, verified=verdicts.get(row.digest, row.verified)) for row in rows]
+
     with suppress(FileNotFoundError, StoreError):
-        if verdicts.items() <= {row.digest: row.verified for row in iterate_index(place)}.items():
+        if read_index(place) == marked(listed(place)):
             return
-    rows = rebuild_index(place)
-    _write(place, [replace(r, verified=verdicts.get(r.digest, r.verified)) for r in rows])
+    _write(place, marked(rebuild_index(place)))
 
 
 def _write(place: Place, rows: list[Listed]) -> None:

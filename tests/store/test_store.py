@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from calibench import store
 from calibench.leaderboard import leaderboard, read_results
 from calibench.runs import Predictions, read_json, write_json
 from calibench.runs.lock import held
+from calibench.store import index as store_index
 from calibench.store.packing import ROUNDING
 from tests import warm
 from tests.run_folders import settings_of, write_predictions, write_run
@@ -142,6 +144,10 @@ def test_what_was_verified_stays_so_until_a_file_changes(
     written = index.stat().st_mtime_ns
     store.mark_verified(place, {digest: "0.1.0"})
     assert index.stat().st_mtime_ns == written  # which says so already
+    before = store.read_index(place)
+    store_index._write(place, [dataclasses.replace(row, examples=7) for row in before])
+    store.mark_verified(place, {digest: "0.1.0"})
+    assert store.read_index(place) == before  # what was typed into it is made again
     write_predictions(write_run(results, loss="BrierLoss"))
     store.add(kept, results)
     assert {row.name.split("/")[2]: row.verified for row in store.read_index(place)} == {
