@@ -30,7 +30,7 @@ MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
 _PACKED = b"\x1f\x8b"  # how a file of gzip begins
 _MOST = 2**31  # bytes that a packed file may hold
 _BLOCK = 2**18  # bytes that are looked at together, so that they stay in the processor's cache
-_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -96,7 +96,7 @@ def open_table(
 
     Args:
         path: The file, whose ending says its kind.
-        separator: Between the cells; by default the most frequent in the header of comma, semicolon and tab.
+        separator: Between the cells; by default the most frequent in the header of comma, semicolon, tab and bar.
         encoding: Of the text; by default what its mark says, or else the first that fits of UTF-8, UTF-16 and Latin-1.
         names: Of the columns of a file without a header; None where its first row is one.
 
@@ -174,7 +174,7 @@ def encoding_of(raw: bytes) -> str:
 
 
 def separator_of(header: str, usual: str = ",") -> str:
-    """What is between the cells of a header: the most frequent of comma, semicolon and tab outside of quotes."""
+    """What is between the cells of a header: the most frequent of comma, semicolon, tab and bar outside of quotes."""
     counted = {sign: re.sub('"[^"]*"', "", header).count(sign) for sign in (usual, *_SEPARATORS)}
     return max(counted, key=lambda sign: counted[sign])
 

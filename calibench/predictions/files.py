@@ -88,7 +88,7 @@ class Reader:
         task: One class or several labels an example (default: what the files say, or the shape of the labels).
         keys: What arrays or columns are: logits=, probs=, target= or class_names=NAME, probs=A,B,C of the columns of
             a table (default: by their names).
-        separator: Between the cells of tables (default: the most frequent in the header of comma, semicolon and tab).
+        separator: Between the cells of tables (default: the most frequent in the header of comma, semicolon, tab and bar).
         classes: Names of the columns of arrays, where labels are names; by default those of a data frame.
 
     Files:
@@ -97,7 +97,7 @@ class Reader:
         x.pt, x.pth              the same as a dictionary of tensors, or a pair (logits, labels)
         x.csv, x.parquet         a column of each class, and one named `label`, `target` or `y` with class indices or
                                  names of the columns; probabilities, see --scores; also .tsv, .txt and .gz; commas,
-                                 semicolons or tabs; UTF-8, UTF-16 or Latin-1
+                                 semicolons, tabs or bars; UTF-8, UTF-16 or Latin-1
         x.jsonl, x.json          a row {"probs": [...], "label": 3} each, or "logits"; also in .parquet
         logits.npy:labels.npy    two arrays (N, K) and (N,), also two .pt files; logits, see --scores
         x.h5:DATASET/MODEL/test  a group of an HDF5 file as CalArena has them, also /cal; needs h5py

@@ -91,7 +91,7 @@ def read_columns(
     table = opened(path, "a table with a column of labels", separator=separator)
     if len(table.names) == 1:
         raise DataError(
-            f"{path} has one column, `{table.names[0]}`: commas, semicolons or tabs are expected between cells."
+            f"{path} has one column, `{table.names[0]}`: commas, semicolons, tabs or bars are expected between cells."
         )
     by_name = features if like is None else [escape(one.column) for one in like]
     chosen = _chosen(path, table.names, by_name, names)

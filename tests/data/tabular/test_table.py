@@ -170,7 +170,7 @@ def test_what_is_wrong_is_one_line(
     [
         ("", "cannot be read: it is empty"),
         (f"{HEADER}\n", "has no rows"),
-        ("age|height|kind\n1|2|a\n", r"has one column, `age\|height\|kind`: commas, semicolons or tabs are expected"),
+        ("age:height:kind\n1:2:a\n", "has one column, `age:height:kind`: commas, semicolons, tabs or bars are expected"),
         (f"{HEADER}\n1,2,a\n3,4,a\n", "has the label `a` only"),
         (f"{HEADER}\n1,2,a\n3,4,b\n", r"row 1: `a` is one of 2 labels in 2 rows, fewer than 2 rows a class"),
         (f"{HEADER}\n1,2,a\n3,4,b\n3,4,b\n3,4,a\n", "too few rows to hold any out for test"),
