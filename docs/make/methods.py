@@ -12,6 +12,7 @@ from families import FAMILIES, Family, Note
 from pictures import drawn, shown
 
 from calibench.evaluation.further_metrics import metric_class
+from calibench.metrics import TABLE, of_formula
 from calibench.training.keys import FAMILIES as LISTED
 
 
@@ -21,15 +22,16 @@ def pages(root: Path) -> dict[str, str | bytes]:
     for family in FAMILIES:
         made[f"{family.kind}/index.md"] = overview(family)
         for name in LISTED[family.kind].lines:
-            made |= page(family, name, _module(family.kind, name))
+            made |= page(family, name, defined(family.kind, name))
     return made
 
 
-def _module(kind: str, name: str) -> str:
-    """Where a class is defined."""
+def defined(kind: str, name: str) -> str:
+    """The class whose text is a method's reference: of a metric that nobody writes, its formula's."""
     package = import_module(f"calibench.{kind}")
     cls = metric_class(name) if kind == "metrics" else getattr(package, name)
-    return str(cls.__module__)
+    is_written = cls.__module__ != of_formula.__name__
+    return f"{cls.__module__}.{name}" if is_written else TABLE[name].formula
 
 
 def overview(family: Family) -> str:
@@ -42,7 +44,7 @@ def overview(family: Family) -> str:
     )
 
 
-def page(family: Family, name: str, module: str) -> dict[str, str | bytes]:
+def page(family: Family, name: str, reference: str) -> dict[str, str | bytes]:
     """The page of a method, and its picture."""
     note = notes()[family.kind].get(name, {})
     code = note.get("code") or family.code(name, note)
@@ -53,7 +55,7 @@ def page(family: Family, name: str, module: str) -> dict[str, str | bytes]:
         shown(code, f"{name}.svg", note.get("alt") or family.alt.format(name=name)),
         *([] if "code" in note else [family.legend]),
         *family.beside(name, note),
-        f"## Reference\n\n::: {module}.{name}",
+        f"## Reference\n\n::: {reference}",
     ]
     path = f"{family.kind}/{name}"
     return {f"{path}.md": "\n\n".join(parts) + "\n", f"{path}.svg": drawn(code)}

@@ -46,9 +46,18 @@ def test_every_method_has_code_and_a_loss_its_audit(maker: object) -> None:
 def test_a_page_needs_no_equation_in_latex(maker: object, monkeypatch: pytest.MonkeyPatch) -> None:
     families, methods = (maker(name) for name in ("families", "methods"))  # type: ignore[operator]
     monkeypatch.setattr(methods, "notes", lambda: {"losses": {}})
-    made = methods.page(families.Losses(), "BrierLoss", "calibench.losses.cross_entropy")
+    made = methods.page(families.Losses(), "BrierLoss", methods.defined("losses", "BrierLoss"))
     assert "$$" not in made["losses/BrierLoss.md"]
     assert "::: calibench.losses.cross_entropy.BrierLoss" in made["losses/BrierLoss.md"]
+
+
+def test_the_reference_of_a_method_is_a_class_that_its_module_writes(maker: object) -> None:
+    families, methods = (maker(name) for name in ("families", "methods"))  # type: ignore[operator]
+    for kind in (family.kind for family in families.FAMILIES):
+        for method in FAMILIES[kind].lines:
+            module, _, name = methods.defined(kind, method).rpartition(".")
+            source = (ROOT / f"{module.replace('.', '/')}.py").read_text()
+            assert re.search(rf"^class {name}\b", source, re.MULTILINE), method
 
 
 def test_a_picture_is_drawn_by_the_code_that_is_shown(maker: object) -> None:

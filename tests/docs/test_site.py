@@ -41,6 +41,18 @@ def test_every_page_has_its_place() -> None:
     assert len(named) == len(set(named))
 
 
+def test_every_link_to_a_file_leads_to_one() -> None:
+    """Pages lie as on the site: those of docs/ at its root, beside benchmarks/ and the folders of pages that are made."""
+    made = ("losses/", "calibrators/", "metrics/", "tutorials/", "gallery.md")
+    for page in DOCS.rglob("*.md"):
+        for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text()):
+            path = os.path.normpath(page.parent.relative_to(DOCS) / link)
+            there = (DOCS / path).exists() or (
+                path.startswith("benchmarks/") and (ROOT / path).is_file()
+            )
+            assert there or path.startswith(made), f"{page.name}: {link}"
+
+
 _BUILD = """
 import socket, sys
 def refuse(*_): raise OSError("the build asked for the network")
