@@ -33,9 +33,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
-    """Show the committed rows below the page that links them."""
-    return markdown + results.tables_below(markdown, ROOT / page.file.src_uri)
+def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: Any) -> str:
+    """Link what the site does not have in the repository; show the committed rows below the page that links them."""
+    linked = results.linked(markdown, ROOT, page.file.src_uri, files.src_uris)
+    return linked + results.tables_below(markdown, ROOT / page.file.src_uri)
 
 
 def on_page_content(html: str, **_: Any) -> str:

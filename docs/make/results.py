@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import html
+import os
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Container, Iterator
+from pathlib import Path, PurePosixPath
 
 import pandas as pd
 
 from calibench.leaderboard.columns import Column
 
+_REPOSITORY = "https://github.com/calibench/calibench/blob/main"
+_RELATIVE = re.compile(r"\]\(([^)#:\s]+)(#[^)]*)?\)")
 _LINK = re.compile(r"\]\((\w+\.csv)\)")
 _TAKEN = (
     "benchmarks/*.md",
@@ -36,6 +39,17 @@ def files(root: Path) -> Iterator[str]:
     """What the site takes of benchmarks/ as it is."""
     for pattern in _TAKEN:
         yield from (path.relative_to(root).as_posix() for path in sorted(root.glob(pattern)))
+
+
+def linked(markdown: str, root: Path, page: str, on_site: Container[str]) -> str:
+    """A page whose links to files that the site does not have, archives and notebooks, lead to the repository."""
+
+    def lead(link: re.Match[str]) -> str:
+        target = os.path.normpath(PurePosixPath(page).parent / link[1])
+        elsewhere = target not in on_site and (root / target).exists()
+        return f"]({_REPOSITORY}/{target}{link[2] or ''})" if elsewhere else link[0]
+
+    return _RELATIVE.sub(lead, markdown)
 
 
 def tables_below(markdown: str, page: Path) -> str:

@@ -75,6 +75,15 @@ def test_the_gallerys_commands_exist(maker: object) -> None:
         check(shlex.split(command)[1:])
 
 
+def test_what_the_site_does_not_have_is_linked_in_the_repository(maker: object) -> None:
+    results: ModuleType = maker("results")  # type: ignore[operator]
+    page = "benchmarks/results/evidence.md"
+    text = "[a](audit.md) [b](../../notebooks/03_why_gradients.ipynb#x) [c](nowhere.md) [d](https://d.org)"
+    at_main = "https://github.com/calibench/calibench/blob/main/notebooks/03_why_gradients.ipynb#x"
+    expected = text.replace("../../notebooks/03_why_gradients.ipynb#x", at_main)
+    assert results.linked(text, ROOT, page, {"benchmarks/results/audit.md"}) == expected
+
+
 @pytest.mark.committed
 def test_a_table_is_that_of_the_rows(maker: object) -> None:
     results: ModuleType = maker("results")  # type: ignore[operator]

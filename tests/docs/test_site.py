@@ -45,12 +45,20 @@ def test_every_link_to_a_file_leads_to_one() -> None:
     """Pages lie as on the site: those of docs/ at its root, beside benchmarks/ and the folders of pages that are made."""
     made = ("losses/", "calibrators/", "metrics/", "tutorials/", "gallery.md")
     for page in DOCS.rglob("*.md"):
-        for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text()):
+        for link in _links(page):
             path = os.path.normpath(page.parent.relative_to(DOCS) / link)
             there = (DOCS / path).exists() or (
                 path.startswith("benchmarks/") and (ROOT / path).is_file()
             )
             assert there or path.startswith(made), f"{page.name}: {link}"
+    for page in [*ROOT.glob("benchmarks/*.md"), *ROOT.glob("benchmarks/*/*.md")]:
+        for link in _links(page):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def _links(page: Path) -> list[str]:
+    """The relative links of a page, without the place in the file."""
+    return re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
 
 
 _BUILD = """
