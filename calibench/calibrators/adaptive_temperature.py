@@ -20,6 +20,7 @@ from calibench.calibrators.temperature import (
     is_correct,
     nll_temperature,
     prior_weight,
+    raw_confidence,
     top_confidence,
 )
 from calibench.ground.arguments import integer_from, one_of, positive, positive_integer
@@ -90,7 +91,7 @@ class AdaptiveTemperatureScaling(Calibrator):
         temperatures: T of each bin, (n_bins,).
     """
 
-    preserves_accuracy = True
+    preserves_accuracy = widens_blocks = True
     fitted_buffers = reported = ("edges", "temperatures")
     edges: Tensor
     temperatures: Tensor
@@ -138,38 +139,33 @@ class AdaptiveTemperatureScaling(Calibrator):
         return self.fitted and is_bound(self.temperatures, bounds)
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
-        shifted, correct = below_top(logits), is_correct(logits, target)
-        start = _raw_confidence(logits)
+        start = raw_confidence(logits)
         levels = torch.arange(1, self.n_bins, dtype=start.dtype, device=start.device) / self.n_bins
         self.edges = start.quantile(levels)
-        self.temperatures = self._search(shifted, correct, torch.bucketize(start, self.edges))
+        hits = is_correct(logits, target).double()
+        self.temperatures = self._search(logits, hits, torch.bucketize(start, self.edges))
 
-    def _search(self, shifted: Tensor, correct: Tensor, bins: Tensor) -> Tensor:
-        hits = correct.to(shifted.dtype)
+    def _search(self, logits: Tensor, hits: Tensor, bins: Tensor) -> Tensor:
         count = bins.bincount(minlength=self.n_bins).clamp(min=1)
-        temperatures = shifted.new_full((self.n_bins,), self.initial_temperature)
-        best, smallest = temperatures, shifted.new_tensor(torch.inf)
-        prior = prior_weight(len(shifted), self.shrinkage)
+        temperatures = hits.new_full((self.n_bins,), self.initial_temperature)
+        best, smallest = temperatures, hits.new_tensor(torch.inf)
+        prior = prior_weight(len(hits), self.shrinkage)
         for _ in range(self.rounds + 1):
-            confidence = top_confidence(shifted, temperatures.reciprocal()[bins])
+            confidence = top_confidence(logits, temperatures.reciprocal()[bins])
             residual = confidence - hits
             error = calibration_error(confidence, residual, self.ece_bins)
             error = error + prior * temperatures.log().square()[bins].mean() / 2
             if error < smallest:
                 best, smallest = temperatures, error
-            gap = shifted.new_zeros(self.n_bins).index_add_(0, bins, residual) / count
+            gap = hits.new_zeros(self.n_bins).index_add_(0, bins, residual) / count
             temperatures = RULES[self.rule](temperatures, gap, self.step)
             temperatures = temperatures.clamp(self.min_temperature, self.max_temperature)
         return best
 
     def _log_prob(self, logits: Tensor) -> Tensor:
-        bins = torch.bucketize(_raw_confidence(logits), self.edges)
+        bins = torch.bucketize(logits.softmax(dim=1).amax(dim=1), self.edges)
         temperature = self.temperatures[bins]
         return (logits / temperature.unsqueeze(1)).log_softmax(dim=1)
-
-
-def _raw_confidence(logits: Tensor) -> Tensor:
-    return logits.softmax(dim=1).amax(dim=1)
 
 
 ENTROPY_ITERATIONS = 200
@@ -194,16 +190,16 @@ class EntropyTemperatureScaling(Calibrator):
         intercept: b, a scalar.
     """
 
-    preserves_accuracy = True
+    preserves_accuracy = widens_blocks = True
     fitted_buffers = reported = ("slope", "intercept")
     slope: Tensor
     intercept: Tensor
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        entropy = _log_entropy(logits)
+        entropy = torch.cat([_log_entropy(rows) for (rows,) in in_blocks(logits)])
         prior = prior_weight(len(target), self.shrinkage)
         temperature = nll_temperature(logits, target, weight, prior)
-        start = logits.new_tensor([0.0, temperature + math.log(-math.expm1(-temperature))])
+        start = weight.new_tensor([0.0, temperature + math.log(-math.expm1(-temperature))])
 
         def objective(parameters: Tensor) -> Tensor:
             slope, intercept = parameters

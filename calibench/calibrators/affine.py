@@ -10,13 +10,19 @@ from torch import Tensor
 from calibench.calibrators import likelihood
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.likelihood import (
+    Blocks,
     Hessian,
     Penalty,
     ValueAndGradient,
     lbfgs_minimum,
     newton_minimum,
 )
-from calibench.calibrators.temperature import TemperatureWithMixture, nll_temperature, prior_weight
+from calibench.calibrators.temperature import (
+    TemperatureWithMixture,
+    in_blocks,
+    nll_temperature,
+    prior_weight,
+)
 from calibench.ground.arguments import non_negative, one_of, positive_integer
 
 # With a handful of examples for each class a set is separable: vector scaling then has no finite optimum, and
@@ -54,6 +60,7 @@ class Affine(Calibrator):
 class DiagonalAffine(Affine):
     """An affine map with one weight and one bias for each class, fitted by penalised likelihood with L-BFGS."""
 
+    widens_blocks = True
     reported = ("weight", "bias")
 
     @abstractmethod
@@ -68,19 +75,22 @@ class DiagonalAffine(Affine):
         return features * self.weight + self.bias
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        features, scale = self._features(logits), self._start(logits, target, weight)
-        start = torch.stack(
-            [features.new_full(features.shape[1:], scale), torch.zeros_like(features[0])]
-        )
-        penalty = self._penalty(*features.shape).to(features)
-        factor = likelihood.diagonal_factors(features, scale, penalty)
+        scale = self._start(logits, target, weight)
+        start = weight.new_tensor([[scale], [0.0]]).repeat(1, logits.shape[1])
+        penalty = self._penalty(*logits.shape).to(weight)
+
+        def blocks() -> Blocks:
+            parts = in_blocks(logits, target, weight)  # features of all rows would be another copy
+            return ((self._features(rows), labels, shares) for rows, labels, shares in parts)
+
+        factor = likelihood.diagonal_factors(blocks(), scale, penalty)
 
         def moved(parameters: Tensor) -> Tensor:
             return start + torch.einsum("kij,jk->ik", factor, parameters)
 
         def objective(parameters: Tensor) -> tuple[float, Tensor]:
             both = moved(parameters)
-            value, gradient = likelihood.diagonal_nll(features, target, weight, *both)
+            value, gradient = likelihood.diagonal_nll(blocks(), *both)
             more, more_gradient = penalty(both)
             return value + more, torch.einsum("kij,ik->jk", factor, gradient + more_gradient)
 
@@ -299,7 +309,7 @@ class Structured(Affine, ABC):
         return 0  # drawn towards the identity, so that few examples tell few of them
 
     def _features(self, logits: Tensor) -> Tensor:
-        return self.first.log_prob(logits)
+        return self.first.mixed_log_prob(logits)
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         self.first.fit(logits, target, weight)

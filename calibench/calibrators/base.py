@@ -45,8 +45,8 @@ class Calibrator(TakesSavedShapes, ABC):
     A class that is masked, whose logit is -inf, has the probability 0 after any calibrator; a row with NaN or inf, or
     in which every class is masked, becomes NaN. A constructor raises a ValueError for an argument out of its range.
 
-    A subclass implements `_fit_weighted`, or `_fit` alone, and `_log_prob`, which get float64 logits; every class can
-    be built without arguments and never owns a network or a loader. What is fitted lives in buffers, which are None
+    A subclass implements `_fit_weighted`, or `_fit` alone, and `_log_prob`, which get float64 logits (a fit that
+    `widens_blocks` excepted); every class can be built without arguments and never owns a network or a loader. What is fitted lives in buffers, which are None
     before: they are filled by `fit` or by `load_state_dict`, whatever their shape, they move with the module, and they
     are never cast. Where `preserves_accuracy` is true the base keeps the argmax through the rounding to the dtype of
     the logits as well, ties included.
@@ -61,6 +61,8 @@ class Calibrator(TakesSavedShapes, ABC):
         reported: Those of them that a report shows.
         uniform_share: c, a float64 scalar, where there is a mixture.
         published_with_mixture: Whether the published form has the mixture too.
+        widens_blocks: Whether a fit gets the logits as they are, and makes float64 of some rows at a time: of a large
+            set it then needs no copy.
         takes_weights: Whether `fit` takes a `sample_weight`: what is fitted minimises a sum over examples.
         structured_form: The class for sets so small that this one's parameters outnumber the examples.
     """
@@ -69,6 +71,7 @@ class Calibrator(TakesSavedShapes, ABC):
     fitted_buffers: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()
     published_with_mixture: bool = False
+    widens_blocks: bool = False
     takes_weights: bool = True
     structured_form: str = ""
     uniform_share: Tensor
@@ -125,15 +128,16 @@ class Calibrator(TakesSavedShapes, ABC):
         check_calibration_set(logits, target)
         target = target.to(logits.device, torch.int64)
         self._warn_of_few(target, logits.shape[1])
+        scores = logits if self.widens_blocks else logits.double()
         if sample_weight is None:
-            self._fit(logits.double(), target)
+            self._fit(scores, target)
         elif not self.takes_weights:
             raise TypeError(
                 f"{type(self).__name__} takes no `sample_weight`: what it fits is no sum over examples."
             )
         else:
             weight = sample_weight.to(logits.device, torch.float64)
-            self._fit_weighted(logits.double(), target, _with_mean_one(weight, target))
+            self._fit_weighted(scores, target, _with_mean_one(weight, target))
         if self._mixes:
             share = self._share(len(target))
             self.uniform_share = torch.tensor(share, dtype=torch.float64, device=logits.device)
@@ -178,8 +182,8 @@ class Calibrator(TakesSavedShapes, ABC):
         )
 
     def _fit(self, logits: Tensor, target: Tensor) -> None:
-        """Fill the buffers from checked float64 logits (N, K) and int64 targets (N,), which all count the same."""
-        self._fit_weighted(logits, target, logits.new_ones(len(logits)))
+        """Fill the buffers from checked logits (N, K) and int64 targets (N,), which all count the same."""
+        self._fit_weighted(logits, target, torch.ones_like(target, dtype=torch.float64))
 
     @abstractmethod
     def _log_prob(self, logits: Tensor) -> Tensor:
@@ -220,10 +224,12 @@ class Calibrator(TakesSavedShapes, ABC):
             )
         check_scores(logits)
         wide = logits.double()
-        log_prob = self._log_prob(_unmasked(wide))
-        if self._mixes:
-            log_prob = mixed_with_uniform(log_prob, self.uniform_share)
-        return _without_masked(log_prob, wide)
+        return _without_masked(self.mixed_log_prob(_unmasked(wide)), wide)
+
+    def mixed_log_prob(self, logits: Tensor) -> Tensor:
+        """Calibrated log-probabilities of finite float64 logits, (N, K) -> (N, K), up to rounding those of `log_prob`."""
+        log_prob = self._log_prob(logits)
+        return mixed_with_uniform(log_prob, self.uniform_share) if self._mixes else log_prob
 
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
         values = values.to(logits.dtype)
@@ -291,7 +297,8 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
     check_target(target, logits)
     if len(logits) == 0:
         raise ValueError("`logits` must have at least one row to fit on, got none.")
-    if not bool(logits.isfinite().all()):
+    low, high = map(float, logits.aminmax())
+    if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError(
             "`logits` must be finite, got nan or inf (clip probabilities before taking their log)."
         )
@@ -301,6 +308,6 @@ def check_calibration_set(logits: Tensor, target: Tensor) -> None:
             "Give their logarithm if they are.",
             stacklevel=5,
         )
-    if (largest := float(logits.abs().max())) > torch.finfo(torch.float32).max:
+    if (largest := max(-low, high)) > torch.finfo(torch.float32).max:
         raise ValueError(f"`logits` must be finite in float32, got {largest:.3g}.")
     check_class_indices(target, logits.shape[1])

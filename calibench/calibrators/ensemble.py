@@ -43,7 +43,7 @@ class EnsembleTemperatureScaling(Calibrator):
         weights: Weights of the scaled, the raw and the uniform probabilities, (3,).
     """
 
-    preserves_accuracy = True
+    preserves_accuracy = widens_blocks = True
     fitted_buffers = reported = ("temperature", "weights")
     temperature: Tensor
     weights: Tensor
@@ -64,8 +64,8 @@ class EnsembleTemperatureScaling(Calibrator):
         fit_temperature, fit_weights = OBJECTIVES[self.objective]
         prior = prior_weight(len(target), self.shrinkage)
         temperature = fit_temperature(logits, target, weight, prior)
-        self.temperature = logits.new_tensor(temperature)
-        self.weights = logits.new_tensor(fit_weights(logits, target, weight, temperature))
+        self.temperature = weight.new_tensor(temperature)
+        self.weights = weight.new_tensor(fit_weights(logits, target, weight, temperature))
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         scaled, raw, uniform = self.weights.log()

@@ -11,7 +11,7 @@ from torch import Tensor
 from calibench.calibrators.affine import VECTOR_ITERATIONS
 from calibench.calibrators.base import Calibrator, warn_unless_converged
 from calibench.calibrators.likelihood import diagonal_nll, lbfgs_minimum
-from calibench.calibrators.temperature import nll_temperature, prior_weight
+from calibench.calibrators.temperature import in_blocks, nll_temperature, prior_weight
 from calibench.ground.arguments import one_of
 from calibench.ground.arrays import taking_any_arrays
 
@@ -47,7 +47,8 @@ class BiasCorrectedTemperatureScaling(Calibrator):
 
         def objective(parameters: Tensor) -> tuple[float, Tensor]:
             slope, bias = parameters[:1], parameters[1:]
-            value, (by_slope, by_bias) = diagonal_nll(scaled, target, weight, slope.expand(k), bias)
+            blocks = in_blocks(scaled, target, weight)
+            value, (by_slope, by_bias) = diagonal_nll(blocks, slope.expand(k), bias)
             return value, torch.cat([by_slope.sum(dim=0, keepdim=True), by_bias])
 
         def with_prior(parameters: Tensor) -> tuple[float, Tensor]:

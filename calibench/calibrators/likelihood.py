@@ -5,7 +5,7 @@ L-BFGS: Liu and Nocedal 1989; Newton's method: Steihaug 1983.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -23,25 +23,26 @@ STAGE = 10  # Newton iterations between two preconditioners
 
 ValueAndGradient = Callable[[Tensor], tuple[float, Tensor]]
 Hessian = Callable[[Tensor], Tensor]
+Blocks = Iterable[tuple[Tensor, Tensor, Tensor]]
+"""Blocks of rows: features (n, K) float64, targets (n,), and how much each example counts (n,)."""
 
 
-def diagonal_nll(
-    features: Tensor, target: Tensor, share: Tensor, weight: Tensor, bias: Tensor
-) -> tuple[float, Tensor]:
-    """Mean NLL of softmax(w * f + b), examples counted by `share` (N,), and its gradient (2, K) by w and b."""
-    value, gradient = 0.0, torch.zeros_like(torch.stack([weight, bias]))
-    for rows, labels, shares in in_blocks(features, target, share):
+def diagonal_nll(blocks: Blocks, weight: Tensor, bias: Tensor) -> tuple[float, Tensor]:
+    """Mean NLL of softmax(w * f + b), and its gradient (2, K) by w and b."""
+    value, gradient, n = 0.0, torch.zeros_like(torch.stack([weight, bias])), 0
+    for rows, labels, shares in blocks:
         loss, residual = _nll_and_residual(torch.addcmul(bias, rows, weight), labels, shares)
         value += loss
         gradient[0] += residual.mul(rows).sum(dim=0)
         gradient[1] += residual.sum(dim=0)
-    return value / len(features), gradient / len(features)
+        n += len(rows)
+    return value / n, gradient / n
 
 
 def full_nll(
     features: Tensor, target: Tensor, share: Tensor, matrix: Tensor
 ) -> tuple[float, Tensor]:
-    """Mean NLL of softmax(W f + b), as in `diagonal_nll`, and its gradient by the matrix (W, b), (K, K + 1)."""
+    """Mean NLL of softmax(W f + b), examples counted by `share` (N,), and its gradient by the matrix (W, b), (K, K + 1)."""
     value, gradient = 0.0, torch.zeros_like(matrix)
     for rows, labels, shares in in_blocks(features, target, share):
         loss, residual = _nll_and_residual(affine_scores(rows, matrix), labels, shares)
@@ -87,15 +88,16 @@ FLOOR = 1e-8
 LARGEST = 1 << 24  # numbers in the factors of all classes: those of 255 classes
 
 
-def diagonal_factors(features: Tensor, scale: float, penalty: Penalty) -> Tensor:
+def diagonal_factors(blocks: Blocks, scale: float, penalty: Penalty) -> Tensor:
     """Inverse Cholesky factors of the 2 x 2 blocks of the Hessian at w = scale, (K, 2, 2)."""
-    moments = features.new_zeros(3, features.shape[1])
-    for (rows,) in in_blocks(features):
+    moments, n = penalty.factors.new_zeros(1), 0
+    for rows, _, _ in blocks:
         probs = (rows * scale).softmax(dim=1)
         variance = probs * (1 - probs)
         first = variance * rows
-        moments += torch.stack([variance.sum(0), first.sum(0), (first * rows).sum(0)])
-    zeroth, first, second = moments / len(features)
+        moments = moments + torch.stack([variance.sum(0), first.sum(0), (first * rows).sum(0)])
+        n += len(rows)
+    zeroth, first, second = moments / n
     hessian = torch.stack([torch.stack([second, first]), torch.stack([first, zeroth])])
     return _inverse_factor(hessian.permute(2, 0, 1) + 2 * penalty.factors.squeeze(1).diag())
 

@@ -58,6 +58,7 @@ class TemperatureScaling(Calibrator):
     """
 
     preserves_accuracy = True
+    widens_blocks = True
     fitted_buffers: tuple[str, ...] = ("temperature",)
     reported: tuple[str, ...] = ("temperature",)
     temperature: Tensor
@@ -87,7 +88,7 @@ class TemperatureScaling(Calibrator):
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
         prior = prior_weight(len(target), self.shrinkage)
-        self.temperature = logits.new_tensor(self._solve(logits, target, weight, prior))
+        self.temperature = weight.new_tensor(self._solve(logits, target, weight, prior))
 
     def _log_prob(self, logits: Tensor) -> Tensor:
         return (logits / self.temperature).log_softmax(dim=1)
@@ -111,11 +112,11 @@ def prior_weight(n: int, shrinkage: bool) -> float:
 
 
 def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float = 0.0) -> float:
-    """Temperature of the smallest NLL: float64 logits (N, K), target (N,), weight (N,) -> T in [0.01, 1e4].
+    """Temperature of the smallest NLL: logits (N, K), target (N,), weight (N,) -> T in [0.01, 1e4].
 
     `prior` is the weight of (ln T)^2 / 2 beside the mean NLL.
     """
-    top = logits.amax(dim=1, keepdim=True)
+    top = logits.amax(dim=1, keepdim=True).double()
     below = (logits.gather(1, target.unsqueeze(1)) - top).squeeze(1)
     of_target = (below * weight).mean().item()
 
@@ -123,7 +124,7 @@ def nll_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: float
         """Mean NLL at 1/T, and its first two derivatives."""
         value, mean, variance = 0.0, 0.0, 0.0
         for rows, largest, share in in_blocks(logits, top, weight):
-            block = rows - largest  # of a block: another copy of all logits may not fit
+            block = rows - largest
             terms = (block * inverse).exp_()
             total = terms.sum(dim=1)
             first = terms.mul_(block).sum(dim=1) / total
@@ -211,30 +212,30 @@ def brier_temperature(logits: Tensor, target: Tensor, weight: Tensor, prior: flo
     The score is not convex in T: the best of a logarithmic grid, refined to a root of the
     derivative.
     """
-    shifted = below_top(logits)
-    of_target = shifted.gather(1, target.unsqueeze(1)).squeeze(1)
     # From 1 outwards, so that 1 wins where the score is flat.
     order = sorted(range(len(INVERSE_GRID)), key=lambda i: abs(math.log(INVERSE_GRID[i])))
-    scores, _ = _brier(shifted, of_target, weight, INVERSE_GRID)
+    scores, _ = _brier(logits, target, weight, INVERSE_GRID)
     scores = [
         score + prior * math.log(x) ** 2 / 2 for score, x in zip(scores, INVERSE_GRID, strict=True)
     ]
     best = min(order, key=scores.__getitem__)
 
     def slope(inverse: float) -> float:
-        of_score = _brier(shifted, of_target, weight, [inverse])[1][0]
+        of_score = _brier(logits, target, weight, [inverse])[1][0]
         return of_score + prior * math.log(inverse) / inverse
 
     return 1 / _refined(INVERSE_GRID, best, slope)
 
 
 def _brier(
-    shifted: Tensor, of_target: Tensor, weight: Tensor, inverses: Sequence[float]
+    logits: Tensor, target: Tensor, weight: Tensor, inverses: Sequence[float]
 ) -> tuple[list[float], list[float]]:
     """Brier score, up to a constant, and its derivative by 1/T, at each of several 1/T."""
-    sums = shifted.new_zeros(2, len(inverses))
+    sums = weight.new_zeros(2, len(inverses))
     # A block stays in the cache for all temperatures.
-    for rows, right, share in in_blocks(shifted, of_target, weight):
+    for scores, labels, share in in_blocks(logits, target, weight):
+        rows = below_top(scores)
+        right = rows.gather(1, labels.unsqueeze(1)).squeeze(1)
         for i, inverse in enumerate(inverses):
             probs = (rows * inverse).exp_()
             total = probs.sum(dim=1)
@@ -245,14 +246,17 @@ def _brier(
             sums[0, i] += (squares - 2 * of_right) @ share
             sums[1, i] += (torch.linalg.vecdot(weighted, probs) - squares * mean) @ share
             sums[1, i] -= (of_right * (right - mean)) @ share
-    score, slope = (sums / len(shifted)).tolist()
+    score, slope = (sums / len(logits)).tolist()
     return score, [2 * value for value in slope]
 
 
-def in_blocks(*parts: Tensor) -> zip[tuple[Tensor, ...]]:
-    """Blocks of the rows of tensors (N, ...), of which the first one's, (N, K), stay in the cache."""
-    size = max(1, BLOCK // (parts[0].shape[1] * parts[0].element_size()))
-    return zip(*(torch.split(part, size) for part in parts), strict=True)
+def in_blocks(
+    logits: Tensor, *others: Tensor, dtype: torch.dtype = torch.float64
+) -> zip[tuple[Tensor, ...]]:
+    """Blocks of the rows of logits (N, K), in a type in which they stay in the cache, and of other tensors (N, ...)."""
+    size = max(1, BLOCK // (logits.shape[1] * dtype.itemsize))
+    blocks = (rows.to(dtype) for rows in torch.split(logits, size))
+    return zip(blocks, *(torch.split(part, size) for part in others), strict=True)
 
 
 def below_top(logits: Tensor) -> Tensor:
@@ -260,15 +264,21 @@ def below_top(logits: Tensor) -> Tensor:
     return logits - logits.amax(dim=1, keepdim=True)
 
 
+def raw_confidence(logits: Tensor) -> Tensor:
+    """Largest softmax probability of each row, (N, K) -> (N,) float64."""
+    return torch.cat([rows.softmax(dim=1).amax(dim=1) for (rows,) in in_blocks(logits)])
+
+
 def is_correct(logits: Tensor, target: Tensor) -> Tensor:
     """Whether the argmax is the target: (N, K), (N,) -> (N,) bool."""
     return logits.argmax(dim=1) == target
 
 
-def top_confidence(shifted: Tensor, inverse_temperature: Tensor) -> Tensor:
-    """Largest softmax probability at one 1/T a row, (N,), of logits minus the row's largest, (N, K): in [1/K, 1]."""
-    blocks = in_blocks(shifted, inverse_temperature.unsqueeze(1))
-    return torch.cat([(rows * scale).exp_().sum(dim=1) for rows, scale in blocks]).reciprocal_()
+def top_confidence(logits: Tensor, inverse_temperature: Tensor) -> Tensor:
+    """Largest softmax probability (N,) of logits (N, K) at one 1/T a row, (N,), in whose precision it is made."""
+    blocks = in_blocks(logits, inverse_temperature.unsqueeze(1), dtype=inverse_temperature.dtype)
+    totals = [below_top(rows).mul_(scale).exp_().sum(dim=1) for rows, scale in blocks]
+    return torch.cat(totals).reciprocal_()
 
 
 def calibration_error(confidence: Tensor, residual: Tensor, n_bins: int) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from calibench.calibrators.base import Calibrator
 from calibench.calibrators.one_vs_rest import interpolate, smoothed, with_top
-from calibench.calibrators.temperature import is_correct
+from calibench.calibrators.temperature import is_correct, raw_confidence
 from calibench.ground.arguments import integer_from, non_negative, one_of
 
 
@@ -24,6 +24,7 @@ class ConfidenceMap(Calibrator):
         values: Calibrated confidences at the knots, (M,).
     """
 
+    widens_blocks = True
     fitted_buffers = ("knots", "values")
     knots: Tensor
     values: Tensor
@@ -39,8 +40,8 @@ class ConfidenceMap(Calibrator):
         """The map at confidences of any shape, in [0, 1]."""
 
     def _fit_weighted(self, logits: Tensor, target: Tensor, weight: Tensor) -> None:
-        confidence = logits.softmax(dim=1).amax(dim=1)
-        knots, values = self._fit_confidence(confidence, is_correct(logits, target), weight)
+        correct = is_correct(logits, target)
+        knots, values = self._fit_confidence(raw_confidence(logits), correct, weight)
         self.knots, self.values = knots.to(logits.device), values.to(logits.device)
 
     def _log_prob(self, logits: Tensor) -> Tensor:

@@ -72,8 +72,11 @@ def check_class_indices(target: Tensor, num_classes: int) -> None:
 
 def are_probabilities(scores: Tensor) -> bool:
     """Whether every row (N, K), N >= 1, lies in [0, 1] and sums to 1 within 1e-3, as logits do not."""
-    inside = bool(((scores >= 0) & (scores <= 1)).all())
-    return len(scores) > 0 and inside and bool(((scores.double().sum(1) - 1).abs() < 1e-3).all())
+    if len(scores) == 0:
+        return False
+    low, high = map(float, scores.aminmax())
+    sums_to_one = (scores.sum(1, dtype=torch.float64) - 1).abs() < 1e-3
+    return low >= 0 and high <= 1 and bool(sums_to_one.all())
 
 
 class MovedNotCast(nn.Module):
