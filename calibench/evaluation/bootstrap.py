@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from calibench.evaluation.crossfit import REFITTED
-from calibench.evaluation.scoring import OOD_SCORES
+from calibench.evaluation.floors import Floors
+from calibench.evaluation.scoring import OOD_SCORES, uncertainty
 from calibench.ground.arrays import Floats
 from calibench.ground.threads import one_thread
-from calibench.metrics.cells import ErrorOfCells, ResampledCells
-from calibench.metrics.detection import SCORES
+from calibench.metrics.cells import ErrorOfCells
 from calibench.metrics.formulas import errors
-from calibench.metrics.labelled import first_largest, scores_of_examples, top_label
+from calibench.metrics.labelled import scores_of_examples
 from calibench.metrics.posterior import posterior_values
 from calibench.runs import Predictions
 from calibench.statistics.number import Key, Number
@@ -30,7 +30,7 @@ from calibench.tables.titles import RESAMPLED, metric_info
 MEANS = ("error", "nll", "brier")
 _IN_CACHE = 1 << 16  # counts at a time, so that they stay in the cache
 _FEWEST = 16  # resamples at a time, of many examples
-_CELLS_CHUNK = 128  # of what cells hold, which bounds its memory
+_CELLS_CHUNK = 128  # whose counts are turned round together
 
 
 def replicates(
@@ -38,43 +38,38 @@ def replicates(
     target: Tensor,
     wanted: Iterable[Key],
     resamples: Resamples,
-    probs: Tensor | None = None,
+    floors: Floors | None = None,
 ) -> dict[Key, Floats]:
     """Replicates: the metrics of every resampled test set.
 
     Each calibration error has the cells of the whole set, re-weighted: the bins of equal mass and the kernel of
     `smooth_ece` are those of the set itself.
 
-    Keys of metrics that are not in `RESAMPLED` are left out; `probs` are the probabilities, where they are known.
+    Keys of metrics that are not in `RESAMPLED` are left out; `floors` are those of the set, where they are there.
 
     Returns:
         (n_resamples,) values of each.
     """
     keys = [key for key in dict.fromkeys(wanted) if key.metric in RESAMPLED]
-    probs = log_probs.exp() if probs is None else probs
-    wrong = (first_largest(probs) != target).double()
+    floors = floors or Floors(log_probs, target, are_logs=True)
+    wrong = floors.top_label[1].logical_not().double()
     values = {"error": wrong, **scores_of_examples(log_probs, target)}
     means = {key: values[key.metric] for key in keys if key.metric in values}
     n_bins = sorted({key.n_bins for key in keys if key.n_bins is not None})
     formulas = {(name, number): error for name, number, error in errors(n_bins)}
     asked = {key: formulas[of] for key in keys if (of := (key.metric, key.n_bins)) in formulas}
-    return mean_replicates(means, resamples) | error_replicates(asked, probs, target, resamples)
+    return mean_replicates(means, resamples) | error_replicates(asked, floors, resamples)
 
 
 def error_replicates(
-    formulas: Mapping[Key, ErrorOfCells], probs: Tensor, target: Tensor, resamples: Resamples
+    formulas: Mapping[Key, ErrorOfCells], floors: Floors, resamples: Resamples
 ) -> dict[Key, Floats]:
-    """Replicates (R,) of calibration errors of probabilities (N, K), by key."""
-    correct, labels = top_label(probs, target)[1], torch.arange(probs.shape[1])
-    resampled: dict[Key, ResampledCells] = {}
-    for key, error in formulas.items():
-        if cells := error.cells(probs):
-            hit = correct if cells.value.ndim == 1 else target.unsqueeze(1) == labels
-            resampled[key] = ResampledCells(cells, hit)
+    """Replicates (R,) of calibration errors of a set, by key."""
+    resampled = {key: floors.resampled(error) for key, error in formulas.items()}
     parts: dict[Key, list[Floats]] = {key: [] for key in resampled}
     with one_thread():
         for counts in resamples.chunks(_CELLS_CHUNK) if resampled else ():
-            by_example = np.ascontiguousarray(counts.T, dtype=np.float64)
+            by_example = np.ascontiguousarray(counts.T)
             for key, cells_of_set in resampled.items():
                 parts[key].append(cells_of_set.errors(formulas[key], by_example))
     return {key: np.concatenate(values) for key, values in parts.items()}
@@ -112,7 +107,7 @@ def ood_replicates(
     """Replicates of the AUROC of a test set and an outside set, both resampled, by uncertainty score."""
     found: dict[str, Floats] = {}
     for name in OOD_SCORES:
-        ours, theirs = (SCORES[name](part.double()).numpy() for part in (inside, outside))
+        ours, theirs = (uncertainty(name, part).numpy() for part in (inside, outside))
         found[name] = _auroc(ours, theirs, drawn_inside, drawn_outside)
     return found
 

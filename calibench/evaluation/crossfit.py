@@ -28,6 +28,7 @@ from calibench.calibrators.cross_validated import stratified_folds, unwarned
 from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.ground.arguments import integer_from, one_of
 from calibench.ground.arrays import Floats
+from calibench.ground.tensors import blocks_of_rows, rows_at_once
 from calibench.metrics.labelled import log_softmax, scores_of_examples, true_class
 from calibench.statistics.resamples import Resamples, weighted_means
 
@@ -37,17 +38,22 @@ def finite_log_probs(logits: Tensor) -> Tensor:
     return log_softmax(logits.double()).clamp(min=math.log(torch.finfo(torch.float64).tiny))
 
 
-def recalibrated(
+OfBlock = Callable[[Tensor, Tensor], dict[str, Tensor]]
+
+
+def cross_fitted(
+    values: OfBlock,
     logits: Tensor,
     target: Tensor,
     *,
     folds: int = 5,
     in_sample: bool = False,
     calibrator: Calibrator | None = None,
-) -> Tensor:
-    """Log-probabilities of each example after a calibrator that has not seen it.
+) -> dict[str, Tensor]:
+    """Values of each example after a calibrator that has not seen it.
 
     Args:
+        values: What is made of log-probabilities (n, K) float64 after the calibrator and of their places (n,), by name.
         logits: Logits or log-probabilities, shape (N, K), N >= 2; -inf counts as the logarithm of the smallest number.
         target: Class indices, shape (N,).
         folds: Number of stratified folds; at most N.
@@ -55,7 +61,7 @@ def recalibrated(
         calibrator: What is fitted; temperature scaling with a uniform mixture if None.
 
     Returns:
-        Log-probabilities, (N, K) float64.
+        The values of all examples, by name.
 
     Raises:
         ValueError: If there are fewer than two folds or examples.
@@ -64,14 +70,25 @@ def recalibrated(
     if len(target) < 2:
         raise ValueError(f"cross-fitting needs two examples at least, got {len(target)}.")
     model = TemperatureWithMixture(shrinkage=False) if calibrator is None else calibrator
-    scores = finite_log_probs(logits)
-    found = torch.empty_like(scores)
-    whole = slice(None)
+    whole = torch.ones_like(target, dtype=torch.bool)
     fold = stratified_folds(target, min(folds, len(target))).to(target.device)
     apart = [(fold != which, fold == which) for which in range(min(folds, len(target)))]
+    found: dict[str, Tensor] = {}
     for others, own in [(whole, whole)] if in_sample else apart:
-        found[own] = model.fit(scores[others], target[others]).log_prob(scores[own])
+        model.fit(_to_be_fitted(model, logits[others]), target[others])
+        for places in torch.split(own.nonzero().flatten(), rows_at_once(logits)):
+            log_probs = model.log_prob(finite_log_probs(logits[places]))
+            for name, of in values(log_probs, places).items():
+                found.setdefault(name, of.new_empty(len(target), *of.shape[1:]))[places] = of
     return found
+
+
+def _to_be_fitted(model: Calibrator, rows: Tensor) -> Tensor:
+    """The finite log-probabilities of rows of logits that nobody else has, in their place if the fit widens them."""
+    scores = rows if model.widens_blocks else rows.double()
+    for (some,) in blocks_of_rows(scores):
+        some.copy_(finite_log_probs(some))
+    return scores
 
 
 def refinement_of_examples(
@@ -88,12 +105,15 @@ def refinement_of_examples(
     Returns:
         `nll_refinement`, `nll_calibration`, `brier_refinement`, `brier_calibration`, (N,) float64 each.
     """
-    raw = scores_of_examples(log_softmax(logits.double()), target)
-    again = recalibrated(logits, target, folds=folds, in_sample=in_sample)
-    left = scores_of_examples(again, target)
-    return {f"{name}_refinement": left[name] for name in left} | {
-        f"{name}_calibration": raw[name] - left[name] for name in left
-    }
+
+    def parts(again: Tensor, places: Tensor) -> dict[str, Tensor]:
+        raw = scores_of_examples(log_softmax(logits[places].double()), target[places])
+        left = scores_of_examples(again, target[places])
+        return {f"{name}_refinement": left[name] for name in left} | {
+            f"{name}_calibration": raw[name] - left[name] for name in left
+        }
+
+    return cross_fitted(parts, logits, target, folds=folds, in_sample=in_sample)
 
 
 def cross_fitted_nll(logits: Tensor, target: Tensor, calibrator: Calibrator | None) -> float:
@@ -104,11 +124,20 @@ def cross_fitted_nll(logits: Tensor, target: Tensor, calibrator: Calibrator | No
     """
     if len(target) < 2 or not bool(logits.isfinite().all()):
         return float("nan")
-    log_probs = log_softmax(logits.double())
-    if calibrator is not None:
-        with unwarned():
-            log_probs = recalibrated(logits, target, calibrator=copy.deepcopy(calibrator))
-    return float(scores_of_examples(log_probs, target)["nll"].mean())
+
+    def nll(log_probs: Tensor, labels: Tensor) -> Tensor:
+        return -true_class(log_probs, labels)
+
+    if calibrator is None:
+        blocks = blocks_of_rows(logits, target)
+        of_raw = [nll(log_softmax(rows.double()), labels) for rows, labels in blocks]
+        return float(torch.cat(of_raw).mean())
+    with unwarned():
+        found = cross_fitted(
+            lambda again, places: {"nll": nll(again, target[places])},
+            logits, target, calibrator=copy.deepcopy(calibrator),
+        )  # fmt: skip
+    return float(found["nll"].mean())
 
 
 def _direction(gap: Tensor) -> Tensor:
@@ -150,16 +179,20 @@ def variational_terms(
         Each example's terms, (N,) float64, of the means `error`, `over` (overconfidence) and `under`.
     """
     subgradient = one_of("p", p, _SUBGRADIENTS)
-    probs = log_softmax(logits.double()).exp()
-    gap = recalibrated(logits, target, folds=folds, calibrator=calibrator).exp() - probs
-    residual = torch.zeros_like(probs).scatter_(1, target.unsqueeze(1), 1.0) - probs
-    top = probs.argmax(1)
-    raised, missed = true_class(gap, top), -true_class(residual, top)
-    return {
-        "error": (subgradient(gap) * residual).sum(1),
-        "over": missed.where(raised < 0, 0),
-        "under": -missed.where(raised > 0, 0),
-    }
+
+    def terms(again: Tensor, places: Tensor) -> dict[str, Tensor]:
+        probs = log_softmax(logits[places].double()).exp()
+        gap, labels = again.exp() - probs, target[places].unsqueeze(1)
+        residual = torch.zeros_like(probs).scatter_(1, labels, 1.0) - probs
+        top = probs.argmax(1)
+        raised, missed = true_class(gap, top), -true_class(residual, top)
+        return {
+            "error": (subgradient(gap) * residual).sum(1),
+            "over": missed.where(raised < 0, 0),
+            "under": -missed.where(raised > 0, 0),
+        }
+
+    return cross_fitted(terms, logits, target, folds=folds, calibrator=calibrator)
 
 
 SCORES = ("nll", "brier")
@@ -174,7 +207,6 @@ _NODES = {
     False: 13,
 }  # of ln T, where temperatures may be far from the whole set's, and where not
 _FINE = 201  # places that a minimum is first looked for at
-_ROWS = 4096  # at a time
 _CHUNK = 250  # resamples at a time
 
 
@@ -201,10 +233,9 @@ def refinement_replicates(
     log_probs: Tensor, target: Tensor, resamples: Resamples, *, folds: int = 5
 ) -> dict[str, Floats]:
     """Refinement on each resampled set, (R,), by score: `nll` and `brier`; see `refinement_of_examples`."""
-    scores = finite_log_probs(log_probs)
     fold = stratified_folds(target, min(folds, len(target))).numpy()
-    nodes = _Nodes.around(scores, target)
-    curves = _curves(scores, target, nodes)
+    nodes = _Nodes.around(log_probs, target)
+    curves = _curves(log_probs, target, nodes)
     found: dict[str, list[Floats]] = {name: [] for name in SCORES}
     for counts in resamples.chunks(_CHUNK):
         drawn, weight = counts.astype(np.float64), counts.sum(1, dtype=np.float64)
@@ -229,9 +260,11 @@ class _Nodes:
     barycentric: Floats
 
     @classmethod
-    def around(cls, scores: Tensor, target: Tensor) -> _Nodes:
+    def around(cls, log_probs: Tensor, target: Tensor) -> _Nodes:
         """Nodes as far around the whole set's temperature as those of resamples stray: further, the fewer examples."""
-        centre = math.log(float(TemperatureScaling().fit(scores, target).temperature))
+        model = TemperatureScaling()
+        model.fit(_to_be_fitted(model, log_probs.clone()), target)
+        centre = math.log(float(model.temperature))
         reach = min(2.0, max(0.05, 30 / math.sqrt(len(target))))
         places = np.arange(_NODES[reach > 0.5])
         angle = np.pi * (places + 0.5) / len(places)
@@ -260,19 +293,19 @@ class _Nodes:
         return places
 
 
-def _curves(scores: Tensor, target: Tensor, nodes: _Nodes) -> dict[str, Floats]:
+def _curves(log_probs: Tensor, target: Tensor, nodes: _Nodes) -> dict[str, Floats]:
     """Of each example at each node, (N, G): NLL that is fitted, the true class's probability, the sum of squares."""
     parts = ("fit", "right", "squares")
     found: dict[str, Floats] = {name: np.empty((len(target), len(nodes.at))) for name in parts}
-    for start in range(0, len(target), _ROWS):
-        rows = slice(start, start + _ROWS)
+    for some, labels, rows in blocks_of_rows(log_probs, target, torch.arange(len(target))):
+        scores = finite_log_probs(some)
         for place, inverse in enumerate(np.exp(-nodes.at)):
-            log_prob = (scores[rows] * inverse).log_softmax(1)
-            right = log_prob.gather(1, target[rows, None]).squeeze(1)
+            log_prob = (scores * inverse).log_softmax(1)
+            right = true_class(log_prob, labels)
             found["fit"][rows, place] = -right.numpy()
             found["right"][rows, place] = right.exp().numpy()
             found["squares"][rows, place] = log_prob.exp().square().sum(1).numpy()
-    found["classes"] = np.array(float(scores.shape[1]))
+    found["classes"] = np.array(float(log_probs.shape[1]))
     return found
 
 

@@ -259,13 +259,16 @@ class Evaluation:
         leading: bool,
     ) -> list[Number]:
         """The numbers of a labelled set: of every run, the reference code's, then further ones."""
+        first = (
+            of.whole_set(LEADING, None) if leading else []
+        )  # before the draws of the floors fill memory
         numbers = labelled_numbers(
             of.log_probs, of.target, n_bins=self.n_bins, floors=of.floors, panel=panel
         )
         if self.reference:
             numbers += reference_numbers(of.floors, n_bins=self.n_bins)
         numbers += posterior_numbers(of.log_probs, predictions)
-        numbers += of.whole_set(LEADING, None) if leading else []
+        numbers += first
         return numbers + further_numbers(of, blocks_of(self.metrics or ()), numbers, val)
 
     def _replicates(
@@ -280,7 +283,7 @@ class Evaluation:
         """Values of a labelled set's numbers on its resampled sets, those that take fits if there are `refits`."""
         log_probs, target, means = of.log_probs, of.target, of.means
         asked = (number.key for number in numbers if number.key.label is None)
-        found = replicates(log_probs, target, asked, resamples, of.floors.probs)
+        found = replicates(log_probs, target, asked, resamples, of.floors)
         found |= posterior_replicates(log_probs, predictions, resamples)
         again = [key for key in means if key.metric in REFITTED]
         plain = {key: values for key, values in means.items() if key not in again}
@@ -319,7 +322,7 @@ def evaluate_pairs(
     if bootstrap and len(target):
         resamples = Resamples(len(target), bootstrap)
         keys = [number.key for number in numbers]
-        drawn = replicates(probs.log(), target, keys, resamples, probs=probs)
+        drawn = replicates(probs.log(), target, keys, resamples, floors)
     computed = {number.key.metric for number in numbers}
     lacking = [metric_info(name).title for name in TEST_METRICS if name not in computed]
     sizes = {TEST: len(pairs)}

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from calibench.calibrators import Calibrator, LabelShiftCorrection
 from calibench.calibrators.label_shift import distribution
 from calibench.ground.errors import UsageError
+from calibench.ground.tensors import blocks_of_rows
 from calibench.metrics.labelled import log_softmax
 from calibench.runs import Predictions
 
-BLOCK = 1 << 20  # probabilities that are made, or scored, at once
 NAMED = 5  # classes that a remark names
 PER_LABEL = "(per label)"  # ends the names of those that are fitted on each label alone
 
@@ -32,9 +32,8 @@ def log_probabilities(logits: Tensor, calibrator: Calibrator | None = None) -> T
     """Log-probabilities (N, K): the calibrator's, or the logits' own log-softmax."""
     if calibrator is None:
         return log_softmax(logits)
-    # In blocks, or a calibrator would hold several float64 arrays of the size of all logits.
-    found, size = torch.empty_like(logits), max(1, BLOCK // logits.shape[1])
-    for rows, part in zip(torch.split(logits, size), torch.split(found, size), strict=True):
+    found = torch.empty_like(logits)
+    for rows, part in blocks_of_rows(logits, found):
         part.copy_(calibrator.log_prob(rows))
     return found
 

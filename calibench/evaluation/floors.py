@@ -16,14 +16,16 @@ import torch
 from torch import Tensor
 
 from calibench.ground.arrays import Floats, Integers
+from calibench.ground.tensors import rows_at_once
 from calibench.ground.threads import one_thread
-from calibench.metrics.cells import Cells, ErrorOfCells
-from calibench.metrics.labelled import top_label
+from calibench.metrics.cells import ErrorOfCells, Part, ResampledCells, Sums, TopLabelError, sums_of
+from calibench.metrics.labelled import less_than_one, top_label
 from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
 from calibench.statistics.resamples import affordable, verdict_of
 
-_AT_ONCE = 1 << 18  # hits in cells that are counted at a time
+_AT_ONCE = 1 << 23  # hits in cells that are counted at a time, 4 bytes each
+_LOOKED_AT = 1 << 18  # and those that an error is made of at a time
 _IN_CACHE = 1 << 16  # labels that are drawn and looked up at a time
 _MOST = 64  # classes up to which all are compared with a draw, which is faster than a search
 
@@ -32,119 +34,167 @@ class Floors:
     """Calibration errors of one labelled set, with their floors.
 
     Args:
-        probs: Probabilities, (N, K).
+        scores: Probabilities, (N, K).
         target: Class indices, (N,).
         seed: Of the draws.
         draws: How many calibrated models are drawn at most; None for as many as each error says.
+        are_logs: Whether the scores are logarithms of probabilities: these are then made of some rows at a time.
     """
 
     def __init__(
-        self, probs: Tensor, target: Tensor, *, seed: int = 0, draws: int | None = None
+        self,
+        scores: Tensor,
+        target: Tensor,
+        *,
+        seed: int = 0,
+        draws: int | None = None,
+        are_logs: bool = False,
     ) -> None:
-        self.probs, self._target = probs, target
+        self._scores, self._target = scores, target
         self._seed, self._most = seed, draws
+        self._are_logs = are_logs
 
     @classmethod
     def of_pairs(cls, confidence: Tensor, correct: Tensor, *, seed: int = 0) -> Self:
         """Floors of top-label errors, given confidences (N,) and whether each was right (N,)."""
         return cls(*as_two_columns(confidence, correct), seed=seed)
 
+    def probs(self, rows: slice = slice(None)) -> Tensor:
+        """Probabilities of some rows, (n, K)."""
+        return self._scores[rows].exp() if self._are_logs else self._scores[rows]
+
+    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Rows, and their probabilities (n, K), of the whole set."""
+        size = rows_at_once(self._scores)
+        for start in range(0, max(1, len(self._scores)), size):
+            rows = slice(start, start + size)
+            yield rows, self.probs(rows)
+
+    @cached_property
+    def top_label(self) -> tuple[Tensor, Tensor]:
+        """Confidence and correctness of each example."""
+        parts = [top_label(probs, self._target[rows]) for rows, probs in self.blocks()]
+        confidence, correct = (torch.cat(of) for of in zip(*parts, strict=True))
+        return confidence, correct
+
+    @property
+    def brier(self) -> float:
+        """The mean Brier score."""
+        parts = [less_than_one(probs, self._target[rows]) for rows, probs in self.blocks()]
+        return float(torch.cat(parts).sum(dtype=torch.float64) + len(self._target)) / len(
+            self._target
+        )
+
+    def parts(self, error: ErrorOfCells) -> Iterator[Part]:
+        """The cells of a calibration error, of all rows together or of some at a time.
+
+        Raises:
+            TypeError: If it is none.
+        """
+        every, (confidence, correct) = slice(0, len(self._target)), self.top_label
+        if isinstance(error, TopLabelError):
+            yield Part(every, error.cells_of(confidence), correct)
+            return
+        classes = torch.arange(self._scores.shape[1])
+        for rows, probs in self.blocks() if error.of_parts else [(every, self.probs())]:
+            cells = error.cells(probs)
+            if cells is None:
+                given = type(error).__name__
+                raise TypeError(f"`metric` must be a calibration error, got {given}.")
+            hit = correct if cells.value.ndim == 1 else self._target[rows].unsqueeze(1) == classes
+            yield Part(rows, cells, hit)
+
+    def resampled(self, error: ErrorOfCells) -> ResampledCells:
+        """The cells of a calibration error for resampled sets; raises as `parts` does."""
+
+        def values() -> Iterator[tuple[slice, Tensor]]:
+            if error.of_parts:  # whose values are the probabilities
+                return self.blocks()
+            return ((part.rows, part.cells.value) for part in self.parts(error))
+
+        return ResampledCells(self.parts(error), sums_of(self.parts(error)), values)
+
     def measured(self, error: ErrorOfCells, key: Key) -> Number:
         """A calibration error of this set, with its verdict."""
         if len(self._target) == 0:
             return Number(key, math.nan)
-        cells = self._cells(error)
-        value = float(error.of_set(cells, self._hit(cells)))
-        return self._judged(error, cells, Number(key, value))
+        sums = sums_of(self.parts(error))
+        return self._judged(error, sums, Number(key, float(error.of_sums(sums))))
 
     def value(self, error: ErrorOfCells) -> float:
         """A calibration error of this set, without its floor."""
-        cells = self._cells(error)
-        return float(error.of_set(cells, self._hit(cells)))
+        return float(error.of_sums(sums_of(self.parts(error))))
 
     def judged(self, metric: object, number: Number) -> Number:
         """A number with its verdict, if its metric is a calibration error."""
         if len(self._target) == 0 or not isinstance(metric, ErrorOfCells):
             return number
-        cells = metric.cells(self.probs)
-        return number if cells is None else self._judged(metric, cells, number)
+        if metric.cells(self.probs(slice(0, 1))) is None:
+            return number
+        return self._judged(metric, sums_of(self.parts(metric)), number)
 
-    def of_calibrated(self, metric: ErrorOfCells, cells: Cells | None = None) -> Floats:
+    def of_calibrated(self, metric: ErrorOfCells, sums: Sums | None = None) -> Floats:
         """Values of a calibration error for calibrated models with these probabilities, (draws,).
 
         Raises:
             TypeError: If the metric is no calibration error.
         """
-        cells = cells or self._cells(metric)
-        count, total = cells.count, cells.total
-        draw = self._drawn_hits if cells.value.ndim == 1 else self._hits_of_drawn_labels
+        count, total, _ = sums or sums_of(self.parts(metric))
+        draw = self._drawn_hits if count.ndim == 1 else self._hits_of_drawn_labels
         with one_thread():
-            number = self._number(metric)
-            found = [metric.of_cells(count, total, hits) for hits in draw(cells, number)]
+            found = [metric.of_cells(count, total, hits) for hits in draw(metric, count.shape)]
         values: Floats = torch.cat(found).double().numpy()
         return values
 
     def _number(self, metric: type[ErrorOfCells] | ErrorOfCells) -> int:
         return metric.draws if self._most is None else min(metric.draws, self._most)
 
-    def _drawn_hits(self, cells: Cells, draws: int) -> Iterator[Tensor]:
+    def _drawn_hits(self, error: ErrorOfCells, shape: torch.Size) -> Iterator[Tensor]:
         """Hits of calibrated models in each cell, in chunks (some draws, cells)."""
+        ((_, cells, _),) = self.parts(error)
         confidence = cells.value.double().clamp(0, 1).numpy()
         correct = PoissonBinomial(confidence, cells.index.numpy(), cells.size)
-        number = affordable(draws, correct.singles)
+        number = affordable(self._number(error), correct.singles)
         yield from map(torch.from_numpy, correct.draws(number, np.random.default_rng(self._seed)))
 
-    def _hits_of_drawn_labels(self, cells: Cells, draws: int) -> Iterator[Tensor]:
+    def _hits_of_drawn_labels(self, error: ErrorOfCells, shape: torch.Size) -> Iterator[Tensor]:
         """The same of each class, in chunks (some draws, K, cells)."""
-        for some in torch.split(self._labels[:, :draws], max(1, _AT_ONCE // cells.size), dim=1):
-            number = some.shape[1]
-            hits = torch.zeros(number * cells.size, dtype=torch.int64)
-            first = torch.arange(number) * cells.size
-            rows = max(1, max(_IN_CACHE, len(hits)) // number)
-            parts = (torch.split(part, rows) for part in (cells.index, some))
-            for index, labels in zip(*parts, strict=True):
-                place = index.gather(1, labels.long()).add_(first)
-                hits += torch.bincount(place.flatten(), minlength=len(hits))
-            yield hits.view(-1, *cells.shape).double()
+        size, labels = shape.numel(), self._labels[:, : self._number(error)]
+        for some in np.split(
+            labels, range(step := max(1, _AT_ONCE // size), labels.shape[1], step), axis=1
+        ):
+            hits = torch.zeros(some.shape[1], size, dtype=torch.int32)
+            first = torch.arange(len(hits)).unsqueeze(1) * size
+            for rows, cells, _ in self.parts(error):
+                drawn = torch.from_numpy(some[rows].astype(np.int64))
+                place = cells.index.gather(1, drawn).T.add(first).flatten()
+                hits.view(-1).index_add_(
+                    0, place, torch.ones(1, dtype=torch.int32).expand(len(place))
+                )
+            for few in torch.split(hits, max(1, _LOOKED_AT // size)):
+                yield few.view(-1, *shape).double()
 
     @cached_property
-    def _labels(self) -> Tensor:
+    def _labels(self) -> Integers:
         """Labels of calibrated models, (N, draws): by inversion of each example's distribution."""
-        n, k = self.probs.shape
+        n, k = self._scores.shape
         random = np.random.default_rng([self._seed, 1])
         number = affordable(self._number(ErrorOfCells), n)
-        labels = np.empty((n, number), np.min_scalar_type(k - 1) if k <= _MOST else np.int32)
+        labels = np.empty((n, number), np.min_scalar_type(k - 1))
         step = max(1, _IN_CACHE // number)
         for start in range(0, n, step):
-            below = self.probs[start : start + step].double().cumsum(1).numpy()
+            below = self.probs(slice(start, start + step)).double().cumsum(1).numpy()
             drawn = random.random((len(below), number)) * below[:, -1:]
             labels[start : start + step] = _inverted(below[:, :-1], drawn)
-        return torch.from_numpy(labels)
+        return labels
 
-    def _judged(self, error: ErrorOfCells, cells: Cells, number: Number) -> Number:
-        verdict = verdict_of(number.value, self.of_calibrated(error, cells))
-        if verdict and cells.value.ndim == 1:
-            confidence, correct = self._top_label
+    def _judged(self, error: ErrorOfCells, sums: Sums, number: Number) -> Number:
+        verdict = verdict_of(number.value, self.of_calibrated(error, sums))
+        if verdict and sums.counts.ndim == 1:
+            confidence, correct = self.top_label
             excess = float(confidence.double().mean() - correct.double().mean())
             verdict = verdict._replace(overconfidence=excess)
         return replace(number, verdict=verdict)
-
-    def _cells(self, error: ErrorOfCells) -> Cells:
-        cells = error.cells(self.probs)
-        if cells is None:
-            raise TypeError(f"`metric` must be a calibration error, got {type(error).__name__}.")
-        return cells
-
-    def _hit(self, cells: Cells) -> Tensor:
-        """Whether each of the cells' probabilities is a hit, of their shape."""
-        if cells.value.ndim == 1:
-            return self._top_label[1]
-        return self._target.unsqueeze(1) == torch.arange(self.probs.shape[1])
-
-    @cached_property
-    def _top_label(self) -> tuple[Tensor, Tensor]:
-        """Confidence and correctness of each example."""
-        return top_label(self.probs, self._target)
 
 
 def as_two_columns(confidence: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:

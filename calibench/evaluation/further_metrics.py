@@ -120,7 +120,7 @@ class LabelledSet:
     @cached_property
     def floors(self) -> Floors:
         """Floors of its calibration errors."""
-        return Floors(self.log_probs.exp(), self.target, draws=self.draws)
+        return Floors(self.log_probs, self.target, draws=self.draws, are_logs=True)
 
     @classmethod
     def of(

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from calibench.evaluation.floors import Floors
 from calibench.ground.arrays import Floats
-from calibench.metrics.cells import ResampledCells
 from calibench.metrics.formulas import NORMS, EqualWidthError
 from calibench.metrics.labelled import brier_sum, scores_of_examples, true_class
 from calibench.runs import Predictions
@@ -175,10 +174,9 @@ class SortedRows:
             np.searchsorted(odds, odds[self._present], side) for side in ("left", "right")
         ]
         self._present_ties = [np.searchsorted(self._present, tie) for tie in self._ties]
-        probs = log_probs[:, 1].exp()
+        floors = Floors.of_pairs(log_probs[:, 1].exp(), target == 1)
         self._errors = [
-            (key, error, ResampledCells(error.cells_of(probs), target == 1))
-            for key, error in sigmoid_errors(n_bins)
+            (key, error, floors.resampled(error)) for key, error in sigmoid_errors(n_bins)
         ]
         self._values = {n: v.numpy() for n, v in scores_of_examples(log_probs, target).items()}
 

@@ -9,15 +9,12 @@ import torch
 from torch import Tensor
 
 from calibench.calibrators import Calibrator, TemperatureScaling
-from calibench.evaluation.fitting import (
-    BLOCK,
-    fit_calibrator,
-    predicted_log_probabilities,
-)
+from calibench.evaluation.fitting import fit_calibrator, predicted_log_probabilities
 from calibench.evaluation.floors import Floors
+from calibench.ground.tensors import blocks_of_rows
 from calibench.metrics.detection import SCORES, check_scored, detection_rates
 from calibench.metrics.formulas import Formula, errors, errors_as_coded
-from calibench.metrics.labelled import brier_sum, top_label, true_class
+from calibench.metrics.labelled import true_class
 from calibench.metrics.posterior import posterior_values
 from calibench.runs import Predictions
 from calibench.statistics.number import RAW, TEST, Key, Number
@@ -55,7 +52,7 @@ def evaluate(
     """
     log_probs = predicted_log_probabilities(predictions, calibrator)
     target = torch.from_numpy(predictions.target)
-    floors = Floors(log_probs.exp(), target)
+    floors = Floors(log_probs, target, are_logs=True)
     if metrics is None:
         numbers = labelled_numbers(log_probs, target, n_bins=n_bins, floors=floors)
     else:
@@ -94,8 +91,8 @@ def labelled_numbers(
     panel: Collection[str] | None = None,
 ) -> list[Number]:
     """Numbers of `evaluate` for log-probabilities (N, K) and targets (N,): those of a panel of metrics, all if None."""
-    floors = floors or Floors(log_probs.exp(), target)
-    means = _means(log_probs, floors.probs, target)
+    floors = floors or Floors(log_probs, target, are_logs=True)
+    means = _means(log_probs, target, floors)
     numbers = [Number(Key(name), value) for name, value in means.items()]
     formulas = (of for of in errors(n_bins) if panel is None or of[0] in panel)
     numbers += error_numbers(formulas, floors)
@@ -106,20 +103,19 @@ def values(
     log_probs: Tensor, target: Tensor, metrics: Iterable[str], *, n_bins: int
 ) -> dict[str, float]:
     """Metrics of the panel by name, without floors, for log-probabilities (N, K) and targets (N,)."""
-    floors, wanted = Floors(log_probs.exp(), target), set(metrics)
-    found = _means(log_probs, floors.probs, target) | {
+    floors, wanted = Floors(log_probs, target, are_logs=True), set(metrics)
+    found = _means(log_probs, target, floors) | {
         name: floors.value(error) for name, _, error in errors([n_bins]) if name in wanted
     }
     return {name: value for name, value in found.items() if name in wanted}
 
 
-def _means(log_probs: Tensor, probs: Tensor, target: Tensor) -> dict[str, float]:
+def _means(log_probs: Tensor, target: Tensor, floors: Floors) -> dict[str, float]:
     """The metrics that are means over examples."""
-    _, correct = top_label(probs, target)
     return {
-        "error": float(correct.logical_not().double().mean()),
+        "error": float(floors.top_label[1].logical_not().double().mean()),
         "nll": float(-true_class(log_probs, target).double().mean()),
-        "brier": float(brier_sum(probs, target) / len(target)),
+        "brier": floors.brier,
     }
 
 
@@ -134,8 +130,7 @@ def _of_collection(
     for metric in collection.values():
         unsynchronised(metric)
     # In blocks, or the collection would hold temporaries of the size of all probabilities.
-    size = max(1, BLOCK // log_probs.shape[1])
-    for rows, labels in zip(torch.split(log_probs, size), torch.split(target, size), strict=True):
+    for rows, labels in blocks_of_rows(log_probs, target):
         update_metrics(collection, rows, labels)
     return [
         floors.judged(metric, Number(key_of(name, metric), float(value)))
@@ -174,11 +169,16 @@ def ood_numbers(inside: Tensor, outside: Tensor) -> list[Number]:
     for name in OOD_SCORES:
         check_scored(inside)
         check_scored(outside)
-        rates = detection_rates(*(SCORES[name](part.double()) for part in (inside, outside)))
+        rates = detection_rates(*(uncertainty(name, part) for part in (inside, outside)))
         numbers += [
             Number(Key(f"ood_{rate}", score=name), float(value)) for rate, value in rates.items()
         ]
     return numbers
+
+
+def uncertainty(name: str, log_probs: Tensor) -> Tensor:
+    """An uncertainty score of each example, (N,) float64, of log-probabilities (N, K)."""
+    return torch.cat([SCORES[name](rows.double()) for (rows,) in blocks_of_rows(log_probs)])
 
 
 def _after(calibrator: Calibrator | None, split: str, numbers: Iterable[Number]) -> list[Number]:

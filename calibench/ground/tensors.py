@@ -1,6 +1,6 @@
 """Scores (N, K) and targets (N,) of a classifier: their checks; the precision and the shapes that states keep."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -25,6 +25,20 @@ class TokenInputs(NamedTuple):
 def at_least_float32(scores: Tensor) -> Tensor:
     """Half precision as float32 (autocast hands over bfloat16); anything wider as it is."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+_AT_ONCE = 1 << 18  # numbers: 2 MB in float64, of which an operation may need a dozen copies
+
+
+def rows_at_once(scores: Tensor) -> int:
+    """How many rows of (N, K) are worked on at a time, where copies of all may not fit."""
+    return max(1, _AT_ONCE // scores.shape[1])
+
+
+def blocks_of_rows(*parts: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Blocks of the rows of tensors (N, ...), `rows_at_once` of the first one, (N, K), at a time."""
+    size = rows_at_once(parts[0])
+    return zip(*(torch.split(part, size) for part in parts), strict=True)
 
 
 def running_sums(values: Tensor) -> Tensor:

@@ -5,16 +5,18 @@ A resample of the examples re-weights the cells.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from calibench.ground.arrays import Booleans, Floats, Integers
+from calibench.ground.arrays import Floats
 
-_AT_ONCE = 1 << 20  # probabilities that are summed at a time
+_AT_ONCE = 1 << 18  # probabilities that are summed at a time
+_RESAMPLES = 32  # that are looked at together, which bounds what many cells take
 
 
 class Sums(NamedTuple):
@@ -96,9 +98,11 @@ class ErrorOfCells:
 
     Attributes:
         draws: How many calibrated models are drawn for its floor.
+        of_parts: Whether its cells hold the probabilities and no data move them: those of a set are those of its parts.
     """
 
     draws: ClassVar[int] = 1000
+    of_parts: ClassVar[bool] = False
 
     def cells(self, preds: Tensor) -> Cells | None:
         """The cells of a set's probabilities (N, K), N >= 1; None for a metric that is no calibration error."""
@@ -119,8 +123,11 @@ class ErrorOfCells:
 
     def of_set(self, cells: Cells, hit: Tensor) -> Tensor:
         """The error of one set, a float64 scalar, given whether each of the cells' probabilities is a hit."""
-        count, total, hits = cells.sums(hit)
-        return self.of_cells(count, total, hits.unsqueeze(0)).squeeze(0)
+        return self.of_sums(cells.sums(hit))
+
+    def of_sums(self, sums: Sums) -> Tensor:
+        """The error of one set, a float64 scalar, given what its cells hold."""
+        return self.of_cells(sums.counts, sums.totals, sums.hits.unsqueeze(0)).squeeze(0)
 
     def of_resamples(self, resampled: Sums, whole: Sums) -> Tensor:
         """The error of resampled sets, (R,) float64: the cells are those of the whole set, re-weighted.
@@ -150,6 +157,28 @@ class TopLabelError(ErrorOfCells):
         return self.of_set(self.cells_of(confidence.detach()), correct)
 
 
+class Part(NamedTuple):
+    """Cells of some rows of a set.
+
+    Attributes:
+        rows: Which rows these are.
+        cells: The cells of their probabilities.
+        hit: Whether each of these is a hit, bool, of the shape of `cells.value`.
+    """
+
+    rows: slice
+    cells: Cells
+    hit: Tensor
+
+
+def sums_of(parts: Iterable[Part]) -> Sums:
+    """What the cells of a set hold, given one part of it or more."""
+    return reduce(
+        lambda sums, more: Sums(*map(torch.add, sums, more)),
+        (part.cells.sums(part.hit) for part in parts),
+    )
+
+
 class ResampledCells:
     """Cells of a set, stored so that what they hold in a resample is a product of matrices.
 
@@ -157,63 +186,69 @@ class ResampledCells:
     and gets what all examples sum to less the other cells.
 
     Args:
-        cells: The cells of one labelled set, of N examples.
-        hit: Whether each of their probabilities is a hit, bool, of the shape of `cells.value`.
+        parts: The parts of one labelled set, of N examples.
+        whole: What its cells hold.
+        values: Rows, and the p_k in their cells, of all parts: each call makes them again, as a copy may not fit.
     """
 
-    def __init__(self, cells: Cells, hit: Tensor) -> None:
-        self._whole = cells.sums(hit)
-        self._shape = cells.shape
-        index, value = cells.index.numpy(), cells.value.numpy()
-        self._fullest = _FullestCells(cells) if value.ndim > 1 else None
-        others = (
-            np.ones(value.shape, bool) if self._fullest is None else self._fullest.others(index)
-        )
-        self._count = _sparse(others, others, index, cells.size)
-        self._total = _sparse(value, others, index, cells.size)
-        self._hits = _sparse(hit.numpy(), hit.numpy(), index, cells.size)
+    def __init__(
+        self,
+        parts: Iterable[Part],
+        whole: Sums,
+        values: Callable[[], Iterable[tuple[slice, Tensor]]] = tuple,
+    ) -> None:
+        self._whole, self._values = whole, values
+        self._fullest: Tensor | None = None
+        if whole.counts.ndim > 1:
+            k, per_class = whole.counts.shape
+            self._fullest = whole.counts.argmax(1) + per_class * torch.arange(k)
+        others, hits = [], []
+        for rows, cells, hit in parts:
+            none = torch.ones_like(hit)
+            lie_there = none if self._fullest is None else cells.index != self._fullest
+            others.append(_entries(cells, lie_there, rows.start))
+            hits.append(_entries(cells, hit, rows.start))
+        shape = whole.counts.numel(), int(whole.counts.sum(-1).flatten()[0])
+        self._total = _sparse(others, shape)
+        self._count = _sparse([(place, torch.ones_like(value)) for place, value in others], shape)
+        self._hits = _sparse([(place, torch.ones_like(value)) for place, value in hits], shape)
 
     def errors(self, error: ErrorOfCells, counts: Floats) -> Floats:
         """A calibration error of resamples in which each example was drawn so often, (N, R) -> (R,)."""
-        return error.of_resamples(self._sums(counts), self._whole).numpy()
-
-    def _sums(self, counts: Floats) -> Sums:
         times = torch.from_numpy(counts)
-        sums = [
-            torch.sparse.mm(matrix, times).numpy()
-            for matrix in (self._count, self._total, self._hits)
+        totals = times if self._fullest is None else self._totals(times)
+        few = (torch.split(part, _RESAMPLES, dim=1) for part in (times, totals))
+        found = [
+            error.of_resamples(self._sums(some.double(), of_classes), self._whole)
+            for some, of_classes in zip(*few, strict=True)
         ]
-        if self._fullest is not None:
-            self._fullest.fill(sums[0], counts.sum(0))
-            self._fullest.fill(sums[1], self._fullest.totals(counts))
-        return Sums(*(torch.from_numpy(part.T).reshape(-1, *self._shape) for part in sums))
+        return torch.cat(found).numpy()
 
-
-class _FullestCells:
-    """The fullest cell of each class."""
-
-    def __init__(self, cells: Cells) -> None:
-        self._classes, per_class = cells.shape
-        self._cell = cells.count.argmax(1).numpy() + np.arange(self._classes) * per_class
-        # float32, in which this product takes half the time; sums of ten thousand are right to 1e-3
-        self._value = cells.value.float()
-
-    def others(self, index: Integers) -> Booleans:
-        """Which probabilities lie in another cell of their class, (N, K)."""
-        others: Booleans = index != self._cell
-        return others
-
-    def totals(self, counts: Floats) -> Floats:
+    def _totals(self, times: Tensor) -> Tensor:
         """What the probabilities of each class sum to, (K, R)."""
-        return (self._value.T @ torch.from_numpy(counts).float()).double().numpy()
+        found = times.new_zeros(len(self._whole.counts), times.shape[1], dtype=torch.float64)
+        for rows, value in self._values():
+            # float32, in which this product takes half the time; sums of some hundreds are right to 1e-5
+            found += value.float().T @ times[rows].float()
+        return found
 
-    def fill(self, sums: Floats, totals: Floats) -> None:
-        """Write into the fullest cells what is left of the totals, (K, R) or (R,); sums (cells, R) are 0 there."""
-        sums[self._cell] = totals - sums.reshape(self._classes, -1, sums.shape[1]).sum(1)
+    def _sums(self, times: Tensor, totals: Tensor) -> Sums:
+        sums = [torch.sparse.mm(matrix, times) for matrix in (self._count, self._total, self._hits)]
+        if self._fullest is not None:  # 0 so far, and now what is left of all
+            for part, of_all in zip(sums, (times.sum(0), totals), strict=False):
+                part[self._fullest] = of_all - part.view(len(totals), -1, part.shape[1]).sum(1)
+        return Sums(*(part.T.reshape(-1, *self._whole.counts.shape) for part in sums))
 
 
-def _sparse(values: Floats | Booleans, chosen: Booleans, index: Integers, cells: int) -> Tensor:
-    """The chosen of the values of each example (N,) or (N, K) at the cell that each lies in, (cells, N) float64."""
-    place = torch.from_numpy(np.stack([index[chosen].astype(np.int64), np.nonzero(chosen)[0]]))
-    numbers = torch.from_numpy(values[chosen].astype(np.float64))
-    return torch.sparse_coo_tensor(place, numbers, (cells, len(chosen)), check_invariants=False)
+def _entries(cells: Cells, chosen: Tensor, start: int) -> tuple[Tensor, Tensor]:
+    """Cell and example of the chosen probabilities of rows from `start` on, (2, M), and these, (M,) float64."""
+    example = chosen.nonzero()[:, 0] + start
+    return torch.stack([cells.index[chosen].long(), example]), cells.value[chosen].double()
+
+
+def _sparse(entries: Iterable[tuple[Tensor, Tensor]], shape: tuple[int, int]) -> Tensor:
+    """The matrix (cells, N) of entries, their places and values."""
+    places, values = zip(*entries, strict=True)
+    return torch.sparse_coo_tensor(
+        torch.cat(places, dim=1), torch.cat(values), shape, check_invariants=False
+    )

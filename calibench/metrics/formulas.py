@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from calibench.ground.binning import equal_mass_cuts, equal_width_bin, reference_mass_cuts
-from calibench.ground.tensors import running_sums
+from calibench.ground.tensors import blocks_of_rows, running_sums
 from calibench.metrics import PANEL, TABLE
 from calibench.metrics.cells import (
     Cells,
@@ -23,8 +23,6 @@ from calibench.metrics.cells import (
     distinct_cells,
 )
 from calibench.metrics.labelled import sort_rows
-
-_AT_ONCE = 1 << 20  # probabilities that are looked up at a time
 
 Norm = Callable[[Tensor, Tensor], Tensor]  # (share of the examples, gap), (..., bins) each -> (...)
 
@@ -107,14 +105,14 @@ class EqualMassError(TopLabelError):
 class ClasswiseError(ErrorOfCells):
     """Formula of `ClasswiseCalibrationError`."""
 
+    of_parts = True
     n_bins: int = 15
     reference: bool = False
 
     def cells(self, preds: Tensor) -> Cells:
         """The bins of each class, after one for what lies in none."""
         bins = torch.empty(preds.shape, dtype=torch.int32, device=preds.device)
-        rows = max(1, _AT_ONCE // preds.shape[1])  # or int64 would take twice the memory of all
-        for some, of in zip(torch.split(preds, rows), torch.split(bins, rows), strict=True):
+        for some, of in blocks_of_rows(preds, bins):  # or int64 would take twice the memory of all
             of.copy_(equal_width_bin(some, self.n_bins)).add_(1)
             if self.reference:
                 of.masked_fill_(some == 0, 0)

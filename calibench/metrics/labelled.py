@@ -7,12 +7,12 @@ from torch import Tensor
 
 from calibench.ground.tensors import (
     at_least_float32,
+    blocks_of_rows,
     check_class_indices,
     check_scores,
     check_target,
 )
 
-_AT_ONCE = 1 << 20  # probabilities that are squared at a time
 _SHORT_ROW = 16  # classes; below, torch's kernel for rows takes a slow path on a CPU
 
 
@@ -151,17 +151,20 @@ def true_class(values: Tensor, target: Tensor) -> Tensor:
 
 def brier_sum(probs: Tensor, target: Tensor) -> Tensor:
     """Brier scores of (N, K) probabilities, summed over the examples; a float64 scalar."""
+    return less_than_one(probs, target).sum(dtype=torch.float64) + len(target)
+
+
+def less_than_one(probs: Tensor, target: Tensor) -> Tensor:
+    """The Brier score of each example less 1, (N,), of (N, K) probabilities."""
     # The norm needs no temporary of (N, K).
     squares: Tensor = torch.linalg.vector_norm(probs, dim=1).square()
-    rows = squares.sub_(true_class(probs, target), alpha=2)
-    return rows.sum(dtype=torch.float64) + len(target)
+    return squares.sub_(true_class(probs, target), alpha=2)
 
 
 def scores_of_examples(log_probs: Tensor, target: Tensor) -> dict[str, Tensor]:
     """NLL and Brier score of each example, (N,) float64, of log-probabilities (N, K) and targets (N,)."""
-    rows = max(1, _AT_ONCE // log_probs.shape[1])
     brier = []
-    for some, labels in zip(torch.split(log_probs, rows), torch.split(target, rows), strict=True):
+    for some, labels in blocks_of_rows(log_probs, target):
         probs = some.exp()
         true = true_class(probs, labels).double()
         brier.append(probs.square_().sum(1).double() - 2 * true + 1)

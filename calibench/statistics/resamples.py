@@ -50,8 +50,8 @@ class Resamples:
         return cls(n, n_resamples, seed, rows)
 
     @property
-    def counts(self) -> Floats:
-        """How often each example is in each resampled test set, (n_resamples, N) float32."""
+    def counts(self) -> Integers:
+        """How often each example is in each resampled test set, (n_resamples, N) uint8."""
         return _counts(self)
 
     def chunks(self, size: int) -> Iterator[npt.NDArray[np.float32]]:
@@ -60,7 +60,7 @@ class Resamples:
         Where examples differ in their rows they are weights: a resample counts as M rows, however many it has.
         """
         for start in range(0, self.n_resamples, size):
-            some = self.counts[start : start + size]
+            some = self.counts[start : start + size].astype(np.float32)
             if self.rows is not None:
                 some = some[:, self.rows]
                 some *= len(self.rows) / some.sum(axis=1, keepdims=True)
@@ -78,11 +78,11 @@ def weighted_means(weights: Floats, values: Floats) -> Floats:
     return means
 
 
-@lru_cache(maxsize=1)  # 4 bytes x examples x resamples: 40 MB for 10,000 examples
-def _counts(resamples: Resamples) -> Floats:
+@lru_cache(maxsize=1)  # a byte x examples x resamples: 10 MB for 10,000 examples
+def _counts(resamples: Resamples) -> Integers:
     random = np.random.default_rng([resamples.seed, 0])
     n = resamples.n_examples
-    counts = np.empty((resamples.n_resamples, n), np.float32)
+    counts = np.empty((resamples.n_resamples, n), np.uint8)  # none of so few draws is above 255
     for row in counts:
         row[:] = np.bincount(random.integers(n, size=n), minlength=n)
     return counts
