@@ -150,8 +150,9 @@ class AdaptiveTemperatureScaling(Calibrator):
         temperatures = hits.new_full((self.n_bins,), self.initial_temperature)
         best, smallest = temperatures, hits.new_tensor(torch.inf)
         prior = prior_weight(len(hits), self.shrinkage)
+        top = logits.amax(dim=1, keepdim=True).double()
         for _ in range(self.rounds + 1):
-            confidence = top_confidence(logits, temperatures.reciprocal()[bins])
+            confidence = top_confidence(logits, top, temperatures.reciprocal()[bins])
             residual = confidence - hits
             error = calibration_error(confidence, residual, self.ece_bins)
             error = error + prior * temperatures.log().square()[bins].mean() / 2

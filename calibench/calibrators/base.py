@@ -45,11 +45,11 @@ class Calibrator(TakesSavedShapes, ABC):
     A class that is masked, whose logit is -inf, has the probability 0 after any calibrator; a row with NaN or inf, or
     in which every class is masked, becomes NaN. A constructor raises a ValueError for an argument out of its range.
 
-    A subclass implements `_fit_weighted`, or `_fit` alone, and `_log_prob`, which get float64 logits (a fit that
-    `widens_blocks` excepted); every class can be built without arguments and never owns a network or a loader. What is fitted lives in buffers, which are None
-    before: they are filled by `fit` or by `load_state_dict`, whatever their shape, they move with the module, and they
-    are never cast. Where `preserves_accuracy` is true the base keeps the argmax through the rounding to the dtype of
-    the logits as well, ties included.
+    A subclass implements `_fit_weighted`, or `_fit` alone, and `_log_prob`, which get float64 logits (but for a fit
+    that `widens_blocks`); every class can be built without arguments and never owns a network or a loader. What is
+    fitted lives in buffers, which are None before: they are filled by `fit` or by `load_state_dict`, whatever their
+    shape, they move with the module, and they are never cast. Where `preserves_accuracy` is true the base keeps the
+    argmax through the rounding to the dtype of the logits as well, ties included.
 
     Args:
         shrinkage: Mix the probabilities with the uniform ones, (1 - c) p + c / K with c = 1 / (n + 1) after n
@@ -224,12 +224,10 @@ class Calibrator(TakesSavedShapes, ABC):
             )
         check_scores(logits)
         wide = logits.double()
-        return _without_masked(self.mixed_log_prob(_unmasked(wide)), wide)
-
-    def mixed_log_prob(self, logits: Tensor) -> Tensor:
-        """Calibrated log-probabilities of finite float64 logits, (N, K) -> (N, K), up to rounding those of `log_prob`."""
-        log_prob = self._log_prob(logits)
-        return mixed_with_uniform(log_prob, self.uniform_share) if self._mixes else log_prob
+        log_prob = self._log_prob(_unmasked(wide))
+        if self._mixes:
+            log_prob = mixed_with_uniform(log_prob, self.uniform_share)
+        return _without_masked(log_prob, wide)
 
     def _like(self, values: Tensor, logits: Tensor) -> Tensor:
         values = values.to(logits.dtype)

@@ -42,7 +42,7 @@ def diagonal_nll(blocks: Blocks, weight: Tensor, bias: Tensor) -> tuple[float, T
 def full_nll(
     features: Tensor, target: Tensor, share: Tensor, matrix: Tensor
 ) -> tuple[float, Tensor]:
-    """Mean NLL of softmax(W f + b), examples counted by `share` (N,), and its gradient by the matrix (W, b), (K, K + 1)."""
+    """Mean NLL of softmax(W f + b), examples counted by `share` (N,), and its gradient by (W, b), (K, K + 1)."""
     value, gradient = 0.0, torch.zeros_like(matrix)
     for rows, labels, shares in in_blocks(features, target, share):
         loss, residual = _nll_and_residual(affine_scores(rows, matrix), labels, shares)

@@ -196,10 +196,11 @@ def ece_temperature(
     """Temperature of the smallest ECE on the grid 0.1, ..., 10: logits (N, K), target (N,), weight (N,) -> T."""
     # float32, as in the code that made the published numbers; a grid of step 0.1 needs no more.
     shifted, hits = below_top(logits).float(), is_correct(logits, target).float()
+    top = torch.zeros_like(shifted[:, :1])
     errors = []
     for temperature in GRID:
         inverse = hits.new_full(hits.shape, 1 / temperature)
-        confidence = top_confidence(shifted.clamp(min=LOWEST * temperature), inverse)
+        confidence = top_confidence(shifted.clamp(min=LOWEST * temperature), top, inverse)
         residual = (confidence - hits).double() * weight
         error = calibration_error(confidence, residual, n_bins).item()
         errors.append(error + prior * math.log(temperature) ** 2 / 2)
@@ -274,10 +275,14 @@ def is_correct(logits: Tensor, target: Tensor) -> Tensor:
     return logits.argmax(dim=1) == target
 
 
-def top_confidence(logits: Tensor, inverse_temperature: Tensor) -> Tensor:
-    """Largest softmax probability (N,) of logits (N, K) at one 1/T a row, (N,), in whose precision it is made."""
-    blocks = in_blocks(logits, inverse_temperature.unsqueeze(1), dtype=inverse_temperature.dtype)
-    totals = [below_top(rows).mul_(scale).exp_().sum(dim=1) for rows, scale in blocks]
+def top_confidence(logits: Tensor, top: Tensor, inverse_temperature: Tensor) -> Tensor:
+    """Largest softmax probability (N,) of logits (N, K) whose largest are `top`, (N, 1), at one 1/T a row, (N,).
+
+    It is made in the precision of 1/T.
+    """
+    parts = (logits, top, inverse_temperature.unsqueeze(1))
+    blocks = in_blocks(*parts, dtype=inverse_temperature.dtype)
+    totals = [(rows - largest).mul_(scale).exp_().sum(dim=1) for rows, largest, scale in blocks]
     return torch.cat(totals).reciprocal_()
 
 

@@ -24,7 +24,7 @@ from calibench.statistics.number import Key, Number
 from calibench.statistics.poisson_binomial import PoissonBinomial
 from calibench.statistics.resamples import affordable, verdict_of
 
-_AT_ONCE = 1 << 23  # hits in cells that are counted at a time, 4 bytes each
+_AT_ONCE = 1 << 22  # hits in cells that are counted at a time, 4 bytes each
 _LOOKED_AT = 1 << 18  # and those that an error is made of at a time
 _IN_CACHE = 1 << 16  # labels that are drawn and looked up at a time
 _MOST = 64  # classes up to which all are compared with a draw, which is faster than a search
@@ -81,9 +81,8 @@ class Floors:
     def brier(self) -> float:
         """The mean Brier score."""
         parts = [less_than_one(probs, self._target[rows]) for rows, probs in self.blocks()]
-        return float(torch.cat(parts).sum(dtype=torch.float64) + len(self._target)) / len(
-            self._target
-        )
+        total = torch.cat(parts).sum(dtype=torch.float64) + len(self._target)
+        return float(total / len(self._target))
 
     def parts(self, error: ErrorOfCells) -> Iterator[Part]:
         """The cells of a calibration error, of all rows together or of some at a time.

@@ -27,7 +27,7 @@ def at_least_float32(scores: Tensor) -> Tensor:
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
-_AT_ONCE = 1 << 18  # numbers: 2 MB in float64, of which an operation may need a dozen copies
+_AT_ONCE = 1 << 17  # numbers: 1 MB in float64, of which an operation may need a dozen copies
 
 
 def rows_at_once(scores: Tensor) -> int:
@@ -89,8 +89,11 @@ def are_probabilities(scores: Tensor) -> bool:
     if len(scores) == 0:
         return False
     low, high = map(float, scores.aminmax())
-    sums_to_one = (scores.sum(1, dtype=torch.float64) - 1).abs() < 1e-3
-    return low >= 0 and high <= 1 and bool(sums_to_one.all())
+    if not (low >= 0 and high <= 1):
+        return False
+    return all(
+        bool(((rows.double().sum(1) - 1).abs() < 1e-3).all()) for (rows,) in blocks_of_rows(scores)
+    )
 
 
 class MovedNotCast(nn.Module):

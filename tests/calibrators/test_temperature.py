@@ -75,7 +75,7 @@ def ece_curve(logits: Tensor, target: Tensor, n_bins: int) -> Tensor:
     """The ECE at every temperature of the grid, (100,)."""
     shifted, hits = below_top(logits).float(), is_correct(logits, target).float()
     confidence = torch.stack(
-        [top_confidence(shifted, torch.full((len(shifted),), 1 / t)) for t in GRID]
+        [top_confidence(shifted, 0 * hits.unsqueeze(1), torch.full_like(hits, 1 / t)) for t in GRID]
     )
     return torch.stack([calibration_error(row, row - hits, n_bins) for row in confidence])
 

@@ -17,6 +17,7 @@ from calibench.evaluation.bootstrap import (
     replicates,
     summarised,
 )
+from calibench.evaluation.floors import Floors
 from calibench.evaluation.scoring import labelled_numbers
 from calibench.metrics.cells import Cells, TopLabelError
 from calibench.metrics.detection import log_entropy
@@ -118,7 +119,7 @@ def test_a_new_calibration_error_needs_no_resampled_form() -> None:
     log_probs, target = log_probs_and_target()
     resamples = Resamples(len(target), 20)
     key = Key("confident_mistakes")
-    found = error_replicates({key: ConfidentMistakes()}, log_probs.exp(), target, resamples)
+    found = error_replicates({key: ConfidentMistakes()}, Floors(log_probs.exp(), target), resamples)
     confidence, predicted = log_probs.exp().max(1)
     mistaken = ((confidence > 0.5) & (predicted != target)).double().numpy()
     expected = resamples.counts @ mistaken / len(target)
