@@ -23,7 +23,7 @@ STAGE = 10  # Newton iterations between two preconditioners
 
 ValueAndGradient = Callable[[Tensor], tuple[float, Tensor]]
 Hessian = Callable[[Tensor], Tensor]
-Blocks = Iterable[tuple[Tensor, Tensor, Tensor]]
+Blocks = Iterable[tuple[Tensor, ...]]
 """Blocks of rows: features (n, K) float64, targets (n,), and how much each example counts (n,)."""
 
 

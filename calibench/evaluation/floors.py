@@ -180,7 +180,7 @@ class Floors:
         random = np.random.default_rng([self._seed, 1])
         number = affordable(self._number(ErrorOfCells), n)
         labels = np.empty((n, number), np.min_scalar_type(k - 1))
-        step = max(1, _IN_CACHE // number)
+        step = min(max(1, _IN_CACHE // number), rows_at_once(self._scores))
         for start in range(0, n, step):
             below = self.probs(slice(start, start + step)).double().cumsum(1).numpy()
             drawn = random.random((len(below), number)) * below[:, -1:]
