@@ -138,13 +138,13 @@ def _compared(
     noisy: tuple[int, ...] = ()
     if layout is not None:
         of, rows = layout
-        worse[np.ix_(means == math.inf, rows)] = True
+        worse[np.flatnonzero(means == math.inf)[:, None], rows] = True
         bold[rows] = True
         if len(rows) > 1:
             found = spread(of, len(rows))
             test = _Test.of(found, of.counts, level)
             of_pairs = test.worse(means[rows])
-            worse[np.ix_(rows, rows)], bold[rows] = of_pairs, ~of_pairs.any(axis=1)
+            worse[rows[:, None], rows], bold[rows] = of_pairs, ~of_pairs.any(axis=1)
             detectable = test.detectable(int(means[rows].argmin()))
             if found.apart:
                 apart = tuple(int(rows[row]) for row in found.apart)
@@ -170,13 +170,18 @@ class _Test:
     @classmethod
     def of(cls, found: Spread, counts: Floats, level: float) -> _Test:
         """Dunnett's limits for pairs of pooled rows, Student's with Bonferroni for the others."""
-        from scipy.special import stdtrit
+        parts, others = found.variances / counts, len(counts) - 1
+        total = np.add.outer(parts, parts)
+        degrees = np.full(total.shape, found.pooled_degrees)
+        limits = np.full(total.shape, critical_value(others, found.pooled_degrees, level=level))
+        if found.apart:
+            from scipy.special import stdtrit
 
-        variances, own = found.of_differences(counts)
-        pooled, others = np.isnan(own), len(counts) - 1
-        limit = critical_value(others, found.pooled_degrees, level=level)
-        limits = np.where(pooled, limit, stdtrit(own, 1 - level / others))
-        return cls(np.sqrt(variances), np.where(pooled, found.pooled_degrees, own), limits)
+            own = found.own_degrees(total, parts)
+            apart = ~np.isnan(own)
+            degrees[apart] = own[apart]
+            limits[apart] = stdtrit(own[apart], 1 - level / others)
+        return cls(np.sqrt(total), degrees, limits)
 
     def worse(self, means: Floats) -> npt.NDArray[np.bool_]:
         margins = self.limits * self.errors + _EQUAL * np.abs(means).max()
@@ -210,7 +215,7 @@ class TwoWay:
 
     values: Floats
 
-    @property
+    @cached_property
     def counts(self) -> Floats:
         """Values of each row, (K,)."""
         return np.full(len(self.values), float(self.values.shape[1]))
@@ -224,8 +229,13 @@ class TwoWay:
         n, residuals = len(rows), self._centred[rows]
         residuals = residuals - residuals.sum(0) / n
         sums = np.einsum("ks,ks->k", residuals, residuals)
-        sums[sums <= np.square(_ROUNDING * np.abs(self.values).max())] = 0.0
+        sums[sums <= self._rounding] = 0.0
         return sums * n / max(1, n - 1), float(sums.sum())
+
+    @cached_property
+    def _rounding(self) -> float:
+        """The largest sum of squares that is rounding."""
+        return float(np.square(_ROUNDING * np.abs(self.values).max()))
 
     @cached_property
     def _centred(self) -> Floats:
@@ -285,18 +295,17 @@ class Spread:
     pooled_degrees: float
     apart: tuple[int, ...]
 
-    def of_differences(self, counts: Floats) -> tuple[Floats, Floats]:
-        """Variances of the differences of the rows' means, and their degrees of freedom, (K, K) each.
+    def own_degrees(self, total: Floats, parts: Floats) -> Floats:
+        """Degrees of freedom of the differences of rows' means that are not of two pooled rows, else NaN, (K, K).
 
-        The degrees are NaN for pairs of pooled rows, Welch's (1947) by Satterthwaite where a row is apart.
+        Welch's (1947) by Satterthwaite, given the variances of the differences and of the means.
         """
-        parts = self.variances / counts
-        total = np.add.outer(parts, parts)
         shares = np.square(parts) / self.degrees
         with np.errstate(invalid="ignore", divide="ignore"):
             degrees = np.square(total) / np.add.outer(shares, shares)
-        own = np.isin(np.arange(len(parts)), self.apart)
-        return total, np.where(np.logical_or.outer(own, own) & (total > 0), degrees, np.nan)
+        own = np.zeros(len(parts), dtype=bool)
+        own[list(self.apart)] = True
+        return np.where(np.logical_or.outer(own, own) & (total > 0), degrees, np.nan)
 
 
 def spread(layout: TwoWay | OneWay, n_rows: int) -> Spread:

@@ -1,11 +1,13 @@
 """Grids in a terminal: on one line a row where there is room, else on several, else in parts."""
 
+from __future__ import annotations
+
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
-from typing import NamedTuple
+from itertools import chain
+from typing import NamedTuple, Self
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -30,7 +32,6 @@ class Piece(NamedTuple):
 _Line = list[Piece]
 _Part = list[_Line]  # of a table
 
-_BLANK: _Line = [Piece("")]
 _GAP, _END = Piece(" "), Piece("\n")
 
 
@@ -103,66 +104,89 @@ def _broken(text: str, width: int | None) -> list[str]:
 
 def fitting(grid: Grid, width: int | None, *, starred: bool = False) -> Iterator[_Part]:
     """The table in one piece if it fits, else with entries on two lines, else in parts as well."""
-    whole = _Drawing(grid, range(len(grid.columns)), starred, narrow=False)
-    if width is None or whole.width <= width:
-        yield whole.part()
+    whole = _drawn(grid, starred, narrow=False)
+    if width is None or _width(whole) <= width:
+        yield _part(whole, grid.spaced)
     else:
-        yield from _parts(grid, grouped(grid.columns), width, starred)
+        yield from _parts(grid, grouped(grid.columns), width, _drawn(grid, starred, narrow=True))
 
 
-def _parts(grid: Grid, groups: list[list[int]], width: int, starred: bool) -> Iterator[_Part]:
+def _parts(
+    grid: Grid, groups: list[list[int]], width: int, narrow: Sequence[_Drawing]
+) -> Iterator[_Part]:
     shown = set(chain.from_iterable(groups))
-    places = [p for p, column in enumerate(grid.columns) if column.label or p in shown]
-    narrow = _Drawing(grid, places, starred, narrow=True)
-    if len(groups) < 2 or narrow.width <= width:
-        yield narrow.part()
+    columns = zip(grid.columns, narrow, strict=True)
+    part = [one for place, (column, one) in enumerate(columns) if column.label or place in shown]
+    if len(groups) < 2 or _width(part) <= width:
+        yield _part(part, grid.spaced)
         return
     middle = (len(groups) + 1) // 2
-    yield from _parts(grid, groups[:middle], width, starred)
-    yield from _parts(grid, groups[middle:], width, starred)
+    yield from _parts(grid, groups[:middle], width, narrow)
+    yield from _parts(grid, groups[middle:], width, narrow)
 
 
-class _Drawing:
-    """The columns at some places of a grid as lines of text, narrow or wide."""
+class _Drawing(NamedTuple):
+    """A column as lines of text of one width: those of its heading, and of each entry."""
 
-    def __init__(self, grid: Grid, places: Sequence[int], starred: bool, *, narrow: bool) -> None:
-        self._spaced = grid.spaced
-        self._columns = [grid.columns[place] for place in places]
-        heads = [_title(column, narrow) for column in self._columns]
-        height = max(map(len, heads))
-        self._rows = [[_plain([""] * (height - len(head)) + head, "bold") for head in heads]]
-        ends = [_ends([row[place] for row in grid.rows], starred) for place in places]
-        for row in grid.rows:
-            entries = zip(self._columns, (row[place] for place in places), ends, strict=True)
-            self._rows.append([_printed(*entry, narrow) for entry in entries])
-        columns = zip(*self._rows, strict=True)
-        self._widths = [
-            max(_length(line) for entry in column for line in entry) for column in columns
-        ]
+    heading: list[_Line]
+    entries: list[list[_Line]]
+    width: int
 
-    @property
-    def width(self) -> int:
-        """Characters in a line, with a gap beside each column."""
-        return sum(self._widths) + len(self._widths)
+    @classmethod
+    def of(
+        cls, column: Heading, entries: Sequence[TableEntry], starred: bool, *, narrow: bool
+    ) -> Self:
+        """A column of a grid, narrow or wide."""
+        ends = _ends(entries, starred)
+        drawn = [_plain(_title(column, narrow), "bold")]
+        drawn += [_printed(column, entry, ends, narrow) for entry in entries]
+        lengths = [[sum(cell_len(piece.text) for piece in line) for line in of] for of in drawn]
+        width = max((length for of in lengths for length in of), default=0)
+        for lines, those in zip(drawn, lengths, strict=True):
+            for line, length in zip(lines, those, strict=True):
+                if length < width:
+                    line.insert(len(line) if column.left else 0, Piece(" " * (width - length)))
+        heading, *padded = drawn
+        return cls(heading, padded, width)
 
-    def part(self) -> _Part:
-        """All lines."""
-        heading, *rows = (
-            [self._line(lines) for lines in zip_longest(*row, fillvalue=_BLANK)]
-            for row in self._rows
-        )
-        lines = [*heading, [Piece("─" * self.width)]]
-        for position, row in enumerate(rows):
-            lines += [[], *row] if self._spaced and position else row
-        return lines
+    def row(self, lines: Sequence[_Line], place: int) -> _Line:
+        """One line of an entry, a blank one before its first and after its last."""
+        return lines[place] if 0 <= place < len(lines) else [Piece(" " * self.width)]
 
-    def _line(self, entries: Sequence[_Line]) -> _Line:
-        """One line of each entry, padded, with gaps between them."""
-        line: _Line = []
-        for entry, column, width in zip(entries, self._columns, self._widths, strict=True):
-            padding = Piece(" " * (width - _length(entry)))
-            line += [*entry, padding, _GAP] if column.left else [padding, *entry, _GAP]
-        return line[:-1]
+
+def _drawn(grid: Grid, starred: bool, *, narrow: bool) -> list[_Drawing]:
+    columns = zip(*grid.rows, strict=True) if grid.rows else [()] * len(grid.columns)
+    return [
+        _Drawing.of(column, entries, starred, narrow=narrow)
+        for column, entries in zip(grid.columns, columns, strict=True)
+    ]
+
+
+def _width(columns: Sequence[_Drawing]) -> int:
+    """Characters in a line, with a gap beside each column."""
+    return sum(column.width + 1 for column in columns)
+
+
+def _part(columns: Sequence[_Drawing], spaced: bool) -> _Part:
+    """All lines of some columns: headings are on the last lines of theirs, entries on the first."""
+    height = max(len(column.heading) for column in columns)
+    starts = [len(column.heading) - height for column in columns]
+    lines = [*_lines_of(columns, [column.heading for column in columns], starts, height)]
+    lines.append([Piece("─" * _width(columns))])
+    for position, row in enumerate(zip(*(column.entries for column in columns), strict=True)):
+        lines += [[]] if spaced and position else []
+        lines += _lines_of(columns, row, [0] * len(columns), max(map(len, row)))
+    return lines
+
+
+def _lines_of(
+    columns: Sequence[_Drawing], row: Sequence[list[_Line]], starts: Sequence[int], height: int
+) -> Iterator[_Line]:
+    """The lines of a row: one of each entry, with gaps between them."""
+    for place in range(height):
+        parts = zip(columns, row, starts, strict=True)
+        joined = [[*column.row(of, start + place), _GAP] for column, of, start in parts]
+        yield [*chain.from_iterable(joined)][:-1]
 
 
 def _title(column: Heading, narrow: bool) -> list[str]:
@@ -210,7 +234,3 @@ def _piece(text: str, style: str = "") -> Piece:
 
 def _plain(lines: Sequence[str], style: str = "") -> list[_Line]:
     return [[_piece(line, style)] for line in lines]
-
-
-def _length(line: _Line) -> int:
-    return sum(cell_len(piece.text) for piece in line)
