@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -260,8 +261,6 @@ def verify_entries(text: str, names: Sequence[str]) -> int:
 def _verify_folder(store: Folder, entries: Sequence[str], problems: Sequence[str]) -> int:
     if not entries:
         raise UsageError(problems[0] if problems else f"{store} holds no entry.")
-    with loading():
-        import calibench.evaluation.verify  # noqa: F401
     verdicts = [*with_progress(_verified(store.path, entries), len(entries), "verifying")]
     show(_verdict_table(verdicts))
     problems = [*problems, *(problem for one in verdicts for problem in one.problems)]
@@ -298,6 +297,9 @@ class _Verdict(NamedTuple):
 def _verified(folder: Path, names: Sequence[str]) -> Iterator[_Verdict]:
     processes = min(cores(), len(names) // _ENTRIES_A_PROCESS)
     room = ["calibench.evaluation.verify"]
+    if processes < 2:  # of several each has it from the process that they are forked from
+        with loading():
+            import_module(*room)
     return spread(partial(_verdict_of, folder), names, processes=processes, imports=room)
 
 

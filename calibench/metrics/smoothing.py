@@ -22,7 +22,7 @@ _FIRST_WIDTH = 2**-4
 _NEGLIGIBLE = 1e-14  # share of the largest amplitude
 _RESOLUTION = 2**-10  # of the width
 _FINEST = 4000  # cells of confidences: 4 to the smallest width
-_PIECE = 1 << 14  # examples rounded at once, so that temporaries stay in the cache
+_PIECE = 1 << 16  # weights rounded at once, so that temporaries stay in the cache
 
 
 class Residuals:
@@ -37,7 +37,9 @@ class Residuals:
     def __init__(self, position: Tensor, weight: Tensor, masses: int = 1) -> None:
         self.position, self._weight, self._masses = position, weight, masses
         self._rows: Tensor | slice = slice(None)
-        self._coarse: list[Tensor] = []  # the spectrum of all sets on the coarsest grid, if it is known
+        self._coarse: list[
+            Tensor
+        ] = []  # the spectrum of all sets on the coarsest grid, if it is known
 
     def __len__(self) -> int:
         rows = self.all_rows if isinstance(self._rows, slice) else len(self._rows)
@@ -153,7 +155,8 @@ def _evaluation_points(width: float, like: Tensor) -> Tensor:
 def round_to_grid(position: Tensor, weight: Tensor, points: int) -> Tensor:
     """Share weights (C, N) at positions (N,) between the two nearest of `points` on [0, 1]."""
     grid = weight.new_zeros(len(weight), points)
-    pieces = zip(torch.split(position, _PIECE), torch.split(weight, _PIECE, dim=1), strict=True)
+    size = max(1, _PIECE // len(weight))
+    pieces = zip(torch.split(position, size), torch.split(weight, size, dim=1), strict=True)
     for some, weights in pieces:
         scaled = some.clamp(0, 1) * (points - 1)
         below = scaled.long().clamp(0, points - 2)  # NaN as a number, on every device
