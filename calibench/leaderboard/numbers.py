@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -69,6 +70,13 @@ class _OfRun(Mapping[Key, T]):
     def __len__(self) -> int:
         return len(self.layout.places)
 
+    def __getitem__(self, key: Key) -> T:
+        return self.at(self.layout.places[key])
+
+    @abstractmethod
+    def at(self, place: int) -> T:
+        """What a key with this place in the layout has."""
+
     def __contains__(self, key: object) -> bool:
         return key in self.layout.places
 
@@ -85,8 +93,9 @@ class Numbers(_OfRun[float]):
 
     __slots__ = ()
 
-    def __getitem__(self, key: Key) -> float:
-        return self.row[self.layout.places[key]]
+    def at(self, place: int) -> float:
+        """The number with this place."""
+        return self.row[place]
 
 
 class Verdicts(_OfRun[Verdict]):
@@ -95,6 +104,6 @@ class Verdicts(_OfRun[Verdict]):
     __slots__ = ()
     _EACH = 2
 
-    def __getitem__(self, key: Key) -> Verdict:
-        place = 2 * self.layout.places[key]
-        return Verdict(self.row[place], self.row[place + 1])
+    def at(self, place: int) -> Verdict:
+        """The verdict with this place."""
+        return Verdict(self.row[2 * place], self.row[2 * place + 1])

@@ -314,17 +314,23 @@ def _over_sets(score: str, splits: Iterable[str], kinds: Mapping[str, str]) -> I
 
 
 def _value(row: Row, keys: Sequence[Key], places: dict[Layout, list[int]]) -> Value:
-    """The mean of some numbers over a row's runs; `places` is filled with their places in each layout."""
-    known = {}
+    """The mean of some numbers over a row's runs, with a verdict if each run has one; fills `places` of each layout."""
+    known, found = {}, []
     for seed, record in row.records.items():
-        layout = record.values.layout
-        if layout not in places:
-            places[layout] = [layout.places[key] for key in keys if key in layout.places]
-        value = _mean(record, places[layout], len(keys))
+        value = _mean(record, _places(record.values.layout, keys, places), len(keys))
         if not math.isnan(value):
             known[seed] = value
-    verdict = _verdict([row.records[seed] for seed in known], keys)
+            verdicts = record.verdicts
+            found += map(verdicts.at, _places(verdicts.layout, keys, places))
+    verdict = verdict_over_seeds(found) if found and len(found) == len(known) else None
     return Value(known, n_bins=keys[0].n_bins if keys else None, verdict=verdict)
+
+
+def _places(layout: Layout, keys: Sequence[Key], known: dict[Layout, list[int]]) -> list[int]:
+    """The places of those keys that a layout has, from `known` or put there."""
+    if layout not in known:
+        known[layout] = [layout.places[key] for key in keys if key in layout.places]
+    return known[layout]
 
 
 def _mean(record: Record, places: Sequence[int], n: int) -> float:
@@ -335,12 +341,6 @@ def _mean(record: Record, places: Sequence[int], n: int) -> float:
     for place in places:
         total += row[place]  # `sum` rounds otherwise from Python 3.12 on
     return total / n
-
-
-def _verdict(records: Sequence[Record], keys: Sequence[Key]) -> Verdict | None:
-    """The verdict on a mean over runs of one number; None unless each run has one."""
-    found = [of.verdicts[key] for of in records for key in keys if key in of.verdicts]
-    return verdict_over_seeds(found) if found and len(found) == len(records) else None
 
 
 def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
@@ -354,8 +354,7 @@ def keys_of(column: Column, implied: Mapping[str, Implied]) -> list[Key]:
 
 def value_at(record: Record, keys: Sequence[Key]) -> float:
     """Mean of the numbers of a run that have these keys; NaN if one is missing."""
-    places = record.values.layout.places
-    return _mean(record, [places[key] for key in keys if key in places], len(keys))
+    return _mean(record, _places(record.values.layout, keys, {}), len(keys))
 
 
 def _rank(rows: list[Row], sort: Column) -> None:

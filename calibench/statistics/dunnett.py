@@ -76,7 +76,7 @@ def _scale(degrees: float) -> tuple[Floats, Floats]:
     if at_least("degrees", min(degrees, 1e9), 1) == 1e9:
         return np.ones(1), np.ones(1)
     low, high = np.sqrt(chdtri(degrees, [1 - _TAIL, _TAIL]) / degrees)
-    place, width = np.polynomial.legendre.leggauss(_NODES)
+    place, width = _legendre()
     scale = low + (high - low) * (place + 1) / 2
     half = degrees / 2
     log_density = (
@@ -85,6 +85,11 @@ def _scale(degrees: float) -> tuple[Floats, Floats]:
     )  # fmt: skip
     weights = np.exp(log_density) * width
     return scale, weights / weights.sum()
+
+
+@lru_cache(maxsize=1)
+def _legendre() -> tuple[Floats, Floats]:
+    return np.polynomial.legendre.leggauss(_NODES)
 
 
 @lru_cache(maxsize=1)

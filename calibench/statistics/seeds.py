@@ -27,7 +27,7 @@ def mean_std(values: Sequence[float]) -> tuple[float, float]:
     mean = math.fsum(values) / n
     if n == 1:
         return mean, math.nan
-    return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+    return mean, math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (n - 1))
 
 
 def wilcoxon_signed_rank(differences: Sequence[float]) -> float:
