@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -18,11 +17,9 @@ _CLIP = 1e-3  # of the confidence before its logit, as in relplot
 SOFTENING = 1e-4  # added to the smoothed mass, as in relplot
 COARSEST = 1001  # points of the grid of all kernels wider than 0.01
 _SMALLEST_WIDTH = 1e-3
-_FIRST_WIDTH = 2**-4
-_NEGLIGIBLE = 1e-14  # share of the largest amplitude
 _RESOLUTION = 2**-10  # of the width
 _FINEST = 4000  # cells of confidences: 4 to the smallest width
-_PIECE = 1 << 16  # weights rounded at once, so that temporaries stay in the cache
+_PIECE = 1 << 14  # examples rounded at once, so that temporaries stay in the cache
 
 
 class Residuals:
@@ -35,42 +32,29 @@ class Residuals:
     """
 
     def __init__(self, position: Tensor, weight: Tensor, masses: int = 1) -> None:
-        self.position, self._weight, self._masses = position, weight, masses
-        self._rows: Tensor | slice = slice(None)
-        self._coarse: list[
-            Tensor
-        ] = []  # the spectrum of all sets on the coarsest grid, if it is known
+        self.position, self.weight, self._masses = position, weight, masses
+        self._spectrum: Tensor | None = None  # on the coarsest grid
 
     def __len__(self) -> int:
-        rows = self.all_rows if isinstance(self._rows, slice) else len(self._rows)
-        return rows - self._masses
-
-    @property
-    def all_rows(self) -> int:
-        """The number of all sets and masses, of which these may be some."""
-        return len(self._weight)
-
-    @property
-    def weight(self) -> Tensor:
-        """Residuals of each set, and the masses last, (sets + masses, N)."""
-        return self._weight[self._rows]
+        return len(self.weight) - self._masses
 
     def of(self, sets: Tensor) -> Residuals:
-        """The residuals of some of all sets, which share their masses, given their numbers, each once."""
+        """The residuals of some of the sets, which share their masses, given their numbers, each once."""
         if len(sets) == len(self):
             return self
-        chosen = copy(self)
-        chosen._rows = torch.cat([sets, torch.tensor([len(self)], device=sets.device)])
+        rows = torch.cat([sets, torch.tensor([len(self)], device=sets.device)])
+        chosen = Residuals(self.position, self.weight[rows])
+        chosen._spectrum = None if self._spectrum is None else self._spectrum[rows]
         return chosen
 
-    def even_spectrum(self, points: int, frequencies: int | None = None) -> Tensor:
-        """`even_spectrum` of the weights on a grid of `points`: its first frequencies, all if None."""
-        if points != COARSEST:
-            found = even_spectrum(round_to_grid(self.position, self.weight, points))
-            return found[:, :frequencies]
-        if not self._coarse:  # all kernels wider than 0.01 use this grid
-            self._coarse.append(even_spectrum(round_to_grid(self.position, self._weight, points)))
-        return self._coarse[0][self._rows, :frequencies]
+    def even_spectrum(self, points: int) -> Tensor:
+        """`even_spectrum` of the weights on a grid of `points`."""
+        if points == COARSEST and self._spectrum is not None:
+            return self._spectrum
+        found = even_spectrum(round_to_grid(self.position, self.weight, points))
+        if points == COARSEST:  # all kernels wider than 0.01 use this grid
+            self._spectrum = found
+        return found
 
 
 class SmoothingKernel(Protocol):
@@ -100,10 +84,6 @@ class ReflectedKernel:
     def smoothed(residuals: Residuals, width: float, at: Tensor | None = None) -> Tensor:
         """The weights, smoothed, (sets + masses, T), at confidences (T,); by default where the error is evaluated."""
         points = _grid_points(width)
-        device = residuals.position.device
-        if at is None and _frequencies(points, width, device) < residuals.all_rows:
-            waves = _waves(points, width, device)  # of many sets, in a fifth of the time
-            return residuals.even_spectrum(points, len(waves)).real @ waves
         smoothed = smooth_even(residuals.even_spectrum(points), points, width)
         return interpolate_rows(smoothed, _evaluation_points(width, smoothed) if at is None else at)
 
@@ -155,8 +135,7 @@ def _evaluation_points(width: float, like: Tensor) -> Tensor:
 def round_to_grid(position: Tensor, weight: Tensor, points: int) -> Tensor:
     """Share weights (C, N) at positions (N,) between the two nearest of `points` on [0, 1]."""
     grid = weight.new_zeros(len(weight), points)
-    size = max(1, _PIECE // len(weight))
-    pieces = zip(torch.split(position, size), torch.split(weight, size, dim=1), strict=True)
+    pieces = zip(torch.split(position, _PIECE), torch.split(weight, _PIECE, dim=1), strict=True)
     for some, weights in pieces:
         scaled = some.clamp(0, 1) * (points - 1)
         below = scaled.long().clamp(0, points - 2)  # NaN as a number, on every device
@@ -214,23 +193,6 @@ def _kernel_spectrum(
         return spectrum
 
 
-@lru_cache(maxsize=256)
-def _frequencies(points: int, width: float, device: torch.device) -> int:
-    """How many frequencies of `even_spectrum` a Gaussian leaves: the rest is rounding."""
-    kernel = _kernel_spectrum(points, 2 * (points - 1), points // 2, width, device).abs()
-    return int((kernel > _NEGLIGIBLE * kernel.max()).nonzero().max()) + 1
-
-
-@lru_cache(maxsize=64)  # 0.2 MB at a width of 0.03, 2 MB at 0.01
-def _waves(points: int, width: float, device: torch.device) -> Tensor:
-    """Each frequency that a Gaussian leaves, smoothed, where the error is evaluated, (frequencies, T) float64."""
-    with torch.inference_mode(False):
-        number = _frequencies(points, width, device)
-        each = torch.eye(number, points, dtype=torch.complex128, device=device)
-        smoothed = smooth_even(each, points, width)
-        return interpolate_rows(smoothed, _evaluation_points(width, smoothed))
-
-
 class SelfConsistent(NamedTuple):
     """The error of each set, (sets,) float64, and the width of the kernel at which it is that, (sets,)."""
 
@@ -239,19 +201,10 @@ class SelfConsistent(NamedTuple):
 
 
 def self_consistent(kernel: SmoothingKernel, residuals: Residuals) -> SelfConsistent:
-    """The error of each set at the smallest width that is not below its own error, found by bisection.
-
-    It begins at a width that is above most errors: an error falls as the width grows, so all wider ones would do.
-    """
-    at_width = kernel.error(residuals, _FIRST_WIDTH)
-    width = torch.full_like(at_width, _FIRST_WIDTH)
-    wide = (at_width > _FIRST_WIDTH).nonzero().squeeze(1)
-    if len(wide):
-        at_width[wide], width[wide] = kernel.error(residuals.of(wide), 1.0), 1.0
-    pending = [
-        (((width == top) & (at_width <= top)).nonzero().squeeze(1), 0.0, top)
-        for top in (_FIRST_WIDTH, 1.0)
-    ]
+    """The error of each set at the smallest width that is not below its own error, found by bisection."""
+    at_width = kernel.error(residuals, 1.0)
+    width = torch.ones_like(at_width)
+    pending = [((at_width <= 1).nonzero().squeeze(1), 0.0, 1.0)]
     while pending:
         sets, low, high = pending.pop()
         if len(sets) and high - low > _RESOLUTION:
