@@ -104,3 +104,12 @@ def test_a_wide_margin_costs_nothing() -> None:
         logits, torch.tensor([0])
     )
     torch.testing.assert_close(penalty, torch.tensor(1.0))
+
+
+@pytest.mark.parametrize("k", [10, 100])
+def test_brier_pulls_at_uniform_probabilities_by_2_over_k_of_cross_entropy(k: int) -> None:
+    logits = torch.zeros(3, k, dtype=torch.float64, requires_grad=True)
+    target = torch.tensor([0, 1, k - 1])
+    (brier,) = torch.autograd.grad(L.BrierLoss()(logits, target), logits)
+    (cross_entropy,) = torch.autograd.grad(CE(logits, target), logits)
+    torch.testing.assert_close(brier, 2 / k * cross_entropy)
