@@ -304,6 +304,8 @@ def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
     agree(orders["small and full width"][1], "0.60 [-0.22, 0.92]")
     search = pages.searched().query("benchmark == 'cifar100_rates'")
     chosen = pages.rates.choices(search).loc["cifar100_rates"]
+    assert len(chosen) == 10
+    assert chosen["inside"].all()
     brier = search[search["loss"] == "BrierLoss"].set_index("lr")["error"]
     assert [pages.rates.title(rate) for rate in brier.index] == ["11.5", "34", "103", "306", "919"]
     assert brier.idxmin() == chosen["lr"]["BrierLoss"]
@@ -312,7 +314,7 @@ def test_what_is_said_of_losses_at_real_accuracy(pages: ModuleType) -> None:
     assert {pages.rates.title(rate) for rate in nine["lr"]} == {"11.5"}
     assert 0.455 < nine["error"].min() < nine["error"].max() < 0.4835
     others = search[search["loss"] != "BrierLoss"]
-    assert (others[others["lr"] > 0.004]["error"] > 0.63).all()
+    assert others[others["lr"] > 0.004]["error"].between(0.636, 0.824).all()
     nll = others[others["lr"] < 0.004].pivot_table("nll_ts", "lr", "loss")
     behind = nll.sub(nll[pages.BASE], axis=0).round(2).to_numpy().T
     behind_by = dict(zip(nll.columns, behind.tolist(), strict=True))
