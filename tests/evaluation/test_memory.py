@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from calibench.calibrators import AdaptiveTemperatureScaling
 from calibench.calibrators.names import DEFAULT, calibrators_named
@@ -16,12 +16,12 @@ from calibench.runs import Predictions
 N, K = 1200, 400
 
 
-class Largest(TorchDispatchMode):
-    """The most bytes that an operation has given, with its name."""
+class Largest(TorchFunctionMode):
+    """The most bytes that a call of torch has given, with its name."""
 
     found: tuple[int, str] = (0, "")
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = func(*args, **(kwargs or {}))
         for value in given if isinstance(given, tuple | list) else [given]:
             if isinstance(value, torch.Tensor) and not value.is_sparse:
