@@ -12,6 +12,7 @@ from calibench.ground.arrays import Array, as_array, taking_any_arrays
 from calibench.ground.tensors import (
     TakesSavedShapes,
     are_probabilities,
+    at_least_float32,
     check_class_indices,
     check_scores,
     check_target,
@@ -61,8 +62,8 @@ class Calibrator(TakesSavedShapes, ABC):
         reported: Those of them that a report shows.
         uniform_share: c, a float64 scalar, where there is a mixture.
         published_with_mixture: Whether the published form has the mixture too.
-        widens_blocks: Whether a fit gets the logits as they are, and makes float64 of some rows at a time: of a large
-            set it then needs no copy.
+        widens_blocks: Whether a fit gets logits of at least single precision, and makes float64 of some rows at a time:
+            of a large set it then needs no copy.
         takes_weights: Whether `fit` takes a `sample_weight`: what is fitted minimises a sum over examples.
         structured_form: The class for sets so small that this one's parameters outnumber the examples.
     """
@@ -128,7 +129,7 @@ class Calibrator(TakesSavedShapes, ABC):
         check_calibration_set(logits, target)
         target = target.to(logits.device, torch.int64)
         self._warn_of_few(target, logits.shape[1])
-        scores = logits if self.widens_blocks else logits.double()
+        scores = at_least_float32(logits) if self.widens_blocks else logits.double()
         if sample_weight is None:
             self._fit(scores, target)
         elif not self.takes_weights:

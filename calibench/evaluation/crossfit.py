@@ -28,7 +28,7 @@ from calibench.calibrators.cross_validated import stratified_folds, unwarned
 from calibench.calibrators.temperature import TemperatureWithMixture
 from calibench.ground.arguments import integer_from, one_of
 from calibench.ground.arrays import Floats
-from calibench.ground.tensors import blocks_of_rows, rows_at_once
+from calibench.ground.tensors import at_least_float32, blocks_of_rows, rows_at_once
 from calibench.metrics.labelled import log_softmax, scores_of_examples, true_class
 from calibench.statistics.resamples import Resamples, weighted_means
 
@@ -85,7 +85,7 @@ def cross_fitted(
 
 def _to_be_fitted(model: Calibrator, rows: Tensor) -> Tensor:
     """The finite log-probabilities of rows of logits that nobody else has, in their place if the fit widens them."""
-    scores = rows if model.widens_blocks else rows.double()
+    scores = at_least_float32(rows) if model.widens_blocks else rows.double()
     for (some,) in blocks_of_rows(scores):
         some.copy_(finite_log_probs(some))
     return scores

@@ -259,9 +259,8 @@ class Evaluation:
         leading: bool,
     ) -> list[Number]:
         """The numbers of a labelled set: of every run, the reference code's, then further ones."""
-        first = (
-            of.whole_set(LEADING, None) if leading else []
-        )  # before the draws of the floors fill memory
+        # Before the draws of the floors fill memory.
+        first = of.whole_set(LEADING, None) if leading else []
         numbers = labelled_numbers(
             of.log_probs, of.target, n_bins=self.n_bins, floors=of.floors, panel=panel
         )

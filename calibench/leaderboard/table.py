@@ -315,7 +315,8 @@ def _over_sets(score: str, splits: Iterable[str], kinds: Mapping[str, str]) -> I
 
 def _value(row: Row, keys: Sequence[Key], places: dict[Layout, list[int]]) -> Value:
     """The mean of some numbers over a row's runs, with a verdict if each run has one; fills `places` of each layout."""
-    known, found = {}, []
+    known: dict[int, float] = {}
+    found: list[Verdict] = []
     for seed, record in row.records.items():
         value = _mean(record, _places(record.values.layout, keys, places), len(keys))
         if not math.isnan(value):

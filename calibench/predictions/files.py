@@ -88,7 +88,8 @@ class Reader:
         task: One class or several labels an example (default: what the files say, or the shape of the labels).
         keys: What arrays or columns are: logits=, probs=, target= or class_names=NAME, probs=A,B,C of the columns of
             a table (default: by their names).
-        separator: Between the cells of tables (default: the most frequent in the header of comma, semicolon, tab and bar).
+        separator: Between the cells of tables (default: the most frequent in the header of comma, semicolon, tab and
+            bar).
         classes: Names of the columns of arrays, where labels are names; by default those of a data frame.
 
     Files:

@@ -128,6 +128,16 @@ def gives_distributions_in_the_dtype_of_the_logits(calibrator: type[Calibrator])
 
 
 @CONTRACT.rule()
+def fits_half_precision_as_the_same_numbers_in_double(calibrator: type[Calibrator]) -> None:
+    logits, target = over_confident(n=120)
+    short = logits.bfloat16()
+    found, expected = (
+        calibrator().fit(of, target).log_prob(logits) for of in (short, short.double())
+    )
+    torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+
+
+@CONTRACT.rule()
 def a_masked_class_stays_at_0_and_nan_is_never_a_probability(
     calibrator: type[Calibrator],
 ) -> None:
