@@ -33,6 +33,12 @@ def test_what_ten_crops_cost(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.endswith(" passes\n")
 
 
+def test_what_batches_of_small_images_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    script("augmentation").main(["--images", "256", "--repeats", "1"])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"\d+ images/s, Pillow \d+: [\d.]+ times", line)
+
+
 @pytest.mark.parametrize(
     ("options", "lines", "text"),
     [

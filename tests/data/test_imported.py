@@ -148,6 +148,11 @@ def test_an_order_of_the_users_own_generator_follows_from_the_epoch() -> None:
 Plain = list[tuple[list[Any], list[int], list[int], int]]
 
 
+def plain(batches: list[Batch]) -> Plain:
+    """Batches as lists of numbers."""
+    return [(b.inputs.tolist(), b.target.tolist(), b.index.tolist(), b.size) for b in batches]
+
+
 def iterated(rank: int, processes: int, workers: int = 0) -> tuple[str, Plain, list[int]]:
     """The fingerprint of examples that are iterated over, an epoch of this process, and how many it collated for it."""
     made = module("IteratedDataModule", digest="always", arguments={"n": 55})
@@ -157,11 +162,7 @@ def iterated(rank: int, processes: int, workers: int = 0) -> tuple[str, Plain, l
             same.dataset, same.batch_size, collate_fn=same.collate_fn, num_workers=workers
         )
     own_classes.COLLATED.clear()
-    batches = [
-        (batch.inputs.tolist(), batch.target.tolist(), batch.index.tolist(), batch.size)
-        for batch in epoch(made, 1)
-    ]
-    return made.fingerprint, batches, list(own_classes.COLLATED)
+    return made.fingerprint, plain(epoch(made, 1)), list(own_classes.COLLATED)
 
 
 def joined(parts: list[Plain]) -> Plain:
@@ -207,11 +208,7 @@ def test_workers_iterate_for_each_process_alike(monkeypatch: pytest.MonkeyPatch)
             collate_fn=own_classes.drawing_collate,
             num_workers=1,
         )
-        rows = made._loader("train", 0)
-        rows.set_epoch(1)
-        parts.append(
-            [(b.inputs.tolist(), b.target.tolist(), b.index.tolist(), b.size) for b in rows]
-        )
+        parts.append(plain(epoch(made, 1)))
         monkeypatch.undo()
     assert joined(parts) == whole
 

@@ -96,47 +96,6 @@ def test_normalize_scales_by_the_stored_white() -> None:
     )
 
 
-@pytest.mark.slow
-def test_batches_are_much_faster_than_pillow() -> None:
-    import time
-
-    from PIL import Image
-    from torchvision import transforms
-
-    from calibench.data import Examples, ShuffledLoader
-
-    mean, std = (0.5,) * 3, (0.2,) * 3
-    stored = images(12_800, side=32).contiguous(memory_format=torch.channels_last)
-    loader = ShuffledLoader(
-        Examples(stored, torch.zeros(12_800, dtype=torch.int64)),
-        batch_size=128,
-        seed=0,
-        transform=Normalize(mean, std),
-        augmentation=RandomCropFlip(),
-    )
-    pipeline = transforms.Compose(
-        [
-            transforms.RandomCrop(32, padding=4),
-            transforms.RandomHorizontalFlip(),
-            transforms.ToTensor(),
-            transforms.Normalize(mean, std),
-        ]
-    )
-    pixels = stored[:1280].permute(0, 2, 3, 1).numpy()
-
-    def seconds_per_image(work, n: int) -> float:
-        times = []
-        for _ in range(5):
-            start = time.process_time()
-            work()
-            times.append((time.process_time() - start) / n)
-        return sorted(times)[2]
-
-    ours = seconds_per_image(lambda: sum(1 for _ in loader), 12_800)
-    pillow = seconds_per_image(lambda: [pipeline(Image.fromarray(image)) for image in pixels], 1280)
-    assert pillow / ours > 12  # 17 on a free core
-
-
 def test_normalisation_is_its_formula() -> None:
     images = torch.randint(0, 256, (5, 3, 8, 6), dtype=torch.uint8)
     mean, std = (0.5, 0.4, 0.3), (0.2, 0.3, 0.1)
