@@ -2,8 +2,10 @@
 
     python benchmarks/evidence/from_logits.py benchmarks/results/speedrun_small.tar.xz \
         > benchmarks/results/evidence_cifar10_small.csv
+    python benchmarks/evidence/from_logits.py results/cifar100_small > benchmarks/results/evidence_cifar100_small.csv
 
-The logits are those of the archive (float16, see runs.py), so anyone who has the repository can make the rows again.
+Logits of an archive (float16, see runs.py) make the rows again for anyone who has the repository; those of a hundred
+classes would be 75 MB, so their rows are made of the folder of results itself.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ from typing import Any
 import tidy
 
 from calibench import calibrators
+from calibench.analyses.arguments import finished_runs
 from calibench.evaluation import Evaluation
 from calibench.ground.bar import with_progress
 from calibench.ground.threads import one_thread
 from calibench.predictions.files import Reader
-from calibench.runs import Run, read_json, run_folders
+from calibench.runs import Run, read_json
 from calibench.statistics.number import RAW
 
 PUBLISHED = (
@@ -36,9 +39,11 @@ PUBLISHED = (
 
 def rows(run: Run) -> Iterator[list[Any]]:
     """The rows of a run's test set, the panel with 15 bins and the parts of the NLL; its own ones of OOD sets, raw."""
-    sets = {
-        name: Reader().read(str(run.folder / "logits" / f"{name}.npz")) for name in ("val", "test")
-    }
+    packed = run.folder / "logits"
+    files = {name: packed / f"{name}.npz" for name in ("val", "test")}
+    if not packed.is_dir():
+        files = {name: run.predictions(name) for name in files}
+    sets = {name: Reader()(str(file)) for name, file in files.items()}
     report = Evaluation(
         [getattr(calibrators, name)(shrinkage=False) for name in PUBLISHED], n_bins=[15]
     )(sets)
@@ -51,14 +56,21 @@ def rows(run: Run) -> Iterator[list[Any]]:
             yield tidy.row(run, one["split"], RAW, one["metric"], one["value"], score=one["score"])
 
 
-def main(archive: Path) -> None:
-    """Print the rows of all runs of an archive as CSV."""
-    with TemporaryDirectory() as folder, tarfile.open(archive) as tar, one_thread():
-        tar.extractall(folder, filter="data")
-        found = [*run_folders(Path(folder))]
-        runs = (Run(Path(path)) for path in found)
+def runs_of(results: Path, folder: str) -> list[Run]:
+    """The runs of a folder of results, or of an archive, which is unpacked into another folder."""
+    if results.is_file():
+        with tarfile.open(results) as tar:
+            tar.extractall(folder, filter="data")
+        results = Path(folder)
+    return [*finished_runs([results])]
+
+
+def main(results: Path) -> None:
+    """Print the rows of all runs of an archive, or of a folder of results, as CSV."""
+    with TemporaryDirectory() as folder, one_thread():
+        runs = runs_of(results, folder)
         tidy.print_rows(
-            row for run in with_progress(runs, len(found), "evaluating") for row in rows(run)
+            row for run in with_progress(iter(runs), len(runs), "evaluating") for row in rows(run)
         )
 
 
