@@ -22,6 +22,7 @@ import tidy
 from calibench import calibrators
 from calibench.analyses.arguments import finished_runs
 from calibench.evaluation import Evaluation
+from calibench.evaluation.evaluation import Extent
 from calibench.ground.bar import with_progress
 from calibench.ground.threads import one_thread
 from calibench.predictions.files import Reader
@@ -44,9 +45,8 @@ def rows(run: Run) -> Iterator[list[Any]]:
     if not packed.is_dir():
         files = {name: run.predictions(name) for name in files}
     sets = {name: Reader()(str(file)) for name, file in files.items()}
-    report = Evaluation(
-        [getattr(calibrators, name)(shrinkage=False) for name in PUBLISHED], n_bins=[15]
-    )(sets)
+    fitted = [getattr(calibrators, name)(shrinkage=False) for name in PUBLISHED]
+    report = Evaluation(fitted, n_bins=[15])(sets, extent=Extent(every=False))
     for number in report.numbers:
         key = number.key
         if key.split == "test" and key.label is None:
