@@ -1,14 +1,14 @@
 """Progress bars on stderr for slow results; rich is imported for a terminal only."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def with_progress(results: Iterator[T], total: int, title: str) -> Iterator[T]:
+def with_progress(results: Iterable[T], total: int, title: str) -> Iterator[T]:
     """Yield the results and show a progress bar on stderr, if that is a terminal and there are several results."""
     if total < 2 or not sys.stderr.isatty():
         yield from results

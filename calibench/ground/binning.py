@@ -94,7 +94,7 @@ def order_statistic_cuts(ordered: Tensor, n_bins: int) -> list[int]:
         return [0, 0]
     edges = ordered[torch.arange(n_bins, device=device) * (n // n_bins)]
     cuts = torch.searchsorted(ordered, edges, right=True)
-    return [*(int(cut) for cut in cuts.tolist()), n]
+    return [*cuts.tolist(), n]
 
 
 def reference_mass_edges(ordered: Tensor, n_bins: int) -> Tensor:
@@ -123,5 +123,5 @@ def reference_mass_cuts(ordered: Tensor, n_bins: int) -> list[int]:
     if len(ordered) == 0:
         return [0, 0]
     edges = reference_mass_edges(ordered, n_bins).to(ordered.dtype)
-    cuts = torch.searchsorted(ordered, edges, right=True)
-    return [int(cut) for cut in cuts.tolist()]
+    cuts: list[int] = torch.searchsorted(ordered, edges, right=True).tolist()
+    return cuts

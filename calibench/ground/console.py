@@ -11,11 +11,7 @@ from calibench.ground.output import printable
 
 
 class Terminal(Console):
-    """A rich console that takes no text for markup, an emoji or a control sequence.
-
-    Args:
-        **options: As rich's console takes them.
-    """
+    """A rich console, with its options, that takes no text for markup, an emoji or a control sequence."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)

@@ -68,10 +68,7 @@ _SHOWN = 5  # problems of a file in a message
 def in_one_line(problems: Mapping[str, str], total: int, what: str) -> str:
     """What is wrong with a file, its first five places: `row 3: the label is empty; row 9: 2 cells (2 of 40 rows)`.
 
-    Args:
-        problems: What is wrong, by place, in their order.
-        total: How many places there are.
-        what: What they are called, `rows`.
+    The problems are by place, in their order; `total` is how many places there are, and `what` they are called.
     """
     first = list(problems.items())[:_SHOWN]
     groups = groupby(first, key=itemgetter(1))

@@ -17,7 +17,6 @@ class Feature(NamedTuple):
 
     Attributes:
         column: Its name.
-        kind: What it holds.
         levels: The categories of the training file, sorted.
     """
 

@@ -30,15 +30,11 @@ class NotRegular(ExpectedFailure, ValueError):
 
 @contextmanager
 def opened(path: Path | str, *, limit: int | None = None) -> Iterator[BufferedReader]:
-    """Open a regular file to read.
-
-    Args:
-        path: The file, or a link to one.
-        limit: The most bytes that it may have; any number if None.
+    """Open a regular file, or a link to one, to read.
 
     Raises:
         FileNotFoundError: If there is none.
-        NotRegular: If it is something else, or larger.
+        NotRegular: If it is something else, or has more bytes than the limit.
     """
     _check(os.stat(path), path, limit)  # before it is opened, which some devices notice
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
@@ -50,18 +46,17 @@ def content_of(path: Path | str, *, limit: int = TEXT_LIMIT) -> bytes:
     """The content of a regular file of at most so many bytes; raises as `opened` does."""
     with opened(path, limit=limit) as file:
         content = file.read(os.fstat(file.fileno()).st_size + 1)
-        while len(content) <= limit and (
-            more := file.read(_PART)
-        ):  # a file of /proc says that it has none
+        # a file of /proc says that it has no bytes
+        while len(content) <= limit and (more := file.read(_PART)):
             content += more
     if len(content) > limit:
         raise NotRegular(f"{path} has more than {limit:,} bytes")
     return content
 
 
-def text_of(path: Path | str, *, limit: int = TEXT_LIMIT) -> str:
+def text_of(path: Path | str) -> str:
     """The content of a regular file as UTF-8; raises as `opened` does, and UnicodeDecodeError."""
-    return content_of(path, limit=limit).decode()
+    return content_of(path).decode()
 
 
 def _check(found: os.stat_result, path: Path | str, limit: int | None) -> None:

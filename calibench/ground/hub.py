@@ -11,11 +11,10 @@ _PATIENCE = 3.0  # seconds; the hub's client alone tries again for most of a min
 
 def forbidden() -> str:
     """`NAME is set` of the variable that forbids downloads, or an empty string."""
-    values = {name: os.environ.get(name, "").lower() for name in VARIABLES}
-    name = next(
-        (name for name in VARIABLES if values[name] not in ("", "0", "false", "no", "off")), ""
-    )
-    return name and f"{name} is set"
+    for name in VARIABLES:
+        if os.environ.get(name, "").lower() not in ("", "0", "false", "no", "off"):
+            return f"{name} is set"
+    return ""
 
 
 def offline() -> str:
@@ -57,12 +56,7 @@ def without_retries() -> Iterator[None]:
 
 @contextmanager
 def one_line_of(what: str, *errors: type[Exception]) -> Iterator[None]:
-    """Raise a ValueError of one line in place of some errors, without the hub client's lines of each retry.
-
-    Args:
-        what: What went wrong, if something did.
-        *errors: What the library raises when it cannot be.
-    """
+    """Raise a ValueError, `WHAT: REASON` in one line, for some errors, without the client's lines of retries."""
     loggers = [logging.getLogger(name) for name in ("huggingface_hub", "transformers")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -71,9 +65,8 @@ def one_line_of(what: str, *errors: type[Exception]) -> Iterator[None]:
         yield
     except errors as error:
         reason = str(error).strip().split("\n")[0]
-        if not reason or isinstance(
-            error, LookupError
-        ):  # which says no more than what was looked for
+        # a LookupError says no more than what was looked for
+        if not reason or isinstance(error, LookupError):
             reason = f"{type(error).__name__} {reason}".strip()
         raise ValueError(f"{what}: {reason}") from error
     finally:

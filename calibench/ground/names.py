@@ -13,14 +13,8 @@ MULTILABEL: Final = "multilabel"
 CLASSES: Final = ("absent", "present")
 UNKNOWN: Final = -1
 
-
 OUT_OF_DISTRIBUTION = ("svhn", "cifar10", "cifar100", "mnist", "tiny_imagenet", "noise")
-CORRUPTED = (
-    "cifar10",
-    "cifar100",
-    "tiny_imagenet",
-    "imagenet",
-)  # image sets that have a `-C` archive
+CORRUPTED = ("cifar10", "cifar100", "tiny_imagenet", "imagenet")  # that have a `-C` archive
 OF_IMAGENET = ("imagenet_v2", "imagenet_r", "imagenet_a")
 CORRUPTIONS = (
     "gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise",
@@ -54,7 +48,10 @@ def sets_named(patterns: Sequence[str], known: Sequence[str] | None) -> list[str
     for pattern in patterns:
         found = fnmatch.filter(known, pattern)
         if not found:
-            raise ValueError(_unknown(pattern, known))
+            more = ", ..." if len(known) > _SHOWN else ""
+            there = f"known: {', '.join(known[:_SHOWN])}{more}" if known else "there are none"
+            near = near_matches(pattern, known)
+            raise ValueError(f"there is no evaluation set `{pattern}` here{near} ({there}).")
         chosen |= dict.fromkeys(found)
     return [*chosen]
 
@@ -62,9 +59,3 @@ def sets_named(patterns: Sequence[str], known: Sequence[str] | None) -> list[str
 def image_sets_named(patterns: Sequence[str], dataset: str) -> list[str]:
     """The same for images of a set by its name in `sources.yaml`."""
     return sets_named(patterns, of_images(dataset))
-
-
-def _unknown(pattern: str, known: Sequence[str]) -> str:
-    more = ", ..." if len(known) > _SHOWN else ""
-    there = f"known: {', '.join(known[:_SHOWN])}{more}" if known else "there are none"
-    return f"there is no evaluation set `{pattern}` here{near_matches(pattern, known)} ({there})."

@@ -162,11 +162,8 @@ class _Pulse:
 def signs_of_life(verb: str, after: float = 1.5) -> Iterator[None]:
     """Count the seconds on stderr while what is inside writes nothing, if both streams are a terminal.
 
-    Progress bars are left alone; so are further processes of one training, and forks.
-
-    Args:
-        verb: What is said to be at work.
-        after: Seconds of silence before it is said.
+    After so many seconds of silence the verb is said to be at work. Progress bars are left alone; so are further
+    processes of one training, and forks.
     """
     streams = sys.stdout, sys.stderr
     if not all(stream.isatty() for stream in streams) or "LOCAL_RANK" in os.environ:
@@ -194,9 +191,7 @@ def signs_of_life(verb: str, after: float = 1.5) -> Iterator[None]:
 # --- wrapping at words: paragraphs are filled, lists of two columns and commands keep their form ---
 
 _UNBROKEN = "\N{NO-BREAK SPACE}"
-_TABLE = re.compile(
-    r"( *\S+(?: \S+)*  +)\S"
-)  # a word or several, and what is said of them behind a gap
+_TABLE = re.compile(r"( *\S+(?: \S+)*  +)\S")  # words, and what is said of them behind a gap
 
 
 def terminal_width() -> int:

@@ -23,11 +23,7 @@ Mapped = Callable[..., Iterator[Any]]
 
 
 class Terminated(BaseException):
-    """SIGTERM or SIGHUP (a closed terminal) arrived: it unwinds like Ctrl-C and ends with exit code 128 + its number.
-
-    Args:
-        number: The signal's.
-    """
+    """SIGTERM or SIGHUP (a closed terminal) arrived: it unwinds like Ctrl-C; the exit code is 128 + its number."""
 
     def __init__(self, number: int = signal.SIGTERM) -> None:
         super().__init__(f"terminated ({signal.Signals(number).name})")

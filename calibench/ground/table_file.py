@@ -143,14 +143,14 @@ def _decoded(raw: bytes, told: str | None) -> _Text:
     encoding = guessed if told is None or guessed.startswith("utf-16") else told
     said = [] if told or encoding.startswith("utf-8") else [f"as {encoding.upper()}"]
     try:
-        content = raw if encoding == "utf-8" else b""
         text = raw.decode(encoding)
     except UnicodeDecodeError:
         text = raw.decode(encoding, errors="replace")
         bad = text.count(_REPLACED) - raw.decode(encoding, errors="ignore").count(_REPLACED)
         wrong = f"{bad} bytes are not {encoding.removesuffix('-sig').upper()} and were replaced"
         return _Text(text.removeprefix("\ufeff").encode(), said, [wrong])
-    return _Text(content or text.removeprefix("\ufeff").encode(), said, [])
+    content = raw if encoding == "utf-8" else text.removeprefix("\ufeff").encode()
+    return _Text(content, said, [])
 
 
 def encoding_of(raw: bytes) -> str:
@@ -328,7 +328,6 @@ def _records(text: _Text, *, whole: bool) -> TableFile:
 
 
 def _rows_of(parsed: Any) -> list[Any]:
-    """The rows of a JSON value."""
     if isinstance(parsed, list):
         return parsed
     columns = list(parsed.values()) if isinstance(parsed, dict) else []

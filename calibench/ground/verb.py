@@ -133,8 +133,6 @@ def _optional(hint: Any) -> Any:
 
 
 class _Argument:
-    """One argument of the command line."""
-
     def __init__(self, name: str, hint: Any, default: Any, help: str, *, as_option: bool) -> None:
         self.type, self.default, self.as_option = _Type.of(hint), default, as_option
         self.attribute = name
@@ -284,8 +282,7 @@ def _hints(make: Callable[..., Any]) -> dict[str, object]:
 def in_python(**defaults: Any) -> Callable[[Function], Function]:
     """Let a verb's function be called in Python with the arguments of its groups by name, as on the command line.
 
-    Args:
-        **defaults: Arguments whose default in Python is another one.
+    The defaults are of arguments that have another one in Python.
     """
 
     def called(function: Function) -> Function:
@@ -319,7 +316,9 @@ class VerbParser(argparse.ArgumentParser):
     def __init__(self, verb: str, function: Callable[..., Any]) -> None:
         self.known: list[str] = []  # before the base class adds `--help`
         self.rest: str | None = None
-        self.check_rest: Callable[[str, VerbParser], None] = _refuse
+        self.check_rest: Callable[[str, VerbParser], None] = lambda name, _: self.refuse_option(
+            name
+        )
         self.arguments = _Arguments(unwrap(function))
         super().__init__(
             prog=f"calibench {verb}",
@@ -327,8 +326,8 @@ class VerbParser(argparse.ArgumentParser):
             formatter_class=partial(
                 argparse.RawDescriptionHelpFormatter, max_help_position=24, width=terminal_width()
             ),
-            description=wrapped(self.arguments.docstring.description, terminal_width()),
-            epilog=wrapped("\n\n".join(filter(None, self.arguments.epilogs)), terminal_width()),
+            description=wrapped(self.arguments.docstring.description),
+            epilog=wrapped("\n\n".join(filter(None, self.arguments.epilogs))),
         )
         self.arguments.declare(self)
         if self.rest:
@@ -340,15 +339,15 @@ class VerbParser(argparse.ArgumentParser):
         self.known += action.option_strings
         return action
 
-    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+    def parse_args(self, args: Sequence[str]) -> Any:  # type: ignore[override]
         """Parse; raises a UsageError for a mistake: a misspelt option before one that is missing."""
-        words = [self._spelled(word) for word in args or ()]
+        words = [self._spelled(word) for word in args]
         given = list(takewhile(lambda text: text != "--", words))
         names = [text.partition("=")[0] for text in given if text.startswith("--")]
         for name in names if not {"-h", "--help"} & set(given) else ():
             if name not in self.known:
                 self.check_rest(name, self)
-        options, rest = self.parse_known_args(words, namespace)
+        options, rest = self.parse_known_args(words)
         if self.rest is not None:
             setattr(options, self.rest, rest)
             return options
@@ -384,7 +383,3 @@ class VerbParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise a UsageError."""
         raise UsageError(f"{message} (see `{self.prog} --help`)")
-
-
-def _refuse(name: str, parser: VerbParser) -> None:
-    parser.refuse_option(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from calibench.statistics.dunnett import critical_value, visible_shift
 from calibench.statistics.seeds import FEWEST_SEEDS, LEVEL
 
 _EQUAL = 1e-12  # means that differ by less than this share of them are equal
-
+_ROUNDING = 1e-12  # deviations below this share of the values are rounding
 
 TRIGGER = 1.25
 """A row is apart if its residual deviation is more than this many times the others'.
@@ -23,8 +22,6 @@ TRIGGER = 1.25
 With 2, a row of 1.9 times the others' deviation loses its bold in 9 to 10 % of tables in which all means are equal, and
 one of log-normal deviations in up to 17 %; with 1.25 in 3 to 7 % (benchmarks/simulations/README.md).
 """
-
-_ROUNDING = 1e-12  # deviations below this share of the values are rounding
 
 
 @dataclass(frozen=True)
@@ -88,10 +85,9 @@ def comparison_with_best(
     means = np.full(len(table), math.nan)
     if seeds:
         means[present] = table[present].mean(axis=1)
-    finite = np.flatnonzero(np.isfinite(means))
-    if seeds < FEWEST_SEEDS or not len(finite) or present.sum() < 2:
-        return _compared(means, seeds, None, level)
-    return _compared(means, seeds, (TwoWay(table[finite]), finite), level)
+    enough = seeds >= FEWEST_SEEDS and present.sum() > 1
+    rows = np.flatnonzero(np.isfinite(means) & enough)
+    return _compared(means, seeds, TwoWay(table[rows]), rows, level)
 
 
 def comparison_of_means(
@@ -115,44 +111,39 @@ def comparison_of_means(
     known = np.asarray(seeds) >= FEWEST_SEEDS
     signed = (-1.0 if higher_is_better else 1.0) * np.asarray(means, dtype=np.float64)
     signed = np.where(known, signed, math.nan)
-    finite = np.flatnonzero(np.isfinite(signed))
     fewest = min((int(n) for n in np.asarray(seeds)[known]), default=0)
-    if not len(finite) or np.count_nonzero(known) < 2:
-        return _compared(signed, fewest, None, level)
-    counts = np.asarray(seeds, dtype=np.float64)[finite]
-    layout = OneWay(np.asarray(deviations, dtype=np.float64)[finite], counts)
-    return _compared(signed, fewest, (layout, finite), level)
+    rows = np.flatnonzero(np.isfinite(signed) & (np.count_nonzero(known) > 1))
+    counts = np.asarray(seeds, dtype=np.float64)[rows]
+    layout = OneWay(np.asarray(deviations, dtype=np.float64)[rows], counts)
+    return _compared(signed, fewest, layout, rows, level)
 
 
 def _compared(
     means: Floats,
     seeds: int,
-    layout: tuple[TwoWay | OneWay, npt.NDArray[np.intp]] | None,
+    layout: TwoWay | OneWay,
+    rows: npt.NDArray[np.intp],
     level: float,
 ) -> BestComparison:
-    """The comparison of rows by means (less is better), with the layout of the finite ones and their places."""
+    """The comparison of rows by means (less is better), given the places and the layout of those that are compared."""
     worse = np.zeros((len(means), len(means)), dtype=bool)
+    worse[np.flatnonzero(means == math.inf)[:, None], rows] = True
     bold = np.zeros(len(means), dtype=bool)
+    bold[rows] = True
     detectable = math.nan
     apart: tuple[int, ...] = ()
     noisy: tuple[int, ...] = ()
-    if layout is not None:
-        of, rows = layout
-        worse[np.flatnonzero(means == math.inf)[:, None], rows] = True
-        bold[rows] = True
-        if len(rows) > 1:
-            found = spread(of, len(rows))
-            test = _Test.of(found, of.counts, level)
-            of_pairs = test.worse(means[rows])
-            worse[rows[:, None], rows], bold[rows] = of_pairs, ~of_pairs.any(axis=1)
-            detectable = test.detectable(int(means[rows].argmin()))
-            if found.apart:
-                apart = tuple(int(rows[row]) for row in found.apart)
-                pooled = replace(found, variances=np.full(len(rows), found.pooled), apart=())
-                steady = _Test.of(pooled, of.counts, level).worse(means[rows])
-                noisy = tuple(
-                    int(rows[r]) for r in found.apart if bold[rows[r]] and steady[r].any()
-                )
+    if len(rows) > 1:
+        found = spread(layout, len(rows))
+        test = _Test.of(found, layout.counts, level)
+        of_pairs = test.worse(means[rows])
+        worse[rows[:, None], rows], bold[rows] = of_pairs, ~of_pairs.any(axis=1)
+        detectable = test.detectable(int(means[rows].argmin()))
+        if found.apart:
+            apart = tuple(int(rows[row]) for row in found.apart)
+            pooled = replace(found, variances=np.full(len(rows), found.pooled), apart=())
+            steady = _Test.of(pooled, layout.counts, level).worse(means[rows])
+            noisy = tuple(int(rows[r]) for r in found.apart if bold[rows[r]] and steady[r].any())
     told = tuple(map(tuple, worse.tolist()))
     return BestComparison(
         tuple(bold.tolist()), _behind(means), detectable, seeds, apart, noisy, told
@@ -215,7 +206,7 @@ class TwoWay:
 
     values: Floats
 
-    @cached_property
+    @property
     def counts(self) -> Floats:
         """Values of each row, (K,)."""
         return np.full(len(self.values), float(self.values.shape[1]))
@@ -226,21 +217,12 @@ class TwoWay:
         A row's own sum is scaled such that its mean square, over S - 1 degrees, has the mean of the others'
         if all deviations are equal; the rest of the total then does not depend on it.
         """
-        n, residuals = len(rows), self._centred[rows]
-        residuals = residuals - residuals.sum(0) / n
+        n, values = len(rows), self.values[rows]
+        centred = values - values.mean(1, keepdims=True)
+        residuals = centred - centred.sum(0) / n
         sums = np.einsum("ks,ks->k", residuals, residuals)
-        sums[sums <= self._rounding] = 0.0
+        sums[sums <= np.square(_ROUNDING * np.abs(self.values).max())] = 0.0
         return sums * n / max(1, n - 1), float(sums.sum())
-
-    @cached_property
-    def _rounding(self) -> float:
-        """The largest sum of squares that is rounding."""
-        return float(np.square(_ROUNDING * np.abs(self.values).max()))
-
-    @cached_property
-    def _centred(self) -> Floats:
-        centred: Floats = self.values - self.values.mean(1, keepdims=True)
-        return centred
 
     def degrees(self, rows: list[int]) -> float:
         """Degrees of freedom of the sum of all of some rows, (n - 1)(S - 1)."""

@@ -61,9 +61,8 @@ def mean_over_sets(values: Sequence[float] | Floats, of: Sequence[Hashable] = ()
     if not given.size:
         raise ValueError("`values` must have a value for each data set, got none.")
     if len(of):
-        places = {name: place for place, name in enumerate(dict.fromkeys(of))}
-        unit = np.array([places[name] for name in of])
-        given = np.array([given[unit == place].mean() for place in range(len(places))])
+        sets = [[one == name for one in of] for name in dict.fromkeys(of)]
+        given = np.array([given[rows].mean() for rows in sets])
     without = [
         np.delete(given, place).mean() for place in range(len(given) if len(given) > 1 else 0)
     ]

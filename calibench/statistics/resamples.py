@@ -32,8 +32,6 @@ class Resamples:
 
     Attributes:
         n_examples: Size of the test set.
-        n_resamples: Number of resampled test sets.
-        seed: Seed of the random numbers.
         rows: The example of each row that is scored, (M,), where an example has several; None for a row each.
     """
 

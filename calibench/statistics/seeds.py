@@ -1,6 +1,6 @@
 """Statistics over seeds: mean and deviation, the signed-rank test, Holm's correction for many tests.
 
-This is pure Python for short sequences, so that a leaderboard needs neither numpy nor scipy.
+This is pure Python for short sequences: scipy takes longer to import than a leaderboard takes without it.
 """
 
 import math
