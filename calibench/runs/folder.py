@@ -57,7 +57,10 @@ def settings(config: Mapping[str, Any]) -> Config:
 
     Unset options (None) are left out, so that a new option of a library does not rename old cells.
     """
-    flat = _without_idle_tail_seed(with_former_names(flatten(dict(config))))
+    flat = flatten(dict(config))
+    names = _FORMER_NAMES.items()
+    flat |= {key: former for (key, name), former in names if flat.get(key) == name}
+    flat = _without_idle_tail_seed(flat)
     return {
         key: value
         for key, value in sorted(flat.items())
@@ -65,12 +68,6 @@ def settings(config: Mapping[str, Any]) -> Config:
         and value != ADDED_LATER.get(key)
         and not any(key == name or key.startswith(f"{name}.") for name in WITHOUT_EFFECT)
     }
-
-
-def with_former_names(flat: Config) -> Config:
-    """A flat configuration whose values have the names that keys are made of."""
-    names = _FORMER_NAMES.items()
-    return flat | {key: former for (key, name), former in names if flat.get(key) == name}
 
 
 def with_present_names(flat: Config) -> Config:
@@ -107,17 +104,13 @@ def with_present_calibrators(content: Mapping[str, Any]) -> Mapping[str, Any]:
         for name in names
         if name == own or name.removeprefix(own).startswith(("(per label)", "(priors="))
     }
-
-    def present(name: str) -> str:
-        found: str = renamed.get(name, name)
-        return found
-
     return {
         **content,
         "evaluation": {**content["evaluation"], "calibrators": blocks},
-        "calibrators": {present(name): parameters for name, parameters in names.items()},
+        "calibrators": {renamed.get(name, name): of for name, of in names.items()},
         "rows": [
-            {**row, "calibrator": present(row["calibrator"])} for row in content.get("rows") or ()
+            {**row, "calibrator": renamed.get(row["calibrator"], row["calibrator"])}
+            for row in content.get("rows") or ()
         ],
     }
 
@@ -239,10 +232,6 @@ def holds_run(folder: Path | str) -> bool:
     return any(os.path.exists(f"{folder}/{name}") for name in ("status.json", "metrics.json"))
 
 
-def _is_plain(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -313,7 +302,8 @@ class Run:
         try:
             write_json(path, content)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _is_plain(path):
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            if not (full and path.is_file()) or path.is_symlink():
                 raise
             path.write_text(json.dumps(content))
 

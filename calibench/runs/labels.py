@@ -3,25 +3,18 @@
 import hashlib
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from calibench.ground.arrays import Array, Integers
 from calibench.ground.files import content_of, opened
-from calibench.ground.names import CLASSES, MULTILABEL, UNKNOWN
+from calibench.ground.names import UNKNOWN
 from calibench.runs.files import CorruptRun, check_archive, check_is_of_run, corrupt_if_it_fails
-
-
-class Rows(NamedTuple):
-    """Rows of a two-class problem: logits (M, 2) of absent and present, and targets (M,), 1 where present."""
-
-    logits: Array
-    target: Array
 
 
 @dataclass(frozen=True)
@@ -40,8 +33,11 @@ class LabelTable:
     unscored: Array
 
     @classmethod
-    def of(cls, logits: Array, target: Array) -> tuple[Self, Rows]:
-        """The table and the rows of logits (N, L) and targets (N, L): 1 present, 0 absent, -1 unknown, nothing else."""
+    def of(cls, logits: Array, target: Array) -> tuple[Self, Array, Array]:
+        """The table of logits (N, L) and targets (N, L): 1 present, 0 absent, -1 unknown, nothing else.
+
+        With it come the rows: logits (M, 2) of absent and present, and targets (M,), 1 where present.
+        """
         if logits.ndim != 2 or target.shape != logits.shape:
             raise ValueError(
                 f"of several labels an example, `target` must have the shape of `logits` (N, L), "
@@ -55,8 +51,8 @@ class LabelTable:
                 f"label {column}."
             )
         known = target != UNKNOWN
-        rows = Rows(two_class(logits[known]), target[known].astype(np.int64))
-        return cls(known, logits[~known]), rows
+        rows = two_class(logits[known]), target[known].astype(np.int64)
+        return cls(known, logits[~known]), *rows
 
     @property
     def example(self) -> Integers:
@@ -85,11 +81,6 @@ def two_class(logits: Array) -> Array:
     """Logits of labels (M,) as two-class logits (0, z), (M, 2); an infinite z as (-inf, 0)."""
     certain = np.isposinf(logits)
     return np.stack([np.where(certain, -np.inf, 0), np.where(certain, 0, logits)], axis=1)
-
-
-def label_metadata(names: Sequence[str]) -> dict[str, object]:
-    """What a prediction file says of its task and its classes, given the names of its labels."""
-    return {"task": MULTILABEL, "class_names": list(CLASSES), "label_names": list(names)}
 
 
 Arrays = dict[str, Array]

@@ -13,9 +13,7 @@ from tempfile import TemporaryFile
 from calibench.ground.errors import ExpectedFailure
 from calibench.ground.files import NotRegular, content_of, process_lives
 
-EXPIRES_AFTER = (
-    120.0  # seconds without a sign of life after which a lease's owner elsewhere is dead
-)
+EXPIRES_AFTER = 120.0  # seconds without a sign of life after which an owner elsewhere is dead
 _PATIENCE = 0.2  # seconds for a file that its owner is just removing
 
 
@@ -36,11 +34,7 @@ class LostClaim(ExpectedFailure):
 
 
 class Claim(ABC):
-    """A claim of this process on a folder, until another process takes it over; the package filelock does the work.
-
-    Args:
-        path: The lock file in the folder.
-    """
+    """A claim of this process on the folder of a lock file, until another process takes it over; by filelock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calibench.ground.arrays import Array, Floats, Integers
 from calibench.ground.files import atomic_file
-from calibench.ground.names import MULTICLASS, MULTILABEL, UNKNOWN
+from calibench.ground.names import CLASSES, MULTICLASS, MULTILABEL, UNKNOWN
 from calibench.runs.files import (
     FORMAT,
     Json,
@@ -20,14 +20,7 @@ from calibench.runs.files import (
     parse_json,
     plain,
 )
-from calibench.runs.labels import (
-    LabelTable,
-    arrays_of,
-    label_metadata,
-    read_labels,
-    store_of,
-    two_class,
-)
+from calibench.runs.labels import LabelTable, arrays_of, read_labels, store_of, two_class
 from calibench.runs.schemas import Metadata, check_schema
 
 _AT_ONCE = 1 << 20  # logits that are looked at together
@@ -55,20 +48,18 @@ def in_single_precision(logits: Array) -> npt.NDArray[np.float32]:
     """
     if logits.dtype.kind not in "biuf":
         raise ValueError(f"`logits` must be real numbers, got {logits.dtype}.")
-    rows = max(1, _AT_ONCE // max(1, logits.shape[1]))
-    starts = range(0, len(logits), rows)
-    unusable = [_unusable(logits[at : at + rows]) for at in starts]
-    if unusable:
-        _check_finite(logits, np.concatenate(unusable, axis=1))
-    single: npt.NDArray[np.float32] = np.ascontiguousarray(logits, dtype=np.float32)
     if not logits.size:
-        return single
+        return logits.astype(np.float32)
+    rows = max(1, _AT_ONCE // logits.shape[1])
     # in blocks: float64 distances of all rows would be twice what a large file holds
-    exact = [_is_exact(logits[at : at + rows], single[at : at + rows]) for at in starts]
+    blocks = [slice(at, at + rows) for at in range(0, len(logits), rows)]
+    _check_finite(logits, np.concatenate([_unusable(logits[block]) for block in blocks], axis=1))
+    single: npt.NDArray[np.float32] = np.ascontiguousarray(logits, dtype=np.float32)
+    exact = [_is_exact(logits[block], single[block]) for block in blocks]
     _check_told_apart(logits, np.concatenate([lost for _, lost in exact]))
     if all(kept for kept, _ in exact):
         return single
-    return np.concatenate([_distances(logits[at : at + rows]).astype(np.float32) for at in starts])
+    return np.concatenate([_distances(logits[block]).astype(np.float32) for block in blocks])
 
 
 def _is_exact(logits: Array, single: npt.NDArray[np.float32]) -> tuple[bool, npt.NDArray[np.bool_]]:
@@ -126,7 +117,7 @@ def _distances(logits: Array) -> Floats:
 def _check_told_apart(logits: Array, lost: npt.NDArray[np.bool_]) -> None:
     """Raise a ValueError if a common part of the rows has taken the digits of their differences."""
     if lost.any():
-        row = _first(lost)
+        row = int(lost.argmax())
         top = np.abs(logits[row].max())
         raise ValueError(
             f"`logits` of {lost.sum()} rows cannot be told apart: {top:g} in row {row} is kept in steps of "
@@ -144,11 +135,6 @@ def _is_lost(logits: Array, distances: Floats) -> npt.NDArray[np.bool_]:
     spread = -np.where(np.isneginf(distances), 0, distances).min(axis=1)
     lost: npt.NDArray[np.bool_] = (spacing * np.exp(next_one) > _LOST) & (top > _FAR * spread)
     return lost
-
-
-def _first(where: npt.NDArray[np.bool_]) -> int:
-    """The first row with a true entry."""
-    return int(where.reshape(len(where), -1).any(axis=1).argmax())
 
 
 @dataclass(frozen=True)
@@ -210,11 +196,12 @@ class Predictions:
             metadata: As of other predictions; `label_names` are numbers where it names none.
             ids: Identifiers (N,).
         """
-        labels, rows = LabelTable.of(np.asarray(logits), np.asarray(target))
+        labels, pairs, present = LabelTable.of(np.asarray(logits), np.asarray(target))
         names = metadata.get("label_names") or [str(number) for number in range(logits.shape[1])]
         if len(names) != logits.shape[1]:
             raise ValueError(f"there are {len(names)} names of {logits.shape[1]} labels.")
-        return cls(*rows, {**metadata, **label_metadata(names)}, ids, labels=labels)
+        of_labels = {"task": MULTILABEL, "class_names": [*CLASSES], "label_names": [*names]}
+        return cls(pairs, present, {**metadata, **of_labels}, ids, labels=labels)
 
     @property
     def examples(self) -> int:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from calibench.store.index import mark_verified as mark_verified
     from calibench.store.index import read_index as read_index
     from calibench.store.index import rebuild_index as rebuild_index
+    from calibench.store.moving import Added as Added
     from calibench.store.moving import pull as pull
     from calibench.store.moving import push as push
     from calibench.store.places import Folder as Folder
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from calibench.store.places import Remote as Remote
     from calibench.store.places import StoreError as StoreError
     from calibench.store.places import place_of as place_of
-    from calibench.store.staging import Added as Added
 
 
 lazy(__name__)

@@ -28,10 +28,9 @@ from calibench.runs.folder import SEED, holds_run
 from calibench.runs.predictions import Imported
 from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import Entry, entry_digest
-from calibench.store.moving import copied
+from calibench.store.moving import Added, changing, copied, finish, noted, staged
 from calibench.store.packing import content_digest, rounded, save_packed
 from calibench.store.places import Folder
-from calibench.store.staging import Added, changing, finish, noted, staged
 
 # What may name folders of the machine and decides no number.
 _PRIVATE = ("command",)  # of environment.json
@@ -55,10 +54,6 @@ class Kept:
     exact: bool = False
     sets: Collection[str] | None = None
     wrong: Callable[[Mapping[str, Any], Mapping[str, Predictions]], Sequence[object]] | None = None
-
-    def keeps(self, split: str) -> bool:
-        """Whether the logits of a split or set are kept."""
-        return self.sets is None or split in ("val", "test", *self.sets)
 
     def exactly(self, metrics: Mapping[str, Any], sets: Mapping[str, Predictions]) -> bool:
         """Whether the logits of a run must be kept as float32."""
@@ -89,7 +84,7 @@ def add(store: Path, source: Path, *, kept: Kept = Kept()) -> Added:
     added = Added()
     place = Folder(store)
     with changing(place):
-        for folder in with_progress(iter(folders), len(folders), "adding runs"):
+        for folder in with_progress(folders, len(folders), "adding runs"):
             with noted(added, folder):
                 entry = Entry.read(folder)
                 if entry.digest:
@@ -110,7 +105,7 @@ def add_imported(store: Path, found: Iterable[Imported], *, exact: bool = False)
     """
     added, place, every = Added(), Folder(store), list(found)
     with changing(place):
-        for one in with_progress(iter(every), len(every), "importing predictions"):
+        for one in with_progress(every, len(every), "importing predictions"):
             names = [part.strip(". ").replace("/", "_") for part in (one.dataset, one.model)]
             with noted(added, "/".join(names)):
                 sets = one.read()
@@ -134,7 +129,8 @@ def _add_run(place: Folder, run: Entry, kept: Kept, added: Added) -> None:
     if environment.is_file():
         its = {k: v for k, v in read_json(environment).items() if k not in _PRIVATE}
         files["environment.json"] = json_bytes(without_machine(its))
-    chosen = {name: part for name, part in sets.items() if kept.keeps(name)}
+    wanted = sets if kept.sets is None else ("val", "test", *kept.sets)
+    chosen = {name: part for name, part in sets.items() if name in wanted}
     claimed = sorted({row["split"] for row in metrics["rows"]} - set(chosen))
     exact = kept.exact if place.status(run.name) else kept.exactly(metrics, chosen)
     _keep(place, run.name, chosen, files, added, exact=exact, claimed=claimed)
@@ -161,20 +157,20 @@ def public_config(path: Path) -> bytes:
     content = content_of(path)
     with corrupt_if_it_fails(f"{path} cannot be read"):
         config = read_yaml(content.decode())
-        named = [key for key in _PATHS if os.sep in str(_blank(config, key.split(".")))]
+        named = [key for key in _PATHS if _blanked(config, key.split("."))]
         public = without_machine(config)
     changed = named or public != config
     return yaml.safe_dump(public, sort_keys=False).encode() if changed else content
 
 
-def _blank(block: Any, keys: Sequence[str]) -> Any:
-    """Set a value of a nested configuration to null. Returns what it was, None if there is no such key."""
+def _blanked(block: Any, keys: Sequence[str]) -> bool:
+    """Set a value of a nested configuration to null if it is a path. Returns whether it was one."""
     for key in keys[:-1]:
         block = block.get(key) if isinstance(block, dict) else None
     if not isinstance(block, dict) or os.sep not in str(block.get(keys[-1])):
-        return None
-    value, block[keys[-1]] = block[keys[-1]], None
-    return value
+        return False
+    block[keys[-1]] = None
+    return True
 
 
 def _keep(

@@ -26,10 +26,7 @@ _PART = re.compile(r"[^/\\.\x00][^/\\\x00]*")
 class Entry:
     """An entry of a store, or a finished run of a folder of results, which has no digests.
 
-    Attributes:
-        name: `<benchmark>/<backbone>/<loss>/<key>/seed=<k>`.
-        folder: Its folder.
-        status: The content of its status.json.
+    Its name is `<benchmark>/<backbone>/<loss>/<key>/seed=<k>`, its status the content of its status.json.
     """
 
     name: str
@@ -51,8 +48,7 @@ class Entry:
     @property
     def cell(self) -> Cell:
         """The identity of the run."""
-        benchmark, backbone, loss, key, seed = self.name.split("/")
-        return Cell(benchmark, backbone, loss, key, int(seed.removeprefix(SEED)))
+        return Cell.at(self.name)
 
     @property
     def digest(self) -> str:

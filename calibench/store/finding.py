@@ -14,11 +14,11 @@ from calibench.runs import Predictions, run_folders
 from calibench.runs.folder import SEED
 from calibench.store.entry import STATUS, Entry
 from calibench.store.index import Listed, entry_names, iterate_index, listed
+from calibench.store.moving import pull
 from calibench.store.places import Folder, StoreError, is_url, place_of
 
 SHIPPED = "store"
 """The name of the store that comes with calibench, where no folder of that name is."""
-
 
 ResultsFolder = Annotated[
     str,
@@ -56,10 +56,7 @@ def results_folder(results: Path | str) -> Path:
 
 
 def entries(store: Path | str = SHIPPED) -> Iterator[Entry]:
-    """Every entry of a store, or finished run of a folder of results, in order.
-
-    Args:
-        store: What `results_folder` takes.
+    """Every entry of a store, or finished run of a folder of results, in order; `results_folder` finds it.
 
     Raises:
         FileNotFoundError: If there is no such folder.
@@ -112,8 +109,6 @@ def find(name: str, store: Path | str = SHIPPED) -> Entry:
     if is_url(store):
         copy, url = _copy(str(store)), str(store)
         if not _matching(entry_names(Folder(copy)) if copy.is_dir() else [], name):
-            from calibench.store.moving import pull
-
             pulled = pull(url, copy, [_only(name, entry_names(place_of(url)), url)])
             if pulled.problems:
                 raise StoreError(pulled.problems[0])
@@ -169,15 +164,12 @@ def _only(asked: str, names: Sequence[str], store: Path | str) -> str:
 
 
 def _copy(url: str) -> Path:
-    """The folder of the copy of a URL."""
     readable = re.sub(r"\W+", "-", url.partition("://")[2]).strip("-")[:60]
     digest = hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:8]
     return data_root() / "stores" / f"{readable}-{digest}"
 
 
 def _up_to_date_copy(url: str) -> Path:
-    from calibench.store.moving import pull
-
     copy = _copy(url)
     try:
         problems = pull(url, copy).problems

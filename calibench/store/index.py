@@ -148,9 +148,7 @@ def listed(place: Place, names: Sequence[str] | None = None) -> list[Listed]:
 def mark_verified(place: Place, verdicts: Mapping[str, str]) -> None:
     """Write into the index which entries were verified; one that would come out the same stays as it is.
 
-    Args:
-        place: The store.
-        verdicts: The version that verified an entry by the entry's digest; empty if its numbers do not follow.
+    `verdicts` are by the digest of the entry: the version that verified it, empty if its numbers do not follow.
     """
 
     def marked(rows: Sequence[Listed]) -> list[Listed]:

@@ -1,18 +1,129 @@
-"""Moving entries between stores: pulling from a URL, pushing to one, adding one store to another."""
+"""Moving entries into a store, whole or not at all: from a run, from another store, from and to a URL.
 
-from collections.abc import Sequence
+An entry is written to the side and gets its place when it is whole; another one there is never replaced.
+"""
+
+import json
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from calibench.ground.bar import with_progress
 from calibench.ground.errors import near_matches
-from calibench.runs import CorruptRun
+from calibench.runs import CorruptRun, Run, json_bytes, run_folders, write_atomically
 from calibench.runs.files import check_content, described
-from calibench.runs.labels import LABELS_LIMIT, checked_labels, labels_name
+from calibench.runs.labels import LABELS_LIMIT, arrays_of, checked_labels, labels_name
 from calibench.runs.schemas import EntryStatus
-from calibench.store.entry import STATUS
-from calibench.store.index import entry_names
+from calibench.store.entry import STATUS, check_name
+from calibench.store.index import entry_names, rebuild_index
 from calibench.store.places import Folder, Limits, Place, StoreError, place_of
-from calibench.store.staging import Added, changing, finish, note_known, noted, staged
+
+STAGED = ".partial"
+
+
+@dataclass
+class Added:
+    """What came of adding to a store.
+
+    Attributes:
+        new: Names of the entries that were added.
+        known: Names of those that were there already, with the same content.
+        problems: One line for each that was not added.
+        exact: Names of those added with float32 logits, as a number would not follow from float16 ones.
+    """
+
+    new: list[str] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    exact: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def changing(place: Place) -> Iterator[None]:
+    """Hold a store while inside; list its entries anew at the end, also after an error."""
+    with place.writing():
+        try:
+            yield
+        finally:
+            rebuild_index(place)
+
+
+@contextmanager
+def noted(added: Added, what: object) -> Iterator[None]:
+    """Let a problem of one entry not keep the others from being added."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        added.problems.append(text if str(what) in text else f"{what}: {text}")
+
+
+@contextmanager
+def staged(place: Folder, name: str = "") -> Iterator[Path]:
+    """A folder for the files of an entry until it is whole; it is removed after an error unless it has a name.
+
+    The name is the same for each attempt to fetch the entry: what it has got stays for the next one.
+    """
+    folder = place.path / STAGED / (name or secrets.token_hex(8))
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    finally:
+        if not name:
+            shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # it holds another entry's files
+            folder.parent.rmdir()
+
+
+def finish(place: Folder, folder: Path, name: str, status: EntryStatus, added: Added) -> None:
+    """Give a whole entry, whose folder lacks status.json only, its place, unless there is one with its name."""
+    target = place.path / check_name(name)
+    there = place.status(name)
+    if there is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        note_known(name, there, status, added)
+        return
+    _check_classes(place.path / name.split("/")[0], folder)
+    write_atomically(folder / STATUS, json_bytes(status))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder.rename(target)
+    added.new.append(name)
+
+
+def note_known(name: str, there: EntryStatus, status: EntryStatus, added: Added) -> None:
+    """Note that an entry is there already, or that another one has its name."""
+    if there["content"] == status["content"]:
+        added.known.append(name)
+    else:
+        added.problems.append(
+            f"{name}: another run has this identity (content {there['content'][:10]} there, "
+            f"{status['content'][:10]} here); it stays as it is"
+        )
+
+
+def _check_classes(benchmark: Path, folder: Path) -> None:
+    """Raise a CorruptRun if an entry has the classes of another one of its benchmark in another order."""
+    other = next(run_folders(benchmark), None) if benchmark.is_dir() else None
+    if other is None:
+        return
+    known, names = _class_names(Path(other)), _class_names(folder)
+    if names != known and sorted(names) == sorted(known):
+        raise CorruptRun(
+            f"its classes are in another order ({', '.join(names[:3])}, ...) than those of {other} "
+            f"({', '.join(known[:3])}, ...)"
+        )
+
+
+def _class_names(folder: Path) -> list[str]:
+    path = next(iter(Run(folder).sets().values()), None)
+    metadata = {} if path is None else json.loads(str(arrays_of(path)["metadata"]))
+    return [str(n) for n in metadata.get("label_names") or metadata.get("class_names") or ()]
+
+
+# --- from one store to another ---
 
 
 def pull(
@@ -41,7 +152,7 @@ def _move(source: Place, target: Place, names: Sequence[str], title: str) -> Add
     there = chosen(entry_names(source), names, source)
     added = Added()
     with changing(target):
-        for name in with_progress(iter(there), len(there), title):
+        for name in with_progress(there, len(there), title):
             with noted(added, name):
                 copied(source, target, name, added)
     return added
@@ -118,13 +229,10 @@ def _check_sent(target: Place, name: str, status: EntryStatus) -> None:
 
 
 def _read(source: Place, file: str, limit: int) -> bytes:
-    if isinstance(source, Folder) and not _inside(source.path, file):
+    folder = source.path.resolve() if isinstance(source, Folder) else None
+    if folder is not None and not (folder / file).resolve().is_relative_to(folder):
         raise CorruptRun(f"{source}/{file} leads out of the store: what is sent is in it")
     try:
         return source.read(file, limit)
     except FileNotFoundError:
         raise CorruptRun(f"{source}/{file} is missing") from None
-
-
-def _inside(folder: Path, file: str) -> bool:
-    return (folder / file).resolve().is_relative_to(folder.resolve())

@@ -20,13 +20,11 @@ import numpy.typing as npt
 
 from calibench.ground.arrays import Array
 from calibench.runs import Predictions, atomic_file
-from calibench.runs.labels import OF_EXAMPLES, labels_digest, labels_name
+from calibench.runs.labels import OF_EXAMPLES, Arrays, labels_digest, labels_name
 
 ROUNDING = 2.0**-11  # of float16, relative
 _SMALLEST = np.float16(2.0**-24)  # above zero
 _LARGEST = np.finfo(np.float16).max
-
-Arrays = dict[str, Array]
 
 
 def packed(logits: npt.NDArray[np.float32]) -> Arrays:
@@ -69,23 +67,17 @@ def save_packed(predictions: Predictions, path: Path, *, store: Path, exact: boo
         ValueError: If the logits cannot be packed.
         OSError: If a file cannot be written.
     """
-    digest = save_labels(predictions, store)
+    labels = labels_of(rounded(predictions))
+    digest = labels_digest(labels)
+    labels_file = store / labels_name(digest)
+    if not labels_file.is_file():
+        with atomic_file(labels_file) as file:
+            np.savez_compressed(file, **labels)  # type: ignore[arg-type]
     named = replace(predictions, metadata={**predictions.metadata, "labels": digest})
     arrays = named.arrays("logits", named.logits, named.unknown_logits) if exact else rounded(named)
     kept = {name: array for name, array in arrays.items() if name not in OF_EXAMPLES}
     with atomic_file(path) as file:
         np.savez_compressed(file, **kept)  # type: ignore[arg-type]
-    return digest
-
-
-def save_labels(predictions: Predictions, store: Path) -> str:
-    """Write the labels of a set into a store unless it has them. Returns their digest."""
-    arrays = labels_of(rounded(predictions))
-    digest = labels_digest(arrays)
-    path = store / labels_name(digest)
-    if not path.is_file():
-        with atomic_file(path) as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
     return digest
 
 

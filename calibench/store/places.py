@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +14,7 @@ from calibench.ground.errors import ExpectedFailure, errors_as
 from calibench.ground.files import TEXT_LIMIT, content_of
 from calibench.runs import Busy, run_folders, write_atomically
 from calibench.runs.files import described
+from calibench.runs.lock import held
 from calibench.runs.schemas import EntryStatus
 from calibench.store.entry import STATUS, parse_status
 
@@ -82,9 +83,13 @@ class Place(ABC):
     def names(self) -> list[str]:
         """The names of all entries, in order: where there is a status.json, which is written last."""
 
-    @abstractmethod
-    def writing(self) -> AbstractContextManager[Place]:
-        """A context in which one process writes; what it is given is the place."""
+    def writing(self) -> AbstractContextManager[None]:
+        """A context in which one process writes a folder; nothing holds a URL.
+
+        There, entries of two writers are both kept, and the last one lists them all. Two that send different runs of
+        one identity at the same moment are told (see `moving`): at least one of them.
+        """
+        return nullcontext()
 
 
 class Folder(Place):
@@ -123,13 +128,11 @@ class Folder(Place):
         return sorted(folder.relative_to(self.path).as_posix() for folder in entries)
 
     @contextmanager
-    def writing(self) -> Iterator[Folder]:
+    def writing(self) -> Iterator[None]:
         """Hold the lock of the folder while inside; raises StoreError if another process does."""
-        from calibench.runs.lock import held
-
         try:
             with held(self.path / "store.lock"):
-                yield self
+                yield
         except Busy as busy:
             writer = f"{self} is being written by {busy.owner}"
             raise StoreError(f"{writer}: try again when it is done.") from None
@@ -211,14 +214,6 @@ class Remote(Place):
             for path in inside
             if path.endswith(f"/{STATUS}") and path.count("/") == 5
         )
-
-    @contextmanager
-    def writing(self) -> Iterator[Remote]:
-        """Nothing holds a URL: entries of two writers are both kept, and the last one lists them all.
-
-        Two that send different runs of one identity at the same moment are told (see `moving`): at least one of them.
-        """
-        yield self
 
     @contextmanager
     def _answering(self, name: str) -> Iterator[None]:
